@@ -1,0 +1,1 @@
+//! Seeded generator of a social network and its streams

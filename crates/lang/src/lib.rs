@@ -1,0 +1,1 @@
+//! SPARQL, C-SPARQL and stream declarations to one algebra

@@ -1,0 +1,1 @@
+//! Log records, segments, group commit and recovery

@@ -1,0 +1,1 @@
+//! Planner and exploration over a graph view

@@ -1,0 +1,1 @@
+//! Shards, injectors, query pool and the fabric between them

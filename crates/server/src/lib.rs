@@ -1,0 +1,1 @@
+//! SPARQL protocols, streams and continuous queries over HTTP

@@ -1,0 +1,1 @@
+//! Somersault, the stateful stream query engine for linked data, as a library

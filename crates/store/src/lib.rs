@@ -1,0 +1,1 @@
+//! Dictionary, persistent store, slices and snapshots

@@ -1,0 +1,1 @@
+//! Streams, batches, windows, cuts and continuous queries: events in, commands out
