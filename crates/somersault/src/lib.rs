@@ -1,1 +1,51 @@
-//! Somersault, the stateful stream query engine for linked data, as a library
+//! Somersault, the stateful stream query engine for linked data, as a library.
+//!
+//! [`Engine`] is the whole system in process: it keeps an RDF dataset in memory (and, with a data
+//! directory, on disk), absorbs streams of timestamped statements, and answers one-shot SPARQL as
+//! well as continuous C-SPARQL queries over the same data. The server and the command line are
+//! built on nothing but what is public here.
+//!
+//! ```no_run
+//! use somersault::{Engine, EngineConfig, Push, SubscribeOptions};
+//!
+//! # fn main() -> Result<(), somersault::EngineError> {
+//! let engine = Engine::open(EngineConfig::default())?;
+//! engine.create_stream(None, "CREATE STREAM <http://example.org/s> BATCH 1s IDLE NEVER")?;
+//! engine.register(
+//!     Some("seen"),
+//!     "SELECT ?x FROM STREAM <http://example.org/s> [RANGE 2s STEP 1s] WHERE { ?x ?p ?o }",
+//! )?;
+//! let answers = engine.subscribe("seen", SubscribeOptions::default())?;
+//! # let _ = answers;
+//! # Ok(())
+//! # }
+//! ```
+
+mod answer;
+pub mod answer_format;
+mod config;
+mod engine;
+mod error;
+mod info;
+mod load;
+mod metrics;
+mod push;
+pub mod replay;
+mod subscription;
+
+pub use answer::{Answer, AnswerKind, Rows, Triples};
+pub use config::{Clock, EngineConfig, FabricKind, Limits};
+pub use engine::{Engine, QueryOptions, QueryResults, UpdateOptions, UpdateSummary};
+pub use error::{EngineError, LimitKind};
+pub use info::{Health, HealthStatus, HeldUp, QueryInfo, StreamInfo, WindowInfo};
+pub use load::{GraphWrite, LoadOptions, LoadProgress, LoadSummary};
+pub use metrics::{Latency, MemoryUse, MetricsSnapshot, QueryMetrics, ShardMetrics, StreamMetrics};
+pub use push::{Push, PushReceipt, StreamStatement};
+pub use subscription::{FiringResult, SubscribeOptions, Subscription, SubscriptionEvent};
+
+/// The RDF terms that this API speaks.
+pub use oxrdf;
+/// The RDF syntaxes that [`Engine::load`] and [`Answer::write_graph`] know.
+pub use oxrdfio::RdfFormat;
+/// The SPARQL result formats that [`Answer::write_results`] knows.
+pub use sparesults::QueryResultsFormat;

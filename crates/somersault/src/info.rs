@@ -1,0 +1,126 @@
+//! What the engine says about its streams, its queries and itself.
+
+use std::time::Duration;
+
+/// A declared stream.
+#[derive(Clone, Debug)]
+pub struct StreamInfo {
+    /// Its IRI.
+    pub iri: String,
+    /// Its number in this engine.
+    pub uid: u32,
+    /// The CREATE STREAM text.
+    pub text: String,
+    /// Its batch interval.
+    pub batch_ms: i64,
+    /// Every statement with an earlier event time has been seen; `None` before the first push or advance.
+    pub complete_through_ms: Option<i64>,
+    /// Up to here its batches are visible in the stable snapshot.
+    pub stable_time_ms: Option<i64>,
+    /// How far `stable_time_ms` is behind `complete_through_ms`.
+    pub lag_ms: Option<i64>,
+    /// Statements taken so far.
+    pub tuples: u64,
+    /// Late statements dropped so far.
+    pub late: u64,
+    /// Batches closed so far that held something.
+    pub batches: u64,
+    /// What its slices take.
+    pub memory_bytes: u64,
+    /// What they may take.
+    pub budget_bytes: u64,
+    /// How long it may be silent before its time goes on by the clock; `None` is IDLE NEVER.
+    pub idle: Option<Duration>,
+}
+
+/// One window of a continuous query.
+#[derive(Clone, Debug)]
+pub struct WindowInfo {
+    /// The stream that it is over.
+    pub stream: String,
+    /// RANGE.
+    pub range_ms: i64,
+    /// STEP.
+    pub step_ms: i64,
+}
+
+/// Why a query has not fired: the stream whose time it waits for.
+#[derive(Clone, Debug)]
+pub struct HeldUp {
+    /// The stream that is behind.
+    pub stream: String,
+    /// Its complete-through time; `None` if it has no time yet.
+    pub complete_through_ms: Option<i64>,
+    /// The close that waits for it.
+    pub close_ms: Option<i64>,
+}
+
+/// A registered continuous query.
+#[derive(Clone, Debug)]
+pub struct QueryInfo {
+    /// Its name.
+    pub name: String,
+    /// Its number; a new registration has a new one.
+    pub uid: u64,
+    /// Its text as registered.
+    pub text: String,
+    /// Its windows.
+    pub windows: Vec<WindowInfo>,
+    /// Firings so far, empty ones included.
+    pub firings: u64,
+    /// Rows in all of them.
+    pub rows: u64,
+    /// The newest close that has been answered.
+    pub last_close_ms: Option<i64>,
+    /// Whether the native engine runs all of it.
+    pub native: bool,
+    /// Why part of it runs in `spareval`, if so.
+    pub fallback_reason: Option<String>,
+    /// What it waits for, if a stream is behind the others.
+    pub held_up_by: Option<HeldUp>,
+    /// Whether it is paused.
+    pub paused: bool,
+    /// The newest firing's error, if it failed (a limit, for example).
+    pub last_error: Option<String>,
+    /// Start of execution → answer ready, half of the firings.
+    pub execution_p50: Duration,
+    /// The same, 99 of 100 firings.
+    pub execution_p99: Duration,
+    /// The last statement it needed acknowledged → answer ready, half of the firings.
+    pub delay_p50: Duration,
+    /// The same, 99 of 100 firings.
+    pub delay_p99: Duration,
+    /// What of the delay was waiting behind other queries, half of the firings.
+    pub waiting_p50: Duration,
+    /// The same, 99 of 100 firings.
+    pub waiting_p99: Duration,
+    /// Live subscribers.
+    pub subscribers: usize,
+}
+
+/// How the engine is.
+#[derive(Clone, Debug)]
+pub struct Health {
+    /// In one word.
+    pub status: HealthStatus,
+    /// In a sentence, with the remedy where there is one.
+    pub message: String,
+    /// The snapshot number that one-shot queries see.
+    pub stable_sn: u64,
+    /// Statements stored.
+    pub stored_statements: u64,
+}
+
+/// See [`Health`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum HealthStatus {
+    /// Everything works.
+    Ok,
+    /// The log cannot be written (disk full): queries are answered, nothing is acknowledged.
+    ReadOnly,
+    /// The fabric or the sequencer has failed: one-shot queries at the last stable snapshot go on.
+    Failed,
+    /// Shutting down.
+    Stopping,
+}

@@ -1,0 +1,137 @@
+//! The engine's counters as plain values; the server renders them for Prometheus.
+
+use std::time::Duration;
+
+/// All counters at one moment.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct MetricsSnapshot {
+    /// The snapshot number that one-shot queries see.
+    pub stable_sn: u64,
+    /// Snapshot numbers that readers may still use.
+    pub retained_sns: u64,
+    /// Pins held by firings and one-shot queries.
+    pub pins: u64,
+    /// Statements taken by all streams.
+    pub tuples: u64,
+    /// Pushes acknowledged.
+    pub pushes: u64,
+    /// Pushes that were repeats.
+    pub repeats: u64,
+    /// Pushes refused.
+    pub refused: u64,
+    /// Updates carried out.
+    pub updates: u64,
+    /// One-shot queries answered.
+    pub one_shot: u64,
+    /// One-shot queries that failed.
+    pub one_shot_failed: u64,
+    /// Executions (one-shot and continuous) of which `spareval` ran a part.
+    pub fallbacks: u64,
+    /// Statements stored, over all graphs.
+    pub stored_statements: u64,
+    /// Terms in the dictionary.
+    pub terms: u64,
+    /// Execution times of one-shot queries.
+    pub one_shot_execution: Latency,
+    /// Memory by part.
+    pub memory: MemoryUse,
+    /// One per stream.
+    pub streams: Vec<StreamMetrics>,
+    /// One per continuous query.
+    pub queries: Vec<QueryMetrics>,
+    /// One per shard.
+    pub shards: Vec<ShardMetrics>,
+}
+
+/// Memory by part.
+#[derive(Clone, Copy, Debug, Default)]
+#[non_exhaustive]
+pub struct MemoryUse {
+    /// Terms and ids.
+    pub dictionary_bytes: u64,
+    /// The persistent store.
+    pub store_bytes: u64,
+    /// Slices and window versions.
+    pub slices_bytes: u64,
+    /// Bytes in the log on disk.
+    pub log_bytes: u64,
+}
+
+/// A distribution of durations.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct Latency {
+    /// How many were measured.
+    pub count: u64,
+    /// Their sum.
+    pub sum: Duration,
+    /// Half of them took at most this.
+    pub p50: Duration,
+    /// 90 of 100 took at most this.
+    pub p90: Duration,
+    /// 99 of 100 took at most this.
+    pub p99: Duration,
+    /// The longest.
+    pub max: Duration,
+    /// (upper bound in seconds, how many took at most that), ascending.
+    pub buckets: Vec<(f64, u64)>,
+}
+
+/// Counters of a stream.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct StreamMetrics {
+    /// Its IRI.
+    pub iri: String,
+    /// Statements taken.
+    pub tuples: u64,
+    /// Late statements dropped.
+    pub late: u64,
+    /// Batches closed that held something.
+    pub batches: u64,
+    /// Event time through which it is complete.
+    pub complete_through_ms: Option<i64>,
+    /// Event time through which it is visible.
+    pub stable_time_ms: Option<i64>,
+    /// The difference of the two.
+    pub lag_ms: Option<i64>,
+    /// What its slices take.
+    pub memory_bytes: u64,
+}
+
+/// Counters of a continuous query.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct QueryMetrics {
+    /// Its name.
+    pub name: String,
+    /// Firings, empty ones included.
+    pub firings: u64,
+    /// Closes passed in bulk because their windows held nothing.
+    pub passed_in_bulk: u64,
+    /// Firings that failed.
+    pub failed: u64,
+    /// Rows in all answers.
+    pub rows: u64,
+    /// Firings of which `spareval` ran a part.
+    pub fallbacks: u64,
+    /// Start of execution → answer ready.
+    pub execution: Latency,
+    /// The last statement it needed acknowledged → answer ready.
+    pub delay: Latency,
+    /// What of the delay was waiting behind other queries.
+    pub waiting: Latency,
+}
+
+/// Counters of a shard.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct ShardMetrics {
+    /// Its number.
+    pub shard: u16,
+    /// Half edges written to it: inserts and deletes.
+    pub injected: u64,
+    /// The newest snapshot number that it has applied.
+    pub applied_sn: u64,
+}
