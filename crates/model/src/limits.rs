@@ -1,0 +1,48 @@
+//! The limits that keep one request from taking the server down. Reaching one is an error that
+//! names the limit; the defaults suit a machine with a few gigabytes of memory.
+
+use serde::{Deserialize, Serialize};
+use std::time::Duration;
+
+/// What one request may cost, and what all may cost together.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Limits {
+    /// How long one execution may take.
+    pub query_time: Duration,
+    /// How many solutions or triples one answer may have.
+    pub result_rows: u64,
+    /// Memory of the intermediate results of one execution.
+    pub query_memory_bytes: u64,
+    /// Memory of the intermediate results of all executions together.
+    pub total_query_memory_bytes: u64,
+    /// Length of a request's body.
+    pub body_bytes: u64,
+    /// Statements in one push.
+    pub push_statements: u64,
+    /// Length of a query's or update's text.
+    pub query_text_bytes: u64,
+    /// One-shot queries that run or wait at the same time.
+    pub concurrent_queries: u64,
+    /// Continuous queries that are registered at the same time.
+    pub registered_queries: u64,
+    /// How long a snapshot may stay pinned before it is given up (S9).
+    pub pin_time: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits {
+            query_time: Duration::from_secs(60),
+            result_rows: 10_000_000,
+            query_memory_bytes: 1 << 30,
+            total_query_memory_bytes: 4 << 30,
+            body_bytes: 256 << 20,
+            push_statements: 1_000_000,
+            query_text_bytes: 1 << 20,
+            concurrent_queries: 256,
+            registered_queries: 10_000,
+            pin_time: Duration::from_secs(120),
+        }
+    }
+}

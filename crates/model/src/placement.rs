@@ -1,0 +1,93 @@
+//! Who owns a vertex: term → virtual shard (fixed, S7) → shard (chosen at start).
+
+use crate::TermId;
+use serde::{Deserialize, Serialize};
+
+/// How many virtual shards there are. Part of every id: never changes (S7).
+pub const VIRTUAL_SHARDS: u16 = 4096;
+
+/// One of the 4,096 parts onto which terms are hashed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct VirtualShard(u16);
+
+impl VirtualShard {
+    /// The virtual shard with this number, or `None` from 4,096 on.
+    pub const fn new(number: u16) -> Option<VirtualShard> {
+        if number < VIRTUAL_SHARDS {
+            Some(VirtualShard(number))
+        } else {
+            None
+        }
+    }
+
+    /// The virtual shard of the lower 12 bits.
+    #[inline]
+    pub const fn truncated(number: u16) -> VirtualShard {
+        VirtualShard(number & (VIRTUAL_SHARDS - 1))
+    }
+
+    /// The virtual shard of a term with this [`term_hash`](crate::term_hash).
+    #[inline]
+    pub const fn of_hash(hash: u64) -> VirtualShard {
+        VirtualShard((hash >> 52) as u16)
+    }
+
+    /// Its number, below 4,096.
+    #[inline]
+    pub const fn number(self) -> u16 {
+        self.0
+    }
+}
+
+/// One partition of the store, written by exactly one thread.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct ShardId(pub u16);
+
+/// Which shard holds which virtual shards: virtual shard modulo number of shards.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Placement {
+    shards: u16,
+}
+
+impl Placement {
+    /// A placement over `shards` shards; at least 1, at most 4,096 (other numbers are clamped).
+    pub const fn new(shards: u16) -> Placement {
+        Placement {
+            shards: if shards == 0 {
+                1
+            } else if shards > VIRTUAL_SHARDS {
+                VIRTUAL_SHARDS
+            } else {
+                shards
+            },
+        }
+    }
+
+    /// How many shards there are.
+    #[inline]
+    pub const fn shards(self) -> u16 {
+        self.shards
+    }
+
+    /// The shard that holds this virtual shard.
+    #[inline]
+    pub const fn shard_of(self, shard: VirtualShard) -> ShardId {
+        ShardId(shard.number() % self.shards)
+    }
+
+    /// The shard that owns this vertex.
+    #[inline]
+    pub const fn owner(self, vertex: TermId) -> ShardId {
+        if self.shards == 1 {
+            return ShardId(0);
+        }
+        self.shard_of(vertex.virtual_shard())
+    }
+
+    /// All shards, in order.
+    pub fn all(self) -> impl Iterator<Item = ShardId> {
+        (0..self.shards).map(ShardId)
+    }
+}

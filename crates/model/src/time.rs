@@ -1,0 +1,168 @@
+//! Times and numbers: event times, batches, snapshot numbers, the uids of streams and queries.
+//! All of them come from the log; nothing here reads a clock (S6).
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// Milliseconds since the Unix epoch, given by the source or by arrival.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct EventTime(pub i64);
+
+impl EventTime {
+    /// Before every event time.
+    pub const MIN: EventTime = EventTime(i64::MIN);
+    /// After every event time.
+    pub const MAX: EventTime = EventTime(i64::MAX);
+
+    /// This much later; saturates at the ends of time.
+    #[must_use]
+    pub const fn plus(self, span: Millis) -> EventTime {
+        EventTime(self.0.saturating_add(span.0))
+    }
+
+    /// This much earlier; saturates at the ends of time.
+    #[must_use]
+    pub const fn minus(self, span: Millis) -> EventTime {
+        EventTime(self.0.saturating_sub(span.0))
+    }
+}
+
+/// A span of time in milliseconds.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
+)]
+#[serde(transparent)]
+pub struct Millis(pub i64);
+
+/// The number of a batch: floor(event time / batch interval).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct BatchNumber(pub i64);
+
+impl BatchNumber {
+    /// The batch that `time` falls into, with batches of `interval`.
+    ///
+    /// # Panics
+    /// Where `interval` is not above zero: the declaration of a stream refuses that.
+    #[inline]
+    pub const fn of(time: EventTime, interval: Millis) -> BatchNumber {
+        assert!(interval.0 > 0, "a batch interval is above zero");
+        BatchNumber(time.0.div_euclid(interval.0))
+    }
+
+    /// When the batch begins (inclusive).
+    pub const fn start(self, interval: Millis) -> EventTime {
+        EventTime(self.0.saturating_mul(interval.0))
+    }
+
+    /// When the batch ends (exclusive).
+    pub const fn end(self, interval: Millis) -> EventTime {
+        EventTime(self.0.saturating_add(1).saturating_mul(interval.0))
+    }
+
+    /// The batch after this one.
+    #[must_use]
+    pub const fn next(self) -> BatchNumber {
+        BatchNumber(self.0 + 1)
+    }
+}
+
+/// A snapshot number: the state after applying the log up to a named point. Dense, from 0 (the
+/// empty store) on.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
+)]
+#[serde(transparent)]
+pub struct Sn(pub u64);
+
+impl Sn {
+    /// The empty store.
+    pub const ZERO: Sn = Sn(0);
+
+    /// The SN after this one.
+    #[must_use]
+    pub const fn next(self) -> Sn {
+        Sn(self.0 + 1)
+    }
+}
+
+impl fmt::Display for Sn {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// One life of a stream, from CREATE to DROP; never reused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct StreamUid(pub u32);
+
+/// One life of a continuous query, from registration to DROP; never reused (S13).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct QueryUid(pub u64);
+
+/// What a scalar SN stands for (Wukong+S, section 4.3): where every log ended and through which
+/// event time every stream was complete.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct VectorTimestamp {
+    /// The snapshot number.
+    pub sn: Sn,
+    /// Per process, in order: the end offset of the part of its log that the SN holds.
+    pub log_ends: Vec<u64>,
+    /// Per stream that has a time: its complete-through time; ascending by uid.
+    pub complete_through: Vec<(StreamUid, EventTime)>,
+}
+
+impl VectorTimestamp {
+    /// The complete-through time of a stream, if it has one.
+    pub fn stream_time(&self, stream: StreamUid) -> Option<EventTime> {
+        self.complete_through
+            .binary_search_by_key(&stream, |(uid, _)| *uid)
+            .ok()
+            .map(|at| self.complete_through[at].1)
+    }
+
+    /// Whether nothing in `self` is behind `earlier` (VT-1).
+    pub fn is_at_or_after(&self, earlier: &VectorTimestamp) -> bool {
+        self.sn >= earlier.sn
+            && self.log_ends.len() >= earlier.log_ends.len()
+            && (self.log_ends.iter().zip(&earlier.log_ends)).all(|(now, then)| now >= then)
+            && earlier.complete_through.iter().all(|(uid, then)| {
+                // A dropped stream has no time any more; that is not going back.
+                self.stream_time(*uid).is_none_or(|now| now >= *then)
+            })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn batches_floor_also_before_the_epoch() {
+        let interval = Millis(100);
+        assert_eq!(BatchNumber::of(EventTime(0), interval), BatchNumber(0));
+        assert_eq!(BatchNumber::of(EventTime(99), interval), BatchNumber(0));
+        assert_eq!(BatchNumber::of(EventTime(100), interval), BatchNumber(1));
+        assert_eq!(BatchNumber::of(EventTime(-1), interval), BatchNumber(-1));
+        assert_eq!(BatchNumber(-1).start(interval), EventTime(-100));
+        assert_eq!(BatchNumber(-1).end(interval), EventTime(0));
+    }
+
+    #[test]
+    fn a_vector_timestamp_knows_when_it_went_back() {
+        let earlier = VectorTimestamp {
+            sn: Sn(3),
+            log_ends: vec![10],
+            complete_through: vec![(StreamUid(1), EventTime(50)), (StreamUid(2), EventTime(7))],
+        };
+        let mut later = earlier.clone();
+        later.sn = Sn(4);
+        later.complete_through.remove(1);
+        assert!(later.is_at_or_after(&earlier));
+        later.complete_through[0].1 = EventTime(49);
+        assert!(!later.is_at_or_after(&earlier));
+    }
+}
