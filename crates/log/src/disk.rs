@@ -1,0 +1,46 @@
+//! Where bytes go: a flat folder of files behind a trait, so that tests can tear, fill and crash it.
+//!
+//! The one promise to know: [`DiskFile::append`] gives no durability, [`DiskFile::sync`] makes all bytes of that file
+//! durable, and a file's *name* is durable only after [`Disk::sync_folder`].
+
+mod real;
+mod sim;
+
+pub use real::RealDisk;
+pub use sim::{CrashKeep, SimDisk};
+
+use std::io::{self, Read};
+
+/// A flat folder of append-only files.
+pub trait Disk: Send + Sync + 'static {
+    /// The folder as people know it, for messages.
+    fn describe(&self) -> String;
+    /// The names of all files, in no particular order.
+    fn list(&self) -> io::Result<Vec<String>>;
+    /// The length of a file in bytes.
+    fn length(&self, name: &str) -> io::Result<u64>;
+    /// A reader from the start of a file.
+    fn read(&self, name: &str) -> io::Result<Box<dyn Read + Send>>;
+    /// A new, empty file; an error if the name is taken.
+    fn create(&self, name: &str) -> io::Result<Box<dyn DiskFile>>;
+    /// An existing file, to append to.
+    fn append_to(&self, name: &str) -> io::Result<Box<dyn DiskFile>>;
+    /// Takes a file away.
+    fn remove(&self, name: &str) -> io::Result<()>;
+    /// Gives a file another name, replacing nothing.
+    fn rename(&self, from: &str, to: &str) -> io::Result<()>;
+    /// Makes creations, removals and renames durable.
+    fn sync_folder(&self) -> io::Result<()>;
+    /// Takes the folder for this process until the guard is dropped; `None` if another process has it.
+    fn lock(&self) -> io::Result<Option<Box<dyn Send + Sync>>>;
+}
+
+/// A file that is written at its end.
+pub trait DiskFile: Send {
+    /// Writes all bytes at the end; durable only after [`DiskFile::sync`].
+    fn append(&mut self, bytes: &[u8]) -> io::Result<()>;
+    /// Makes everything written to this file durable.
+    fn sync(&mut self) -> io::Result<()>;
+    /// Cuts the file to this length.
+    fn truncate(&mut self, length: u64) -> io::Result<()>;
+}

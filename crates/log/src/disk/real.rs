@@ -1,0 +1,117 @@
+//! A folder of the operating system's file system.
+//!
+//! Folders are synced through their own file handle; where a platform cannot do that (Windows), names are as durable
+//! as its file system makes them.
+
+use super::{Disk, DiskFile};
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+
+const LOCK_FILE: &str = "LOCK";
+
+/// A real folder; one process at a time.
+#[derive(Debug)]
+pub struct RealDisk {
+    folder: PathBuf,
+}
+
+impl RealDisk {
+    /// Uses this folder, and makes it if it is not there.
+    ///
+    /// # Errors
+    /// Those of the operating system.
+    pub fn new(folder: impl AsRef<Path>) -> io::Result<RealDisk> {
+        let folder = folder.as_ref().to_path_buf();
+        fs::create_dir_all(&folder)?;
+        Ok(RealDisk { folder })
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.join(name)
+    }
+}
+
+impl Disk for RealDisk {
+    fn describe(&self) -> String {
+        self.folder.display().to_string()
+    }
+
+    fn list(&self) -> io::Result<Vec<String>> {
+        let mut names = Vec::new();
+        for entry in fs::read_dir(&self.folder)? {
+            let entry = entry?;
+            if entry.file_type()?.is_file()
+                && let Ok(name) = entry.file_name().into_string()
+                && name != LOCK_FILE
+            {
+                names.push(name);
+            }
+        }
+        Ok(names)
+    }
+
+    fn length(&self, name: &str) -> io::Result<u64> {
+        Ok(fs::metadata(self.path(name))?.len())
+    }
+
+    fn read(&self, name: &str) -> io::Result<Box<dyn Read + Send>> {
+        Ok(Box::new(File::open(self.path(name))?))
+    }
+
+    fn create(&self, name: &str) -> io::Result<Box<dyn DiskFile>> {
+        let file = OpenOptions::new().append(true).create_new(true).open(self.path(name))?;
+        Ok(Box::new(RealFile { file }))
+    }
+
+    fn append_to(&self, name: &str) -> io::Result<Box<dyn DiskFile>> {
+        let file = OpenOptions::new().append(true).open(self.path(name))?;
+        Ok(Box::new(RealFile { file }))
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        fs::remove_file(self.path(name))
+    }
+
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        if self.path(to).exists() {
+            return Err(io::Error::new(io::ErrorKind::AlreadyExists, "the name is taken"));
+        }
+        fs::rename(self.path(from), self.path(to))
+    }
+
+    fn sync_folder(&self) -> io::Result<()> {
+        if cfg!(unix) { File::open(&self.folder)?.sync_all() } else { Ok(()) }
+    }
+
+    fn lock(&self) -> io::Result<Option<Box<dyn Send + Sync>>> {
+        let file = OpenOptions::new()
+            .create(true)
+            .truncate(false)
+            .write(true)
+            .open(self.path(LOCK_FILE))?;
+        match file.try_lock() {
+            Ok(()) => Ok(Some(Box::new(file))),
+            Err(TryLockError::WouldBlock) => Ok(None),
+            Err(TryLockError::Error(error)) => Err(error),
+        }
+    }
+}
+
+struct RealFile {
+    file: File,
+}
+
+impl DiskFile for RealFile {
+    fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.file.write_all(bytes)
+    }
+
+    fn sync(&mut self) -> io::Result<()> {
+        self.file.sync_data()
+    }
+
+    fn truncate(&mut self, length: u64) -> io::Result<()> {
+        self.file.set_len(length)
+    }
+}

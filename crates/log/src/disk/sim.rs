@@ -1,0 +1,385 @@
+//! A disk in memory that separates written from durable bytes, for crash images, full disks and failing syncs.
+//!
+//! It can be shared by clones: a test keeps one, crashes it under the log that holds the other, and opens a new log.
+//! Like a real disk it promises nothing about unsynced bytes: after a crash any subset of them, by the sector, may be
+//! there, and the file may have any length between the synced and the written one.
+
+use super::{Disk, DiskFile};
+use parking_lot::Mutex;
+use std::collections::BTreeMap;
+use std::io::{self, Cursor, Read};
+use std::sync::Arc;
+
+/// The unit that a simulated crash keeps or loses; smaller than real ones, so that records tear in the middle.
+const SECTOR: usize = 16;
+
+/// What of the unsynced bytes a crash leaves behind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CrashKeep {
+    /// Only what was synced: the power failed and nothing more had reached the disk.
+    Synced,
+    /// Everything written: the process was killed and the operating system went on.
+    Written,
+    /// Drawn from the seed: any prefix of what was not synced, in which any sectors are zeros instead, and any of the
+    /// names that were not synced.
+    Seeded(u64),
+}
+
+/// The simulated disk. Clones share the same files.
+#[derive(Clone, Default)]
+pub struct SimDisk {
+    state: Arc<Mutex<State>>,
+}
+
+#[derive(Default)]
+struct State {
+    /// What the running process sees.
+    names: BTreeMap<String, u64>,
+    /// What the folder holds after a crash.
+    synced_names: BTreeMap<String, u64>,
+    files: BTreeMap<u64, Content>,
+    next_file: u64,
+    /// Handles of before a crash write nowhere.
+    generation: u64,
+    locked: bool,
+    capacity_bytes: Option<u64>,
+    syncs: u64,
+    syncs_until_failure: Option<u64>,
+    syncs_until_crash: Option<(u64, CrashKeep)>,
+}
+
+#[derive(Clone, Default)]
+struct Content {
+    bytes: Vec<u8>,
+    /// The durable image: what every crash leaves.
+    synced: Vec<u8>,
+}
+
+impl SimDisk {
+    /// An empty disk without a limit.
+    #[must_use]
+    pub fn new() -> SimDisk {
+        SimDisk::default()
+    }
+
+    /// Writes fail with "disk full" once all files together would exceed this; `None` takes the limit away.
+    pub fn set_capacity(&self, bytes: Option<u64>) {
+        self.state.lock().capacity_bytes = bytes;
+    }
+
+    /// The sync after so many more fails, once; `None` takes the plan away.
+    pub fn fail_sync_after(&self, syncs: Option<u64>) {
+        self.state.lock().syncs_until_failure = syncs;
+    }
+
+    /// Crashes *at* the sync after so many more: it does not take effect, and neither does anything after it.
+    pub fn crash_at_sync(&self, syncs: u64, keep: CrashKeep) {
+        self.state.lock().syncs_until_crash = Some((syncs, keep));
+    }
+
+    /// How many syncs, of files and of the folder, there have been.
+    #[must_use]
+    pub fn syncs(&self) -> u64 {
+        self.state.lock().syncs
+    }
+
+    /// The machine stops now. Files keep what `keep` says; open files of before write nowhere; the lock is free.
+    pub fn crash(&self, keep: CrashKeep) {
+        self.state.lock().crash(keep);
+    }
+
+    /// The bytes of a file as a process sees them.
+    #[must_use]
+    pub fn bytes(&self, name: &str) -> Option<Vec<u8>> {
+        let state = self.state.lock();
+        let file = state.names.get(name)?;
+        Some(state.files[file].bytes.clone())
+    }
+
+    /// Puts a file there, durable, replacing one of that name: how tests plant damage.
+    pub fn plant(&self, name: &str, bytes: Vec<u8>) {
+        let mut state = self.state.lock();
+        let file = state.new_file();
+        state.files.insert(file, Content { synced: bytes.clone(), bytes });
+        state.names.insert(name.to_owned(), file);
+        state.synced_names.insert(name.to_owned(), file);
+    }
+
+    /// A copy that shares nothing with this disk, as if every file had been copied with everything written.
+    #[must_use]
+    pub fn copy(&self) -> SimDisk {
+        let copy = SimDisk::new();
+        let state = self.state.lock();
+        for (name, file) in &state.names {
+            copy.plant(name, state.files[file].bytes.clone());
+        }
+        copy
+    }
+}
+
+impl State {
+    fn new_file(&mut self) -> u64 {
+        self.next_file += 1;
+        self.files.insert(self.next_file, Content::default());
+        self.next_file
+    }
+
+    fn lookup(&self, name: &str) -> io::Result<u64> {
+        self.names.get(name).copied().ok_or_else(|| {
+            io::Error::new(io::ErrorKind::NotFound, format!("there is no file {name}"))
+        })
+    }
+
+    fn crash(&mut self, keep: CrashKeep) {
+        self.generation += 1;
+        self.locked = false;
+        self.syncs_until_crash = None;
+        self.syncs_until_failure = None;
+        match keep {
+            CrashKeep::Written => self.synced_names = self.names.clone(),
+            CrashKeep::Synced => self.names = self.synced_names.clone(),
+            CrashKeep::Seeded(seed) => self.tear(seed),
+        }
+        for content in self.files.values_mut() {
+            match keep {
+                CrashKeep::Synced => content.bytes = content.synced.clone(),
+                CrashKeep::Written | CrashKeep::Seeded(_) => content.synced = content.bytes.clone(),
+            }
+        }
+    }
+
+    /// Makes `names` and every file's `bytes` one of the images that a crash can leave.
+    fn tear(&mut self, seed: u64) {
+        let mut random = seed;
+        let changed: Vec<String> = self
+            .names
+            .keys()
+            .chain(self.synced_names.keys())
+            .filter(|name| self.names.get(*name) != self.synced_names.get(*name))
+            .cloned()
+            .collect();
+        for name in changed {
+            if draw(&mut random, 2) == 0 {
+                match self.synced_names.get(&name) {
+                    Some(&file) => self.names.insert(name, file),
+                    None => self.names.remove(&name),
+                };
+            }
+        }
+        self.synced_names = self.names.clone();
+        for content in self.files.values_mut() {
+            let Content { bytes, synced } = content;
+            if bytes == synced {
+                continue;
+            }
+            let (short, long) = (synced.len().min(bytes.len()), synced.len().max(bytes.len()));
+            let length = short + draw(&mut random, long - short + 1);
+            let mut image = vec![0; length];
+            // One crash in four loses nothing but the end; the others lose sectors anywhere, one in two of them.
+            let holes = draw(&mut random, 4) != 0;
+            for start in (0..length).step_by(SECTOR) {
+                let end = length.min(start + SECTOR);
+                let old = synced.get(start..end);
+                let new = bytes.get(start..end);
+                let written = !holes || draw(&mut random, 2) == 0;
+                match (old, new) {
+                    (Some(old), Some(new)) if old == new => image[start..end].copy_from_slice(new),
+                    (_, Some(new)) if written => image[start..end].copy_from_slice(new),
+                    (Some(old), _) => image[start..end].copy_from_slice(old),
+                    _ => {
+                        // A sector that straddles the synced end keeps its synced part.
+                        let kept = synced.len().clamp(start, end);
+                        image[start..kept].copy_from_slice(&synced[start..kept]);
+                    }
+                }
+            }
+            *bytes = image;
+        }
+    }
+
+    /// Counts a sync; an error if this one is to fail, `false` if the machine has crashed at it.
+    fn sync_point(&mut self) -> io::Result<bool> {
+        self.syncs += 1;
+        if let Some((left, keep)) = &mut self.syncs_until_crash {
+            if *left == 0 {
+                let keep = *keep;
+                self.crash(keep);
+                return Ok(false);
+            }
+            *left -= 1;
+        }
+        match &mut self.syncs_until_failure {
+            Some(0) => {
+                self.syncs_until_failure = None;
+                Err(io::Error::other("the simulated disk failed to sync"))
+            }
+            Some(left) => {
+                *left -= 1;
+                Ok(true)
+            }
+            None => Ok(true),
+        }
+    }
+}
+
+/// The next of a SplitMix64 sequence, below `bound`.
+fn draw(state: &mut u64, bound: usize) -> usize {
+    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let mut z = *state;
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    ((z ^ (z >> 31)) % bound as u64) as usize
+}
+
+fn gone() -> io::Error {
+    io::Error::other("the simulated machine has crashed")
+}
+
+impl Disk for SimDisk {
+    fn describe(&self) -> String {
+        "(simulated)".to_owned()
+    }
+
+    fn list(&self) -> io::Result<Vec<String>> {
+        Ok(self.state.lock().names.keys().cloned().collect())
+    }
+
+    fn length(&self, name: &str) -> io::Result<u64> {
+        let state = self.state.lock();
+        let file = state.lookup(name)?;
+        Ok(state.files[&file].bytes.len() as u64)
+    }
+
+    fn read(&self, name: &str) -> io::Result<Box<dyn Read + Send>> {
+        let state = self.state.lock();
+        let file = state.lookup(name)?;
+        Ok(Box::new(Cursor::new(state.files[&file].bytes.clone())))
+    }
+
+    fn create(&self, name: &str) -> io::Result<Box<dyn DiskFile>> {
+        let mut state = self.state.lock();
+        if state.names.contains_key(name) {
+            return Err(io::Error::new(io::ErrorKind::AlreadyExists, "the name is taken"));
+        }
+        let file = state.new_file();
+        state.names.insert(name.to_owned(), file);
+        Ok(Box::new(SimFile {
+            state: Arc::clone(&self.state),
+            file,
+            generation: state.generation,
+        }))
+    }
+
+    fn append_to(&self, name: &str) -> io::Result<Box<dyn DiskFile>> {
+        let state = self.state.lock();
+        let file = state.lookup(name)?;
+        Ok(Box::new(SimFile {
+            state: Arc::clone(&self.state),
+            file,
+            generation: state.generation,
+        }))
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        let mut state = self.state.lock();
+        state.lookup(name)?;
+        state.names.remove(name);
+        Ok(())
+    }
+
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        let mut state = self.state.lock();
+        if state.names.contains_key(to) {
+            return Err(io::Error::new(io::ErrorKind::AlreadyExists, "the name is taken"));
+        }
+        let file = state.lookup(from)?;
+        state.names.remove(from);
+        state.names.insert(to.to_owned(), file);
+        Ok(())
+    }
+
+    fn sync_folder(&self) -> io::Result<()> {
+        let mut state = self.state.lock();
+        if state.sync_point()? {
+            state.synced_names = state.names.clone();
+            Ok(())
+        } else {
+            Err(gone())
+        }
+    }
+
+    fn lock(&self) -> io::Result<Option<Box<dyn Send + Sync>>> {
+        let mut state = self.state.lock();
+        if state.locked {
+            return Ok(None);
+        }
+        state.locked = true;
+        Ok(Some(Box::new(SimLock {
+            state: Arc::clone(&self.state),
+            generation: state.generation,
+        })))
+    }
+}
+
+struct SimLock {
+    state: Arc<Mutex<State>>,
+    generation: u64,
+}
+
+impl Drop for SimLock {
+    fn drop(&mut self) {
+        let mut state = self.state.lock();
+        if state.generation == self.generation {
+            state.locked = false;
+        }
+    }
+}
+
+struct SimFile {
+    state: Arc<Mutex<State>>,
+    file: u64,
+    generation: u64,
+}
+
+impl SimFile {
+    fn with<T>(&self, act: impl FnOnce(&mut State, u64) -> io::Result<T>) -> io::Result<T> {
+        let mut state = self.state.lock();
+        if state.generation == self.generation { act(&mut state, self.file) } else { Err(gone()) }
+    }
+}
+
+impl DiskFile for SimFile {
+    fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.with(|state, file| {
+            let used: u64 = state.names.values().map(|f| state.files[f].bytes.len() as u64).sum();
+            let room = state.capacity_bytes.map_or(u64::MAX, |all| all.saturating_sub(used));
+            let fits = bytes.len().min(usize::try_from(room).unwrap_or(usize::MAX));
+            let content = state.files.entry(file).or_default();
+            // A full disk takes what still fits, as a real one does.
+            content.bytes.extend_from_slice(&bytes[..fits]);
+            if fits < bytes.len() {
+                return Err(io::Error::new(io::ErrorKind::StorageFull, "no room left"));
+            }
+            Ok(())
+        })
+    }
+
+    fn sync(&mut self) -> io::Result<()> {
+        self.with(|state, file| {
+            if !state.sync_point()? {
+                return Err(gone());
+            }
+            let content = state.files.entry(file).or_default();
+            content.synced = content.bytes.clone();
+            Ok(())
+        })
+    }
+
+    fn truncate(&mut self, length: u64) -> io::Result<()> {
+        self.with(|state, file| {
+            let content = state.files.entry(file).or_default();
+            content.bytes.truncate(usize::try_from(length).unwrap_or(usize::MAX));
+            Ok(())
+        })
+    }
+}

@@ -1,0 +1,101 @@
+//! What can go wrong with a log, in sentences that name the file, the offset and the remedy.
+//!
+//! Damage is kept apart from IO failures: the first means that the folder must not be used as it is, the second
+//! that the disk did not do what it was asked.
+
+use crate::record::Position;
+
+/// A refusal or failure of the log.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum LogError {
+    /// The folder belongs to a running process.
+    #[error(
+        "the data folder {folder} is in use by another process: stop that process, or give this one another folder with --data"
+    )]
+    Locked {
+        /// The data folder.
+        folder: String,
+    },
+    /// A segment of a format that this build does not read.
+    #[error(
+        "{file} has log format version {found}, this build reads version {expected}: open it with the release that wrote it, or start with an empty data folder"
+    )]
+    Version {
+        /// The segment file.
+        file: String,
+        /// The version in the file.
+        found: u32,
+        /// The version that this build reads and writes.
+        expected: u32,
+    },
+    /// Bytes that were written completely do not read back.
+    #[error(
+        "{file} is damaged at byte {offset}: {what}; nothing was changed. Restore the file from a copy, or move the data folder away to start empty"
+    )]
+    Damaged {
+        /// The file.
+        file: String,
+        /// The byte offset in that file.
+        offset: u64,
+        /// What was found.
+        what: String,
+    },
+    /// A file that the log needs is not there.
+    #[error("{file} is missing: {what}; nothing was changed. Restore the file from a copy, or move the data folder away to start empty")]
+    Missing {
+        /// The file.
+        file: String,
+        /// Why it must be there.
+        what: String,
+    },
+    /// The disk has no room left. The log acknowledges nothing more until it is opened again.
+    #[error("the disk is full, writing {file}: free some space and restart; queries go on, nothing more is accepted meanwhile")]
+    DiskFull {
+        /// The file that was being written.
+        file: String,
+    },
+    /// The disk refused an operation. The log acknowledges nothing more until it is opened again.
+    #[error("could not {action} {file}: {message}; check the disk and restart")]
+    Io {
+        /// What was being done: "write", "sync", "open" …
+        action: &'static str,
+        /// The file or folder.
+        file: String,
+        /// The operating system's words.
+        message: String,
+    },
+    /// A statement in a load segment, or given to one, that cannot be written or read.
+    #[error("load segment {file}: {message}")]
+    Segment {
+        /// The load segment.
+        file: String,
+        /// What is wrong with it.
+        message: String,
+    },
+    /// A record that the format cannot hold; the log goes on without it.
+    #[error("this cannot be logged: {what}")]
+    Unwritable {
+        /// What is wrong with it, and the remedy.
+        what: String,
+    },
+    /// The log was closed before this position became durable.
+    #[error("the log was closed before record {position} was durable; it may or may not be there after a restart")]
+    Closed {
+        /// The position waited for.
+        position: Position,
+    },
+}
+
+impl LogError {
+    /// Wraps an IO error; a full disk has its own variant.
+    pub(crate) fn io(action: &'static str, file: &str, error: &std::io::Error) -> LogError {
+        if error.kind() == std::io::ErrorKind::StorageFull
+            || error.kind() == std::io::ErrorKind::QuotaExceeded
+        {
+            LogError::DiskFull { file: file.to_owned() }
+        } else {
+            LogError::Io { action, file: file.to_owned(), message: error.to_string() }
+        }
+    }
+}

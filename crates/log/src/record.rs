@@ -1,0 +1,208 @@
+//! Log records: one input of the engine each, in terms (S1, S2).
+//!
+//! Before changing anything here: these are the types that the other crates see. What lies on disk is written by
+//! [`crate::wire`], which has enums and versions of its own, so a field added here needs a place there.
+//! A record must hold all that its effect depends on (S6): whatever a setting, a clock or a parser option decided
+//! when the input was taken is written down, never looked up again at recovery.
+
+use oxrdf::Quad;
+use somersault_model::{EventTime, QueryUid, Sn, StreamUid};
+
+/// The ordinal of a record in one process's log, counted from 1 without gaps.
+///
+/// Position `p` as a bound means "all records up to and including the `p`-th"; [`Position::START`] means none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Position(pub u64);
+
+impl Position {
+    /// The bound before the first record.
+    pub const START: Position = Position(0);
+
+    /// The position of the record after this one.
+    #[must_use]
+    pub fn next(self) -> Position {
+        Position(self.0 + 1)
+    }
+}
+
+impl std::fmt::Display for Position {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}", self.0)
+    }
+}
+
+/// One input, in the order in which the engine took it (S1).
+///
+/// `Txn` records (streaming transactions) have a number of their own reserved in the wire format.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Record {
+    /// Statements of one stream, as one source sent them.
+    Push(PushRecord),
+    /// Streams whose time goes on without statements: heartbeats, IDLE, merged sources (S4).
+    Advance(AdvanceRecord),
+    /// DDL and registrations, with what they resolved to (S5).
+    Command(CommandRecord),
+    /// Statements loaded from a segment file of their own.
+    Load(LoadRecord),
+    /// The effects of an update (S15).
+    Update(UpdateRecord),
+    /// A cut: the state after all records before this one has the plan's snapshot number (S3).
+    Plan(PlanRecord),
+    /// A firing whose answer has been handed over; recovery does not execute it again (S12).
+    Delivered(DeliveredRecord),
+}
+
+/// A statement of a stream with its event time.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct StreamStatement {
+    /// The event time; arrival-time streams have it filled in before the record is made.
+    pub at: EventTime,
+    /// The statement. Its graph counts only when it is absorbed without INTO.
+    pub quad: Quad,
+}
+
+/// Statements pushed to one stream in one request: visible all together or not at all.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PushRecord {
+    /// The stream's IRI.
+    pub stream: String,
+    /// Who sent it; the empty string is the one anonymous source.
+    pub source: String,
+    /// The source's own number for this push; (stream, source, seq) is the key by which repeats are dropped (S13).
+    pub seq: Option<u64>,
+    /// When it was received, in milliseconds since the Unix epoch.
+    pub received_ms: i64,
+    /// The statements in the order of arrival.
+    pub statements: Vec<StreamStatement>,
+}
+
+/// Streams that are complete through a time, all in one record and hence in one SN (S4).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AdvanceRecord {
+    /// When it was received, in milliseconds since the Unix epoch.
+    pub received_ms: i64,
+    /// Stream IRI and the time through which it is now complete.
+    pub to: Vec<(String, EventTime)>,
+}
+
+/// A command and what it resolved to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CommandRecord {
+    /// When it was received, in milliseconds since the Unix epoch.
+    pub received_ms: i64,
+    /// What was asked.
+    pub command: Command,
+    /// What it came to when it was first applied; recovery takes it from here (S5).
+    pub resolved: Resolved,
+}
+
+/// DDL and registrations. Texts are kept as given, together with what their meaning depends on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Command {
+    /// `CREATE STREAM`.
+    CreateStream {
+        /// The stream's IRI, resolved.
+        iri: String,
+        /// The whole CREATE STREAM text.
+        text: String,
+        /// The default namespace for bare names in `text`, as it was set at the time.
+        namespace: Option<String>,
+    },
+    /// `DROP STREAM`.
+    DropStream {
+        /// The stream's IRI.
+        iri: String,
+    },
+    /// `REGISTER QUERY`, or a query put under a name.
+    RegisterQuery {
+        /// The query's name, resolved.
+        name: String,
+        /// The whole query text.
+        text: String,
+        /// The default namespace for bare names in `text`, as it was set at the time.
+        namespace: Option<String>,
+    },
+    /// `DROP QUERY`.
+    DropQuery {
+        /// The query's name.
+        name: String,
+    },
+    /// `PAUSE QUERY`.
+    PauseQuery {
+        /// The query's name.
+        name: String,
+    },
+    /// `RESUME QUERY`.
+    ResumeQuery {
+        /// The query's name.
+        name: String,
+    },
+}
+
+/// What a command resolved to (S5).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Resolved {
+    /// The newest SN that was cut before the command.
+    pub sn: Sn,
+    /// The uid of the stream that was created or dropped.
+    pub stream: Option<StreamUid>,
+    /// The uid of the query that was registered, dropped, paused or resumed.
+    pub query: Option<QueryUid>,
+    /// The complete-through times of the streams concerned, of those that have one.
+    pub stream_times: Vec<(StreamUid, EventTime)>,
+    /// The first close of a registered query, where its streams already have a time.
+    pub first_close: Option<EventTime>,
+}
+
+/// Statements that were written to a load segment before this record (see [`crate::LoadSegmentWriter`]).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LoadRecord {
+    /// When it was received, in milliseconds since the Unix epoch.
+    pub received_ms: i64,
+    /// The segment's file and hash.
+    pub segment: LoadSegment,
+}
+
+/// A load segment as [`crate::LoadSegmentWriter::finish`] made it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LoadSegment {
+    /// The file's name in the data folder. In a volatile log, a name without a file.
+    pub name: String,
+    /// SHA-256 of the file's bytes. In a volatile log all zeros.
+    pub hash: [u8; 32],
+    /// How many statements it holds, repeats counted.
+    pub statements: u64,
+}
+
+/// The effects of an update: deletes first, then inserts (S15).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct UpdateRecord {
+    /// When it was received, in milliseconds since the Unix epoch.
+    pub received_ms: i64,
+    /// Statements taken out of the stored graphs.
+    pub deletes: Vec<Quad>,
+    /// Statements put into the stored graphs.
+    pub inserts: Vec<Quad>,
+}
+
+/// A cut: names the state after all records up to `log_end` with a snapshot number (S3, S4).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PlanRecord {
+    /// The snapshot number that is cut.
+    pub sn: Sn,
+    /// The close for which it was cut; only batches that end at or before it are taken. None for a freshness cut.
+    pub through: Option<EventTime>,
+    /// The newest record that counts; in one process always the one before the plan record itself.
+    pub log_end: Position,
+    /// The complete-through times of the streams for which they changed since the plan before.
+    pub stream_times: Vec<(StreamUid, EventTime)>,
+}
+
+/// A firing that was handed to its subscribers and sinks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DeliveredRecord {
+    /// The query.
+    pub query: QueryUid,
+    /// The close: this one and all before it are done.
+    pub close: EventTime,
+}
