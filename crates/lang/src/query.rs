@@ -1,0 +1,80 @@
+//! A parsed query: form, dataset clause, variables and pattern, with its text.
+
+use crate::algebra::{Pattern, TripleTemplate, VarId};
+use oxrdf::NamedNode;
+use std::sync::Arc;
+
+/// What a query returns.
+#[derive(Debug, Clone, PartialEq)]
+pub enum QueryForm {
+    /// Solutions with these columns, in order.
+    Select {
+        /// The columns.
+        projection: Vec<VarId>,
+    },
+    /// A boolean.
+    Ask,
+    /// A graph: the template, instantiated for each solution.
+    Construct {
+        /// The template.
+        template: Vec<TripleTemplate>,
+    },
+    /// A graph: the description of every value of these variables (constants are bound by the pattern).
+    Describe {
+        /// The variables whose values are described.
+        projection: Vec<VarId>,
+    },
+}
+
+/// `FROM` and `FROM NAMED` (in an update: `USING`, `WITH`). Windows are not in it.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct DatasetClause {
+    /// Whether there was any clause; without one the store's own dataset is read.
+    pub present: bool,
+    /// The graphs whose merge is the default graph.
+    pub default: Vec<NamedNode>,
+    /// The graphs that `GRAPH` reads.
+    pub named: Vec<NamedNode>,
+    /// All named graphs are readable whatever `named` says: the `WITH` of an update changes the default graph only.
+    pub all_named: bool,
+}
+
+/// A one-shot query, or the body of a continuous one.
+#[derive(Debug, Clone)]
+pub struct Query {
+    /// What it returns.
+    pub form: QueryForm,
+    /// The stored graphs it reads.
+    pub dataset: DatasetClause,
+    /// The names of the variables; [`VarId`] is the index. Names that start with `_:` (blank nodes of the
+    /// pattern) or `.` (made by the parser, or local to a sub-select) were not written by the user.
+    pub variables: Vec<String>,
+    /// The pattern, with the solution modifiers as its outermost operators.
+    pub pattern: Pattern,
+    /// The base IRI in force at the end of the prologue.
+    pub base: Option<String>,
+    /// The text as given.
+    pub text: String,
+    /// The same query for `spareval`, without its dataset clause.
+    pub(crate) algebra: Arc<spargebra::Query>,
+}
+
+impl Query {
+    /// The name of a variable, without `?`.
+    ///
+    /// # Panics
+    /// If `variable` is not of this query.
+    #[must_use]
+    pub fn variable_name(&self, variable: VarId) -> &str {
+        &self.variables[variable.index()]
+    }
+
+    /// The columns of the answer: of SELECT and DESCRIBE; empty for ASK and CONSTRUCT.
+    #[must_use]
+    pub fn projection(&self) -> &[VarId] {
+        match &self.form {
+            QueryForm::Select { projection } | QueryForm::Describe { projection } => projection,
+            QueryForm::Ask | QueryForm::Construct { .. } => &[],
+        }
+    }
+}

@@ -1,0 +1,70 @@
+//! SPARQL Update: the operations in order. ADD, MOVE and COPY are already rewritten to the others.
+
+use crate::algebra::{GraphTarget, QuadTemplate};
+use crate::query::Query;
+use oxrdf::{GraphName, NamedNode, Quad};
+
+/// An update request: its operations run in order, each sees the effects of those before it.
+#[derive(Debug, Clone)]
+pub struct Update {
+    /// The operations.
+    pub operations: Vec<UpdateOperation>,
+    /// The base IRI in force at the end.
+    pub base: Option<String>,
+    /// The text as given.
+    pub text: String,
+}
+
+/// One operation.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub enum UpdateOperation {
+    /// `INSERT DATA`. Blank nodes stand for new ones; one label is one node in the whole request.
+    InsertData(Vec<Quad>),
+    /// `DELETE DATA`; holds no blank nodes.
+    DeleteData(Vec<Quad>),
+    /// `DELETE … INSERT … WHERE …`, also `DELETE WHERE`, ADD, COPY and MOVE.
+    DeleteInsert(Box<DeleteInsert>),
+    /// `LOAD`.
+    Load {
+        /// Whether failing is fine.
+        silent: bool,
+        /// The document.
+        source: NamedNode,
+        /// The graph it goes to.
+        into: GraphName,
+    },
+    /// `CLEAR`.
+    Clear {
+        /// Whether failing is fine.
+        silent: bool,
+        /// What is emptied.
+        target: GraphTarget,
+    },
+    /// `CREATE GRAPH`.
+    Create {
+        /// Whether failing is fine.
+        silent: bool,
+        /// The new graph.
+        graph: NamedNode,
+    },
+    /// `DROP`.
+    Drop {
+        /// Whether failing is fine.
+        silent: bool,
+        /// What is removed.
+        target: GraphTarget,
+    },
+}
+
+/// The solutions of `query` instantiate the templates: first all deletes take effect, then all inserts.
+#[derive(Debug, Clone)]
+pub struct DeleteInsert {
+    /// The statements to delete; holds no blank nodes.
+    pub delete: Vec<QuadTemplate>,
+    /// The statements to insert.
+    pub insert: Vec<QuadTemplate>,
+    /// The WHERE clause as a SELECT of the variables that the templates use; its dataset clause is that of
+    /// `USING` or `WITH`. The templates' variables are this query's.
+    pub query: Query,
+}
