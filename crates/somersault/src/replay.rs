@@ -2,10 +2,15 @@
 //! interval and stream, and after each interval all streams are advanced in one record (S4). That is
 //! what makes replayed answers exact.
 
+mod reader;
+
 use crate::engine::Engine;
 use crate::error::EngineError;
-use crate::push::StreamStatement;
+use crate::push::{Push, StreamStatement};
+use reader::StreamReader;
+use std::collections::VecDeque;
 use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
 /// A recorded stream: `t_ms<TAB>triple .` per line, times not decreasing; `.gz` and `.zst` are unpacked.
 #[derive(Clone, Debug)]
@@ -19,7 +24,7 @@ pub struct StreamFile {
 /// What is played.
 #[derive(Clone, Debug)]
 pub struct ReplayPlan {
-    /// The streams.
+    /// The streams; one stream may come from one file only.
     pub files: Vec<StreamFile>,
     /// How much event time goes into one push per stream; must divide every close that is to be exact.
     pub batch_ms: i64,
@@ -97,22 +102,179 @@ pub enum ReplayError {
 }
 
 /// The steps of a plan, read from the files as they are needed.
+///
+/// The first step advances all streams to the start of the first interval: from then on every stream
+/// has a time, so that a close needs no statement of each stream before it is due.
 pub struct Steps {
-    _inner: (),
+    streams: Vec<Feed>,
+    batch_ms: i64,
+    until_ms: Option<i64>,
+    snapshots_ms: VecDeque<i64>,
+    /// All streams have been advanced to here; `None` before the first step.
+    at_ms: Option<i64>,
+    ready: VecDeque<Step>,
+    done: bool,
+}
+
+struct Feed {
+    stream: String,
+    reader: StreamReader,
+    seq: u64,
 }
 
 impl Steps {
     /// Opens the files.
-    pub fn open(_plan: &ReplayPlan) -> Result<Steps, ReplayError> {
-        unimplemented!()
+    ///
+    /// # Errors
+    /// [`ReplayError::Io`] for a file that cannot be read, [`ReplayError::Plan`] if the batch interval is not positive
+    /// or a stream is given twice.
+    pub fn open(plan: &ReplayPlan) -> Result<Steps, ReplayError> {
+        if plan.batch_ms <= 0 {
+            return Err(ReplayError::Plan(format!(
+                "the batch interval of a replay is {} ms; give a positive number",
+                plan.batch_ms
+            )));
+        }
+        let mut streams: Vec<Feed> = Vec::with_capacity(plan.files.len());
+        for file in &plan.files {
+            if streams.iter().any(|feed| feed.stream == file.stream) {
+                return Err(ReplayError::Plan(format!(
+                    "the stream <{}> is given by two files; merge them into one",
+                    file.stream
+                )));
+            }
+            streams.push(Feed {
+                stream: file.stream.clone(),
+                reader: StreamReader::open(&file.path)?,
+                seq: 0,
+            });
+        }
+        let mut snapshots_ms = plan.snapshots_ms.clone();
+        snapshots_ms.sort_unstable();
+        snapshots_ms.dedup();
+        Ok(Steps {
+            streams,
+            batch_ms: plan.batch_ms,
+            until_ms: plan.until_ms,
+            snapshots_ms: snapshots_ms.into(),
+            at_ms: None,
+            ready: VecDeque::new(),
+            done: false,
+        })
+    }
+
+    /// The event time of the next statement that is to be fed.
+    fn next_statement_ms(&mut self) -> Result<Option<i64>, ReplayError> {
+        let mut next = None;
+        for feed in &mut self.streams {
+            if let Some(at) = feed.reader.peek_ms()?
+                && self.until_ms.is_none_or(|until| at < until)
+            {
+                next = Some(next.map_or(at, |earlier: i64| earlier.min(at)));
+            }
+        }
+        Ok(next)
+    }
+
+    /// Puts the steps up to the end of the next interval that has something into `ready`.
+    fn fill(&mut self) -> Result<(), ReplayError> {
+        let next_ms = self.next_statement_ms()?;
+        let Some(from_ms) = next_ms.map(|ms| floor_to(ms, self.batch_ms)) else {
+            return self.finish();
+        };
+        let Some(at_ms) = self.at_ms else {
+            let first_snapshot = self.snapshots_ms.front().copied();
+            let start = first_snapshot.map_or(from_ms, |ms| ms.min(from_ms));
+            self.advance(start);
+            return Ok(());
+        };
+        if let Some(snapshot) = self.due_snapshot(from_ms) {
+            self.advance(snapshot);
+            return Ok(());
+        }
+        if from_ms > at_ms {
+            self.advance(from_ms);
+        }
+        let mut end_ms = from_ms.saturating_add(self.batch_ms);
+        if let Some(&snapshot) = self.snapshots_ms.front() {
+            end_ms = end_ms.min(snapshot.max(from_ms));
+        }
+        if let Some(until) = self.until_ms {
+            end_ms = end_ms.min(until);
+        }
+        for feed in &mut self.streams {
+            let statements = feed.reader.take_before(end_ms)?;
+            if !statements.is_empty() {
+                self.ready.push_back(Step::Push {
+                    stream: feed.stream.clone(),
+                    seq: feed.seq,
+                    statements,
+                });
+                feed.seq += 1;
+            }
+        }
+        self.advance(end_ms);
+        Ok(())
+    }
+
+    /// A snapshot that lies before anything else is fed, if there is one left there.
+    fn due_snapshot(&self, before_ms: i64) -> Option<i64> {
+        let snapshot = self.snapshots_ms.front().copied()?;
+        (snapshot <= before_ms).then_some(snapshot)
+    }
+
+    fn advance(&mut self, to_ms: i64) {
+        if self.at_ms.is_none_or(|at| at < to_ms) {
+            self.at_ms = Some(to_ms);
+            self.ready.push_back(Step::Advance { to_ms });
+        }
+        while self.snapshots_ms.front().is_some_and(|ms| *ms <= to_ms) {
+            if let Some(at_ms) = self.snapshots_ms.pop_front() {
+                self.ready.push_back(Step::Snapshot { at_ms });
+            }
+        }
+    }
+
+    /// Nothing is left to feed: the remaining snapshots, then the end.
+    fn finish(&mut self) -> Result<(), ReplayError> {
+        while let Some(&snapshot) = self.snapshots_ms.front() {
+            if self.until_ms.is_some_and(|until| snapshot > until) {
+                let until = self.until_ms.unwrap_or_default();
+                return Err(ReplayError::Plan(format!(
+                    "a snapshot is asked for at {snapshot} ms, after the end of the replay at {until} ms"
+                )));
+            }
+            self.advance(snapshot);
+        }
+        if let Some(until) = self.until_ms {
+            self.advance(until);
+        }
+        self.done = true;
+        Ok(())
     }
 }
 
 impl Iterator for Steps {
     type Item = Result<Step, ReplayError>;
+
     fn next(&mut self) -> Option<Self::Item> {
-        unimplemented!()
+        loop {
+            if let Some(step) = self.ready.pop_front() {
+                return Some(Ok(step));
+            }
+            if self.done {
+                return None;
+            }
+            if let Err(error) = self.fill() {
+                self.done = true;
+                return Some(Err(error));
+            }
+        }
     }
+}
+
+fn floor_to(ms: i64, interval_ms: i64) -> i64 {
+    ms.div_euclid(interval_ms) * interval_ms
 }
 
 /// What a replay did.
@@ -125,16 +287,120 @@ pub struct ReplaySummary {
     /// The event time to which all streams were advanced at the end.
     pub end_ms: i64,
     /// How long it took.
-    pub elapsed: std::time::Duration,
+    pub elapsed: Duration,
 }
 
+/// How long a snapshot step waits for the firings that are due before it.
+const QUIESCE: Duration = Duration::from_secs(600);
+
 /// Plays a plan into an engine. `on_step` is called after each step has been taken (for a
-/// [`Step::Snapshot`]: when the engine is at that time and everything due has been answered); an error from it ends the replay.
+/// [`Step::Snapshot`]: when the engine is at that time and everything due has been answered), with
+/// the counts so far; an error from it ends the replay. The statements of a [`Step::Push`] have been
+/// handed to the engine by then: its list is empty.
+///
+/// # Errors
+/// Whatever is wrong with the files, with file and line, and what the engine or `on_step` refused.
 pub fn replay(
-    _engine: &Engine,
-    _plan: &ReplayPlan,
-    _speed: Speed,
-    _on_step: &mut dyn FnMut(&Step) -> Result<(), ReplayError>,
+    engine: &Engine,
+    plan: &ReplayPlan,
+    speed: Speed,
+    on_step: &mut dyn FnMut(&Step, &ReplaySummary) -> Result<(), ReplayError>,
 ) -> Result<ReplaySummary, ReplayError> {
-    unimplemented!()
+    let streams: Vec<String> = plan.files.iter().map(|file| file.stream.clone()).collect();
+    let mut pace = Pace::new(speed);
+    let mut summary = ReplaySummary::default();
+    let begun = Instant::now();
+    for step in Steps::open(plan)? {
+        let mut step = step?;
+        match &mut step {
+            Step::Push {
+                stream,
+                seq,
+                statements,
+            } => {
+                if let Some(last) = statements.last().and_then(|statement| statement.at_ms) {
+                    pace.wait_until(last.saturating_add(1));
+                }
+                summary.statements += statements.len() as u64;
+                summary.pushes += 1;
+                let push = Push {
+                    source: None,
+                    seq: Some(*seq),
+                    statements: std::mem::take(statements),
+                };
+                engine.push(stream, push)?;
+            }
+            Step::Advance { to_ms } => {
+                let to_ms = *to_ms;
+                while let Some(heartbeat) = pace.heartbeat_before(to_ms, plan.batch_ms) {
+                    advance_all(engine, &streams, heartbeat)?;
+                    summary.end_ms = heartbeat;
+                    on_step(&Step::Advance { to_ms: heartbeat }, &summary)?;
+                }
+                pace.wait_until(to_ms);
+                advance_all(engine, &streams, to_ms)?;
+                summary.end_ms = to_ms;
+            }
+            Step::Snapshot { .. } => engine.quiesce(QUIESCE)?,
+        }
+        summary.elapsed = begun.elapsed();
+        on_step(&step, &summary)?;
+    }
+    summary.elapsed = begun.elapsed();
+    Ok(summary)
 }
+
+fn advance_all(engine: &Engine, streams: &[String], to_ms: i64) -> Result<(), EngineError> {
+    let to: Vec<(String, i64)> = streams.iter().map(|iri| (iri.clone(), to_ms)).collect();
+    engine.advance(&to).map(|_| ())
+}
+
+/// Keeps event time and the clock together.
+struct Pace {
+    times: Option<f64>,
+    /// The event time that began at this instant.
+    origin: Option<(i64, Instant)>,
+    last_ms: i64,
+}
+
+impl Pace {
+    fn new(speed: Speed) -> Pace {
+        let times = match speed {
+            Speed::Max => None,
+            Speed::Times(times) => Some(times.max(1e-6)),
+        };
+        Pace {
+            times,
+            origin: None,
+            last_ms: i64::MIN,
+        }
+    }
+
+    fn wait_until(&mut self, event_ms: i64) {
+        let Some(times) = self.times else { return };
+        let (origin_ms, origin) = *self.origin.get_or_insert((event_ms, Instant::now()));
+        self.last_ms = self.last_ms.max(event_ms);
+        let ahead_ms = event_ms.saturating_sub(origin_ms).max(0) as f64 / times;
+        let due = origin + Duration::from_secs_f64(ahead_ms / 1000.0);
+        let now = Instant::now();
+        if due > now {
+            std::thread::sleep(due - now);
+        }
+    }
+
+    /// In a long silence of all streams: waits for the end of the next interval and returns it, so that
+    /// closes fire when their time comes and not when the silence ends.
+    fn heartbeat_before(&mut self, to_ms: i64, batch_ms: i64) -> Option<i64> {
+        self.times?;
+        self.origin?;
+        let next = floor_to(self.last_ms, batch_ms).saturating_add(batch_ms);
+        if next >= to_ms {
+            return None;
+        }
+        self.wait_until(next);
+        Some(next)
+    }
+}
+
+#[cfg(test)]
+mod tests;

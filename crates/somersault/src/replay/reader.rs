@@ -1,0 +1,123 @@
+//! Reads one recorded stream, line by line, one statement ahead. Times must not go back: a replay
+//! that silently reordered its input would answer something else than was recorded.
+
+use super::ReplayError;
+use crate::push::StreamStatement;
+use oxrdf::GraphName;
+use oxttl::NTriplesParser;
+use std::fs::File;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+
+pub(super) struct StreamReader {
+    path: PathBuf,
+    input: Box<dyn BufRead + Send>,
+    text: String,
+    line: u64,
+    last_ms: i64,
+    ahead: Option<(i64, StreamStatement)>,
+    ended: bool,
+}
+
+impl StreamReader {
+    pub(super) fn open(path: &Path) -> Result<StreamReader, ReplayError> {
+        let broken = |source| ReplayError::Io {
+            file: path.to_owned(),
+            source,
+        };
+        let file = File::open(path).map_err(broken)?;
+        let input: Box<dyn BufRead + Send> = match path.extension().and_then(|e| e.to_str()) {
+            Some("gz") => Box::new(BufReader::new(flate2::read::MultiGzDecoder::new(file))),
+            Some("zst") => Box::new(BufReader::new(
+                zstd::stream::read::Decoder::new(file).map_err(broken)?,
+            )),
+            _ => Box::new(BufReader::new(file)),
+        };
+        Ok(StreamReader {
+            path: path.to_owned(),
+            input,
+            text: String::new(),
+            line: 0,
+            last_ms: i64::MIN,
+            ahead: None,
+            ended: false,
+        })
+    }
+
+    /// The event time of the next statement; `None` at the end of the file.
+    pub(super) fn peek_ms(&mut self) -> Result<Option<i64>, ReplayError> {
+        if self.ahead.is_none() && !self.ended {
+            self.ahead = self.read()?;
+            self.ended = self.ahead.is_none();
+        }
+        Ok(self.ahead.as_ref().map(|(at, _)| *at))
+    }
+
+    /// All next statements that are earlier than `end_ms`.
+    pub(super) fn take_before(&mut self, end_ms: i64) -> Result<Vec<StreamStatement>, ReplayError> {
+        let mut taken = Vec::new();
+        while self.peek_ms()?.is_some_and(|at| at < end_ms) {
+            taken.extend(self.ahead.take().map(|(_, statement)| statement));
+        }
+        Ok(taken)
+    }
+
+    fn read(&mut self) -> Result<Option<(i64, StreamStatement)>, ReplayError> {
+        loop {
+            self.text.clear();
+            let length =
+                self.input
+                    .read_line(&mut self.text)
+                    .map_err(|source| ReplayError::Io {
+                        file: self.path.clone(),
+                        source,
+                    })?;
+            if length == 0 {
+                return Ok(None);
+            }
+            self.line += 1;
+            let text = self.text.trim_end_matches(['\n', '\r']);
+            if text.is_empty() || text.starts_with('#') {
+                continue;
+            }
+            let statement =
+                parse_line(text, self.last_ms).map_err(|message| ReplayError::Line {
+                    file: self.path.clone(),
+                    line: self.line,
+                    message,
+                })?;
+            self.last_ms = statement.0;
+            return Ok(Some(statement));
+        }
+    }
+}
+
+/// One line `t_ms<TAB>triple .`; `last_ms` is the time of the line before.
+fn parse_line(text: &str, last_ms: i64) -> Result<(i64, StreamStatement), String> {
+    let (time, triple) = text.split_once('\t').ok_or_else(|| {
+        "no tab found; a line is the event time in milliseconds, a tab, and an N-Triples statement"
+            .to_owned()
+    })?;
+    let at_ms: i64 = time.trim().parse().map_err(|_| {
+        format!("\"{time}\" is not an event time; give whole milliseconds since the Unix epoch")
+    })?;
+    if at_ms < last_ms {
+        return Err(format!(
+            "the event time {at_ms} is earlier than {last_ms} on the line before; sort the file by time"
+        ));
+    }
+    let mut parser = NTriplesParser::new().for_slice(triple.as_bytes());
+    let parsed = match parser.next() {
+        Some(Ok(parsed)) => parsed,
+        Some(Err(error)) => return Err(format!("the statement does not parse: {error}")),
+        None => return Err("there is no statement after the tab".to_owned()),
+    };
+    if parser.next().is_some() {
+        return Err("more than one statement on the line; put each on its own".to_owned());
+    }
+    let statement = StreamStatement {
+        at_ms: Some(at_ms),
+        quad: parsed.in_graph(GraphName::DefaultGraph),
+    };
+    Ok((at_ms, statement))
+}
