@@ -1,0 +1,183 @@
+//! Reading a request's body: never more than the limit, never more in all than the budget, never for
+//! longer than a client keeps sending, and only in the encodings that are understood.
+
+use crate::app::App;
+use crate::error::{ApiError, ApiResult};
+use crate::negotiate;
+use axum::body::Body;
+use axum::http::{HeaderMap, StatusCode, header};
+use futures_util::StreamExt as _;
+use std::ops::Deref;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+/// The grain in which the budget counts, so that its semaphore's permits suffice for any budget.
+const GRAIN: u64 = 4096;
+/// What is still read, and thrown away, of a body that is refused for its size: a client that is
+/// cut off in the middle of sending often never looks at the answer.
+const LINGER_BYTES: u64 = 16 << 20;
+const LINGER: Duration = Duration::from_secs(3);
+
+/// The bytes that request bodies may occupy together.
+#[derive(Debug)]
+pub(crate) struct Budget(Arc<Semaphore>);
+
+impl Budget {
+    pub(crate) fn new(bytes: u64) -> Budget {
+        let grains = usize::try_from(bytes.div_ceil(GRAIN)).unwrap_or(usize::MAX);
+        Budget(Arc::new(Semaphore::new(grains.clamp(1, Semaphore::MAX_PERMITS))))
+    }
+
+    fn take(&self, grains: u32) -> ApiResult<OwnedSemaphorePermit> {
+        Arc::clone(&self.0).try_acquire_many_owned(grains).map_err(|_| {
+            ApiError::busy("The request bodies that this server is reading fill its memory for them. Try again in a second, or send smaller bodies.", 1)
+        })
+    }
+}
+
+/// A body in memory; its share of the budget is free again when it is dropped.
+#[derive(Debug)]
+pub(crate) struct Held {
+    bytes: Vec<u8>,
+    _share: Option<OwnedSemaphorePermit>,
+}
+
+impl Deref for Held {
+    type Target = [u8];
+    fn deref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+impl Held {
+    /// The body as text.
+    ///
+    /// # Errors
+    /// 400 with the place of the first byte that is not UTF-8.
+    pub(crate) fn text(&self) -> ApiResult<&str> {
+        std::str::from_utf8(&self.bytes).map_err(|error| {
+            let before = &self.bytes[..error.valid_up_to()];
+            let line = before.iter().filter(|byte| **byte == b'\n').count() as u64 + 1;
+            let column = before.iter().rev().take_while(|byte| **byte != b'\n').filter(|byte| (**byte & 0xC0) != 0x80).count() as u64 + 1;
+            ApiError::bad_request("bad_encoding", format!("The body is not UTF-8: line {line}, column {column} holds a byte that cannot be. Convert it to UTF-8."))
+                .at(line, column)
+        })
+    }
+}
+
+/// Reads the whole body.
+///
+/// # Errors
+/// 413 over the limit, 415 for a `Content-Encoding`, 408 when the client stops sending, 400 when it
+/// hangs up, 503 when the budget is used up.
+pub(crate) async fn read(app: &App, headers: &HeaderMap, body: Body) -> ApiResult<Held> {
+    if let Some(encoding) = headers.get(header::CONTENT_ENCODING)
+        && !encoding.as_bytes().eq_ignore_ascii_case(b"identity")
+    {
+        return Err(ApiError::new(
+            StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            "unsupported_encoding",
+            "This server takes bodies without Content-Encoding only. Unpack the body before sending it (the command line's load and push do that for .gz and .zst).",
+        ));
+    }
+    let limit = app.config.body_limit;
+    let declared = headers.get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
+    let mut stream = body.into_data_stream();
+    if declared.is_some_and(|length| length > limit) {
+        linger(&mut stream).await;
+        return Err(too_large(limit, declared));
+    }
+    let mut held = Held { bytes: Vec::with_capacity(declared.unwrap_or(0).min(1 << 20) as usize), _share: None };
+    let mut charged: u64 = 0;
+    loop {
+        let chunk = match tokio::time::timeout(app.config.stall_timeout, stream.next()).await {
+            Ok(None) => return Ok(held),
+            Ok(Some(Ok(chunk))) => chunk,
+            Ok(Some(Err(error))) => {
+                return Err(ApiError::bad_request("broken_body", format!("The body ended before it was complete ({error}). Nothing of it was used.")));
+            }
+            Err(_elapsed) => {
+                return Err(ApiError::new(
+                    StatusCode::REQUEST_TIMEOUT,
+                    "stalled_body",
+                    format!("Nothing more of the body came for {} s. Nothing of it was used; send it again.", app.config.stall_timeout.as_secs_f32()),
+                ));
+            }
+        };
+        let length = (held.bytes.len() + chunk.len()) as u64;
+        if length > limit {
+            drop(held);
+            linger(&mut stream).await;
+            return Err(too_large(limit, declared));
+        }
+        let needed = length.div_ceil(GRAIN);
+        if needed > charged {
+            let more = app.budget.take(u32::try_from(needed - charged).unwrap_or(u32::MAX))?;
+            match &mut held._share {
+                Some(share) => share.merge(more),
+                None => held._share = Some(more),
+            }
+            charged = needed;
+        }
+        held.bytes.extend_from_slice(&chunk);
+    }
+}
+
+async fn linger(stream: &mut axum::body::BodyDataStream) {
+    let (end, mut left) = (Instant::now() + LINGER, LINGER_BYTES);
+    while let Some(wait) = end.checked_duration_since(Instant::now()) {
+        match tokio::time::timeout(wait, stream.next()).await {
+            Ok(Some(Ok(chunk))) if chunk.len() as u64 <= left => left -= chunk.len() as u64,
+            _ => return,
+        }
+    }
+}
+
+fn too_large(limit: u64, declared: Option<u64>) -> ApiError {
+    let size = declared.map_or("more".to_owned(), |length| format!("{length} bytes"));
+    ApiError::new(
+        StatusCode::PAYLOAD_TOO_LARGE,
+        "body_too_large",
+        format!("The body may have {limit} bytes and has {size}. Send it in parts, or start the server with a larger --body-limit."),
+    )
+    .detail("limit_bytes", limit)
+}
+
+/// The media type of a body: `type/subtype` in lower case, or `None` where the request has none.
+///
+/// # Errors
+/// 415 where the type names a charset that is not UTF-8, 400 where there are two types.
+pub(crate) fn media_type(headers: &HeaderMap) -> ApiResult<Option<String>> {
+    let mut values = headers.get_all(header::CONTENT_TYPE).iter();
+    let Some(value) = values.next() else { return Ok(None) };
+    if values.next().is_some() {
+        return Err(ApiError::bad_request("repeated_header", "The request has two Content-Type headers. Send one."));
+    }
+    let value = value.to_str().map_err(|_| ApiError::bad_request("bad_header", "The Content-Type header is not plain ASCII."))?;
+    if let Some(charset) = negotiate::parameter(value, "charset")
+        && !["utf-8", "utf8", "us-ascii"].iter().any(|known| charset.eq_ignore_ascii_case(known))
+    {
+        return Err(ApiError::new(
+            StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            "unsupported_charset",
+            format!("The body's charset is {}; this server reads UTF-8 only. Convert the body to UTF-8.", crate::text::shorten(charset)),
+        ));
+    }
+    let essence = negotiate::essence(value);
+    Ok((!essence.is_empty()).then_some(essence))
+}
+
+/// 415: the body's media type is not one that the route reads.
+pub(crate) fn unsupported(given: Option<&str>, supported: &[&str]) -> ApiError {
+    let found = match given {
+        None => "The request has a body but no Content-Type.".to_owned(),
+        Some(given) => format!("This address does not read bodies of type {}.", crate::text::shorten(given)),
+    };
+    ApiError::new(
+        StatusCode::UNSUPPORTED_MEDIA_TYPE,
+        "unsupported_media_type",
+        format!("{found} Set Content-Type to what the body is, one of those in \"supported\"."),
+    )
+    .detail("supported", supported.to_vec())
+}

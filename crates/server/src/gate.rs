@@ -1,0 +1,125 @@
+//! The way from async handlers to the engine, whose calls block: each runs on a thread of the blocking
+//! pool, and only so many of a kind at one time. What does not fit is told so at once (503) instead of
+//! piling up; pushes have a lane of their own, so that no amount of slow queries holds up a source.
+
+use crate::config::ServerConfig;
+use crate::error::{ApiError, ApiResult};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+/// Which kind of call waits for which others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Lane {
+    /// One-shot queries, and reading graphs.
+    Query,
+    /// Pushes, advances, updates, graph writes: these wait for the disk.
+    Write,
+    /// Declarations, registrations, status.
+    Control,
+}
+
+/// Calls of the last lane are short; this many suffice.
+const CONTROL_CALLS: usize = 32;
+/// Tokio's pool has 512 threads; the lanes together must leave some.
+const MOST_CALLS_PER_LANE: usize = 224;
+/// How long a call waits for its turn before it is refused.
+const PATIENCE: Duration = Duration::from_millis(500);
+
+/// Counts the calls in each lane.
+#[derive(Debug)]
+pub(crate) struct Gate {
+    queries: Arc<Semaphore>,
+    writes: Arc<Semaphore>,
+    control: Arc<Semaphore>,
+}
+
+impl Gate {
+    pub(crate) fn new(config: &ServerConfig) -> Gate {
+        let lane = |calls: usize| Arc::new(Semaphore::new(calls.clamp(1, MOST_CALLS_PER_LANE)));
+        Gate {
+            queries: lane(config.concurrent_queries),
+            writes: lane(config.concurrent_writes),
+            control: lane(CONTROL_CALLS),
+        }
+    }
+
+    /// Runs a blocking call and waits for it. A client that goes away does not interrupt it.
+    ///
+    /// # Errors
+    /// 503 when the lane is full; 500 when the call panicked.
+    pub(crate) async fn run<T, W>(&self, lane: Lane, work: W) -> ApiResult<T>
+    where
+        T: Send + 'static,
+        W: FnOnce() -> T + Send + 'static,
+    {
+        let permit = self.enter(lane).await?;
+        let call = tokio::task::spawn_blocking(move || {
+            let _permit = permit;
+            work()
+        });
+        call.await.map_err(|failure| {
+            if failure.is_panic() {
+                ApiError::internal("the call was broken off by an internal fault")
+            } else {
+                ApiError::busy("The server is stopping. Send the request again when it is back.", 5)
+            }
+        })
+    }
+
+    async fn enter(&self, lane: Lane) -> ApiResult<OwnedSemaphorePermit> {
+        let (lane, what) = match lane {
+            Lane::Query => (&self.queries, "queries are running or waiting"),
+            Lane::Write => (&self.writes, "pushes and updates are waiting for the disk"),
+            Lane::Control => (&self.control, "registrations and status requests are waiting"),
+        };
+        match tokio::time::timeout(PATIENCE, Arc::clone(lane).acquire_owned()).await {
+            Ok(Ok(permit)) => Ok(permit),
+            Ok(Err(_closed)) => Err(ApiError::busy("The server is stopping.", 5)),
+            Err(_elapsed) => Err(ApiError::busy(
+                format!("As many {what} as this server takes at one time. Try again in a second."),
+                1,
+            )),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc;
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_full_lane_refuses_and_the_others_go_on() {
+        let config = ServerConfig { concurrent_queries: 1, ..ServerConfig::default() };
+        let gate = Arc::new(Gate::new(&config));
+        let (release, wait) = mpsc::channel::<()>();
+        let (started, running) = tokio::sync::oneshot::channel();
+        let busy = tokio::spawn({
+            let gate = Arc::clone(&gate);
+            async move {
+                gate.run(Lane::Query, move || {
+                    let _ = started.send(());
+                    let _ = wait.recv();
+                })
+                .await
+            }
+        });
+        running.await.expect("the first query runs");
+        let refused = gate.run(Lane::Query, || ()).await.expect_err("the lane is full");
+        assert_eq!(refused.status(), 503);
+        assert_eq!(gate.run(Lane::Write, || 7).await.expect("another lane"), 7);
+        drop(release);
+        busy.await.expect("joined").expect("answered");
+        gate.run(Lane::Query, || ()).await.expect("free again");
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_panic_is_an_error_and_frees_its_place() {
+        let gate = Gate::new(&ServerConfig { concurrent_queries: 1, ..ServerConfig::default() });
+        for _ in 0..2 {
+            let failed = gate.run(Lane::Query, || panic!("planted")).await.map(|()| ()).expect_err("a fault");
+            assert_eq!(failed.status(), 500);
+        }
+    }
+}

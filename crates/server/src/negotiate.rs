@@ -1,0 +1,238 @@
+//! Content negotiation (RFC 9110, section 12): which of the formats there are does the client like best.
+//! An offer's media type is what the answer is labelled with, so an alias such as `application/json` is
+//! an offer of its own, after the format's proper name.
+
+use crate::error::ApiError;
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use oxrdfio::{JsonLdProfileSet, RdfFormat};
+use sparesults::QueryResultsFormat;
+
+/// The parsed `Accept` header.
+#[derive(Debug, Default)]
+pub(crate) struct Accept {
+    ranges: Vec<MediaRange>,
+}
+
+#[derive(Debug)]
+struct MediaRange {
+    main: String,
+    sub: String,
+    /// Thousandths, as the grammar of `q` has at most three digits.
+    quality: u16,
+}
+
+impl Accept {
+    /// All `Accept` lines together. None, or none that can be read, means that everything is welcome.
+    pub(crate) fn from_headers(headers: &HeaderMap) -> Accept {
+        let lines = headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
+        Accept { ranges: lines.flat_map(split_list).filter_map(parse_range).collect() }
+    }
+
+    /// How welcome a media type is, in thousandths: that of the most specific range that covers it.
+    pub(crate) fn quality(&self, media_type: &str) -> u16 {
+        if self.ranges.is_empty() {
+            return 1000;
+        }
+        let essence = essence(media_type);
+        let (main, sub) = essence.split_once('/').unwrap_or((&essence, ""));
+        let specificity = |range: &&MediaRange| match (range.main == main, range.sub == sub) {
+            (true, true) => 3,
+            (true, false) if range.sub == "*" => 2,
+            (false, _) if range.main == "*" && range.sub == "*" => 1,
+            _ => 0,
+        };
+        self.ranges
+            .iter()
+            .filter(|range| specificity(range) > 0)
+            .max_by_key(|range| (specificity(range), range.quality))
+            .map_or(0, |range| range.quality)
+    }
+
+    /// The best of `offers`, which stand in the server's order of preference.
+    ///
+    /// # Errors
+    /// 406 with the list of what there is.
+    pub(crate) fn choose<F: Copy>(&self, offers: &[Offer<F>], what: &str) -> Result<Offer<F>, ApiError> {
+        let mut best: Option<(u16, Offer<F>)> = None;
+        for offer in offers {
+            let quality = self.quality(offer.media_type);
+            if quality > 0 && best.is_none_or(|(most, _)| quality > most) {
+                best = Some((quality, *offer));
+            }
+        }
+        best.map(|(_, offer)| offer).ok_or_else(|| {
+            let available: Vec<&str> = offers.iter().map(|offer| offer.media_type).collect();
+            ApiError::new(
+                StatusCode::NOT_ACCEPTABLE,
+                "not_acceptable",
+                format!("None of the media types in the Accept header is one that {what} comes in. Ask for one of those in \"available\", or leave Accept out."),
+            )
+            .detail("available", available)
+        })
+    }
+}
+
+/// A format under one of its media types.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Offer<F> {
+    pub(crate) media_type: &'static str,
+    pub(crate) format: F,
+}
+
+const fn offer<F>(media_type: &'static str, format: F) -> Offer<F> {
+    Offer { media_type, format }
+}
+
+impl<F> Offer<F> {
+    /// The `Content-Type` of an answer in this format. Text types say UTF-8, as their default is not.
+    pub(crate) fn content_type(&self) -> HeaderValue {
+        if self.media_type.starts_with("text/") {
+            HeaderValue::from_str(&format!("{}; charset=utf-8", self.media_type))
+                .expect("media types are plain ASCII")
+        } else {
+            HeaderValue::from_static(self.media_type)
+        }
+    }
+}
+
+const JSON_LD: RdfFormat = RdfFormat::JsonLd { profile: JsonLdProfileSet::empty() };
+
+/// What SELECT and ASK come in; the first is what a client gets that does not ask.
+pub(crate) const RESULT_OFFERS: &[Offer<QueryResultsFormat>] = &[
+    offer("application/sparql-results+json", QueryResultsFormat::Json),
+    offer("application/sparql-results+xml", QueryResultsFormat::Xml),
+    offer("text/csv", QueryResultsFormat::Csv),
+    offer("text/tab-separated-values", QueryResultsFormat::Tsv),
+    offer("application/json", QueryResultsFormat::Json),
+    offer("application/xml", QueryResultsFormat::Xml),
+    offer("text/xml", QueryResultsFormat::Xml),
+    offer("text/plain", QueryResultsFormat::Csv),
+];
+
+/// What CONSTRUCT, DESCRIBE and graphs come in.
+pub(crate) const RDF_OFFERS: &[Offer<RdfFormat>] = &[
+    offer("text/turtle", RdfFormat::Turtle),
+    offer("application/n-triples", RdfFormat::NTriples),
+    offer("application/rdf+xml", RdfFormat::RdfXml),
+    offer("application/ld+json", JSON_LD),
+    offer("application/trig", RdfFormat::TriG),
+    offer("application/n-quads", RdfFormat::NQuads),
+    offer("text/n3", RdfFormat::N3),
+    offer("application/json", JSON_LD),
+    offer("application/xml", RdfFormat::RdfXml),
+    offer("text/plain", RdfFormat::NTriples),
+];
+
+/// What all graphs together come in: the formats that can name a graph.
+pub(crate) const DATASET_OFFERS: &[Offer<RdfFormat>] = &[
+    offer("application/n-quads", RdfFormat::NQuads),
+    offer("application/trig", RdfFormat::TriG),
+    offer("application/ld+json", JSON_LD),
+];
+
+/// What a request's body of RDF may come in.
+pub(crate) const RDF_INPUT: &[Offer<RdfFormat>] = &[
+    offer("application/n-triples", RdfFormat::NTriples),
+    offer("text/turtle", RdfFormat::Turtle),
+    offer("application/n-quads", RdfFormat::NQuads),
+    offer("application/trig", RdfFormat::TriG),
+    offer("application/ld+json", JSON_LD),
+    offer("application/rdf+xml", RdfFormat::RdfXml),
+    offer("text/n3", RdfFormat::N3),
+];
+
+/// The format of a request's body, by its media type without parameters. Only proper names: in a
+/// request `application/json` or `text/plain` says too little to guess from.
+pub(crate) fn rdf_input_format(essence: &str) -> Option<RdfFormat> {
+    RDF_INPUT.iter().find(|offer| offer.media_type == essence).map(|offer| offer.format)
+}
+
+/// `type/subtype` in lower case, without parameters.
+pub(crate) fn essence(media_type: &str) -> String {
+    media_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
+}
+
+/// The value of a parameter of a media type, unquoted: `charset` of `text/turtle; charset="utf-8"`.
+pub(crate) fn parameter<'a>(media_type: &'a str, name: &str) -> Option<&'a str> {
+    media_type.split(';').skip(1).find_map(|part| {
+        let (key, value) = part.split_once('=')?;
+        key.trim().eq_ignore_ascii_case(name).then(|| value.trim().trim_matches('"'))
+    })
+}
+
+/// Splits at commas that are not inside a quoted parameter.
+fn split_list(line: &str) -> impl Iterator<Item = &str> {
+    let mut quoted = false;
+    line.split(move |c: char| {
+        quoted ^= c == '"';
+        c == ',' && !quoted
+    })
+}
+
+/// One element of `Accept`. A broken one is left out, as the RFC allows; a broken `q` counts as none.
+fn parse_range(element: &str) -> Option<MediaRange> {
+    let essence = essence(element);
+    let (main, sub) = essence.split_once('/')?;
+    if main.is_empty() || sub.is_empty() || (main == "*" && sub != "*") {
+        return None;
+    }
+    let quality = match parameter(element, "q") {
+        None => 1000,
+        Some(q) => q.parse::<f32>().ok().filter(|q| (0.0..=1.0).contains(q)).map(|q| (q * 1000.0).round() as u16)?,
+    };
+    Some(MediaRange { main: main.to_owned(), sub: sub.to_owned(), quality })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn accept(lines: &[&str]) -> Accept {
+        let mut headers = HeaderMap::new();
+        for line in lines {
+            headers.append(header::ACCEPT, line.parse().expect("a valid header value"));
+        }
+        Accept::from_headers(&headers)
+    }
+
+    fn chosen(lines: &[&str]) -> Option<&'static str> {
+        accept(lines).choose(RESULT_OFFERS, "the answer").ok().map(|offer| offer.media_type)
+    }
+
+    #[test]
+    fn the_most_specific_range_decides() {
+        let accept = accept(&["text/*;q=0.3, text/turtle;q=0.7, text/turtle;level=1, */*;q=0.5"]);
+        assert_eq!(accept.quality("text/turtle"), 1000);
+        assert_eq!(accept.quality("text/csv"), 300);
+        assert_eq!(accept.quality("application/json"), 500);
+    }
+
+    #[test]
+    fn quality_then_the_servers_order() {
+        assert_eq!(chosen(&[]), Some("application/sparql-results+json"));
+        assert_eq!(chosen(&["*/*"]), Some("application/sparql-results+json"));
+        assert_eq!(chosen(&["text/csv;q=0.5, application/sparql-results+xml;q=0.9"]), Some("application/sparql-results+xml"));
+        assert_eq!(chosen(&["text/csv", "application/sparql-results+xml;q=0.9"]), Some("text/csv"));
+        assert_eq!(chosen(&["application/json"]), Some("application/json"));
+        assert_eq!(chosen(&["text/*"]), Some("text/csv"));
+        assert_eq!(chosen(&["application/sparql-results+json;q=0, */*;q=0.1"]), Some("application/sparql-results+xml"));
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_left_out() {
+        assert_eq!(chosen(&["nonsense, text/csv"]), Some("text/csv"));
+        assert_eq!(chosen(&["text/csv;q=high, application/json;q=0.1"]), Some("application/json"));
+        assert_eq!(chosen(&["image/png"]), None);
+        assert_eq!(chosen(&["text/csv;q=0"]), None);
+        assert_eq!(chosen(&["application/ld+json;profile=\"a,b\", text/csv"]), Some("text/csv"));
+    }
+
+    #[test]
+    fn every_rdf_format_can_be_asked_for_and_sent() {
+        for offer in RDF_INPUT {
+            assert_eq!(rdf_input_format(offer.media_type), Some(offer.format));
+            assert!(RDF_OFFERS.iter().any(|out| out.media_type == offer.media_type));
+        }
+        assert_eq!(parameter("text/turtle; Charset=\"utf-8\"", "charset"), Some("utf-8"));
+    }
+}

@@ -1,0 +1,186 @@
+//! The text of URLs: percent-encoding, query strings and forms, read strictly. What cannot be decoded is
+//! refused with its place, never patched up: a stream's name must mean the same to both sides.
+
+use crate::error::ApiError;
+use std::fmt::Write as _;
+
+/// Decodes `%XX`. With `plus_is_space` also `+`, as forms and query strings have it.
+///
+/// # Errors
+/// 400 for `%` without two hexadecimal digits, or for bytes that are not UTF-8.
+pub(crate) fn percent_decode(text: &str, plus_is_space: bool) -> Result<String, ApiError> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let [first, tail @ ..] = rest {
+        rest = tail;
+        match first {
+            b'%' => {
+                let [high, low, tail @ ..] = rest else { return Err(broken_escape(text)) };
+                let (Some(high), Some(low)) = ((*high as char).to_digit(16), (*low as char).to_digit(16)) else {
+                    return Err(broken_escape(text));
+                };
+                bytes.push((high * 16 + low) as u8);
+                rest = tail;
+            }
+            b'+' if plus_is_space => bytes.push(b' '),
+            other => bytes.push(*other),
+        }
+    }
+    String::from_utf8(bytes).map_err(|_| {
+        ApiError::bad_request(
+            "bad_encoding",
+            format!("\"{}\" does not decode to UTF-8. Percent-encode the UTF-8 bytes of the text.", shorten(text)),
+        )
+    })
+}
+
+fn broken_escape(text: &str) -> ApiError {
+    ApiError::bad_request(
+        "bad_encoding",
+        format!("\"{}\" has a % that is not followed by two hexadecimal digits. Write a literal % as %25.", shorten(text)),
+    )
+}
+
+/// Percent-encodes everything but the unreserved characters, so that the result is one path segment or
+/// one value of a query string.
+pub(crate) fn percent_encode(text: &str) -> String {
+    let mut encoded = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+            encoded.push(byte as char);
+        } else {
+            let _ = write!(encoded, "%{byte:02X}");
+        }
+    }
+    encoded
+}
+
+/// At most 120 characters of what the client sent, for quoting in a sentence, without control characters.
+pub(crate) fn shorten(text: &str) -> String {
+    let clean: String = text.chars().map(|c| if c.is_control() { '\u{FFFD}' } else { c }).take(121).collect();
+    if clean.chars().count() > 120 { clean.chars().take(119).chain(['…']).collect() } else { clean }
+}
+
+/// The parameters of a query string or of a form, in order.
+#[derive(Debug, Default)]
+pub(crate) struct Params {
+    pairs: Vec<(String, String)>,
+}
+
+impl Params {
+    /// Reads `a=b&c=d`. A name without `=` has the empty value.
+    ///
+    /// # Errors
+    /// 400 where an escape or its UTF-8 is broken.
+    pub(crate) fn parse(text: &str) -> Result<Params, ApiError> {
+        let pairs = text
+            .split('&')
+            .filter(|pair| !pair.is_empty())
+            .map(|pair| {
+                let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+                Ok((percent_decode(name, true)?, percent_decode(value, true)?))
+            })
+            .collect::<Result<_, ApiError>>()?;
+        Ok(Params { pairs })
+    }
+
+    /// Those of a request's URL.
+    pub(crate) fn of(uri: &axum::http::Uri) -> Result<Params, ApiError> {
+        Params::parse(uri.query().unwrap_or_default())
+    }
+
+    /// These and then those of `other`.
+    pub(crate) fn extend(&mut self, other: Params) {
+        self.pairs.extend(other.pairs);
+    }
+
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.pairs.iter().any(|(key, _)| key == name)
+    }
+
+    pub(crate) fn all(&self, name: &str) -> impl Iterator<Item = &str> {
+        self.pairs.iter().filter(move |(key, _)| key == name).map(|(_, value)| value.as_str())
+    }
+
+    /// The one value of `name`.
+    ///
+    /// # Errors
+    /// 400 where it is given more than once.
+    pub(crate) fn one(&self, name: &str) -> Result<Option<&str>, ApiError> {
+        let mut values = self.all(name);
+        let first = values.next();
+        match values.next() {
+            None => Ok(first),
+            Some(_) => Err(ApiError::bad_request(
+                "repeated_parameter",
+                format!("The parameter \"{name}\" is given more than once. Give it once."),
+            )),
+        }
+    }
+
+    /// A switch: absent, or present as `name`, `name=true` or `name=false`.
+    ///
+    /// # Errors
+    /// 400 for another value.
+    pub(crate) fn flag(&self, name: &str) -> Result<bool, ApiError> {
+        match self.one(name)? {
+            None => Ok(false),
+            Some("" | "true" | "1") => Ok(true),
+            Some("false" | "0") => Ok(false),
+            Some(other) => Err(ApiError::bad_request(
+                "bad_parameter",
+                format!("The parameter \"{name}\" is true or false, not \"{}\".", shorten(other)),
+            )),
+        }
+    }
+
+    /// Refuses parameters that the route does not know: a misspelt one must not be ignored silently.
+    pub(crate) fn only(&self, known: &[&str]) -> Result<(), ApiError> {
+        match self.pairs.iter().find(|(name, _)| !known.contains(&name.as_str())) {
+            None => Ok(()),
+            Some((name, _)) if known.is_empty() => Err(ApiError::bad_request(
+                "unknown_parameter",
+                format!("There is no parameter \"{}\" here: this address takes none.", shorten(name)),
+            )),
+            Some((name, _)) => Err(ApiError::bad_request(
+                "unknown_parameter",
+                format!("There is no parameter \"{}\" here. This address takes {}.", shorten(name), known.join(", ")),
+            )),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn decodes_strictly() {
+        assert_eq!(percent_decode("http%3A%2F%2Fex.org%2F%C3%A9+x", false).expect("valid"), "http://ex.org/é+x");
+        assert_eq!(percent_decode("a+b%2B", true).expect("valid"), "a b+");
+        for broken in ["%", "%4", "%zz", "a%C3", "%FF"] {
+            let error = percent_decode(broken, true).expect_err(broken);
+            assert_eq!(error.status(), 400, "{broken}");
+        }
+        let name = "http://ex.org/a b?c#d%é";
+        assert_eq!(percent_decode(&percent_encode(name), false).expect("valid"), name);
+    }
+
+    #[test]
+    fn parameters_are_single_known_or_refused() {
+        let params = Params::parse("a=1&b&a=2&c=%20").expect("valid");
+        assert_eq!(params.all("a").collect::<Vec<_>>(), ["1", "2"]);
+        assert_eq!(params.one("c").expect("one"), Some(" "));
+        assert!(params.one("a").is_err());
+        assert!(params.flag("b").expect("a flag"));
+        assert!(!params.flag("d").expect("absent"));
+        assert!(params.only(&["a", "b"]).is_err());
+        assert!(params.only(&["a", "b", "c"]).is_ok());
+    }
+
+    #[test]
+    fn quoting_a_clients_text_is_harmless() {
+        assert_eq!(shorten("a\r\nb"), "a\u{FFFD}\u{FFFD}b");
+        assert_eq!(shorten(&"x".repeat(500)).chars().count(), 120);
+    }
+}
