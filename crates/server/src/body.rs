@@ -26,7 +26,9 @@ pub(crate) struct Budget(Arc<Semaphore>);
 impl Budget {
     pub(crate) fn new(bytes: u64) -> Budget {
         let grains = usize::try_from(bytes.div_ceil(GRAIN)).unwrap_or(usize::MAX);
-        Budget(Arc::new(Semaphore::new(grains.clamp(1, Semaphore::MAX_PERMITS))))
+        Budget(Arc::new(Semaphore::new(
+            grains.clamp(1, Semaphore::MAX_PERMITS),
+        )))
     }
 
     fn take(&self, grains: u32) -> ApiResult<OwnedSemaphorePermit> {
@@ -82,26 +84,39 @@ pub(crate) async fn read(app: &App, headers: &HeaderMap, body: Body) -> ApiResul
         ));
     }
     let limit = app.config.body_limit;
-    let declared = headers.get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
+    let declared = headers
+        .get(header::CONTENT_LENGTH)
+        .and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
     let mut stream = body.into_data_stream();
     if declared.is_some_and(|length| length > limit) {
         linger(&mut stream).await;
         return Err(too_large(limit, declared));
     }
-    let mut held = Held { bytes: Vec::with_capacity(declared.unwrap_or(0).min(1 << 20) as usize), _share: None };
+    let mut held = Held {
+        bytes: Vec::with_capacity(declared.unwrap_or(0).min(1 << 20) as usize),
+        _share: None,
+    };
     let mut charged: u64 = 0;
     loop {
         let chunk = match tokio::time::timeout(app.config.stall_timeout, stream.next()).await {
             Ok(None) => return Ok(held),
             Ok(Some(Ok(chunk))) => chunk,
             Ok(Some(Err(error))) => {
-                return Err(ApiError::bad_request("broken_body", format!("The body ended before it was complete ({error}). Nothing of it was used.")));
+                return Err(ApiError::bad_request(
+                    "broken_body",
+                    format!(
+                        "The body ended before it was complete ({error}). Nothing of it was used."
+                    ),
+                ));
             }
             Err(_elapsed) => {
                 return Err(ApiError::new(
                     StatusCode::REQUEST_TIMEOUT,
                     "stalled_body",
-                    format!("Nothing more of the body came for {} s. Nothing of it was used; send it again.", app.config.stall_timeout.as_secs_f32()),
+                    format!(
+                        "Nothing more of the body came for {} s. Nothing of it was used; send it again.",
+                        app.config.stall_timeout.as_secs_f32()
+                    ),
                 ));
             }
         };
@@ -113,7 +128,9 @@ pub(crate) async fn read(app: &App, headers: &HeaderMap, body: Body) -> ApiResul
         }
         let needed = length.div_ceil(GRAIN);
         if needed > charged {
-            let more = app.budget.take(u32::try_from(needed - charged).unwrap_or(u32::MAX))?;
+            let more = app
+                .budget
+                .take(u32::try_from(needed - charged).unwrap_or(u32::MAX))?;
             match &mut held._share {
                 Some(share) => share.merge(more),
                 None => held._share = Some(more),
@@ -150,18 +167,30 @@ fn too_large(limit: u64, declared: Option<u64>) -> ApiError {
 /// 415 where the type names a charset that is not UTF-8, 400 where there are two types.
 pub(crate) fn media_type(headers: &HeaderMap) -> ApiResult<Option<String>> {
     let mut values = headers.get_all(header::CONTENT_TYPE).iter();
-    let Some(value) = values.next() else { return Ok(None) };
+    let Some(value) = values.next() else {
+        return Ok(None);
+    };
     if values.next().is_some() {
-        return Err(ApiError::bad_request("repeated_header", "The request has two Content-Type headers. Send one."));
+        return Err(ApiError::bad_request(
+            "repeated_header",
+            "The request has two Content-Type headers. Send one.",
+        ));
     }
-    let value = value.to_str().map_err(|_| ApiError::bad_request("bad_header", "The Content-Type header is not plain ASCII."))?;
+    let value = value.to_str().map_err(|_| {
+        ApiError::bad_request("bad_header", "The Content-Type header is not plain ASCII.")
+    })?;
     if let Some(charset) = negotiate::parameter(value, "charset")
-        && !["utf-8", "utf8", "us-ascii"].iter().any(|known| charset.eq_ignore_ascii_case(known))
+        && !["utf-8", "utf8", "us-ascii"]
+            .iter()
+            .any(|known| charset.eq_ignore_ascii_case(known))
     {
         return Err(ApiError::new(
             StatusCode::UNSUPPORTED_MEDIA_TYPE,
             "unsupported_charset",
-            format!("The body's charset is {}; this server reads UTF-8 only. Convert the body to UTF-8.", crate::text::shorten(charset)),
+            format!(
+                "The body's charset is {}; this server reads UTF-8 only. Convert the body to UTF-8.",
+                crate::text::shorten(charset)
+            ),
         ));
     }
     let essence = negotiate::essence(value);
@@ -172,7 +201,10 @@ pub(crate) fn media_type(headers: &HeaderMap) -> ApiResult<Option<String>> {
 pub(crate) fn unsupported(given: Option<&str>, supported: &[&str]) -> ApiError {
     let found = match given {
         None => "The request has a body but no Content-Type.".to_owned(),
-        Some(given) => format!("This address does not read bodies of type {}.", crate::text::shorten(given)),
+        Some(given) => format!(
+            "This address does not read bodies of type {}.",
+            crate::text::shorten(given)
+        ),
     };
     ApiError::new(
         StatusCode::UNSUPPORTED_MEDIA_TYPE,

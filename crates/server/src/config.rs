@@ -24,6 +24,9 @@ pub struct ServerConfig {
     pub connections: usize,
     /// Which web pages of other origins may use this server.
     pub cors: Cors,
+    /// `http://name:port` as clients see it, where that is not what their `Host` header says (behind a
+    /// proxy): graphs named by their URL, and relative IRIs, are resolved against it.
+    pub public_url: Option<String>,
     /// How long a client may take to send a request's head, or leave a connection idle.
     pub head_timeout: Duration,
     /// How long a client may pause inside a body that it sends, or one that it receives.
@@ -53,7 +56,9 @@ impl Cors {
         match self {
             Cors::Off => false,
             Cors::Any => true,
-            Cors::Origins(origins) => origins.iter().any(|known| known.eq_ignore_ascii_case(origin)),
+            Cors::Origins(origins) => origins
+                .iter()
+                .any(|known| known.eq_ignore_ascii_case(origin)),
         }
     }
 }
@@ -65,17 +70,18 @@ impl Default for ServerConfig {
 }
 
 impl ServerConfig {
-    /// The defaults, with the body size and query concurrency of the engine's limits.
+    /// The defaults, with the body size of the engine's limits.
     pub fn with_limits(limits: &Limits) -> ServerConfig {
         ServerConfig {
             body_limit: limits.body_bytes,
             body_budget: limits.body_bytes.saturating_mul(4),
-            concurrent_queries: usize::try_from(limits.concurrent_queries).unwrap_or(usize::MAX),
+            concurrent_queries: 128,
             concurrent_writes: 128,
             subscribers: 1024,
             subscriber_backlog: 64,
             connections: 4096,
             cors: Cors::Off,
+            public_url: None,
             head_timeout: Duration::from_secs(30),
             stall_timeout: Duration::from_secs(30),
             heartbeat: Duration::from_secs(15),

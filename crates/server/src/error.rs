@@ -24,8 +24,18 @@ pub(crate) struct ApiError {
 pub(crate) type ApiResult<T = Response> = Result<T, ApiError>;
 
 impl ApiError {
-    pub(crate) fn new(status: StatusCode, code: &'static str, message: impl Into<String>) -> ApiError {
-        ApiError { status, code, message: message.into(), details: Map::new(), headers: Vec::new() }
+    pub(crate) fn new(
+        status: StatusCode,
+        code: &'static str,
+        message: impl Into<String>,
+    ) -> ApiError {
+        ApiError {
+            status,
+            code,
+            message: message.into(),
+            details: Map::new(),
+            headers: Vec::new(),
+        }
     }
 
     pub(crate) fn bad_request(code: &'static str, message: impl Into<String>) -> ApiError {
@@ -46,7 +56,9 @@ impl ApiError {
         ApiError::new(
             StatusCode::INTERNAL_SERVER_ERROR,
             "internal",
-            format!("Something inside the server failed: {message}. Nothing of this request was applied unless it says so; please report it with the server's log."),
+            format!(
+                "Something inside the server failed: {message}. Nothing of this request was applied unless it says so; please report it with the server's log."
+            ),
         )
     }
 
@@ -136,7 +148,9 @@ impl IntoResponse for ApiError {
 /// Rewrites an error's body as plain text where the request's `Accept` prefers that to JSON; every
 /// other response passes unchanged.
 pub(crate) fn finish(response: Response, request_headers: &HeaderMap) -> Response {
-    let Some(error) = response.extensions().get::<ApiError>() else { return response };
+    let Some(error) = response.extensions().get::<ApiError>() else {
+        return response;
+    };
     let accept = Accept::from_headers(request_headers);
     if accept.quality("text/plain") <= accept.quality("application/json") {
         return response;
@@ -157,27 +171,52 @@ mod tests {
 
     fn headers(accept: &str) -> HeaderMap {
         let mut headers = HeaderMap::new();
-        headers.insert(header::ACCEPT, accept.parse().expect("a valid header value"));
+        headers.insert(
+            header::ACCEPT,
+            accept.parse().expect("a valid header value"),
+        );
         headers
     }
 
     #[test]
     fn json_unless_text_is_preferred() {
-        let error = || ApiError::bad_request("syntax", "A triple has no object.").at(3, 7).into_response();
-        let media = |response: &Response| response.headers()[header::CONTENT_TYPE].to_str().map(str::to_owned);
-        for accept in ["*/*", "application/sparql-results+json", "application/json, text/plain;q=0.9"] {
+        let error = || {
+            ApiError::bad_request("syntax", "A triple has no object.")
+                .at(3, 7)
+                .into_response()
+        };
+        let media = |response: &Response| {
+            response.headers()[header::CONTENT_TYPE]
+                .to_str()
+                .map(str::to_owned)
+        };
+        for accept in [
+            "*/*",
+            "application/sparql-results+json",
+            "application/json, text/plain;q=0.9",
+        ] {
             let response = finish(error(), &headers(accept));
-            assert_eq!(media(&response).ok().as_deref(), Some("application/json"), "{accept}");
+            assert_eq!(
+                media(&response).ok().as_deref(),
+                Some("application/json"),
+                "{accept}"
+            );
         }
         let response = finish(error(), &headers("text/plain"));
-        assert_eq!(media(&response).ok().as_deref(), Some("text/plain; charset=utf-8"));
+        assert_eq!(
+            media(&response).ok().as_deref(),
+            Some("text/plain; charset=utf-8")
+        );
         assert_eq!(response.status(), StatusCode::BAD_REQUEST);
     }
 
     #[test]
     fn text_names_the_place_once() {
         let error = ApiError::bad_request("syntax", "A triple has no object.").at(3, 7);
-        assert_eq!(error.to_text(), "line 3, column 7: A triple has no object.\n");
+        assert_eq!(
+            error.to_text(),
+            "line 3, column 7: A triple has no object.\n"
+        );
         let error = ApiError::bad_request("syntax", "line 3, column 7: no object.").at(3, 7);
         assert_eq!(error.to_text(), "line 3, column 7: no object.\n");
     }

@@ -62,7 +62,10 @@ impl Gate {
             if failure.is_panic() {
                 ApiError::internal("the call was broken off by an internal fault")
             } else {
-                ApiError::busy("The server is stopping. Send the request again when it is back.", 5)
+                ApiError::busy(
+                    "The server is stopping. Send the request again when it is back.",
+                    5,
+                )
             }
         })
     }
@@ -71,7 +74,10 @@ impl Gate {
         let (lane, what) = match lane {
             Lane::Query => (&self.queries, "queries are running or waiting"),
             Lane::Write => (&self.writes, "pushes and updates are waiting for the disk"),
-            Lane::Control => (&self.control, "registrations and status requests are waiting"),
+            Lane::Control => (
+                &self.control,
+                "registrations and status requests are waiting",
+            ),
         };
         match tokio::time::timeout(PATIENCE, Arc::clone(lane).acquire_owned()).await {
             Ok(Ok(permit)) => Ok(permit),
@@ -91,7 +97,10 @@ mod tests {
 
     #[tokio::test(flavor = "multi_thread")]
     async fn a_full_lane_refuses_and_the_others_go_on() {
-        let config = ServerConfig { concurrent_queries: 1, ..ServerConfig::default() };
+        let config = ServerConfig {
+            concurrent_queries: 1,
+            ..ServerConfig::default()
+        };
         let gate = Arc::new(Gate::new(&config));
         let (release, wait) = mpsc::channel::<()>();
         let (started, running) = tokio::sync::oneshot::channel();
@@ -106,7 +115,10 @@ mod tests {
             }
         });
         running.await.expect("the first query runs");
-        let refused = gate.run(Lane::Query, || ()).await.expect_err("the lane is full");
+        let refused = gate
+            .run(Lane::Query, || ())
+            .await
+            .expect_err("the lane is full");
         assert_eq!(refused.status(), 503);
         assert_eq!(gate.run(Lane::Write, || 7).await.expect("another lane"), 7);
         drop(release);
@@ -116,9 +128,16 @@ mod tests {
 
     #[tokio::test(flavor = "multi_thread")]
     async fn a_panic_is_an_error_and_frees_its_place() {
-        let gate = Gate::new(&ServerConfig { concurrent_queries: 1, ..ServerConfig::default() });
+        let gate = Gate::new(&ServerConfig {
+            concurrent_queries: 1,
+            ..ServerConfig::default()
+        });
         for _ in 0..2 {
-            let failed = gate.run(Lane::Query, || panic!("planted")).await.map(|()| ()).expect_err("a fault");
+            let failed = gate
+                .run(Lane::Query, || panic!("planted"))
+                .await
+                .map(|()| ())
+                .expect_err("a fault");
             assert_eq!(failed.status(), 500);
         }
     }

@@ -1,1 +1,22 @@
-//! SPARQL protocols, streams and continuous queries over HTTP
+//! SPARQL 1.1 Protocol, Graph Store Protocol, streams and continuous queries over HTTP.
+//!
+//! [`serve`] is the server for asynchronous programs, [`Running`] the one for all others; both take an
+//! [`Engine`](somersault::Engine), a bound listener and a [`ServerConfig`]. `GET /openapi.json` describes
+//! every address. The engine's calls block, so that none of them is made on an async thread: `gate` is
+//! the only way there.
+//!
+//! **Invariant:** this crate decides nothing about data. What a request means is the engine's to say;
+//! here it is read, bounded, and its answer or error put into words of HTTP.
+
+mod app;
+mod body;
+mod config;
+mod error;
+mod gate;
+mod multipart;
+mod negotiate;
+mod serve;
+mod text;
+
+pub use config::{Cors, ServerConfig};
+pub use serve::{Running, serve};

@@ -23,13 +23,18 @@ pub(crate) fn parts<'a>(content_type: &str, body: &'a [u8]) -> ApiResult<Vec<Par
     let mut parts = Vec::new();
     let mut rest = match body.strip_prefix(delimiter.as_slice()) {
         Some(rest) => rest,
-        None => after_delimiter(body, &delimiter).ok_or_else(|| broken("its boundary never comes in the body"))?.1,
+        None => {
+            after_delimiter(body, &delimiter)
+                .ok_or_else(|| broken("its boundary never comes in the body"))?
+                .1
+        }
     };
     loop {
         if rest.starts_with(b"--") {
             return Ok(parts);
         }
-        let line_end = find(rest, b"\n").ok_or_else(|| broken("it ends without the closing boundary"))?;
+        let line_end =
+            find(rest, b"\n").ok_or_else(|| broken("it ends without the closing boundary"))?;
         let (content, next) = after_delimiter(&rest[line_end..], &delimiter)
             .ok_or_else(|| broken("it ends without the closing boundary"))?;
         parts.push(part(content)?);
@@ -56,12 +61,18 @@ fn part(bytes: &[u8]) -> ApiResult<Part<'_>> {
         };
         let line = line.strip_suffix(b"\r").unwrap_or(line);
         if line.is_empty() {
-            return Ok(Part { media_type, content: next });
+            return Ok(Part {
+                media_type,
+                content: next,
+            });
         }
         if next.is_empty() {
-            return Err(broken("a part has no empty line between its headers and its content"));
+            return Err(broken(
+                "a part has no empty line between its headers and its content",
+            ));
         }
-        let header = std::str::from_utf8(line).map_err(|_| broken("a part's header is not UTF-8"))?;
+        let header =
+            std::str::from_utf8(line).map_err(|_| broken("a part's header is not UTF-8"))?;
         if let Some((name, value)) = header.split_once(':')
             && name.trim().eq_ignore_ascii_case("content-type")
         {
@@ -72,11 +83,16 @@ fn part(bytes: &[u8]) -> ApiResult<Part<'_>> {
 }
 
 fn find(bytes: &[u8], pattern: &[u8]) -> Option<usize> {
-    bytes.windows(pattern.len()).position(|window| window == pattern)
+    bytes
+        .windows(pattern.len())
+        .position(|window| window == pattern)
 }
 
 fn broken(how: &str) -> ApiError {
-    ApiError::bad_request("bad_multipart", format!("The multipart/form-data body cannot be read: {how}."))
+    ApiError::bad_request(
+        "bad_multipart",
+        format!("The multipart/form-data body cannot be read: {how}."),
+    )
 }
 
 #[cfg(test)]
@@ -90,20 +106,48 @@ mod tests {
         let body = b"preamble\r\n--xyz\r\nContent-Disposition: form-data; name=\"a\"\r\nContent-Type: text/turtle\r\n\r\n<a> <b> <c> .\r\n\r\n--xyz\r\n\r\nplain\n--no\r\n--xyz--\r\n";
         let parts = parts(TYPE, body).expect("well formed");
         assert_eq!(parts.len(), 2);
-        assert_eq!(parts[0], Part { media_type: Some("text/turtle"), content: b"<a> <b> <c> .\r\n" });
-        assert_eq!(parts[1], Part { media_type: None, content: b"plain\n--no" });
+        assert_eq!(
+            parts[0],
+            Part {
+                media_type: Some("text/turtle"),
+                content: b"<a> <b> <c> .\r\n"
+            }
+        );
+        assert_eq!(
+            parts[1],
+            Part {
+                media_type: None,
+                content: b"plain\n--no"
+            }
+        );
     }
 
     #[test]
     fn an_empty_body_between_boundaries_and_line_feeds_alone() {
         let parts = parts(TYPE, b"--xyz\nA: b\n\n\n--xyz--").expect("well formed");
-        assert_eq!(parts, [Part { media_type: None, content: b"" }]);
+        assert_eq!(
+            parts,
+            [Part {
+                media_type: None,
+                content: b""
+            }]
+        );
     }
 
     #[test]
     fn broken_bodies_are_refused() {
-        for body in [&b""[..], b"--xyz", b"--xyz\r\n\r\nx", b"no boundary", b"--xyz\r\nA: b\r\n--xyz--"] {
-            assert!(parts(TYPE, body).is_err(), "{:?}", String::from_utf8_lossy(body));
+        for body in [
+            &b""[..],
+            b"--xyz",
+            b"--xyz\r\n\r\nx",
+            b"no boundary",
+            b"--xyz\r\nA: b\r\n--xyz--",
+        ] {
+            assert!(
+                parts(TYPE, body).is_err(),
+                "{:?}",
+                String::from_utf8_lossy(body)
+            );
         }
         assert!(parts("multipart/form-data", b"--xyz--").is_err());
     }

@@ -24,8 +24,13 @@ struct MediaRange {
 impl Accept {
     /// All `Accept` lines together. None, or none that can be read, means that everything is welcome.
     pub(crate) fn from_headers(headers: &HeaderMap) -> Accept {
-        let lines = headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
-        Accept { ranges: lines.flat_map(split_list).filter_map(parse_range).collect() }
+        let lines = headers
+            .get_all(header::ACCEPT)
+            .iter()
+            .filter_map(|value| value.to_str().ok());
+        Accept {
+            ranges: lines.flat_map(split_list).filter_map(parse_range).collect(),
+        }
     }
 
     /// How welcome a media type is, in thousandths: that of the most specific range that covers it.
@@ -52,7 +57,11 @@ impl Accept {
     ///
     /// # Errors
     /// 406 with the list of what there is.
-    pub(crate) fn choose<F: Copy>(&self, offers: &[Offer<F>], what: &str) -> Result<Offer<F>, ApiError> {
+    pub(crate) fn choose<F: Copy>(
+        &self,
+        offers: &[Offer<F>],
+        what: &str,
+    ) -> Result<Offer<F>, ApiError> {
         let mut best: Option<(u16, Offer<F>)> = None;
         for offer in offers {
             let quality = self.quality(offer.media_type);
@@ -95,7 +104,9 @@ impl<F> Offer<F> {
     }
 }
 
-const JSON_LD: RdfFormat = RdfFormat::JsonLd { profile: JsonLdProfileSet::empty() };
+const JSON_LD: RdfFormat = RdfFormat::JsonLd {
+    profile: JsonLdProfileSet::empty(),
+};
 
 /// What SELECT and ASK come in; the first is what a client gets that does not ask.
 pub(crate) const RESULT_OFFERS: &[Offer<QueryResultsFormat>] = &[
@@ -144,19 +155,29 @@ pub(crate) const RDF_INPUT: &[Offer<RdfFormat>] = &[
 /// The format of a request's body, by its media type without parameters. Only proper names: in a
 /// request `application/json` or `text/plain` says too little to guess from.
 pub(crate) fn rdf_input_format(essence: &str) -> Option<RdfFormat> {
-    RDF_INPUT.iter().find(|offer| offer.media_type == essence).map(|offer| offer.format)
+    RDF_INPUT
+        .iter()
+        .find(|offer| offer.media_type == essence)
+        .map(|offer| offer.format)
 }
 
 /// `type/subtype` in lower case, without parameters.
 pub(crate) fn essence(media_type: &str) -> String {
-    media_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
+    media_type
+        .split(';')
+        .next()
+        .unwrap_or_default()
+        .trim()
+        .to_ascii_lowercase()
 }
 
 /// The value of a parameter of a media type, unquoted: `charset` of `text/turtle; charset="utf-8"`.
 pub(crate) fn parameter<'a>(media_type: &'a str, name: &str) -> Option<&'a str> {
     media_type.split(';').skip(1).find_map(|part| {
         let (key, value) = part.split_once('=')?;
-        key.trim().eq_ignore_ascii_case(name).then(|| value.trim().trim_matches('"'))
+        key.trim()
+            .eq_ignore_ascii_case(name)
+            .then(|| value.trim().trim_matches('"'))
     })
 }
 
@@ -178,9 +199,17 @@ fn parse_range(element: &str) -> Option<MediaRange> {
     }
     let quality = match parameter(element, "q") {
         None => 1000,
-        Some(q) => q.parse::<f32>().ok().filter(|q| (0.0..=1.0).contains(q)).map(|q| (q * 1000.0).round() as u16)?,
+        Some(q) => q
+            .parse::<f32>()
+            .ok()
+            .filter(|q| (0.0..=1.0).contains(q))
+            .map(|q| (q * 1000.0).round() as u16)?,
     };
-    Some(MediaRange { main: main.to_owned(), sub: sub.to_owned(), quality })
+    Some(MediaRange {
+        main: main.to_owned(),
+        sub: sub.to_owned(),
+        quality,
+    })
 }
 
 #[cfg(test)]
@@ -196,7 +225,10 @@ mod tests {
     }
 
     fn chosen(lines: &[&str]) -> Option<&'static str> {
-        accept(lines).choose(RESULT_OFFERS, "the answer").ok().map(|offer| offer.media_type)
+        accept(lines)
+            .choose(RESULT_OFFERS, "the answer")
+            .ok()
+            .map(|offer| offer.media_type)
     }
 
     #[test]
@@ -211,28 +243,50 @@ mod tests {
     fn quality_then_the_servers_order() {
         assert_eq!(chosen(&[]), Some("application/sparql-results+json"));
         assert_eq!(chosen(&["*/*"]), Some("application/sparql-results+json"));
-        assert_eq!(chosen(&["text/csv;q=0.5, application/sparql-results+xml;q=0.9"]), Some("application/sparql-results+xml"));
-        assert_eq!(chosen(&["text/csv", "application/sparql-results+xml;q=0.9"]), Some("text/csv"));
+        assert_eq!(
+            chosen(&["text/csv;q=0.5, application/sparql-results+xml;q=0.9"]),
+            Some("application/sparql-results+xml")
+        );
+        assert_eq!(
+            chosen(&["text/csv", "application/sparql-results+xml;q=0.9"]),
+            Some("text/csv")
+        );
         assert_eq!(chosen(&["application/json"]), Some("application/json"));
         assert_eq!(chosen(&["text/*"]), Some("text/csv"));
-        assert_eq!(chosen(&["application/sparql-results+json;q=0, */*;q=0.1"]), Some("application/sparql-results+xml"));
+        assert_eq!(
+            chosen(&["application/sparql-results+json;q=0, */*;q=0.1"]),
+            Some("application/sparql-results+xml")
+        );
     }
 
     #[test]
     fn what_cannot_be_read_is_left_out() {
         assert_eq!(chosen(&["nonsense, text/csv"]), Some("text/csv"));
-        assert_eq!(chosen(&["text/csv;q=high, application/json;q=0.1"]), Some("application/json"));
+        assert_eq!(
+            chosen(&["text/csv;q=high, application/json;q=0.1"]),
+            Some("application/json")
+        );
         assert_eq!(chosen(&["image/png"]), None);
         assert_eq!(chosen(&["text/csv;q=0"]), None);
-        assert_eq!(chosen(&["application/ld+json;profile=\"a,b\", text/csv"]), Some("text/csv"));
+        assert_eq!(
+            chosen(&["application/ld+json;profile=\"a,b\", text/csv"]),
+            Some("text/csv")
+        );
     }
 
     #[test]
     fn every_rdf_format_can_be_asked_for_and_sent() {
         for offer in RDF_INPUT {
             assert_eq!(rdf_input_format(offer.media_type), Some(offer.format));
-            assert!(RDF_OFFERS.iter().any(|out| out.media_type == offer.media_type));
+            assert!(
+                RDF_OFFERS
+                    .iter()
+                    .any(|out| out.media_type == offer.media_type)
+            );
         }
-        assert_eq!(parameter("text/turtle; Charset=\"utf-8\"", "charset"), Some("utf-8"));
+        assert_eq!(
+            parameter("text/turtle; Charset=\"utf-8\"", "charset"),
+            Some("utf-8")
+        );
     }
 }

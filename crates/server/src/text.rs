@@ -15,8 +15,12 @@ pub(crate) fn percent_decode(text: &str, plus_is_space: bool) -> Result<String, 
         rest = tail;
         match first {
             b'%' => {
-                let [high, low, tail @ ..] = rest else { return Err(broken_escape(text)) };
-                let (Some(high), Some(low)) = ((*high as char).to_digit(16), (*low as char).to_digit(16)) else {
+                let [high, low, tail @ ..] = rest else {
+                    return Err(broken_escape(text));
+                };
+                let (Some(high), Some(low)) =
+                    ((*high as char).to_digit(16), (*low as char).to_digit(16))
+                else {
                     return Err(broken_escape(text));
                 };
                 bytes.push((high * 16 + low) as u8);
@@ -29,7 +33,10 @@ pub(crate) fn percent_decode(text: &str, plus_is_space: bool) -> Result<String, 
     String::from_utf8(bytes).map_err(|_| {
         ApiError::bad_request(
             "bad_encoding",
-            format!("\"{}\" does not decode to UTF-8. Percent-encode the UTF-8 bytes of the text.", shorten(text)),
+            format!(
+                "\"{}\" does not decode to UTF-8. Percent-encode the UTF-8 bytes of the text.",
+                shorten(text)
+            ),
         )
     })
 }
@@ -37,7 +44,10 @@ pub(crate) fn percent_decode(text: &str, plus_is_space: bool) -> Result<String, 
 fn broken_escape(text: &str) -> ApiError {
     ApiError::bad_request(
         "bad_encoding",
-        format!("\"{}\" has a % that is not followed by two hexadecimal digits. Write a literal % as %25.", shorten(text)),
+        format!(
+            "\"{}\" has a % that is not followed by two hexadecimal digits. Write a literal % as %25.",
+            shorten(text)
+        ),
     )
 }
 
@@ -57,8 +67,16 @@ pub(crate) fn percent_encode(text: &str) -> String {
 
 /// At most 120 characters of what the client sent, for quoting in a sentence, without control characters.
 pub(crate) fn shorten(text: &str) -> String {
-    let clean: String = text.chars().map(|c| if c.is_control() { '\u{FFFD}' } else { c }).take(121).collect();
-    if clean.chars().count() > 120 { clean.chars().take(119).chain(['…']).collect() } else { clean }
+    let clean: String = text
+        .chars()
+        .map(|c| if c.is_control() { '\u{FFFD}' } else { c })
+        .take(121)
+        .collect();
+    if clean.chars().count() > 120 {
+        clean.chars().take(119).chain(['…']).collect()
+    } else {
+        clean
+    }
 }
 
 /// The parameters of a query string or of a form, in order.
@@ -99,7 +117,10 @@ impl Params {
     }
 
     pub(crate) fn all(&self, name: &str) -> impl Iterator<Item = &str> {
-        self.pairs.iter().filter(move |(key, _)| key == name).map(|(_, value)| value.as_str())
+        self.pairs
+            .iter()
+            .filter(move |(key, _)| key == name)
+            .map(|(_, value)| value.as_str())
     }
 
     /// The one value of `name`.
@@ -129,22 +150,36 @@ impl Params {
             Some("false" | "0") => Ok(false),
             Some(other) => Err(ApiError::bad_request(
                 "bad_parameter",
-                format!("The parameter \"{name}\" is true or false, not \"{}\".", shorten(other)),
+                format!(
+                    "The parameter \"{name}\" is true or false, not \"{}\".",
+                    shorten(other)
+                ),
             )),
         }
     }
 
     /// Refuses parameters that the route does not know: a misspelt one must not be ignored silently.
     pub(crate) fn only(&self, known: &[&str]) -> Result<(), ApiError> {
-        match self.pairs.iter().find(|(name, _)| !known.contains(&name.as_str())) {
+        match self
+            .pairs
+            .iter()
+            .find(|(name, _)| !known.contains(&name.as_str()))
+        {
             None => Ok(()),
             Some((name, _)) if known.is_empty() => Err(ApiError::bad_request(
                 "unknown_parameter",
-                format!("There is no parameter \"{}\" here: this address takes none.", shorten(name)),
+                format!(
+                    "There is no parameter \"{}\" here: this address takes none.",
+                    shorten(name)
+                ),
             )),
             Some((name, _)) => Err(ApiError::bad_request(
                 "unknown_parameter",
-                format!("There is no parameter \"{}\" here. This address takes {}.", shorten(name), known.join(", ")),
+                format!(
+                    "There is no parameter \"{}\" here. This address takes {}.",
+                    shorten(name),
+                    known.join(", ")
+                ),
             )),
         }
     }
@@ -156,14 +191,20 @@ mod tests {
 
     #[test]
     fn decodes_strictly() {
-        assert_eq!(percent_decode("http%3A%2F%2Fex.org%2F%C3%A9+x", false).expect("valid"), "http://ex.org/é+x");
+        assert_eq!(
+            percent_decode("http%3A%2F%2Fex.org%2F%C3%A9+x", false).expect("valid"),
+            "http://ex.org/é+x"
+        );
         assert_eq!(percent_decode("a+b%2B", true).expect("valid"), "a b+");
         for broken in ["%", "%4", "%zz", "a%C3", "%FF"] {
             let error = percent_decode(broken, true).expect_err(broken);
             assert_eq!(error.status(), 400, "{broken}");
         }
         let name = "http://ex.org/a b?c#d%é";
-        assert_eq!(percent_decode(&percent_encode(name), false).expect("valid"), name);
+        assert_eq!(
+            percent_decode(&percent_encode(name), false).expect("valid"),
+            name
+        );
     }
 
     #[test]

@@ -1,0 +1,271 @@
+//! Connections: accepting them, guarding them against clients that neither send nor read, and stopping
+//! in an orderly way. Everything about HTTP's content is in the router; this file knows only sockets.
+
+use crate::app::App;
+use crate::config::ServerConfig;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use somersault::Engine;
+use std::future::Future;
+use std::io;
+use std::net::SocketAddr;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Semaphore, oneshot, watch};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, Sleep};
+
+/// A request's head may have this many bytes; a longer one is answered 431.
+const HEAD_BYTES: usize = 64 * 1024;
+/// And this many header lines.
+const HEAD_LINES: usize = 100;
+
+/// Serves `engine` on `listener` until `shutdown` completes, then stops: no more connections, event
+/// streams end, running requests get [`ServerConfig::shutdown_grace`]. The engine is left running.
+///
+/// # Errors
+/// None while serving: a connection's fault ends that connection only. The error of the listener when it
+/// has become unusable.
+pub async fn serve(
+    engine: Engine,
+    listener: TcpListener,
+    config: ServerConfig,
+    shutdown: impl Future<Output = ()> + Send,
+) -> io::Result<()> {
+    let (stop, stopping) = watch::channel(false);
+    let grace = config.shutdown_grace;
+    let places = Arc::new(Semaphore::new(
+        config.connections.clamp(1, Semaphore::MAX_PERMITS),
+    ));
+    let app = App::new(engine, config, stopping);
+    let router = crate::app::router(app.clone());
+    let mut shutdown = pin!(shutdown);
+    let mut connections = JoinSet::new();
+    loop {
+        let place = tokio::select! {
+            () = &mut shutdown => break,
+            place = Arc::clone(&places).acquire_owned() => place.map_err(io::Error::other)?,
+        };
+        let accepted = loop {
+            tokio::select! {
+                () = &mut shutdown => break None,
+                Some(_ended) = connections.join_next(), if !connections.is_empty() => {}
+                accepted = listener.accept() => break Some(accepted),
+            }
+        };
+        match accepted {
+            None => break,
+            Some(Ok((socket, _peer))) => {
+                let connection = connection(app.clone(), socket, router.clone());
+                connections.spawn(async move {
+                    connection.await;
+                    drop(place);
+                });
+            }
+            Some(Err(error)) => {
+                // Out of file descriptors, or a connection that was reset before it was accepted:
+                // neither is a reason to stop serving, and the first needs a moment to pass.
+                tracing::warn!(%error, "a connection could not be accepted");
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+        }
+    }
+    drop(listener);
+    let _ = stop.send(true);
+    let drained = async { while connections.join_next().await.is_some() {} };
+    if tokio::time::timeout(grace, drained).await.is_err() {
+        tracing::warn!("some requests were still running after the grace period and are cut off");
+    }
+    Ok(())
+}
+
+/// One connection from its first byte to its last.
+async fn connection(app: App, socket: TcpStream, router: axum::Router) {
+    let _ = socket.set_nodelay(true);
+    let mut http = hyper::server::conn::http1::Builder::new();
+    http.timer(TokioTimer::new())
+        .header_read_timeout(app.config.head_timeout)
+        .max_buf_size(HEAD_BYTES)
+        .max_headers(HEAD_LINES);
+    let io = TokioIo::new(Guarded::new(socket, app.config.stall_timeout));
+    let mut serving = pin!(http.serve_connection(io, TowerToHyperService::new(router)));
+    let result = tokio::select! {
+        result = serving.as_mut() => result,
+        () = app.stopped() => {
+            serving.as_mut().graceful_shutdown();
+            serving.await
+        }
+    };
+    if let Err(error) = result {
+        tracing::debug!(%error, "a connection ended early");
+    }
+}
+
+/// A socket whose writes fail once the other side has taken nothing for a while. A client that stops
+/// reading would otherwise hold its answer, or its place among the subscribers, for ever.
+struct Guarded {
+    socket: TcpStream,
+    patience: Duration,
+    /// Runs while a write waits.
+    deadline: Option<Pin<Box<Sleep>>>,
+}
+
+impl Guarded {
+    fn new(socket: TcpStream, patience: Duration) -> Guarded {
+        Guarded {
+            socket,
+            patience,
+            deadline: None,
+        }
+    }
+
+    fn watch<T>(
+        &mut self,
+        context: &mut Context<'_>,
+        polled: Poll<io::Result<T>>,
+    ) -> Poll<io::Result<T>> {
+        if polled.is_ready() {
+            self.deadline = None;
+            return polled;
+        }
+        let patience = self.patience;
+        let deadline = self
+            .deadline
+            .get_or_insert_with(|| Box::pin(tokio::time::sleep_until(Instant::now() + patience)));
+        match deadline.as_mut().poll(context) {
+            Poll::Ready(()) => Poll::Ready(Err(io::Error::new(
+                io::ErrorKind::TimedOut,
+                "the client stopped reading",
+            ))),
+            Poll::Pending => Poll::Pending,
+        }
+    }
+}
+
+impl AsyncRead for Guarded {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.socket).poll_read(context, buffer)
+    }
+}
+
+impl AsyncWrite for Guarded {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let polled = Pin::new(&mut self.socket).poll_write(context, bytes);
+        self.watch(context, polled)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        parts: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let polled = Pin::new(&mut self.socket).poll_write_vectored(context, parts);
+        self.watch(context, polled)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.socket.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.socket).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.socket).poll_shutdown(context)
+    }
+}
+
+/// A server on a thread of its own, for programs that are not asynchronous: the demo, tests, embedding.
+/// Dropping it stops the server and waits for that.
+#[derive(Debug)]
+pub struct Running {
+    address: SocketAddr,
+    stop: Option<oneshot::Sender<()>>,
+    thread: Option<std::thread::JoinHandle<io::Result<()>>>,
+}
+
+impl Running {
+    /// Starts serving on a bound listener, for example `TcpListener::bind("127.0.0.1:0")`.
+    ///
+    /// # Errors
+    /// When the listener or the server's threads cannot be set up.
+    pub fn start(
+        engine: Engine,
+        listener: std::net::TcpListener,
+        config: ServerConfig,
+    ) -> io::Result<Running> {
+        listener.set_nonblocking(true)?;
+        let address = listener.local_addr()?;
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(2)
+            .thread_name("somersault-http")
+            .enable_all()
+            .build()?;
+        let (stop, stopped) = oneshot::channel::<()>();
+        let thread = std::thread::Builder::new()
+            .name("somersault-http".to_owned())
+            .spawn(move || {
+                let served = runtime.block_on(async {
+                    let listener = TcpListener::from_std(listener)?;
+                    serve(engine, listener, config, async {
+                        let _ = stopped.await;
+                    })
+                    .await
+                });
+                // A call that is still inside the engine cannot be interrupted; it is left to itself.
+                runtime.shutdown_timeout(Duration::from_secs(1));
+                served
+            })?;
+        Ok(Running {
+            address,
+            stop: Some(stop),
+            thread: Some(thread),
+        })
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// `http://…` of [`Running::address`], without a slash at the end.
+    pub fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    /// Stops the server and waits until it has stopped.
+    ///
+    /// # Errors
+    /// What [`serve`] returned.
+    pub fn stop(mut self) -> io::Result<()> {
+        self.join()
+    }
+
+    fn join(&mut self) -> io::Result<()> {
+        drop(self.stop.take());
+        match self.thread.take().map(std::thread::JoinHandle::join) {
+            None => Ok(()),
+            Some(Ok(served)) => served,
+            Some(Err(_panic)) => Err(io::Error::other("the server's thread panicked")),
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.join();
+    }
+}
