@@ -1,1 +1,20 @@
-//! Streams, batches, windows, cuts and continuous queries: events in, commands out
+//! Streams, batches, windows, cuts and continuous queries: events in, commands out.
+//!
+//! Before changing anything here: this crate has no clock, thread, disk or random source, and no answer of it depends
+//! on hash order (S6). A driver feeds it inputs, logs the records it asks for, and carries out its outputs:
+//! [`Coordinator::admit`] → log → [`Coordinator::apply`] → [`Coordinator::next_due_cut`] → log → apply → … →
+//! [`Coordinator::on_stable`] → [`Coordinator::on_fired`].
+
+mod coordinator;
+mod declaration;
+mod input;
+mod output;
+mod refusal;
+mod status;
+
+pub use coordinator::Coordinator;
+pub use declaration::{QueryDeclaration, Resolve, ResolveError, WindowDeclaration};
+pub use input::{Admission, Input, Push, PushStatement, Repeat};
+pub use output::{ClosedBatch, Firing, Inject, Output, WindowBatches};
+pub use refusal::{Refusal, RefusalKind};
+pub use status::{HeldUp, QueryStatus, StreamStatus};

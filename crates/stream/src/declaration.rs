@@ -1,0 +1,135 @@
+//! What the coordinator needs from outside while it applies a record, and what it keeps of a query's text.
+//!
+//! Before changing anything here: all of [`Resolve`] must be a pure function of the record (and, for ids, of the
+//! dictionary), or recovery ends somewhere else than the live run did (S6).
+
+use oxrdf::NamedNode;
+use somersault_lang::{ContinuousQuery, CreateStream, ParseError, Parser, Statement};
+use somersault_log::LoadSegment;
+use somersault_model::{EventTime, Intern, Millis, QuadIds};
+use std::sync::Arc;
+
+/// What a continuous query's text says about windows and closes; nothing of its pattern.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct QueryDeclaration {
+    /// The windows, in the order of the text.
+    pub windows: Vec<WindowDeclaration>,
+    /// `COMPUTED EVERY`.
+    pub computed_every: Option<Millis>,
+    /// `STARTING AT`, the origin of the closes.
+    pub starting_at: EventTime,
+}
+
+/// One window: RANGE and STEP over a stream.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct WindowDeclaration {
+    /// The stream.
+    pub stream: NamedNode,
+    /// How far back it reaches.
+    pub range: Millis,
+    /// How often it closes.
+    pub step: Millis,
+}
+
+impl From<&ContinuousQuery> for QueryDeclaration {
+    fn from(query: &ContinuousQuery) -> Self {
+        QueryDeclaration {
+            windows: query
+                .windows
+                .iter()
+                .map(|window| WindowDeclaration {
+                    stream: window.stream.clone(),
+                    range: window.range,
+                    step: window.step,
+                })
+                .collect(),
+            computed_every: query.computed_every,
+            starting_at: query.starting_at,
+        }
+    }
+}
+
+/// What applying a record may look up.
+pub trait Resolve: Intern {
+    /// The statements of a load segment, interned, its blank nodes already its own.
+    ///
+    /// # Errors
+    /// If the segment is missing or not what its hash says.
+    fn load_segment(&self, segment: &LoadSegment) -> Result<Arc<[QuadIds]>, ResolveError>;
+
+    /// The declaration that a logged CREATE STREAM text stands for.
+    ///
+    /// # Errors
+    /// If this version does not understand the text any more.
+    fn stream_declaration(
+        &self,
+        text: &str,
+        namespace: Option<&str>,
+    ) -> Result<CreateStream, ResolveError> {
+        match parser(namespace).parse_statement(text) {
+            Ok(Statement::CreateStream(declaration)) => Ok(declaration),
+            Ok(_) => Err(ResolveError::NotAStream {
+                text: text.to_owned(),
+            }),
+            Err(error) => Err(ResolveError::Text {
+                text: text.to_owned(),
+                error: Box::new(error),
+            }),
+        }
+    }
+
+    /// The windows and closes that a logged query text stands for.
+    ///
+    /// # Errors
+    /// If this version does not understand the text any more.
+    fn query_declaration(
+        &self,
+        text: &str,
+        namespace: Option<&str>,
+    ) -> Result<QueryDeclaration, ResolveError> {
+        match parser(namespace).parse_continuous(text) {
+            Ok(query) => Ok(QueryDeclaration::from(&query)),
+            Err(error) => Err(ResolveError::Text {
+                text: text.to_owned(),
+                error: Box::new(error),
+            }),
+        }
+    }
+}
+
+fn parser(namespace: Option<&str>) -> Parser {
+    match namespace {
+        Some(namespace) => Parser::new().with_default_namespace(namespace),
+        None => Parser::new(),
+    }
+}
+
+/// Why a logged record cannot be applied: the log is fine, but what it refers to is not.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ResolveError {
+    /// A text in the log does not parse (it was written by another version).
+    #[error(
+        "the log holds a text that this version does not understand ({error}): {text}\nOpen the data folder with the version that wrote it."
+    )]
+    Text {
+        /// The text.
+        text: String,
+        /// What the parser said.
+        error: Box<ParseError>,
+    },
+    /// A text that was logged as CREATE STREAM is something else.
+    #[error("the log holds as CREATE STREAM what is none: {text}\nOpen the data folder with the version that wrote it.")]
+    NotAStream {
+        /// The text.
+        text: String,
+    },
+    /// A load segment cannot be read.
+    #[error("load segment {name} cannot be read: {reason}. Restore the file from a copy of the data folder.")]
+    Segment {
+        /// The file's name.
+        name: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+}

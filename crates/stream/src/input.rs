@@ -1,0 +1,142 @@
+//! What can be asked of the coordinator, and what it says before anything is logged.
+//!
+//! Before changing anything here: an [`Input`] is not yet a fact. Only the record that admission makes of it is, and
+//! everything that the record's effect depends on must be in the record (S6).
+
+use crate::declaration::QueryDeclaration;
+use oxrdf::Quad;
+use somersault_lang::CreateStream;
+use somersault_log::{LoadSegment, Record};
+use somersault_model::{EventTime, QueryUid, Sn, StreamUid};
+
+/// Something that a client, a source or the clock asks for. `received_ms` is the driver's clock, in milliseconds since
+/// the Unix epoch; it goes into the record.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum Input {
+    /// Statements of one stream from one source: all of them are taken, or none.
+    Push(Push),
+    /// Streams that are complete through a time, moved together (S4). Going back is no error: it moves nothing.
+    Advance {
+        /// When it was received.
+        received_ms: i64,
+        /// Stream IRI and its new complete-through time.
+        to: Vec<(String, EventTime)>,
+    },
+    /// `CREATE STREAM`. The same text again is a repeat.
+    CreateStream {
+        /// When it was received.
+        received_ms: i64,
+        /// The parsed statement; its text goes into the record.
+        declaration: CreateStream,
+        /// The default namespace that the text was parsed with.
+        namespace: Option<String>,
+    },
+    /// `DROP STREAM`: refused while a query windows it.
+    DropStream {
+        /// When it was received.
+        received_ms: i64,
+        /// The stream.
+        iri: String,
+    },
+    /// A continuous query. The same text under the same name again is a repeat.
+    RegisterQuery {
+        /// When it was received.
+        received_ms: i64,
+        /// The name that it gets.
+        name: String,
+        /// The whole text; it goes into the record.
+        text: String,
+        /// The default namespace that the text was parsed with.
+        namespace: Option<String>,
+        /// What the text says about windows and closes.
+        declaration: QueryDeclaration,
+    },
+    /// `DROP QUERY`.
+    DropQuery {
+        /// When it was received.
+        received_ms: i64,
+        /// The query.
+        name: String,
+    },
+    /// `PAUSE QUERY`: closes from now on are passed and counted, and its windows hold no slices.
+    PauseQuery {
+        /// When it was received.
+        received_ms: i64,
+        /// The query.
+        name: String,
+    },
+    /// `RESUME QUERY`: fires again from the first close after the latest complete-through time of its streams.
+    ResumeQuery {
+        /// When it was received.
+        received_ms: i64,
+        /// The query.
+        name: String,
+    },
+    /// A load segment that is already on disk.
+    Load {
+        /// When it was received.
+        received_ms: i64,
+        /// The segment.
+        segment: LoadSegment,
+    },
+    /// The effects of an update (S15): deletes, then inserts.
+    Update {
+        /// When it was received.
+        received_ms: i64,
+        /// The SN that it was evaluated at; refused as [`crate::Refusal::Overtaken`] if that is not the newest any
+        /// more. `None` for effects that depend on no state.
+        evaluated_at: Option<Sn>,
+        /// Statements to take out.
+        deletes: Vec<Quad>,
+        /// Statements to put in.
+        inserts: Vec<Quad>,
+    },
+}
+
+/// Statements of one stream from one source.
+#[derive(Clone, Debug)]
+pub struct Push {
+    /// The stream's IRI.
+    pub stream: String,
+    /// Who sends; the empty string is the one anonymous source. A stream is complete through the least of its sources' times.
+    pub source: String,
+    /// The source's number for this push. Numbers grow per (stream, source), gaps are fine; a number that is not
+    /// above the last one is a repeat and changes nothing (S13).
+    pub seq: Option<u64>,
+    /// When it was received; the event time of an ARRIVAL TIME stream's statements.
+    pub received_ms: i64,
+    /// The statements in order of arrival.
+    pub statements: Vec<PushStatement>,
+}
+
+/// One statement of a push.
+#[derive(Clone, Debug)]
+pub struct PushStatement {
+    /// Its event time; an ARRIVAL TIME stream ignores it, an EVENT TIME stream needs it.
+    pub at: Option<EventTime>,
+    /// The statement.
+    pub quad: Quad,
+}
+
+/// What admission decided about an input that is not refused.
+#[derive(Clone, Debug)]
+pub enum Admission {
+    /// Log this record, then apply it.
+    Record(Record),
+    /// It has been done before: acknowledge it, log nothing.
+    Repeat(Repeat),
+    /// It changes nothing (an empty push, an advance to where the streams are already): acknowledge it, log nothing.
+    Nothing,
+}
+
+/// What was repeated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Repeat {
+    /// A push whose (stream, source, seq) was taken before.
+    Push,
+    /// The stream exists with this very text.
+    Stream(StreamUid),
+    /// The query exists under this name with this very text.
+    Query(QueryUid),
+}

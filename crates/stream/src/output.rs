@@ -1,0 +1,146 @@
+//! What the coordinator asks the driver to do.
+//!
+//! Before changing anything here: the driver carries outputs out in the order given, and every `Due` is followed by
+//! exactly one `Fire` or `Cancelled` of the same key (in recovery: of those not yet delivered).
+
+use somersault_lang::CreateStream;
+use somersault_model::{
+    BatchNumber, EventTime, Mutation, QuadIds, QueryUid, Sn, StreamUid, TimedTriple,
+};
+use std::sync::Arc;
+
+/// One thing for the driver to do.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum Output {
+    /// Apply this to the shards and the slices; it is all there is of its SN, and may be nothing.
+    Inject(Inject),
+    /// A firing became due with this SN: pin it now (S9). It executes once it is released by [`Output::Fire`].
+    Due(Firing),
+    /// The firing's SN is stable: execute it, then call [`crate::Coordinator::on_fired`].
+    Fire(Firing),
+    /// The firing's query was dropped before it could execute: unpin, and forget it.
+    Cancelled(Firing),
+    /// Closes of a query whose windows hold nothing, passed after a jump in time without a firing (WI-2).
+    PassedInBulk {
+        /// The query.
+        query: QueryUid,
+        /// The first close that was passed.
+        first: EventTime,
+        /// The last close that was passed.
+        last: EventTime,
+        /// How many there were.
+        count: u64,
+    },
+    /// No window, KEEP or lagging firing needs the slices of the stream's batches below this number any more.
+    Retire {
+        /// The stream.
+        stream: StreamUid,
+        /// Batches with lower numbers may go.
+        below: BatchNumber,
+    },
+    /// A stream was created.
+    StreamCreated {
+        /// Its uid.
+        uid: StreamUid,
+        /// What was declared.
+        declaration: Arc<CreateStream>,
+    },
+    /// A stream was dropped: its slices may go.
+    StreamDropped {
+        /// Its uid.
+        uid: StreamUid,
+        /// Its IRI.
+        iri: String,
+    },
+    /// A query was registered.
+    QueryRegistered {
+        /// Its uid, new with every registration.
+        uid: QueryUid,
+        /// Its name.
+        name: String,
+        /// Its text.
+        text: String,
+        /// The default namespace that the text is parsed with.
+        namespace: Option<String>,
+        /// Its first close, where its streams have a time already.
+        first_close: Option<EventTime>,
+    },
+    /// A query was dropped.
+    QueryDropped {
+        /// Its uid.
+        uid: QueryUid,
+        /// Its name.
+        name: String,
+    },
+    /// A query was paused.
+    QueryPaused {
+        /// Its uid.
+        uid: QueryUid,
+    },
+    /// A query was resumed.
+    QueryResumed {
+        /// Its uid.
+        uid: QueryUid,
+        /// The first close that it fires again, where its streams have a time already.
+        first_close: Option<EventTime>,
+    },
+}
+
+/// All that one SN adds to the stored graphs and to the windows.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Inject {
+    /// The SN.
+    pub sn: Sn,
+    /// Changes of the stored graphs, in order; of several changes of one statement the last wins.
+    pub mutations: Vec<Mutation>,
+    /// Loaded statements, to be inserted.
+    pub loads: Vec<Arc<[QuadIds]>>,
+    /// Batches that closed, to become slices; ascending by end.
+    pub slices: Vec<ClosedBatch>,
+}
+
+/// A batch that will not change any more. Empty ones are never handed out.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ClosedBatch {
+    /// The stream.
+    pub stream: StreamUid,
+    /// The batch.
+    pub batch: BatchNumber,
+    /// All its statements, timing and timeless, in order of arrival.
+    pub statements: Vec<TimedTriple>,
+}
+
+/// One execution of a continuous query. Its key for exactly-once is (query, close, ordinal, revision) (S13).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Firing {
+    /// The query.
+    pub query: QueryUid,
+    /// The close: also NOW() of the query.
+    pub close: EventTime,
+    /// Counts the firings of one query at one close from 0 (count windows may have several).
+    pub ordinal: u32,
+    /// 0; higher when late statements amended the windows.
+    pub revision: u32,
+    /// The stored graph is read at this SN.
+    pub sn: Sn,
+    /// What each window holds, in the order of the query's windows.
+    pub windows: Arc<[WindowBatches]>,
+    /// If a window reaches further back than what was seen or kept: from when on all windows are complete.
+    pub complete_from: Option<EventTime>,
+}
+
+/// The content of one window at one close, as batches of its stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct WindowBatches {
+    /// The stream.
+    pub stream: StreamUid,
+    /// The first batch in the window.
+    pub lo: BatchNumber,
+    /// The first batch after the window; equal to `lo` where it holds nothing.
+    pub hi: BatchNumber,
+    /// The window's RANGE in batches of this stream (more than `hi − lo` where it reaches further back than what is kept).
+    pub range_batches: i64,
+    /// The window's STEP in batches of this stream.
+    pub step_batches: i64,
+}

@@ -1,0 +1,183 @@
+//! Why an input is not taken: each refusal says what was wrong, where, and what to do.
+//!
+//! A refused input leaves no trace: nothing was logged, nothing has changed.
+
+use somersault_model::{EventTime, Sn};
+
+/// Why an input was refused.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Refusal {
+    /// A push or command names a stream that is not declared.
+    #[error("there is no stream <{stream}>; declare it with CREATE STREAM <{stream}> first")]
+    UnknownStream {
+        /// The stream.
+        stream: String,
+    },
+    /// A command names a query that is not registered.
+    #[error("there is no continuous query {name}; register it first, or look at the list of queries")]
+    UnknownQuery {
+        /// The query.
+        name: String,
+    },
+    /// A window is over a stream that is not declared.
+    #[error(
+        "query {query} has a window on <{stream}>, which is not a declared stream; declare it with CREATE STREAM <{stream}> before registering the query"
+    )]
+    WindowOnUnknownStream {
+        /// The query.
+        query: String,
+        /// The stream.
+        stream: String,
+    },
+    /// The stream exists with another text.
+    #[error("stream <{stream}> exists with another declaration: {text}\nDROP STREAM <{stream}> first, or use another name")]
+    StreamConflict {
+        /// The stream.
+        stream: String,
+        /// The text that it was declared with.
+        text: String,
+    },
+    /// The query exists with another text.
+    #[error("query {name} is registered with another text; DROP QUERY {name} first, or use another name")]
+    QueryConflict {
+        /// The query.
+        name: String,
+    },
+    /// A stream that queries window cannot be dropped.
+    #[error("stream <{stream}> is windowed by {queries}; drop them first")]
+    StreamInUse {
+        /// The stream.
+        stream: String,
+        /// The queries, as a list for people.
+        queries: String,
+    },
+    /// An event time went back further than LATENESS allows.
+    #[error(
+        "statement {index} of the push to <{stream}> has event time {at}, but {source_phrase} complete through {complete_through} already; send statements in order of event time, or declare the stream with a LATENESS of at least {needed_ms}ms. Nothing of the push was taken",
+        at = .at.0, complete_through = .complete_through.0,
+    )]
+    Late {
+        /// The stream.
+        stream: String,
+        /// Which statement of the push, from 1.
+        index: usize,
+        /// Its event time.
+        at: EventTime,
+        /// The time that it may not be before.
+        complete_through: EventTime,
+        /// "the stream is", or "its source … is".
+        source_phrase: String,
+        /// The LATENESS that would have let it in.
+        needed_ms: i64,
+    },
+    /// An EVENT TIME stream got a statement without event time.
+    #[error(
+        "statement {index} of the push to <{stream}> has no event time; give one per line or per push, or declare the stream with ARRIVAL TIME. Nothing of the push was taken"
+    )]
+    NoEventTime {
+        /// The stream.
+        stream: String,
+        /// Which statement of the push, from 1.
+        index: usize,
+    },
+    /// An event time is so far out that batches and windows around it cannot be numbered.
+    #[error("event time {at} for <{stream}> is out of range; event times are milliseconds since 1970, within 30 million years of it", at = .at.0)]
+    TimeOutOfRange {
+        /// The stream.
+        stream: String,
+        /// The time.
+        at: EventTime,
+    },
+    /// The stream's slices have reached their budget.
+    #[error(
+        "stream <{stream}> holds {held_bytes} bytes of its BUDGET of {budget_bytes}: {reason}. Nothing of the push was taken; send it again"
+    )]
+    OverBudget {
+        /// The stream.
+        stream: String,
+        /// What it holds, estimated.
+        held_bytes: u64,
+        /// What it may hold.
+        budget_bytes: u64,
+        /// Who holds it, and what helps.
+        reason: String,
+    },
+    /// BATCH does not divide a number of a window.
+    #[error(
+        "BATCH {batch_ms}ms of stream <{stream}> does not divide {clause} {value_ms}ms of query {query}; use multiples of {batch_ms}ms, or declare the stream with BATCH {fitting_ms}ms"
+    )]
+    BatchDoesNotDivide {
+        /// The query.
+        query: String,
+        /// The stream.
+        stream: String,
+        /// Its batch interval.
+        batch_ms: i64,
+        /// RANGE, STEP, STARTING AT or COMPUTED EVERY.
+        clause: &'static str,
+        /// The number there.
+        value_ms: i64,
+        /// The greatest batch interval that divides all that the query says, and the present one.
+        fitting_ms: i64,
+    },
+    /// A span of a declaration is zero or negative.
+    #[error("{clause} of {subject} is {value_ms}ms; it must be at least 1ms")]
+    NotPositive {
+        /// RANGE, STEP, BATCH…
+        clause: &'static str,
+        /// The stream or query.
+        subject: String,
+        /// The number there.
+        value_ms: i64,
+    },
+    /// A query without windows cannot be continuous.
+    #[error("query {query} has no window, so nothing would ever make it fire; add FROM STREAM … [RANGE … STEP …], or ask it as a one-shot query")]
+    NoWindow {
+        /// The query.
+        query: String,
+    },
+    /// A part of the language that does not work yet.
+    #[error("{what} is not supported yet; {remedy}")]
+    NotYet {
+        /// The clause.
+        what: &'static str,
+        /// What to use in the meantime.
+        remedy: &'static str,
+    },
+    /// Another cut came between the evaluation of an update and its effects (S15): evaluate again.
+    #[error("the update was evaluated at SN {evaluated_at}, but SN {newest} has been cut since; evaluate it again")]
+    Overtaken {
+        /// Where it was evaluated.
+        evaluated_at: Sn,
+        /// The newest SN.
+        newest: Sn,
+    },
+}
+
+/// What kind of refusal it is, for status codes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RefusalKind {
+    /// What was named does not exist.
+    NotFound,
+    /// It contradicts what exists.
+    Conflict,
+    /// The input itself is wrong.
+    Invalid,
+    /// It may succeed later as it is.
+    Retry,
+}
+
+impl Refusal {
+    /// What kind of refusal it is.
+    pub fn kind(&self) -> RefusalKind {
+        match self {
+            Refusal::UnknownStream { .. } | Refusal::UnknownQuery { .. } => RefusalKind::NotFound,
+            Refusal::StreamConflict { .. }
+            | Refusal::QueryConflict { .. }
+            | Refusal::StreamInUse { .. } => RefusalKind::Conflict,
+            Refusal::OverBudget { .. } | Refusal::Overtaken { .. } => RefusalKind::Retry,
+            _ => RefusalKind::Invalid,
+        }
+    }
+}
