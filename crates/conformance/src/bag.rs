@@ -47,13 +47,22 @@ pub fn same_sequence(expected: &[Row], found: &[Row], numbers: &[Numbers]) -> Re
     let mut renaming = Renaming::default();
     for (at, (left, right)) in expected.iter().zip(found).enumerate() {
         if !unify_rows(left, right, numbers, &mut renaming) {
-            return Err(format!("row {}: expected {}, found {}", at + 1, show(left), show(right)));
+            return Err(format!(
+                "row {}: expected {}, found {}",
+                at + 1,
+                show(left),
+                show(right)
+            ));
         }
     }
     if expected.len() == found.len() {
         Ok(())
     } else {
-        Err(format!("expected {} rows, found {}", expected.len(), found.len()))
+        Err(format!(
+            "expected {} rows, found {}",
+            expected.len(),
+            found.len()
+        ))
     }
 }
 
@@ -64,7 +73,10 @@ pub fn same_set(expected: &[Row], found: &[Row], numbers: &[Numbers]) -> Result<
 
 fn distinct(rows: &[Row]) -> Vec<Row> {
     let mut seen = std::collections::HashSet::new();
-    rows.iter().filter(|row| seen.insert(*row)).cloned().collect()
+    rows.iter()
+        .filter(|row| seen.insert(*row))
+        .cloned()
+        .collect()
 }
 
 /// A row as a person reads it.
@@ -102,7 +114,8 @@ impl<'a> Coloured<'a> {
         let mut colours = colour_rows(rows, numbers, &nodes);
         if !nodes.is_empty() {
             for _ in 0..COLOURING_ROUNDS {
-                let mut next: HashMap<&BlankNode, u64> = nodes.keys().map(|node| (*node, 0)).collect();
+                let mut next: HashMap<&BlankNode, u64> =
+                    nodes.keys().map(|node| (*node, 0)).collect();
                 for (row, colour) in rows.iter().zip(&colours) {
                     let mut place = 0u64;
                     for term in row.iter().flatten() {
@@ -124,7 +137,11 @@ impl<'a> Coloured<'a> {
         for group in groups.values_mut() {
             group.sort_by(|a, b| compare_values(&rows[*a], &rows[*b], numbers));
         }
-        Self { rows, colours, groups }
+        Self {
+            rows,
+            colours,
+            groups,
+        }
     }
 }
 
@@ -132,7 +149,9 @@ fn first_difference(left: &Coloured<'_>, right: &Coloured<'_>) -> Option<String>
     let count = |side: &Coloured<'_>, colour: u64| side.groups.get(&colour).map_or(0, Vec::len);
     let differing = |side: &Coloured<'_>, other: &Coloured<'_>| {
         let colours = &side.colours;
-        let at = colours.iter().position(|colour| count(side, *colour) > count(other, *colour))?;
+        let at = colours
+            .iter()
+            .position(|colour| count(side, *colour) > count(other, *colour))?;
         Some((at, count(side, colours[at]), count(other, colours[at])))
     };
     let missing = differing(left, right);
@@ -140,11 +159,22 @@ fn first_difference(left: &Coloured<'_>, right: &Coloured<'_>) -> Option<String>
     if missing.is_none() && extra.is_none() {
         return None;
     }
-    let mut text = format!("expected {} rows, found {}", left.rows.len(), right.rows.len());
-    for (found, side, words) in [(missing, left, "first missing"), (extra, right, "first extra")] {
+    let mut text = format!(
+        "expected {} rows, found {}",
+        left.rows.len(),
+        right.rows.len()
+    );
+    for (found, side, words) in [
+        (missing, left, "first missing"),
+        (extra, right, "first extra"),
+    ] {
         if let Some((at, here, there)) = found {
             let row = show(&side.rows[at]);
-            let times = if here.max(there) > 1 { format!(" ({here} times against {there})") } else { String::new() };
+            let times = if here.max(there) > 1 {
+                format!(" ({here} times against {there})")
+            } else {
+                String::new()
+            };
             write!(text, "; {words}: {row}{times}").expect("writing to a String does not fail");
         }
     }
@@ -228,13 +258,18 @@ impl Renaming {
 
 fn unify_rows(left: &Row, right: &Row, numbers: &[Numbers], renaming: &mut Renaming) -> bool {
     left.len() == right.len()
-        && left.iter().zip(right).enumerate().all(|(column, pair)| match pair {
-            (None, None) => true,
-            (Some(left), Some(right)) => {
-                unify_terms(left, right, renaming) || (by_value(numbers, column) && same_value(left, right))
-            }
-            _ => false,
-        })
+        && left
+            .iter()
+            .zip(right)
+            .enumerate()
+            .all(|(column, pair)| match pair {
+                (None, None) => true,
+                (Some(left), Some(right)) => {
+                    unify_terms(left, right, renaming)
+                        || (by_value(numbers, column) && same_value(left, right))
+                }
+                _ => false,
+            })
 }
 
 fn unify_terms(left: &Term, right: &Term, renaming: &mut Renaming) -> bool {
@@ -243,7 +278,9 @@ fn unify_terms(left: &Term, right: &Term, renaming: &mut Renaming) -> bool {
         (Term::Triple(left), Term::Triple(right)) => {
             left.predicate == right.predicate
                 && match (&left.subject, &right.subject) {
-                    (NamedOrBlankNode::BlankNode(left), NamedOrBlankNode::BlankNode(right)) => renaming.pair(left, right),
+                    (NamedOrBlankNode::BlankNode(left), NamedOrBlankNode::BlankNode(right)) => {
+                        renaming.pair(left, right)
+                    }
                     (left, right) => left == right,
                 }
                 && unify_terms(&left.object, &right.object, renaming)
@@ -349,7 +386,9 @@ fn visit_blank_nodes<'a>(term: &'a Term, visit: &mut impl FnMut(&'a BlankNode)) 
     match term {
         Term::BlankNode(node) => visit(node),
         Term::Triple(triple) => {
-            let Triple { subject, object, .. } = triple.as_ref();
+            let Triple {
+                subject, object, ..
+            } = triple.as_ref();
             if let NamedOrBlankNode::BlankNode(node) = subject {
                 visit(node);
             }
@@ -407,14 +446,40 @@ mod tests {
         let loops = vec![vec![blank("x"), blank("x")], vec![blank("y"), blank("y")]];
         assert!(same_bag(&ring, &renamed, &SPELLED).is_ok());
         assert!(same_bag(&ring, &loops, &SPELLED).is_err());
-        assert!(same_bag(&[vec![blank("a"), blank("b")]], &[vec![blank("x"), blank("x")]], &SPELLED).is_err());
+        assert!(
+            same_bag(
+                &[vec![blank("a"), blank("b")]],
+                &[vec![blank("x"), blank("x")]],
+                &SPELLED
+            )
+            .is_err()
+        );
     }
 
     #[test]
     fn two_triangles_are_not_a_hexagon() {
-        let edges = |pairs: &[(&str, &str)]| -> Vec<Row> { pairs.iter().map(|(a, b)| vec![blank(a), blank(b)]).collect() };
-        let triangles = edges(&[("a", "b"), ("b", "c"), ("c", "a"), ("d", "e"), ("e", "f"), ("f", "d")]);
-        let hexagon = edges(&[("a", "b"), ("b", "c"), ("c", "d"), ("d", "e"), ("e", "f"), ("f", "a")]);
+        let edges = |pairs: &[(&str, &str)]| -> Vec<Row> {
+            pairs
+                .iter()
+                .map(|(a, b)| vec![blank(a), blank(b)])
+                .collect()
+        };
+        let triangles = edges(&[
+            ("a", "b"),
+            ("b", "c"),
+            ("c", "a"),
+            ("d", "e"),
+            ("e", "f"),
+            ("f", "d"),
+        ]);
+        let hexagon = edges(&[
+            ("a", "b"),
+            ("b", "c"),
+            ("c", "d"),
+            ("d", "e"),
+            ("e", "f"),
+            ("f", "a"),
+        ]);
         assert!(same_bag(&triangles, &hexagon, &SPELLED).is_err());
         assert!(same_bag(&hexagon, &hexagon, &SPELLED).is_ok());
     }
@@ -432,7 +497,14 @@ mod tests {
     #[test]
     fn sequences_are_compared_in_order() {
         let (one, two) = (vec![iri("a")], vec![iri("b")]);
-        assert!(same_sequence(&[one.clone(), two.clone()], &[two.clone(), one.clone()], &SPELLED).is_err());
+        assert!(
+            same_sequence(
+                &[one.clone(), two.clone()],
+                &[two.clone(), one.clone()],
+                &SPELLED
+            )
+            .is_err()
+        );
         assert!(same_sequence(&[one.clone(), two.clone()], &[one, two], &SPELLED).is_ok());
     }
 }

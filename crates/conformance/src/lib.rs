@@ -3,6 +3,7 @@
 
 pub mod bag;
 pub mod error;
+pub mod rsp;
 pub mod w3c;
 
 pub use error::ConformanceError;

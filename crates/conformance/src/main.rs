@@ -1,12 +1,19 @@
 //! `somersault-conformance`: the command line of the test suites. Exit codes: 0 as expected, 1 a surprise, 2 wrong usage.
 
-use clap::{Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use somersault_conformance::rsp::child::{self, KillPlan};
+use somersault_conformance::rsp::suite::Suite;
+use somersault_conformance::rsp::{self, RunOptions};
 use somersault_conformance::w3c::{self, skips::Skips, subject::EngineSubject};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 #[derive(Parser)]
-#[command(name = "somersault-conformance", about = "Runs the public test suites")]
+#[command(
+    name = "somersault-conformance",
+    version,
+    about = "Runs the public test suites and our own"
+)]
 struct Arguments {
     #[command(subcommand)]
     command: Command,
@@ -14,20 +21,67 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Run the W3C suites of a folder that holds sparql/ and rdf/.
+    /// Run the W3C suites: a line per suite with passed, failed and skipped tests.
+    #[command(after_help = "Example:\n  somersault-conformance w3c ../shared/data/w3c")]
     W3c {
-        /// The folder.
+        /// The folder that holds sparql/ and rdf/.
         folder: PathBuf,
         /// Only the suites whose name contains this.
         #[arg(long, default_value = "")]
         only: String,
-        #[arg(long, default_value = "somersault")]
-        engine: String,
     },
+    /// Run suites of windowed queries over recorded streams: a line per query with closes compared and differing.
+    #[command(
+        after_help = "Example:\n  somersault-conformance rsp ../shared/data/lsbench/gen200/suite.json --shards 4"
+    )]
+    Rsp(RspArguments),
+    /// The engine's side of a run with --kill-points; not for people.
+    #[command(hide = true)]
+    RspChild,
+}
+
+#[derive(Args)]
+struct RspArguments {
+    /// The suites.
+    #[arg(required = true)]
+    suites: Vec<PathBuf>,
+    /// How many shards the store has.
+    #[arg(long, default_value_t = 2)]
+    shards: u16,
+    /// What carries batches to the shards.
+    #[arg(long, value_enum, default_value_t = Fabric::Timely)]
+    fabric: Fabric,
+    /// What the simulated fabric and the kill points are drawn from.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Fail instead of letting spareval answer what the native engine does not cover.
+    #[arg(long)]
+    no_fallback: bool,
+    /// Keep the engine's log in a new folder below this one.
+    #[arg(long)]
+    data: Option<PathBuf>,
+    /// Kill the engine's process so many times (SIGKILL) and restart it.
+    #[arg(long, default_value_t = 0)]
+    kill_points: usize,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Fabric {
+    /// Timely dataflow workers.
+    Timely,
+    /// The seeded simulator on one thread.
+    Sim,
 }
 
 fn main() -> ExitCode {
-    match run(Arguments::parse()) {
+    let outcome = match Arguments::parse().command {
+        Command::W3c { folder, only } => run_w3c(&folder, &only),
+        Command::Rsp(arguments) => run_rsp(&arguments),
+        Command::RspChild => child::serve(std::io::stdin().lock(), std::io::stdout().lock())
+            .map(|()| true)
+            .map_err(Into::into),
+    };
+    match outcome {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(error) => {
@@ -37,19 +91,45 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(arguments: Arguments) -> Result<bool, Box<dyn std::error::Error>> {
-    match arguments.command {
-        Command::W3c { folder, only, engine } => {
-            let skips = Skips::of_this_crate()?;
-            let mut subject: Box<dyn w3c::subject::Subject> = if engine == "spareval" { Box::<w3c::twin::SparevalSubject>::default() } else { Box::new(EngineSubject::open()?) };
-            let report = w3c::run(&folder, &only, subject.as_mut(), &skips, &mut |suite| println!("{suite}"))?;
-            for id in &report.unmet {
-                println!("the skip list names {id}, which no suite has");
-            }
-            for (group, (passed, failed, skipped)) in report.totals() {
-                println!("{group:<50} passed {passed:>4}  failed {failed:>3}  skipped {skipped:>3}");
-            }
-            Ok(report.is_clean())
-        }
+type Outcome = Result<bool, Box<dyn std::error::Error>>;
+
+fn run_w3c(folder: &std::path::Path, only: &str) -> Outcome {
+    let skips = Skips::of_this_crate()?;
+    let mut subject = EngineSubject::open()?;
+    let report = w3c::run(folder, only, &mut subject, &skips, &mut |suite| {
+        println!("{suite}")
+    })?;
+    for id in &report.unmet {
+        println!("the skip list names {id}, which no suite has");
     }
+    println!();
+    for (group, (passed, failed, skipped)) in report.totals() {
+        println!("{group:<50} passed {passed:>4}  failed {failed:>3}  skipped {skipped:>3}");
+    }
+    Ok(report.is_clean())
+}
+
+fn run_rsp(arguments: &RspArguments) -> Outcome {
+    let kill = match arguments.kill_points {
+        0 => None,
+        points => Some(KillPlan {
+            points,
+            seed: arguments.seed,
+            program: std::env::current_exe()?,
+        }),
+    };
+    let options = RunOptions {
+        shards: arguments.shards,
+        simulated: (arguments.fabric == Fabric::Sim).then_some(arguments.seed),
+        no_fallback: arguments.no_fallback,
+        data: arguments.data.clone(),
+        kill,
+    };
+    let mut exact = true;
+    for path in &arguments.suites {
+        let report = rsp::run(&Suite::read(path)?, &options)?;
+        println!("{report}");
+        exact &= report.is_exact();
+    }
+    Ok(exact)
 }

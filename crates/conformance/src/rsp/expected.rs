@@ -53,8 +53,17 @@ pub struct QueryReport {
 
 impl std::fmt::Display for QueryReport {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { name, unit, compared, differing, .. } = self;
-        write!(f, "  {name:<12} {compared:>5} {unit:<9} compared  {differing:>4} differing")?;
+        let Self {
+            name,
+            unit,
+            compared,
+            differing,
+            ..
+        } = self;
+        write!(
+            f,
+            "  {name:<12} {compared:>5} {unit:<9} compared  {differing:>4} differing"
+        )?;
         if let Some(difference) = &self.first_difference {
             write!(f, "\n    first difference: {difference}")?;
         }
@@ -64,18 +73,30 @@ impl std::fmt::Display for QueryReport {
 
 impl Judge {
     /// Reads the answers of a query from its file, which may hold those of other queries too.
-    pub fn read(suite: &Suite, name: &str, kind: Kind, query_text: &str, file: &str) -> Result<Self, ConformanceError> {
+    pub fn read(
+        suite: &Suite,
+        name: &str,
+        kind: Kind,
+        query_text: &str,
+        file: &str,
+    ) -> Result<Self, ConformanceError> {
         let path = suite.path(file);
         let mut expected = BTreeMap::new();
         for (at, line) in BufReader::new(open(&path)?).lines().enumerate() {
-            let line = line.map_err(|source| ConformanceError::Unreadable { path: path.clone(), source })?;
+            let line = line.map_err(|source| ConformanceError::Unreadable {
+                path: path.clone(),
+                source,
+            })?;
             if line.trim().is_empty() {
                 continue;
             }
-            let broken = |reason: String| ConformanceError::broken(&path, format!("line {}: {reason}", at + 1));
+            let broken = |reason: String| {
+                ConformanceError::broken(&path, format!("line {}: {reason}", at + 1))
+            };
             let answer = AnswerLine::parse(&line).map_err(broken)?;
             let time = match (answer.time, kind) {
-                (AnswerTime::Close(time), Kind::Closes) | (AnswerTime::Snapshot(time), Kind::Snapshots) => time,
+                (AnswerTime::Close(time), Kind::Closes)
+                | (AnswerTime::Snapshot(time), Kind::Snapshots) => time,
                 _ => continue,
             };
             if answer.query == name && expected.insert(time, answer).is_some() {
@@ -83,7 +104,10 @@ impl Judge {
             }
         }
         if expected.is_empty() {
-            return Err(ConformanceError::broken(&path, format!("holds no answer of the query {name}")));
+            return Err(ConformanceError::broken(
+                &path,
+                format!("holds no answer of the query {name}"),
+            ));
         }
         Ok(Self {
             name: name.to_owned(),
@@ -131,7 +155,8 @@ impl Judge {
             Kind::Closes => "close",
             Kind::Snapshots => "snapshot",
         };
-        self.first_difference.get_or_insert_with(|| format!("{unit} {time}: {difference}"));
+        self.first_difference
+            .get_or_insert_with(|| format!("{unit} {time}: {difference}"));
     }
 
     /// Counts what never came as empty, and sums up.
@@ -166,43 +191,77 @@ fn compare(expected: &AnswerLine, computed: &[String], given: &Given) -> Result<
     let (variables, rows) = given.as_ref().map_err(|error| format!("failed: {error}"))?;
     let rows = in_columns(&expected.vars, variables, rows)?;
     let n = rows.len() as u64;
-    let found = AnswerLine::from_rows(&expected.query, expected.time, expected.vars.clone(), rows, true);
+    let found = AnswerLine::from_rows(
+        &expected.query,
+        expected.time,
+        expected.vars.clone(),
+        rows,
+        true,
+    );
     if found.n == expected.n && found.sha256 == expected.sha256 {
         return Ok(());
     }
-    let found_rows = bag_of(&found).map_err(|error| format!("the answer cannot be read back: {error}"))?;
+    let found_rows =
+        bag_of(&found).map_err(|error| format!("the answer cannot be read back: {error}"))?;
     if expected.rows.is_none() {
-        let has_blank_nodes = found_rows.iter().flatten().flatten().any(Term::is_blank_node);
+        let has_blank_nodes = found_rows
+            .iter()
+            .flatten()
+            .flatten()
+            .any(Term::is_blank_node);
         return match (n == expected.n, has_blank_nodes) {
             (true, true) => Ok(()),
-            (true, false) => Err(format!("{n} rows as expected, but their hash is {} instead of {}", found.sha256, expected.sha256)),
+            (true, false) => Err(format!(
+                "{n} rows as expected, but their hash is {} instead of {}",
+                found.sha256, expected.sha256
+            )),
             (false, _) => Err(format!("expected {} rows, found {n}", expected.n)),
         };
     }
-    let expected_rows = bag_of(expected).map_err(|error| format!("the expected answer cannot be read: {error}"))?;
+    let expected_rows =
+        bag_of(expected).map_err(|error| format!("the expected answer cannot be read: {error}"))?;
     if expected_rows.len() as u64 != expected.n {
-        return Err(format!("the expected answer has {} rows and says n = {}", expected_rows.len(), expected.n));
+        return Err(format!(
+            "the expected answer has {} rows and says n = {}",
+            expected_rows.len(),
+            expected.n
+        ));
     }
     let numbers: Vec<Numbers> = expected
         .vars
         .iter()
-        .map(|name| if computed.contains(name) { Numbers::ByValue } else { Numbers::BySpelling })
+        .map(|name| {
+            if computed.contains(name) {
+                Numbers::ByValue
+            } else {
+                Numbers::BySpelling
+            }
+        })
         .collect();
     same_bag(&expected_rows, &found_rows, &numbers)
 }
 
 /// The rows with their columns in the expected order: `SELECT *` has none of its own.
-fn in_columns(expected: &[String], found: &[String], rows: &[AnswerRow]) -> Result<Vec<AnswerRow>, String> {
+fn in_columns(
+    expected: &[String],
+    found: &[String],
+    rows: &[AnswerRow],
+) -> Result<Vec<AnswerRow>, String> {
     if expected == found {
         return Ok(rows.to_vec());
     }
-    let columns: Option<Vec<usize>> = expected.iter().map(|name| found.iter().position(|other| other == name)).collect();
+    let columns: Option<Vec<usize>> = expected
+        .iter()
+        .map(|name| found.iter().position(|other| other == name))
+        .collect();
     match columns {
         Some(columns) if columns.len() == found.len() => Ok(rows
             .iter()
             .map(|row| columns.iter().map(|column| row[*column].clone()).collect())
             .collect()),
-        _ => Err(format!("expected the columns {expected:?}, found {found:?}")),
+        _ => Err(format!(
+            "expected the columns {expected:?}, found {found:?}"
+        )),
     }
 }
 
@@ -210,9 +269,15 @@ fn in_columns(expected: &[String], found: &[String], rows: &[AnswerRow]) -> Resu
 fn bag_of(line: &AnswerLine) -> Result<Vec<Row>, String> {
     let mut bag = Vec::new();
     for (at, row) in line.rows.iter().flatten().enumerate() {
-        let row = row.iter().map(|cell| term_of(cell.as_deref(), line.vars.is_empty())).collect::<Result<Row, String>>()?;
+        let row = row
+            .iter()
+            .map(|cell| term_of(cell.as_deref(), line.vars.is_empty()))
+            .collect::<Result<Row, String>>()?;
         let times = line.mult.as_ref().map_or(1, |mult| mult[at]);
-        bag.extend(std::iter::repeat_n(row, usize::try_from(times).map_err(|error| error.to_string())?));
+        bag.extend(std::iter::repeat_n(
+            row,
+            usize::try_from(times).map_err(|error| error.to_string())?,
+        ));
     }
     Ok(bag)
 }
@@ -221,6 +286,8 @@ fn term_of(cell: Option<&str>, is_ask: bool) -> Result<Option<Term>, String> {
     match cell {
         None => Ok(None),
         Some(yes_or_no) if is_ask => Ok(Some(oxrdf::Literal::from(yes_or_no == "true").into())),
-        Some(text) => Term::from_str(text).map(Some).map_err(|error| format!("{text}: {error}")),
+        Some(text) => Term::from_str(text)
+            .map(Some)
+            .map_err(|error| format!("{text}: {error}")),
     }
 }

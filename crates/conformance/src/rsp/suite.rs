@@ -98,16 +98,22 @@ impl Suite {
             path: path.to_owned(),
             source,
         })?;
-        let mut suite: Self =
-            serde_json::from_slice(&bytes).map_err(|error| ConformanceError::broken(path, error.to_string()))?;
+        let mut suite: Self = serde_json::from_slice(&bytes)
+            .map_err(|error| ConformanceError::broken(path, error.to_string()))?;
         suite.folder = path.parent().unwrap_or(Path::new("")).to_owned();
         if suite.t0_ms != 0 {
-            let reason = format!("t0_ms is {}; closes are counted from the Unix epoch, so only 0 can be run", suite.t0_ms);
+            let reason = format!(
+                "t0_ms is {}; closes are counted from the Unix epoch, so only 0 can be run",
+                suite.t0_ms
+            );
             return Err(ConformanceError::broken(path, reason));
         }
         for stream in &suite.streams {
             if stream.timeless.is_none() && stream.timing.is_none() {
-                let reason = format!("stream <{}> says neither `timeless` nor `timing`", stream.iri);
+                let reason = format!(
+                    "stream <{}> says neither `timeless` nor `timing`",
+                    stream.iri
+                );
                 return Err(ConformanceError::broken(path, reason));
             }
         }
@@ -136,13 +142,19 @@ impl StreamEntry {
     pub fn declaration(&self, batch_ms: i64) -> String {
         let classification = match (&self.timing, self.timeless) {
             (Some(predicates), _) => {
-                let list: Vec<String> = predicates.iter().map(|predicate| format!("<{predicate}>")).collect();
+                let list: Vec<String> = predicates
+                    .iter()
+                    .map(|predicate| format!("<{predicate}>"))
+                    .collect();
                 format!("TIMING ( {} )", list.join(" "))
             }
             (None, Some(true)) => "TIMELESS".to_owned(),
             (None, _) => "TIMING ALL".to_owned(),
         };
-        let into = self.into.as_ref().map_or_else(String::new, |graph| format!(" INTO GRAPH <{graph}>"));
+        let into = self
+            .into
+            .as_ref()
+            .map_or_else(String::new, |graph| format!(" INTO GRAPH <{graph}>"));
         format!(
             "CREATE STREAM <{}> {classification}{into} BATCH {batch_ms}ms IDLE NEVER BUDGET {BUDGET_BYTES}",
             self.iri
@@ -172,12 +184,18 @@ pub fn open(path: &Path) -> Result<Box<dyn Read>, ConformanceError> {
 /// query, whatever name its text has.
 pub fn renamed(text: &str, name: &str) -> (String, bool) {
     let mut words = words(text);
-    let Some(at) = words.by_ref().find(|word| text[word.clone()].eq_ignore_ascii_case("REGISTER")) else {
+    let Some(at) = words
+        .by_ref()
+        .find(|word| text[word.clone()].eq_ignore_ascii_case("REGISTER"))
+    else {
         return (text.to_owned(), false);
     };
     debug_assert!(!at.is_empty());
     match (words.next(), words.next()) {
-        (Some(_kind), Some(old)) => (format!("{}{name}{}", &text[..old.start], &text[old.end..]), true),
+        (Some(_kind), Some(old)) => (
+            format!("{}{name}{}", &text[..old.start], &text[old.end..]),
+            true,
+        ),
         _ => (text.to_owned(), false),
     }
 }
@@ -201,7 +219,12 @@ fn words(text: &str) -> impl Iterator<Item = std::ops::Range<usize>> + '_ {
         loop {
             let start = at;
             match *bytes.get(at)? {
-                b'#' => at += bytes[at..].iter().position(|byte| *byte == b'\n').unwrap_or(bytes.len() - at),
+                b'#' => {
+                    at += bytes[at..]
+                        .iter()
+                        .position(|byte| *byte == b'\n')
+                        .unwrap_or(bytes.len() - at)
+                }
                 quote @ (b'"' | b'\'') => {
                     at += 1;
                     while at < bytes.len() && bytes[at] != quote {
@@ -210,7 +233,9 @@ fn words(text: &str) -> impl Iterator<Item = std::ops::Range<usize>> + '_ {
                     at += 1;
                 }
                 b'<' => {
-                    let iri = bytes[at..].iter().position(|byte| matches!(byte, b'>' | b' ' | b'\n'));
+                    let iri = bytes[at..]
+                        .iter()
+                        .position(|byte| matches!(byte, b'>' | b' ' | b'\n'));
                     at += iri.unwrap_or(bytes.len() - at - 1) + 1;
                     return Some(start..at);
                 }
@@ -227,7 +252,9 @@ fn words(text: &str) -> impl Iterator<Item = std::ops::Range<usize>> + '_ {
 }
 
 fn is_word(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || byte >= 0x80 || matches!(byte, b'_' | b'-' | b'?' | b'$' | b':' | b'.')
+    byte.is_ascii_alphanumeric()
+        || byte >= 0x80
+        || matches!(byte, b'_' | b'-' | b'?' | b'$' | b':' | b'.')
 }
 
 #[cfg(test)]
@@ -236,11 +263,27 @@ mod tests {
 
     #[test]
     fn the_header_gets_another_name() {
-        let (text, had) = renamed("# REGISTER QUERY x\nPREFIX r: <http://e/REGISTER#>\nregister query Qc AS SELECT ?QUERY {}", "c1");
+        let (text, had) = renamed(
+            "# REGISTER QUERY x\nPREFIX r: <http://e/REGISTER#>\nregister query Qc AS SELECT ?QUERY {}",
+            "c1",
+        );
         assert!(had);
-        assert_eq!(text, "# REGISTER QUERY x\nPREFIX r: <http://e/REGISTER#>\nregister query c1 AS SELECT ?QUERY {}");
-        assert_eq!(renamed("REGISTER QUERY <http://e/q> COMPUTED EVERY 2s AS ASK {}", "c1").0, "REGISTER QUERY c1 COMPUTED EVERY 2s AS ASK {}");
-        assert_eq!(renamed("SELECT ?s { ?s ?p \"REGISTER QUERY x\" }", "c1").1, false);
+        assert_eq!(
+            text,
+            "# REGISTER QUERY x\nPREFIX r: <http://e/REGISTER#>\nregister query c1 AS SELECT ?QUERY {}"
+        );
+        assert_eq!(
+            renamed(
+                "REGISTER QUERY <http://e/q> COMPUTED EVERY 2s AS ASK {}",
+                "c1"
+            )
+            .0,
+            "REGISTER QUERY c1 COMPUTED EVERY 2s AS ASK {}"
+        );
+        assert_eq!(
+            renamed("SELECT ?s { ?s ?p \"REGISTER QUERY x\" }", "c1").1,
+            false
+        );
     }
 
     #[test]
@@ -262,6 +305,10 @@ mod tests {
         stream.timing = None;
         stream.timeless = Some(false);
         stream.into = None;
-        assert!(stream.declaration(100).starts_with("CREATE STREAM <http://e/s> TIMING ALL BATCH"));
+        assert!(
+            stream
+                .declaration(100)
+                .starts_with("CREATE STREAM <http://e/s> TIMING ALL BATCH")
+        );
     }
 }

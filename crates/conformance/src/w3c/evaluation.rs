@@ -35,14 +35,23 @@ pub fn query_evaluation(
         .iris(vocabulary::RESULT_CARDINALITY)
         .iter()
         .any(|iri| *iri == vocabulary::LAX_CARDINALITY);
-    let cardinality = if lax { Cardinality::Lax } else { Cardinality::Strict };
+    let cardinality = if lax {
+        Cardinality::Lax
+    } else {
+        Cardinality::Strict
+    };
     let found = subject.query(&text, &query_iri, results_format(&result_iri))?;
     expected.compare(&found, cardinality)
 }
 
-fn expected_outcome(folder: &Folder, iri: &str, rewrite: &dyn Fn(String) -> String) -> Result<Outcome, String> {
+fn expected_outcome(
+    folder: &Folder,
+    iri: &str,
+    rewrite: &dyn Fn(String) -> String,
+) -> Result<Outcome, String> {
     match results_format(iri) {
-        Some(format) => Outcome::read(format, rewrite(folder.text(iri)?).as_bytes()).map_err(|error| format!("<{iri}>: {error}")),
+        Some(format) => Outcome::read(format, rewrite(folder.text(iri)?).as_bytes())
+            .map_err(|error| format!("<{iri}>: {error}")),
         None => Outcome::expected(folder, iri),
     }
 }
@@ -74,8 +83,13 @@ fn dataset_clause(text: &str, base: &str) -> Graphs {
         if !word.eq_ignore_ascii_case("FROM") {
             continue;
         }
-        let named = words.get(at + 1).is_some_and(|next| next.eq_ignore_ascii_case("NAMED"));
-        let reference = words.get(at + 1 + usize::from(named)).copied().unwrap_or_default();
+        let named = words
+            .get(at + 1)
+            .is_some_and(|next| next.eq_ignore_ascii_case("NAMED"));
+        let reference = words
+            .get(at + 1 + usize::from(named))
+            .copied()
+            .unwrap_or_default();
         if let Some((file, _)) = reference.trim_start_matches('<').split_once('>') {
             // A graph is loaded under its own name either way: FROM takes it from there.
             let iri = format!("{folder}{file}");
@@ -86,11 +100,21 @@ fn dataset_clause(text: &str, base: &str) -> Graphs {
 }
 
 /// `UpdateEvaluationTest`.
-pub fn update_evaluation(folder: &Folder, test: &Test, subject: &mut dyn Subject) -> Result<(), String> {
+pub fn update_evaluation(
+    folder: &Folder,
+    test: &Test,
+    subject: &mut dyn Subject,
+) -> Result<(), String> {
     let description = test.description();
     let action = description.resource(vocabulary::ACTION)?;
     let request = action.iri(vocabulary::REQUEST)?;
-    let graphs = |description: &Description<'_>| graphs_of(description, vocabulary::UPDATE_DATA, vocabulary::UPDATE_GRAPH_DATA);
+    let graphs = |description: &Description<'_>| {
+        graphs_of(
+            description,
+            vocabulary::UPDATE_DATA,
+            vocabulary::UPDATE_GRAPH_DATA,
+        )
+    };
     subject.clear()?;
     load(folder, &graphs(&action)?, subject, &|text| text)?;
     subject.update(&folder.text(&request)?, &request)?;
@@ -104,8 +128,15 @@ pub fn update_evaluation(folder: &Folder, test: &Test, subject: &mut dyn Subject
     same_dataset(&expected, &subject.dump()?)
 }
 
-fn read_into(folder: &Folder, file: &str, graph: Option<&str>, dataset: &mut Dataset) -> Result<(), String> {
-    let name = graph.map_or(GraphName::DefaultGraph, |graph| NamedNode::new_unchecked(graph).into());
+fn read_into(
+    folder: &Folder,
+    file: &str,
+    graph: Option<&str>,
+    dataset: &mut Dataset,
+) -> Result<(), String> {
+    let name = graph.map_or(GraphName::DefaultGraph, |graph| {
+        NamedNode::new_unchecked(graph).into()
+    });
     let parser = RdfParser::from_format(format_of(file)?)
         .with_base_iri(file)
         .map_err(|error| format!("<{file}>: {error}"))?
@@ -135,7 +166,10 @@ pub fn syntax(
     language: Language,
     must_parse: bool,
 ) -> Result<(), String> {
-    let iri = action_file(&test.description(), &[vocabulary::QUERY, vocabulary::REQUEST])?;
+    let iri = action_file(
+        &test.description(),
+        &[vocabulary::QUERY, vocabulary::REQUEST],
+    )?;
     let parsed = match String::from_utf8(folder.bytes(&iri)?) {
         Ok(text) if language == Language::Query => subject.check_query(&text, &iri),
         Ok(text) => subject.check_update(&text, &iri),
@@ -149,7 +183,10 @@ pub fn syntax(
 }
 
 /// The file that a test acts on: the action itself, or a property of it.
-pub fn action_file(description: &Description<'_>, properties: &[NamedNodeRef<'_>]) -> Result<String, String> {
+pub fn action_file(
+    description: &Description<'_>,
+    properties: &[NamedNodeRef<'_>],
+) -> Result<String, String> {
     let action = description.resource(vocabulary::ACTION)?;
     properties
         .iter()

@@ -134,7 +134,9 @@ impl Folder {
             .map_err(|error| format!("<{iri}>: {error}"))?;
         let mut graph = Graph::new();
         for quad in parser.for_slice(&self.bytes(iri)?) {
-            graph.insert(&oxrdf::Triple::from(quad.map_err(|error| format!("<{iri}>: {error}"))?));
+            graph.insert(&oxrdf::Triple::from(
+                quad.map_err(|error| format!("<{iri}>: {error}"))?,
+            ));
         }
         Ok(graph)
     }
@@ -188,7 +190,10 @@ impl Manifest {
         for list in graph.triples_for_predicate(vocabulary::ENTRIES) {
             for entry in items(&graph, list.object) {
                 let Some(node) = resource(entry.as_ref()) else {
-                    return Err(ConformanceError::broken(path, format!("{entry} is not a test")));
+                    return Err(ConformanceError::broken(
+                        path,
+                        format!("{entry} is not a test"),
+                    ));
                 };
                 if let Some(test) = Test::read(&graph, node) {
                     tests.push(test);
@@ -205,7 +210,9 @@ impl Test {
         let kind = graph
             .objects_for_subject_predicate(&node, rdf::TYPE)
             .find_map(|class| match class {
-                TermRef::NamedNode(class) => Some(class.as_str().rsplit(['#', '/']).next()?.to_owned()),
+                TermRef::NamedNode(class) => {
+                    Some(class.as_str().rsplit(['#', '/']).next()?.to_owned())
+                }
                 _ => None,
             })?;
         let id = match &node {
@@ -277,10 +284,12 @@ impl<'a> Description<'a> {
 
     /// The text of a property whose value is a literal.
     pub fn text(&self, property: NamedNodeRef<'_>) -> Option<String> {
-        self.terms(property).into_iter().find_map(|term| match term {
-            Term::Literal(literal) => Some(literal.value().to_owned()),
-            _ => None,
-        })
+        self.terms(property)
+            .into_iter()
+            .find_map(|term| match term {
+                Term::Literal(literal) => Some(literal.value().to_owned()),
+                _ => None,
+            })
     }
 
     /// The resources among the values of a property.

@@ -63,8 +63,18 @@ impl Report {
 
 impl std::fmt::Display for SuiteReport {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { suite, passed, skipped, surprises, reason } = self;
-        write!(f, "{suite:<50} passed {passed:>4}  failed {:>3}  skipped {skipped:>3}", surprises.len())?;
+        let Self {
+            suite,
+            passed,
+            skipped,
+            surprises,
+            reason,
+        } = self;
+        write!(
+            f,
+            "{suite:<50} passed {passed:>4}  failed {:>3}  skipped {skipped:>3}",
+            surprises.len()
+        )?;
         if let Some(reason) = reason {
             write!(f, "  ({reason})")?;
         }
@@ -97,7 +107,10 @@ pub fn run(
         report.suites.push(suite);
     }
     if report.suites.is_empty() {
-        return Err(ConformanceError::broken(root, "holds no manifest of tests; give the folder that holds sparql/ and rdf/"));
+        return Err(ConformanceError::broken(
+            root,
+            "holds no manifest of tests; give the folder that holds sparql/ and rdf/",
+        ));
     }
     if only.is_empty() {
         report.unmet = skips.unmet(&met).into_iter().map(str::to_owned).collect();
@@ -105,7 +118,12 @@ pub fn run(
     Ok(report)
 }
 
-fn run_suite(folder: &Folder, manifest: &Manifest, subject: &mut dyn Subject, skips: &Skips) -> SuiteReport {
+fn run_suite(
+    folder: &Folder,
+    manifest: &Manifest,
+    subject: &mut dyn Subject,
+    skips: &Skips,
+) -> SuiteReport {
     let mut report = SuiteReport {
         suite: manifest.suite.clone(),
         ..SuiteReport::default()
@@ -116,14 +134,16 @@ fn run_suite(folder: &Folder, manifest: &Manifest, subject: &mut dyn Subject, sk
         return report;
     }
     for test in &manifest.tests {
-        let verdict = std::panic::catch_unwind(AssertUnwindSafe(|| run_test(folder, test, subject)))
-            .unwrap_or_else(|_| Err("panicked".to_owned()));
+        let verdict =
+            std::panic::catch_unwind(AssertUnwindSafe(|| run_test(folder, test, subject)))
+                .unwrap_or_else(|_| Err("panicked".to_owned()));
         match (verdict, skips.test(&test.id)) {
             (Ok(()), None) => report.passed += 1,
             (Err(_), Some(_)) => report.skipped += 1,
-            (Ok(()), Some(reason)) => report
-                .surprises
-                .push((test.id.clone(), format!("passes, though the skip list says: {reason}"))),
+            (Ok(()), Some(reason)) => report.surprises.push((
+                test.id.clone(),
+                format!("passes, though the skip list says: {reason}"),
+            )),
             (Err(what), None) => report.surprises.push((test.id.clone(), what)),
         }
     }
@@ -135,12 +155,18 @@ fn run_test(folder: &Folder, test: &Test, subject: &mut dyn Subject) -> Result<(
         return verdict;
     }
     match test.kind.trim_end_matches("11") {
-        "QueryEvaluationTest" | "CSVResultFormatTest" => evaluation::query_evaluation(folder, test, subject, &|text| text),
+        "QueryEvaluationTest" | "CSVResultFormatTest" => {
+            evaluation::query_evaluation(folder, test, subject, &|text| text)
+        }
         "UpdateEvaluationTest" => evaluation::update_evaluation(folder, test, subject),
         "PositiveSyntaxTest" => evaluation::syntax(folder, test, subject, Language::Query, true),
         "NegativeSyntaxTest" => evaluation::syntax(folder, test, subject, Language::Query, false),
-        "PositiveUpdateSyntaxTest" => evaluation::syntax(folder, test, subject, Language::Update, true),
-        "NegativeUpdateSyntaxTest" => evaluation::syntax(folder, test, subject, Language::Update, false),
+        "PositiveUpdateSyntaxTest" => {
+            evaluation::syntax(folder, test, subject, Language::Update, true)
+        }
+        "NegativeUpdateSyntaxTest" => {
+            evaluation::syntax(folder, test, subject, Language::Update, false)
+        }
         other => Err(format!("no runner for tests of the class {other}")),
     }
 }

@@ -55,7 +55,8 @@ impl Outcome {
     /// Reads the expected answer of a test.
     pub fn expected(folder: &Folder, iri: &str) -> Result<Self, String> {
         if let Some(format) = results_format(iri) {
-            return Self::read(format, &folder.bytes(iri)?).map_err(|error| format!("<{iri}>: {error}"));
+            return Self::read(format, &folder.bytes(iri)?)
+                .map_err(|error| format!("<{iri}>: {error}"));
         }
         format_of(iri)?;
         let graph = folder.graph(iri)?;
@@ -72,10 +73,17 @@ impl Outcome {
             return csv_table(text).map(Self::Solutions);
         }
         let parser = QueryResultsParser::from_format(format);
-        match parser.for_reader(bytes).map_err(|error| error.to_string())? {
+        match parser
+            .for_reader(bytes)
+            .map_err(|error| error.to_string())?
+        {
             ReaderQueryResultsParserOutput::Boolean(value) => Ok(Self::Boolean(value)),
             ReaderQueryResultsParserOutput::Solutions(solutions) => {
-                let variables = solutions.variables().iter().map(|v| v.as_str().to_owned()).collect();
+                let variables = solutions
+                    .variables()
+                    .iter()
+                    .map(|v| v.as_str().to_owned())
+                    .collect();
                 let rows = solutions
                     .map(|solution| solution.map(|solution| solution.values().to_vec()))
                     .collect::<Result<_, _>>()
@@ -93,11 +101,17 @@ impl Outcome {
     pub fn compare(&self, found: &Self, cardinality: Cardinality) -> Result<(), String> {
         match (self, found) {
             (Self::Boolean(expected), Self::Boolean(found)) if expected == found => Ok(()),
-            (Self::Boolean(expected), Self::Boolean(found)) => Err(format!("expected {expected}, found {found}")),
-            (Self::Solutions(expected), Self::Solutions(found)) => expected.compare(found, cardinality),
+            (Self::Boolean(expected), Self::Boolean(found)) => {
+                Err(format!("expected {expected}, found {found}"))
+            }
+            (Self::Solutions(expected), Self::Solutions(found)) => {
+                expected.compare(found, cardinality)
+            }
             (Self::Graph(expected), Self::Graph(found)) => same_graph(expected, found),
             (Self::Graph(_), _) => Err("expected a graph and found something else".to_owned()),
-            (Self::Solutions(_), _) => Err("expected solutions and found something else".to_owned()),
+            (Self::Solutions(_), _) => {
+                Err("expected solutions and found something else".to_owned())
+            }
             (Self::Boolean(_), _) => Err("expected yes or no and found something else".to_owned()),
         }
     }
@@ -110,7 +124,9 @@ impl Table {
         expected_names.sort_unstable();
         found_names.sort_unstable();
         if expected_names != found_names {
-            return Err(format!("expected the variables {expected_names:?}, found {found_names:?}"));
+            return Err(format!(
+                "expected the variables {expected_names:?}, found {found_names:?}"
+            ));
         }
         let columns: Vec<usize> = self
             .variables
@@ -127,7 +143,11 @@ impl Table {
             Cardinality::Lax => {
                 bag::same_set(&self.rows, &rows, &numbers)?;
                 if rows.len() > self.rows.len() {
-                    return Err(format!("expected at most {} rows, found {}", self.rows.len(), rows.len()));
+                    return Err(format!(
+                        "expected at most {} rows, found {}",
+                        self.rows.len(),
+                        rows.len()
+                    ));
                 }
                 Ok(())
             }
@@ -138,7 +158,9 @@ impl Table {
 }
 
 fn result_set(graph: &Graph, node: NamedOrBlankNode) -> Result<Outcome, String> {
-    let text = |node: &NamedOrBlankNode, property| match graph.object_for_subject_predicate(node, property) {
+    let text = |node: &NamedOrBlankNode, property| match graph
+        .object_for_subject_predicate(node, property)
+    {
         Some(TermRef::Literal(literal)) => Some(literal.value().to_owned()),
         _ => None,
     };
@@ -159,7 +181,8 @@ fn result_set(graph: &Graph, node: NamedOrBlankNode) -> Result<Outcome, String> 
         let mut row: Row = vec![None; variables.len()];
         for binding in graph.objects_for_subject_predicate(&solution, vocabulary::BINDING) {
             let binding = node_of(binding)?;
-            let name = text(&binding, vocabulary::VARIABLE).ok_or("a binding without rs:variable")?;
+            let name =
+                text(&binding, vocabulary::VARIABLE).ok_or("a binding without rs:variable")?;
             let column = variables
                 .iter()
                 .position(|variable| *variable == name)
@@ -195,7 +218,11 @@ fn csv_table(text: &str) -> Result<Table, String> {
     let rows = records
         .map(|record| {
             if record.len() != variables.len() {
-                return Err(format!("a CSV row has {} cells instead of {}", record.len(), variables.len()));
+                return Err(format!(
+                    "a CSV row has {} cells instead of {}",
+                    record.len(),
+                    variables.len()
+                ));
             }
             Ok(record
                 .into_iter()
@@ -249,7 +276,12 @@ fn csv_records(text: &str) -> Result<Vec<Vec<String>>, String> {
 
 /// Whether two graphs are isomorphic, with numbers by value.
 pub fn same_graph(expected: &Graph, found: &Graph) -> Result<(), String> {
-    let dataset = |graph: &Graph| graph.iter().map(|triple| triple.in_graph(oxrdf::GraphNameRef::DefaultGraph)).collect();
+    let dataset = |graph: &Graph| {
+        graph
+            .iter()
+            .map(|triple| triple.in_graph(oxrdf::GraphNameRef::DefaultGraph))
+            .collect()
+    };
     same_dataset(&dataset(expected), &dataset(found))
 }
 
@@ -281,7 +313,16 @@ pub fn same_dataset(expected: &Dataset, found: &Dataset) -> Result<(), String> {
             })
             .collect()
     };
-    bag::same_bag(&rows(expected), &rows(found), &[Numbers::BySpelling, Numbers::BySpelling, Numbers::BySpelling, Numbers::ByValue])
+    bag::same_bag(
+        &rows(expected),
+        &rows(found),
+        &[
+            Numbers::BySpelling,
+            Numbers::BySpelling,
+            Numbers::BySpelling,
+            Numbers::ByValue,
+        ],
+    )
 }
 
 /// The graphs that a test starts from or ends with: name (`None` = default graph) and the IRIs of the files.
@@ -308,7 +349,9 @@ pub fn graphs_of(
                     .next()
                     .ok_or("a named graph without a file")?
                     .into_string();
-                let name = graph.text(vocabulary::LABEL).unwrap_or_else(|| file.clone());
+                let name = graph
+                    .text(vocabulary::LABEL)
+                    .unwrap_or_else(|| file.clone());
                 graphs.entry(Some(name)).or_default().push(file);
             }
         }

@@ -30,8 +30,18 @@ impl Skips {
                 .split_once('\t')
                 .filter(|(_, reason)| !reason.trim().is_empty())
                 .ok_or_else(|| format!("line {} of the skip list has no reason: {line}", at + 1))?;
-            let list = if name.contains("://") { &mut skips.tests } else { &mut skips.suites };
-            if list.insert(name.trim_end_matches('/').to_owned(), reason.trim().to_owned()).is_some() {
+            let list = if name.contains("://") {
+                &mut skips.tests
+            } else {
+                &mut skips.suites
+            };
+            if list
+                .insert(
+                    name.trim_end_matches('/').to_owned(),
+                    reason.trim().to_owned(),
+                )
+                .is_some()
+            {
                 return Err(format!("line {} of the skip list repeats {name}", at + 1));
             }
         }
@@ -42,7 +52,11 @@ impl Skips {
     pub fn suite(&self, suite: &str) -> Option<&str> {
         self.suites
             .iter()
-            .find(|(name, _)| suite.strip_prefix(name.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with('/')))
+            .find(|(name, _)| {
+                suite
+                    .strip_prefix(name.as_str())
+                    .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+            })
             .map(|(_, reason)| reason.as_str())
     }
 
@@ -53,7 +67,11 @@ impl Skips {
 
     /// The tests of the list that were not met in a whole run: typing errors, or tests that are gone.
     pub fn unmet(&self, met: &std::collections::HashSet<String>) -> Vec<&str> {
-        self.tests.keys().map(String::as_str).filter(|id| !met.contains(*id)).collect()
+        self.tests
+            .keys()
+            .map(String::as_str)
+            .filter(|id| !met.contains(*id))
+            .collect()
     }
 }
 
@@ -63,7 +81,8 @@ mod tests {
 
     #[test]
     fn suites_are_skipped_with_what_is_below_them() {
-        let skips = Skips::parse("# remark\na/b/\tout of scope\nhttp://example.org/t#1\tbroken\n").expect("a good list");
+        let skips = Skips::parse("# remark\na/b/\tout of scope\nhttp://example.org/t#1\tbroken\n")
+            .expect("a good list");
         assert_eq!(skips.suite("a/b"), Some("out of scope"));
         assert_eq!(skips.suite("a/b/c"), Some("out of scope"));
         assert_eq!(skips.suite("a/bc"), None);

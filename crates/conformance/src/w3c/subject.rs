@@ -4,9 +4,9 @@
 use super::outcome::{Outcome, Table};
 use oxrdf::{Dataset, GraphName, NamedNode, NamedOrBlankNode, Quad, Term};
 use oxrdfio::RdfFormat;
+use somersault::{AnswerKind, Engine, EngineConfig, LoadOptions, QueryOptions, UpdateOptions};
 use sparesults::QueryResultsFormat;
 use std::time::Duration;
-use somersault::{AnswerKind, Engine, EngineConfig, LoadOptions, QueryOptions, UpdateOptions};
 
 /// How long one test may take; the suites are small, so a longer one hangs.
 const TEST_TIME: Duration = Duration::from_secs(20);
@@ -16,9 +16,20 @@ pub trait Subject {
     /// Empties the store.
     fn clear(&mut self) -> Result<(), String>;
     /// Adds a document to a graph; `None` is the default graph.
-    fn load(&mut self, graph: Option<&str>, bytes: &[u8], format: RdfFormat, base: &str) -> Result<(), String>;
+    fn load(
+        &mut self,
+        graph: Option<&str>,
+        bytes: &[u8],
+        format: RdfFormat,
+        base: &str,
+    ) -> Result<(), String>;
     /// Answers a query. With a format, solutions and booleans are written in it and read back, so that the writers are tested too.
-    fn query(&self, text: &str, base: &str, format: Option<QueryResultsFormat>) -> Result<Outcome, String>;
+    fn query(
+        &self,
+        text: &str,
+        base: &str,
+        format: Option<QueryResultsFormat>,
+    ) -> Result<Outcome, String>;
     /// Carries out an update.
     fn update(&mut self, text: &str, base: &str) -> Result<(), String>;
     /// Everything that is stored.
@@ -53,7 +64,13 @@ impl Subject for EngineSubject {
         self.update("CLEAR ALL", super::manifest::PUBLISHED)
     }
 
-    fn load(&mut self, graph: Option<&str>, bytes: &[u8], format: RdfFormat, base: &str) -> Result<(), String> {
+    fn load(
+        &mut self,
+        graph: Option<&str>,
+        bytes: &[u8],
+        format: RdfFormat,
+        base: &str,
+    ) -> Result<(), String> {
         let options = LoadOptions {
             graph: graph.map(NamedNode::new_unchecked),
             base: Some(base.to_owned()),
@@ -65,13 +82,22 @@ impl Subject for EngineSubject {
             .map_err(|error| error.to_string())
     }
 
-    fn query(&self, text: &str, base: &str, format: Option<QueryResultsFormat>) -> Result<Outcome, String> {
+    fn query(
+        &self,
+        text: &str,
+        base: &str,
+        format: Option<QueryResultsFormat>,
+    ) -> Result<Outcome, String> {
         let options = QueryOptions {
             base: Some(base.to_owned()),
             timeout: Some(TEST_TIME),
             ..QueryOptions::default()
         };
-        let answer = self.engine.query(text, &options).map_err(|error| error.to_string())?.answer;
+        let answer = self
+            .engine
+            .query(text, &options)
+            .map_err(|error| error.to_string())?
+            .answer;
         if answer.kind() == AnswerKind::Graph {
             return Ok(Outcome::Graph(answer.triples().collect()));
         }
@@ -136,7 +162,9 @@ fn quad_of(row: crate::bag::Row) -> Result<Quad, String> {
     };
     let graph = node(next()).map_or(GraphName::DefaultGraph, GraphName::from);
     let quad = match (node(next()), next(), next()) {
-        (Some(subject), Some(Term::NamedNode(predicate)), Some(object)) => Some(Quad::new(subject, predicate, object, graph)),
+        (Some(subject), Some(Term::NamedNode(predicate)), Some(object)) => {
+            Some(Quad::new(subject, predicate, object, graph))
+        }
         _ => None,
     };
     quad.ok_or_else(|| format!("the store gave {shown}, which is no statement"))

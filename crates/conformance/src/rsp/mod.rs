@@ -1,0 +1,324 @@
+//! Suites of windowed queries over recorded streams: loads, declares, registers, replays, and compares every answer with the expected one.
+
+pub mod child;
+pub mod expected;
+pub mod host;
+pub mod suite;
+
+use crate::error::ConformanceError;
+use child::{ChildHost, KillPlan};
+use expected::{Judge, Kind, QueryReport};
+use host::{Counters, Firing, Host, HostOptions, InProcess};
+use somersault::replay::{ReplayPlan, Step, Steps, StreamFile};
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+use suite::Suite;
+
+/// How a suite is run.
+#[derive(Debug, Clone)]
+pub struct RunOptions {
+    /// How many shards.
+    pub shards: u16,
+    /// The seed of the simulated fabric; `None` is timely.
+    pub simulated: Option<u64>,
+    /// Refuse queries that the native engine does not cover.
+    pub no_fallback: bool,
+    /// A folder below which the engine's log is kept; without it the engine is in memory, unless it is to be killed.
+    pub data: Option<PathBuf>,
+    /// Kill and restart the engine during the run.
+    pub kill: Option<KillPlan>,
+}
+
+impl Default for RunOptions {
+    fn default() -> Self {
+        Self {
+            shards: 2,
+            simulated: None,
+            no_fallback: false,
+            data: None,
+            kill: None,
+        }
+    }
+}
+
+/// How a suite went.
+#[derive(Debug)]
+pub struct SuiteReport {
+    /// The suite's name.
+    pub name: String,
+    /// One per query.
+    pub queries: Vec<QueryReport>,
+    /// Statements fed.
+    pub statements: u64,
+    /// What the engine counted.
+    pub counters: Counters,
+    /// How many times the engine was killed.
+    pub kills: usize,
+    /// From opening to the last answer.
+    pub elapsed: Duration,
+    /// What is wrong besides differing answers.
+    pub faults: Vec<String>,
+}
+
+impl SuiteReport {
+    /// Whether every answer is as expected.
+    pub fn is_exact(&self) -> bool {
+        self.faults.is_empty() && self.queries.iter().all(|query| query.differing == 0)
+    }
+}
+
+impl std::fmt::Display for SuiteReport {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let verdict = if self.is_exact() { "exact" } else { "DIFFERS" };
+        write!(
+            f,
+            "{}: {verdict}; {} shards, injected {:?}, {} statements fed, {} stored, {} fallbacks, {} kills, {:.1} s",
+            self.name,
+            self.counters.injected.len(),
+            self.counters.injected,
+            self.statements,
+            self.counters.stored,
+            self.counters.fallbacks,
+            self.kills,
+            self.elapsed.as_secs_f64(),
+        )?;
+        for query in &self.queries {
+            write!(f, "\n{query}")?;
+        }
+        for fault in &self.faults {
+            write!(f, "\n  fault: {fault}")?;
+        }
+        Ok(())
+    }
+}
+
+/// Runs a suite.
+pub fn run(suite: &Suite, options: &RunOptions) -> Result<SuiteReport, ConformanceError> {
+    let queries = Queries::read(suite)?;
+    let plan = queries.replay_plan(suite);
+    let folder = match (&options.data, &options.kill) {
+        (None, None) => None,
+        (Some(parent), _) => Some(tempfile::tempdir_in(parent)),
+        (None, Some(_)) => Some(tempfile::tempdir()),
+    };
+    let folder = folder
+        .transpose()
+        .map_err(|error| ConformanceError::engine("keep its data in a folder", error))?;
+    let host_options = HostOptions {
+        shards: options.shards,
+        simulated: options.simulated,
+        no_fallback: options.no_fallback,
+        data: folder.as_ref().map(|folder| folder.path().to_owned()),
+        default_namespace: suite.default_namespace.clone(),
+    };
+    match &options.kill {
+        None => run_on(&mut InProcess::open(&host_options)?, suite, queries, &plan),
+        Some(kill) => {
+            let requests = count_requests(suite, &queries, &plan)?;
+            let mut host = ChildHost::start(kill.clone(), host_options, requests)?;
+            let mut report = run_on(&mut host, suite, queries, &plan)?;
+            report.kills = host.kills();
+            if report.kills < kill.points.min(requests) {
+                report.faults.push(format!(
+                    "killed {} times instead of {}",
+                    report.kills, kill.points
+                ));
+            }
+            Ok(report)
+        }
+    }
+}
+
+/// The texts of a suite's queries, each with its judge.
+struct Queries {
+    continuous: Vec<(String, Judge)>,
+    one_shot: Vec<OneShot>,
+}
+
+struct OneShot {
+    text: String,
+    default_graph: Option<String>,
+    times: BTreeSet<i64>,
+    judge: Judge,
+}
+
+impl Queries {
+    fn read(suite: &Suite) -> Result<Self, ConformanceError> {
+        let mut continuous = Vec::new();
+        for entry in &suite.continuous {
+            let text = suite.text(&entry.query)?;
+            let judge = Judge::read(suite, &entry.name, Kind::Closes, &text, &entry.expected)?;
+            continuous.push((text, judge));
+        }
+        let mut one_shot = Vec::new();
+        for entry in &suite.oneshot {
+            let text = suite.text(&entry.query)?;
+            let judge = Judge::read(suite, &entry.name, Kind::Snapshots, &text, &entry.expected)?;
+            one_shot.push(OneShot {
+                text,
+                default_graph: entry.default_graph.clone(),
+                times: judge.times().collect(),
+                judge,
+            });
+        }
+        Ok(Self {
+            continuous,
+            one_shot,
+        })
+    }
+
+    fn replay_plan(&self, suite: &Suite) -> ReplayPlan {
+        let snapshots: BTreeSet<i64> = self
+            .one_shot
+            .iter()
+            .flat_map(|query| query.times.iter().copied())
+            .collect();
+        ReplayPlan {
+            files: suite
+                .streams
+                .iter()
+                .map(|stream| StreamFile {
+                    stream: stream.iri.clone(),
+                    path: suite.path(&stream.file),
+                })
+                .collect(),
+            batch_ms: suite.batch_ms,
+            until_ms: Some(suite.until_ms),
+            snapshots_ms: snapshots.into_iter().collect(),
+        }
+    }
+
+    fn judge_firings(&mut self, firings: Vec<Firing>, faults: &mut Vec<String>) {
+        for firing in firings {
+            let (_, judge) = &mut self.continuous[firing.query];
+            if judge
+                .last_seen()
+                .is_some_and(|last| firing.close_ms <= last)
+            {
+                faults.push(format!(
+                    "{} fired for {} after {:?}",
+                    judge.name,
+                    firing.close_ms,
+                    judge.last_seen()
+                ));
+            }
+            if firing.revision > 0 {
+                faults.push(format!(
+                    "{} fired for {} again, though nothing came late",
+                    judge.name, firing.close_ms
+                ));
+            }
+            judge.judge(firing.close_ms, &firing.answer);
+        }
+    }
+}
+
+/// How many requests a kill may fall on: what is asked in `run_on`, one by one.
+fn count_requests(
+    suite: &Suite,
+    queries: &Queries,
+    plan: &ReplayPlan,
+) -> Result<usize, ConformanceError> {
+    let mut requests = suite.streams.len() + suite.continuous.len() + 1;
+    for step in Steps::open(plan).map_err(replaying)? {
+        requests += match step.map_err(replaying)? {
+            Step::Push { .. } => 1,
+            Step::Advance { .. } => 2,
+            Step::Snapshot { at_ms } => queries
+                .one_shot
+                .iter()
+                .filter(|query| query.times.contains(&at_ms))
+                .count(),
+        };
+    }
+    Ok(requests)
+}
+
+fn run_on(
+    host: &mut dyn Host,
+    suite: &Suite,
+    mut queries: Queries,
+    plan: &ReplayPlan,
+) -> Result<SuiteReport, ConformanceError> {
+    let begun = Instant::now();
+    let mut faults = Vec::new();
+    for stored in &suite.stored {
+        host.load(&suite.path(&stored.file), stored.graph.as_deref())?;
+    }
+    for stream in &suite.streams {
+        host.create_stream(&stream.declaration(suite.batch_ms))?;
+    }
+    for (at, (text, _)) in queries.continuous.iter().enumerate() {
+        let name = format!("c{at}");
+        let (text, has_header) = suite::renamed(text, &name);
+        host.register(at, (!has_header).then_some(name.as_str()), &text)?;
+    }
+    let mut statements_fed = 0;
+    for step in Steps::open(plan).map_err(replaying)? {
+        match step.map_err(replaying)? {
+            Step::Push {
+                stream,
+                seq,
+                statements,
+            } => {
+                statements_fed += statements.len() as u64;
+                host.push(&stream, seq, statements)?;
+            }
+            Step::Advance { to_ms } => {
+                let to: Vec<(String, i64)> = suite
+                    .streams
+                    .iter()
+                    .map(|stream| (stream.iri.clone(), to_ms))
+                    .collect();
+                host.advance(&to)?;
+                queries.judge_firings(host.firings(false)?, &mut faults);
+            }
+            Step::Snapshot { at_ms } => {
+                for query in queries
+                    .one_shot
+                    .iter_mut()
+                    .filter(|query| query.times.contains(&at_ms))
+                {
+                    let given = host.query(&query.text, query.default_graph.as_deref())?;
+                    query.judge.judge(at_ms, &given);
+                }
+            }
+        }
+    }
+    queries.judge_firings(host.firings(true)?, &mut faults);
+    let counters = host.counters()?;
+    faults.extend(idle_shards(&counters));
+    host.close()?;
+    let judges = queries.continuous.into_iter().map(|(_, judge)| judge);
+    Ok(SuiteReport {
+        name: suite.name.clone(),
+        queries: judges
+            .chain(queries.one_shot.into_iter().map(|query| query.judge))
+            .map(Judge::finish)
+            .collect(),
+        statements: statements_fed,
+        counters,
+        kills: 0,
+        elapsed: begun.elapsed(),
+        faults,
+    })
+}
+
+/// A shard that got nothing, though there was something to spread, would make the comparison of shard counts worthless.
+fn idle_shards(counters: &Counters) -> Vec<String> {
+    if counters.stored < 4 * counters.injected.len() as u64 {
+        return Vec::new();
+    }
+    let idle = counters
+        .injected
+        .iter()
+        .enumerate()
+        .filter(|(_, injected)| **injected == 0);
+    idle.map(|(shard, _)| format!("nothing was injected into shard {shard}"))
+        .collect()
+}
+
+fn replaying(error: somersault::replay::ReplayError) -> ConformanceError {
+    ConformanceError::engine("replay the streams", error)
+}
