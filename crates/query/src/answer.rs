@@ -1,0 +1,83 @@
+//! Answers: columns of ids, decoded to terms only when somebody reads them. Decoding needs the
+//! dictionary and no snapshot, so an answer outlives the pin it was computed under (S9).
+
+use oxrdf::{Term, Triple};
+use somersault_model::{Tag, TermId};
+use somersault_store::Dictionary;
+use std::sync::Arc;
+
+/// What a query returns.
+#[derive(Debug, Clone)]
+pub enum Answer {
+    /// SELECT.
+    Solutions(Solutions),
+    /// ASK.
+    Boolean(bool),
+    /// CONSTRUCT and DESCRIBE: a set of triples, without repeats.
+    Graph(Vec<Triple>),
+}
+
+/// A bag of solutions, in columns.
+#[derive(Debug, Clone)]
+pub struct Solutions {
+    pub(crate) variables: Arc<[String]>,
+    pub(crate) columns: Vec<Vec<TermId>>,
+    pub(crate) rows: usize,
+    pub(crate) local: Arc<[Term]>,
+}
+
+impl Solutions {
+    /// The names of the columns, without `?`.
+    pub fn variables(&self) -> &Arc<[String]> {
+        &self.variables
+    }
+
+    /// How many solutions there are, repeats counted.
+    pub fn len(&self) -> usize {
+        self.rows
+    }
+
+    /// Whether there is no solution.
+    pub fn is_empty(&self) -> bool {
+        self.rows == 0
+    }
+
+    /// The ids of a column, one per row; [`TermId::UNBOUND`] where it is unbound. Ids with
+    /// [`Tag::Local`] are of this answer alone.
+    pub fn column(&self, column: usize) -> &[TermId] {
+        &self.columns[column]
+    }
+
+    /// The term of an id of this answer; `None` for unbound.
+    pub fn decode(&self, id: TermId, dictionary: &Dictionary) -> Option<Term> {
+        if id.tag() == Tag::Local {
+            return self.local.get(id.payload() as usize).cloned();
+        }
+        if id.is_unbound() {
+            return None;
+        }
+        dictionary.decode(id)
+    }
+
+    /// One cell.
+    pub fn term(&self, row: usize, column: usize, dictionary: &Dictionary) -> Option<Term> {
+        self.decode(self.columns[column][row], dictionary)
+    }
+
+    /// The rows one after the other, each as wide as [`Solutions::variables`].
+    pub fn rows<'a>(
+        &'a self,
+        dictionary: &'a Dictionary,
+    ) -> impl Iterator<Item = Vec<Option<Term>>> + 'a {
+        (0..self.rows).map(move |row| {
+            (0..self.columns.len())
+                .map(|column| self.term(row, column, dictionary))
+                .collect()
+        })
+    }
+
+    /// Memory of the ids and of the answer's own terms, roughly.
+    pub fn memory_bytes(&self) -> usize {
+        self.columns.iter().map(|ids| ids.len() * 8).sum::<usize>() + self.local.len() * 64
+    }
+}

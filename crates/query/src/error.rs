@@ -1,0 +1,79 @@
+//! What can go wrong with a query, in words for the person who wrote it. Every limit names itself
+//! and says how to raise it.
+
+use std::time::Duration;
+
+/// Why a query or an update has no answer.
+#[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum QueryError {
+    /// It ran longer than it may.
+    #[error(
+        "The query was stopped after {} ms, the limit on query time. Make it more selective, or raise the limit (query_time)",
+        .limit.as_millis()
+    )]
+    Time {
+        /// The limit that was reached.
+        limit: Duration,
+    },
+    /// Its answer has more rows than it may have.
+    #[error(
+        "The answer has more than {limit} rows, the limit on result rows. Add a LIMIT, or raise the limit (result_rows)"
+    )]
+    Rows {
+        /// The limit that was reached.
+        limit: u64,
+    },
+    /// Its intermediate results need more memory than they may.
+    #[error(
+        "The intermediate results of the query need more than {limit} bytes, the limit on query memory. Make it more selective, or raise the limit (query_memory_bytes)"
+    )]
+    Memory {
+        /// The limit that was reached.
+        limit: u64,
+    },
+    /// Somebody asked it to stop.
+    #[error("The query was cancelled")]
+    Cancelled,
+    /// It held its snapshot for longer than a pin may last.
+    #[error(
+        "The query held its snapshot for longer than a pin may last. Make it more selective, or raise the limit (pin_time)"
+    )]
+    PinExpired,
+    /// It needs a part that only the fallback evaluates, and the fallback is switched off.
+    #[error(
+        "The query is not covered by the native engine ({reason}), and falling back to spareval is switched off (no_fallback)"
+    )]
+    NotNative {
+        /// What is not covered.
+        reason: String,
+    },
+    /// It asks for something remote, and that is not allowed.
+    #[error(
+        "{what} needs the network, which is switched off. Start with --allow-remote to allow it"
+    )]
+    RemoteNotAllowed {
+        /// SERVICE or LOAD, with its IRI.
+        what: String,
+    },
+    /// A remote service or document failed.
+    #[error("{what} failed: {message}")]
+    Remote {
+        /// SERVICE or LOAD, with its IRI.
+        what: String,
+        /// What the other side said.
+        message: String,
+    },
+    /// The update cannot be done to the data as they are.
+    #[error("{message}")]
+    Refused {
+        /// What was refused and why.
+        message: String,
+    },
+    /// The evaluator reported something that no query should cause.
+    #[error("The query could not be evaluated: {message}")]
+    Evaluation {
+        /// What it reported.
+        message: String,
+    },
+}

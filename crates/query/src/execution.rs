@@ -1,0 +1,158 @@
+//! What one execution is given: limits, the time that it takes for now, what random functions are
+//! keyed by. The clock is read for deadlines and for EXPLAIN's timings alone; no answer depends on it (S6).
+
+use crate::QueryError;
+use oxrdf::{Quad, Term};
+use somersault_model::{EventTime, Limits, QueryUid};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+/// What leaves the machine for SERVICE and LOAD. Given only where remote access is allowed.
+pub trait Remote: Send + Sync {
+    /// Evaluates a SELECT query at a SPARQL endpoint: the variables' names, and the rows.
+    ///
+    /// # Errors
+    /// A sentence that says what failed.
+    fn select(&self, endpoint: &str, query: &str) -> Result<RemoteSolutions, String>;
+
+    /// Reads a document for LOAD. Its blank nodes must be new.
+    ///
+    /// # Errors
+    /// A sentence that says what failed.
+    fn document(&self, iri: &str) -> Result<Vec<Quad>, String>;
+}
+
+/// The answer of a remote endpoint.
+#[derive(Debug, Clone, Default)]
+pub struct RemoteSolutions {
+    /// The columns, without `?`.
+    pub variables: Vec<String>,
+    /// The rows, as wide as `variables`.
+    pub rows: Vec<Vec<Option<Term>>>,
+}
+
+/// What one execution is given.
+#[derive(Clone)]
+pub struct Execution {
+    /// Time, rows and memory that it may take.
+    pub limits: Limits,
+    /// When it has to be done; `None` = when [`Limits::query_time`] has passed since its start.
+    pub deadline: Option<Instant>,
+    /// Set by whoever wants it to stop.
+    pub cancel: Option<Arc<AtomicBool>>,
+    /// NOW(): the close, or for a one-shot query the time of its SN.
+    pub now: EventTime,
+    /// With [`Execution::close`]: what RAND, UUID, STRUUID and BNODE are keyed by.
+    pub query: QueryUid,
+    /// The close that it is for; for a one-shot query something of its SN.
+    pub close: EventTime,
+    /// SERVICE and LOAD, where they are allowed.
+    pub remote: Option<Arc<dyn Remote>>,
+    /// An error instead of an answer by spareval.
+    pub no_fallback: bool,
+}
+
+impl Execution {
+    /// An execution with these limits at this time; nothing remote, falling back allowed.
+    pub fn new(limits: Limits, now: EventTime) -> Execution {
+        Execution {
+            limits,
+            deadline: None,
+            cancel: None,
+            now,
+            query: QueryUid(0),
+            close: now,
+            remote: None,
+            no_fallback: false,
+        }
+    }
+}
+
+/// How often the clock is looked at: once in so many checks.
+const CHECKS_PER_LOOK: u32 = 256;
+
+/// The limits of one running execution, checked inside its loops.
+pub(crate) struct Guard<'a> {
+    execution: &'a Execution,
+    deadline: Instant,
+    checks: u32,
+    memory: u64,
+}
+
+impl<'a> Guard<'a> {
+    pub(crate) fn start(execution: &'a Execution) -> Guard<'a> {
+        let deadline = execution
+            .deadline
+            .unwrap_or_else(|| Instant::now() + execution.limits.query_time);
+        Guard {
+            execution,
+            deadline,
+            checks: 0,
+            memory: 0,
+        }
+    }
+
+    pub(crate) fn execution(&self) -> &'a Execution {
+        self.execution
+    }
+
+    /// Called once per row or so; looks at the clock and the cancel flag now and then.
+    #[inline]
+    pub(crate) fn tick(&mut self) -> Result<(), QueryError> {
+        self.checks += 1;
+        if self.checks >= CHECKS_PER_LOOK {
+            self.checks = 0;
+            self.look()?;
+        }
+        Ok(())
+    }
+
+    /// Looks at the clock and the cancel flag.
+    pub(crate) fn look(&self) -> Result<(), QueryError> {
+        if let Some(cancel) = &self.execution.cancel
+            && cancel.load(Ordering::Relaxed)
+        {
+            return Err(QueryError::Cancelled);
+        }
+        if Instant::now() >= self.deadline {
+            return Err(QueryError::Time {
+                limit: self.execution.limits.query_time,
+            });
+        }
+        Ok(())
+    }
+
+    /// Whether tables of this size are still within the limit, beside what is held already.
+    #[inline]
+    pub(crate) fn fits(&self, bytes: usize) -> Result<(), QueryError> {
+        if self.memory + bytes as u64 > self.execution.limits.query_memory_bytes {
+            return Err(QueryError::Memory {
+                limit: self.execution.limits.query_memory_bytes,
+            });
+        }
+        Ok(())
+    }
+
+    /// Counts memory that stays in use until [`Guard::release`].
+    pub(crate) fn hold(&mut self, bytes: usize) -> Result<(), QueryError> {
+        self.fits(bytes)?;
+        self.memory += bytes as u64;
+        Ok(())
+    }
+
+    /// Gives memory back.
+    pub(crate) fn release(&mut self, bytes: usize) {
+        self.memory = self.memory.saturating_sub(bytes as u64);
+    }
+
+    /// Whether an answer may have so many rows.
+    pub(crate) fn answer_rows(&self, rows: usize) -> Result<(), QueryError> {
+        if rows as u64 > self.execution.limits.result_rows {
+            return Err(QueryError::Rows {
+                limit: self.execution.limits.result_rows,
+            });
+        }
+        Ok(())
+    }
+}

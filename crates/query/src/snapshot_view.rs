@@ -1,0 +1,289 @@
+//! The view of the real store: a pinned snapshot, the window versions of a firing, and the overlay
+//! of an update's own writes (S14). Reads go straight to the store unless the overlay has changed
+//! the key that is read.
+
+use crate::overlay::Overlay;
+use crate::{Dataset, GraphView, NamedGraphs, Source};
+use somersault_model::{Direction, QuadIds, TermId, TripleIds};
+use somersault_store::{Dictionary, PredicateStatistics, Snapshot, WindowVersion};
+use std::sync::Arc;
+
+/// What a query on the real store reads.
+pub struct SnapshotView {
+    snapshot: Snapshot,
+    windows: Vec<Arc<WindowVersion>>,
+    dataset: Dataset,
+    overlay: Option<Overlay>,
+}
+
+impl SnapshotView {
+    /// A view of a pinned snapshot, with the windows that the dataset's
+    /// [`Source::Window`] number.
+    ///
+    /// # Panics
+    /// Where the dataset names a window that is not there.
+    pub fn new(
+        snapshot: Snapshot,
+        windows: Vec<Arc<WindowVersion>>,
+        dataset: Dataset,
+    ) -> SnapshotView {
+        let named: &[(TermId, Source)] = match &dataset.named {
+            NamedGraphs::AllStored => &[],
+            NamedGraphs::List(list) => list,
+        };
+        for source in dataset.default.iter().chain(named.iter().map(|(_, s)| s)) {
+            if let Source::Window(at) = source {
+                assert!(*at < windows.len(), "every window of a dataset is there");
+            }
+        }
+        SnapshotView {
+            snapshot,
+            windows,
+            dataset,
+            overlay: None,
+        }
+    }
+
+    /// The pinned snapshot.
+    pub fn snapshot(&self) -> &Snapshot {
+        &self.snapshot
+    }
+
+    pub(crate) fn set_dataset(&mut self, dataset: Dataset) {
+        self.dataset = dataset;
+    }
+
+    pub(crate) fn overlay_mut(&mut self) -> &mut Overlay {
+        self.overlay.get_or_insert_with(Overlay::default)
+    }
+
+    pub(crate) fn take_overlay(&mut self) -> Option<Overlay> {
+        self.overlay.take()
+    }
+
+    /// Whether the snapshot itself, without the overlay, holds the statement.
+    pub(crate) fn stored(&self, quad: QuadIds) -> bool {
+        self.snapshot.contains(quad)
+    }
+
+    fn changes(&self, source: Source) -> Option<(&crate::overlay::GraphChanges, TermId)> {
+        let Source::Stored(graph) = source else {
+            return None;
+        };
+        let changes = self.overlay.as_ref()?.graph(graph)?;
+        Some((changes, graph))
+    }
+}
+
+impl GraphView for SnapshotView {
+    fn dictionary(&self) -> &Dictionary {
+        self.snapshot.store().dictionary()
+    }
+
+    fn dataset(&self) -> &Dataset {
+        &self.dataset
+    }
+
+    fn stored_graphs(&self) -> Vec<TermId> {
+        let mut graphs = self.snapshot.graphs();
+        if let Some(overlay) = &self.overlay {
+            graphs.extend(overlay.graphs());
+            graphs.retain(|graph| {
+                *graph != TermId::DEFAULT_GRAPH && self.statement_count(Source::Stored(*graph)) > 0
+            });
+        }
+        graphs.sort_unstable();
+        graphs.dedup();
+        graphs
+    }
+
+    fn neighbours<'a>(
+        &'a self,
+        source: Source,
+        vertex: TermId,
+        predicate: TermId,
+        direction: Direction,
+        scratch: &'a mut Vec<TermId>,
+    ) -> &'a [TermId] {
+        match source {
+            Source::Window(at) => {
+                self.windows[at].neighbours(vertex, predicate, direction, scratch)
+            }
+            Source::Stored(graph) => {
+                let change = self
+                    .changes(source)
+                    .and_then(|(changes, _)| changes.neighbours(vertex, predicate, direction));
+                let Some(change) = change else {
+                    return self
+                        .snapshot
+                        .neighbours(graph, vertex, predicate, direction, scratch);
+                };
+                let mut base = Vec::new();
+                let list = self
+                    .snapshot
+                    .neighbours(graph, vertex, predicate, direction, &mut base);
+                change.merge(list, scratch);
+                scratch
+            }
+        }
+    }
+
+    fn neighbour_estimate(
+        &self,
+        source: Source,
+        vertex: TermId,
+        predicate: TermId,
+        direction: Direction,
+    ) -> usize {
+        match source {
+            Source::Window(at) => self.windows[at].neighbour_estimate(vertex, predicate, direction),
+            Source::Stored(graph) => {
+                let base = self
+                    .snapshot
+                    .neighbour_estimate(graph, vertex, predicate, direction);
+                let own = self
+                    .changes(source)
+                    .and_then(|(changes, _)| changes.neighbours(vertex, predicate, direction))
+                    .map_or(0, |change| change.inserted.len());
+                base + own
+            }
+        }
+    }
+
+    fn contains(&self, source: Source, triple: TripleIds) -> bool {
+        match source {
+            Source::Window(at) => self.windows[at].contains(triple),
+            Source::Stored(graph) => self
+                .changes(source)
+                .and_then(|(changes, _)| changes.contains(triple))
+                .unwrap_or_else(|| self.snapshot.contains(triple.in_graph(graph))),
+        }
+    }
+
+    fn predicates_of<'a>(
+        &'a self,
+        source: Source,
+        vertex: TermId,
+        direction: Direction,
+        scratch: &'a mut Vec<TermId>,
+    ) -> &'a [TermId] {
+        let graph = match source {
+            Source::Window(at) => {
+                return self.windows[at].predicates_of(vertex, direction, scratch);
+            }
+            Source::Stored(graph) => graph,
+        };
+        let Some(own) = self
+            .changes(source)
+            .and_then(|(changes, _)| changes.predicates_of(vertex, direction))
+        else {
+            return self
+                .snapshot
+                .predicates_of(graph, vertex, direction, scratch);
+        };
+        let mut base = Vec::new();
+        let mut all = self
+            .snapshot
+            .predicates_of(graph, vertex, direction, &mut base)
+            .to_vec();
+        all.extend(own);
+        all.sort_unstable();
+        all.dedup();
+        let mut list = Vec::new();
+        all.retain(|predicate| {
+            !self
+                .neighbours(source, vertex, *predicate, direction, &mut list)
+                .is_empty()
+        });
+        *scratch = all;
+        scratch
+    }
+
+    fn vertices_with<'a>(
+        &'a self,
+        source: Source,
+        predicate: TermId,
+        direction: Direction,
+        scratch: &'a mut Vec<TermId>,
+    ) -> &'a [TermId] {
+        let graph = match source {
+            Source::Window(at) => {
+                return self.windows[at].vertices_with(predicate, direction, scratch);
+            }
+            Source::Stored(graph) => graph,
+        };
+        let Some(own) = self
+            .changes(source)
+            .and_then(|(changes, _)| changes.vertices_with(predicate, direction))
+        else {
+            return self
+                .snapshot
+                .vertices_with(graph, predicate, direction, scratch);
+        };
+        let mut base = Vec::new();
+        let mut all = self
+            .snapshot
+            .vertices_with(graph, predicate, direction, &mut base)
+            .to_vec();
+        all.extend(own.iter().copied());
+        all.sort_unstable();
+        all.dedup();
+        let mut list = Vec::new();
+        // Only a vertex that the overlay touched can have lost its last edge.
+        all.retain(|vertex| {
+            !own.contains(vertex)
+                || !self
+                    .neighbours(source, *vertex, predicate, direction, &mut list)
+                    .is_empty()
+        });
+        *scratch = all;
+        scratch
+    }
+
+    fn predicates(&self, source: Source) -> Vec<TermId> {
+        let graph = match source {
+            Source::Window(at) => return self.windows[at].predicates(),
+            Source::Stored(graph) => graph,
+        };
+        let mut all = self.snapshot.predicates(graph);
+        if let Some((changes, _)) = self.changes(source) {
+            all.extend(changes.predicates());
+            all.sort_unstable();
+            all.dedup();
+            let mut list = Vec::new();
+            all.retain(|predicate| {
+                !self
+                    .vertices_with(source, *predicate, Direction::Out, &mut list)
+                    .is_empty()
+            });
+        }
+        all
+    }
+
+    fn predicate_statistics(&self, source: Source, predicate: TermId) -> PredicateStatistics {
+        match source {
+            Source::Window(at) => self.windows[at].predicate_statistics(predicate),
+            // The overlay of one update is small beside the graph; it is not worth counting here.
+            Source::Stored(graph) => self.snapshot.predicate_statistics(graph, predicate),
+        }
+    }
+
+    fn is_valid(&self) -> bool {
+        self.snapshot.is_valid()
+    }
+
+    fn statement_count(&self, source: Source) -> u64 {
+        match source {
+            Source::Window(at) => self.windows[at].len() as u64,
+            Source::Stored(graph) => {
+                let base = self.snapshot.statement_count(graph);
+                match self.changes(source) {
+                    Some((changes, _)) => {
+                        base + changes.inserted() as u64 - changes.deleted() as u64
+                    }
+                    None => base,
+                }
+            }
+        }
+    }
+}
