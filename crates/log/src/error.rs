@@ -4,6 +4,7 @@
 //! that the disk did not do what it was asked.
 
 use crate::record::Position;
+use crate::wire::{EncodeError, MAX_NESTING};
 
 /// A refusal or failure of the log.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -42,7 +43,9 @@ pub enum LogError {
         what: String,
     },
     /// A file that the log needs is not there.
-    #[error("{file} is missing: {what}; nothing was changed. Restore the file from a copy, or move the data folder away to start empty")]
+    #[error(
+        "{file} is missing: {what}; nothing was changed. Restore the file from a copy, or move the data folder away to start empty"
+    )]
     Missing {
         /// The file.
         file: String,
@@ -50,7 +53,9 @@ pub enum LogError {
         what: String,
     },
     /// The disk has no room left. The log acknowledges nothing more until it is opened again.
-    #[error("the disk is full, writing {file}: free some space and restart; queries go on, nothing more is accepted meanwhile")]
+    #[error(
+        "the disk is full, writing {file}: free some space and restart; queries go on, nothing more is accepted meanwhile"
+    )]
     DiskFull {
         /// The file that was being written.
         file: String,
@@ -80,7 +85,9 @@ pub enum LogError {
         what: String,
     },
     /// The log was closed before this position became durable.
-    #[error("the log was closed before record {position} was durable; it may or may not be there after a restart")]
+    #[error(
+        "the log was closed before record {position} was durable; it may or may not be there after a restart"
+    )]
     Closed {
         /// The position waited for.
         position: Position,
@@ -93,9 +100,28 @@ impl LogError {
         if error.kind() == std::io::ErrorKind::StorageFull
             || error.kind() == std::io::ErrorKind::QuotaExceeded
         {
-            LogError::DiskFull { file: file.to_owned() }
+            LogError::DiskFull {
+                file: file.to_owned(),
+            }
         } else {
-            LogError::Io { action, file: file.to_owned(), message: error.to_string() }
+            LogError::Io {
+                action,
+                file: file.to_owned(),
+                message: error.to_string(),
+            }
+        }
+    }
+
+    pub(crate) fn unwritable(error: EncodeError) -> LogError {
+        LogError::Unwritable {
+            what: match error {
+                EncodeError::Nesting => format!(
+                    "a triple term is nested more than {MAX_NESTING} deep; name the inner ones with IRIs"
+                ),
+                EncodeError::Size => {
+                    "one record would be larger than 4 GiB; split it into smaller ones".to_owned()
+                }
+            },
         }
     }
 }

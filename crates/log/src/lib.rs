@@ -5,16 +5,22 @@
 //! of the tests, either keeps a record whole or loses it whole, and never loses an acknowledged one.
 //! The log knows terms, never ids, and no clock: times come in with the records.
 
+mod commit;
 mod disk;
 mod error;
+mod load;
 mod log;
+mod open;
 mod record;
+mod segment;
+mod wire;
 
 pub use disk::{CrashKeep, Disk, DiskFile, RealDisk, SimDisk};
 pub use error::LogError;
-pub use log::{LoadSegmentWriter, Log, LogOptions, Recovered, TornTail};
+pub use load::{LoadSegmentReader, LoadSegmentWriter};
+pub use log::{Log, LogOptions};
+pub use open::{Recovered, TornTail};
 pub use record::{
     AdvanceRecord, Command, CommandRecord, DeliveredRecord, LoadRecord, LoadSegment, PlanRecord,
     Position, PushRecord, Record, Resolved, StreamStatement, UpdateRecord,
 };
-pub use somersault_model::EventTime;

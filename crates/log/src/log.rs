@@ -1,10 +1,16 @@
-//! The log itself (first signatures; bodies follow).
+//! The log as its users see it: open, append, wait, close. The order of `append` calls is the order of the records.
 
+use crate::commit::{Committer, Shared};
 use crate::disk::Disk;
 use crate::error::LogError;
+use crate::load::{LoadSegmentReader, LoadSegmentWriter};
+use crate::open::{self, Recovered};
 use crate::record::{LoadSegment, Position, Record};
-use oxrdf::{Quad, QuadRef};
+use parking_lot::Mutex;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
 
 /// How a log is kept.
 #[derive(Clone, Debug)]
@@ -13,146 +19,180 @@ pub struct LogOptions {
     pub segment_bytes: u64,
     /// `append` waits once so many bytes have not been written yet.
     pub pending_bytes: usize,
+    /// After so long without records, a small mark is written behind the last group, by which damage to that group
+    /// can later be told from an incomplete write.
+    pub idle_witness: Duration,
 }
 
 impl Default for LogOptions {
     fn default() -> LogOptions {
-        LogOptions { segment_bytes: 64 << 20, pending_bytes: 64 << 20 }
+        LogOptions {
+            segment_bytes: 64 << 20,
+            pending_bytes: 64 << 20,
+            idle_witness: Duration::from_millis(5),
+        }
     }
 }
 
-/// An incomplete end that a crash left and opening cut off. None of it had been acknowledged.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TornTail {
-    /// The segment file.
-    pub file: String,
-    /// Where it was cut.
-    pub offset: u64,
-    /// How many bytes were cut off.
-    pub bytes: u64,
+/// One process's log. Dropping it closes it.
+pub struct Log {
+    shared: Arc<Shared>,
+    /// None for a volatile log.
+    disk: Option<Arc<dyn Disk>>,
+    next_load: AtomicU64,
+    running: Mutex<Running>,
 }
 
-/// The records of an opened log, in order. Reads segment by segment.
-pub struct Recovered {}
-
-impl Recovered {
-    /// The incomplete end that was cut off, if there was one.
-    pub fn torn_tail(&self) -> Option<&TornTail> {
-        unimplemented!()
-    }
-    /// Whether the log was closed in order the last time.
-    pub fn was_closed(&self) -> bool {
-        unimplemented!()
-    }
-    /// How many records there are.
-    pub fn len(&self) -> u64 {
-        unimplemented!()
-    }
-    /// Whether the log is new.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
+/// What closing ends.
+#[derive(Default)]
+struct Running {
+    thread: Option<JoinHandle<()>>,
+    lock: Option<Box<dyn Send + Sync>>,
 }
-
-impl Iterator for Recovered {
-    type Item = Result<(Position, Record), LogError>;
-    fn next(&mut self) -> Option<Self::Item> {
-        unimplemented!()
-    }
-}
-
-/// One process's log.
-pub struct Log {}
 
 impl Log {
-    /// Opens the log in a folder, or begins one in an empty folder.
+    /// Opens the log in a folder, or begins one in an empty folder. All records that were acknowledged before are
+    /// among the recovered ones; unacknowledged ones are there whole or not at all.
     ///
     /// # Errors
-    /// See [`LogError`]: another process has the folder, another version, damage, a missing file, IO.
-    pub fn open(_disk: Arc<dyn Disk>, _options: LogOptions) -> Result<(Log, Recovered), LogError> {
-        unimplemented!()
+    /// See [`LogError`]: another process has the folder, another version, damage, a missing file, IO. Nothing in the
+    /// folder has been changed then, unless the disk itself failed.
+    pub fn open(disk: Arc<dyn Disk>, options: LogOptions) -> Result<(Log, Recovered), LogError> {
+        let folder = disk.describe();
+        let lock = disk
+            .lock()
+            .map_err(|error| LogError::io("lock", &folder, &error))?
+            .ok_or(LogError::Locked {
+                folder: folder.clone(),
+            })?;
+        let opened = open::open(&disk)?;
+        let shared = Shared::new(options, opened.end);
+        let committer = Committer {
+            shared: Arc::clone(&shared),
+            disk: Arc::clone(&disk),
+            file: opened.file,
+            segment: opened.segment,
+            length: opened.length,
+            durable: opened.end,
+        };
+        let thread = std::thread::Builder::new()
+            .name("somersault-log".to_owned())
+            .spawn(move || committer.run())
+            .map_err(|error| LogError::io("start the thread that writes", &folder, &error))?;
+        let log = Log {
+            shared,
+            disk: Some(disk),
+            next_load: AtomicU64::new(opened.next_load),
+            running: Mutex::new(Running {
+                thread: Some(thread),
+                lock: Some(lock),
+            }),
+        };
+        Ok((log, opened.recovered))
     }
+
     /// A log without a disk: everything is durable at once, nothing survives the process.
+    #[must_use]
     pub fn volatile() -> Log {
-        unimplemented!()
+        Log {
+            shared: Shared::new(LogOptions::default(), Position::START),
+            disk: None,
+            next_load: AtomicU64::new(1),
+            running: Mutex::default(),
+        }
     }
+
     /// Whether this log has no disk.
     pub fn is_volatile(&self) -> bool {
-        unimplemented!()
+        self.disk.is_none()
     }
-    /// Puts a record at the end and returns its position; positions are in call order. Not durable yet.
+
+    /// Puts a record at the end and returns its position; it is not durable yet. Waits only when more than
+    /// [`LogOptions::pending_bytes`] have not been written.
     ///
     /// # Errors
-    /// The record is not in the log then: it is too large or cannot be written (the log goes on), or the log has
-    /// failed or was closed.
-    pub fn append(&self, _record: &Record) -> Result<Position, LogError> {
-        unimplemented!()
+    /// The record is not in the log then: it cannot be written (the log goes on), or the log has failed or was closed.
+    pub fn append(&self, record: &Record) -> Result<Position, LogError> {
+        if self.is_volatile() {
+            self.shared.append_volatile()
+        } else {
+            self.shared.append(record)
+        }
     }
+
     /// The newest position appended.
     pub fn end(&self) -> Position {
-        unimplemented!()
+        self.shared.end()
     }
+
     /// All records up to here survive a crash.
     pub fn durable(&self) -> Position {
-        unimplemented!()
+        self.shared.durable()
     }
-    /// Waits until the position is durable.
+
+    /// Waits until all records up to `position` survive a crash.
     ///
     /// # Errors
-    /// The failure that stopped the log.
-    pub fn wait_durable(&self, _position: Position) -> Result<(), LogError> {
-        unimplemented!()
+    /// The failure that stopped the log, or that it was closed.
+    pub fn wait_durable(&self, position: Position) -> Result<(), LogError> {
+        self.shared.wait_durable(position)
     }
-    /// Calls this after every group that became durable, and once when the log fails; from the log's own thread.
-    pub fn on_durable(&self, _call: Box<dyn Fn(Position) + Send + Sync>) {
-        unimplemented!()
+
+    /// Calls this with the durable position after every group, and once more when the log fails. It runs in the log's
+    /// own thread (of a volatile log: in the caller's), so it should only wake somebody, and must not call `on_durable`.
+    pub fn on_durable(&self, call: Box<dyn Fn(Position) + Send + Sync>) {
+        self.shared.observe(call);
     }
-    /// Why nothing more is acknowledged, if that is so.
+
+    /// Why nothing more is acknowledged, if that is so. Stays until the log is opened again.
     pub fn failed(&self) -> Option<LogError> {
-        unimplemented!()
+        self.shared.failed()
     }
-    /// Begins a load segment. It counts only once a `Load` record names it.
+
+    /// Begins a load segment. It counts only once a `Load` record names it. In a volatile log it only counts
+    /// statements: who loads must keep them himself.
     ///
     /// # Errors
     /// Those of the disk.
     pub fn load_segment(&self) -> Result<LoadSegmentWriter, LogError> {
-        unimplemented!()
+        let number = self.next_load.fetch_add(1, Ordering::Relaxed);
+        LoadSegmentWriter::new(self.disk.clone(), number)
     }
-    /// Reads a load segment; the hash is verified at its end, before the last statement is handed out.
+
+    /// Reads a load segment whose hash has been verified.
     ///
     /// # Errors
-    /// A missing or damaged segment.
-    pub fn read_load_segment(
-        &self,
-        _segment: &LoadSegment,
-    ) -> Result<Box<dyn Iterator<Item = Result<Quad, LogError>> + Send>, LogError> {
-        unimplemented!()
+    /// A missing or damaged segment; any segment of a volatile log is missing.
+    pub fn read_load_segment(&self, segment: &LoadSegment) -> Result<LoadSegmentReader, LogError> {
+        match &self.disk {
+            Some(disk) => LoadSegmentReader::new(&**disk, segment),
+            None => Err(LogError::Missing {
+                file: segment.name.clone(),
+                what: "a log without a data folder keeps no load segments".to_owned(),
+            }),
+        }
     }
-    /// Makes everything durable, marks the log as closed in order and frees the folder.
+
+    /// Makes everything durable, marks the log as closed in order and frees the folder. Appending is refused from now
+    /// on; closing again does nothing.
     ///
     /// # Errors
     /// The failure that stopped the log.
     pub fn close(&self) -> Result<(), LogError> {
-        unimplemented!()
+        self.shared.begin_close();
+        let mut running = self.running.lock();
+        if let Some(thread) = running.thread.take() {
+            // A panic of the thread has become the log's failure.
+            let _ = thread.join();
+        }
+        running.lock = None;
+        self.failed().map_or(Ok(()), Err)
     }
 }
 
-/// Writes a load segment.
-pub struct LoadSegmentWriter {}
-
-impl LoadSegmentWriter {
-    /// Adds a statement.
-    ///
-    /// # Errors
-    /// Those of the disk.
-    pub fn write(&mut self, _quad: QuadRef<'_>) -> Result<(), LogError> {
-        unimplemented!()
-    }
-    /// Makes the segment durable. Dropping the writer instead takes the file away.
-    ///
-    /// # Errors
-    /// Those of the disk.
-    pub fn finish(self) -> Result<LoadSegment, LogError> {
-        unimplemented!()
+impl Drop for Log {
+    fn drop(&mut self) {
+        // Who wants to know whether it worked calls `close`.
+        let _ = self.close();
     }
 }

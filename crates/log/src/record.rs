@@ -5,6 +5,8 @@
 //! A record must hold all that its effect depends on (S6): whatever a setting, a clock or a parser option decided
 //! when the input was taken is written down, never looked up again at recovery.
 
+use crate::error::LogError;
+use crate::wire::{Encoder, decode};
 use oxrdf::Quad;
 use somersault_model::{EventTime, QueryUid, Sn, StreamUid};
 
@@ -50,6 +52,32 @@ pub enum Record {
     Plan(PlanRecord),
     /// A firing whose answer has been handed over; recovery does not execute it again (S12).
     Delivered(DeliveredRecord),
+}
+
+impl Record {
+    /// The record as it lies in a segment, without its frame: for tools and tests, the log itself does not need it.
+    ///
+    /// # Errors
+    /// [`LogError::Unwritable`].
+    pub fn to_bytes(&self) -> Result<Vec<u8>, LogError> {
+        let mut bytes = Vec::new();
+        Encoder::default()
+            .encode(self, &mut bytes)
+            .map_err(LogError::unwritable)?;
+        Ok(bytes)
+    }
+
+    /// The record that [`Record::to_bytes`] made these bytes from.
+    ///
+    /// # Errors
+    /// [`LogError::Damaged`], for any other bytes that do not happen to be a record.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Record, LogError> {
+        decode(bytes).map_err(|what| LogError::Damaged {
+            file: "the record".to_owned(),
+            offset: 0,
+            what: what.to_owned(),
+        })
+    }
 }
 
 /// A statement of a stream with its event time.

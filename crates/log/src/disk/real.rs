@@ -51,16 +51,15 @@ impl Disk for RealDisk {
         Ok(names)
     }
 
-    fn length(&self, name: &str) -> io::Result<u64> {
-        Ok(fs::metadata(self.path(name))?.len())
-    }
-
     fn read(&self, name: &str) -> io::Result<Box<dyn Read + Send>> {
         Ok(Box::new(File::open(self.path(name))?))
     }
 
     fn create(&self, name: &str) -> io::Result<Box<dyn DiskFile>> {
-        let file = OpenOptions::new().append(true).create_new(true).open(self.path(name))?;
+        let file = OpenOptions::new()
+            .append(true)
+            .create_new(true)
+            .open(self.path(name))?;
         Ok(Box::new(RealFile { file }))
     }
 
@@ -75,13 +74,20 @@ impl Disk for RealDisk {
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
         if self.path(to).exists() {
-            return Err(io::Error::new(io::ErrorKind::AlreadyExists, "the name is taken"));
+            return Err(io::Error::new(
+                io::ErrorKind::AlreadyExists,
+                "the name is taken",
+            ));
         }
         fs::rename(self.path(from), self.path(to))
     }
 
     fn sync_folder(&self) -> io::Result<()> {
-        if cfg!(unix) { File::open(&self.folder)?.sync_all() } else { Ok(()) }
+        if cfg!(unix) {
+            File::open(&self.folder)?.sync_all()
+        } else {
+            Ok(())
+        }
     }
 
     fn lock(&self) -> io::Result<Option<Box<dyn Send + Sync>>> {

@@ -1,11 +1,11 @@
 //! A disk in memory that separates written from durable bytes, for crash images, full disks and failing syncs.
 //!
-//! It can be shared by clones: a test keeps one, crashes it under the log that holds the other, and opens a new log.
+//! A test keeps a clone of the disk, crashes it under the log that holds the other, and opens a new log.
 //! Like a real disk it promises nothing about unsynced bytes: after a crash any subset of them, by the sector, may be
 //! there, and the file may have any length between the synced and the written one.
 
 use super::{Disk, DiskFile};
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
 use std::io::{self, Cursor, Read};
 use std::sync::Arc;
@@ -25,10 +25,12 @@ pub enum CrashKeep {
     Seeded(u64),
 }
 
-/// The simulated disk. Clones share the same files.
+/// The simulated disk. Clones share the same files, and belong to the same running of the simulated machine: after a
+/// crash they can do nothing more, and [`SimDisk::restarted`] gives a handle that can.
 #[derive(Clone, Default)]
 pub struct SimDisk {
     state: Arc<Mutex<State>>,
+    generation: u64,
 }
 
 #[derive(Default)]
@@ -67,7 +69,7 @@ impl SimDisk {
         self.state.lock().capacity_bytes = bytes;
     }
 
-    /// The sync after so many more fails, once; `None` takes the plan away.
+    /// The sync after so many more fails, once, and makes nothing durable; `None` takes the plan away.
     pub fn fail_sync_after(&self, syncs: Option<u64>) {
         self.state.lock().syncs_until_failure = syncs;
     }
@@ -83,9 +85,29 @@ impl SimDisk {
         self.state.lock().syncs
     }
 
-    /// The machine stops now. Files keep what `keep` says; open files of before write nowhere; the lock is free.
-    pub fn crash(&self, keep: CrashKeep) {
+    /// The machine stops now: files keep what `keep` says. Returns the disk as the machine finds it when it runs again.
+    pub fn crash(&self, keep: CrashKeep) -> SimDisk {
         self.state.lock().crash(keep);
+        self.restarted()
+    }
+
+    /// The disk as the machine finds it now, after a crash planned by [`SimDisk::crash_at_sync`] perhaps.
+    #[must_use]
+    pub fn restarted(&self) -> SimDisk {
+        let generation = self.state.lock().generation;
+        SimDisk {
+            state: Arc::clone(&self.state),
+            generation,
+        }
+    }
+
+    fn running(&self) -> io::Result<MutexGuard<'_, State>> {
+        let state = self.state.lock();
+        if state.generation == self.generation {
+            Ok(state)
+        } else {
+            Err(gone())
+        }
     }
 
     /// The bytes of a file as a process sees them.
@@ -100,7 +122,13 @@ impl SimDisk {
     pub fn plant(&self, name: &str, bytes: Vec<u8>) {
         let mut state = self.state.lock();
         let file = state.new_file();
-        state.files.insert(file, Content { synced: bytes.clone(), bytes });
+        state.files.insert(
+            file,
+            Content {
+                synced: bytes.clone(),
+                bytes,
+            },
+        );
         state.names.insert(name.to_owned(), file);
         state.synced_names.insert(name.to_owned(), file);
     }
@@ -188,8 +216,9 @@ impl State {
                     (Some(old), _) => image[start..end].copy_from_slice(old),
                     _ => {
                         // A sector that straddles the synced end keeps its synced part.
-                        let kept = synced.len().clamp(start, end);
-                        image[start..kept].copy_from_slice(&synced[start..kept]);
+                        let kept = synced.len().clamp(start, end) - start;
+                        let old = synced.get(start..).unwrap_or_default();
+                        image[start..start + kept].copy_from_slice(&old[..kept]);
                     }
                 }
             }
@@ -241,25 +270,22 @@ impl Disk for SimDisk {
     }
 
     fn list(&self) -> io::Result<Vec<String>> {
-        Ok(self.state.lock().names.keys().cloned().collect())
-    }
-
-    fn length(&self, name: &str) -> io::Result<u64> {
-        let state = self.state.lock();
-        let file = state.lookup(name)?;
-        Ok(state.files[&file].bytes.len() as u64)
+        Ok(self.running()?.names.keys().cloned().collect())
     }
 
     fn read(&self, name: &str) -> io::Result<Box<dyn Read + Send>> {
-        let state = self.state.lock();
+        let state = self.running()?;
         let file = state.lookup(name)?;
         Ok(Box::new(Cursor::new(state.files[&file].bytes.clone())))
     }
 
     fn create(&self, name: &str) -> io::Result<Box<dyn DiskFile>> {
-        let mut state = self.state.lock();
+        let mut state = self.running()?;
         if state.names.contains_key(name) {
-            return Err(io::Error::new(io::ErrorKind::AlreadyExists, "the name is taken"));
+            return Err(io::Error::new(
+                io::ErrorKind::AlreadyExists,
+                "the name is taken",
+            ));
         }
         let file = state.new_file();
         state.names.insert(name.to_owned(), file);
@@ -271,7 +297,7 @@ impl Disk for SimDisk {
     }
 
     fn append_to(&self, name: &str) -> io::Result<Box<dyn DiskFile>> {
-        let state = self.state.lock();
+        let state = self.running()?;
         let file = state.lookup(name)?;
         Ok(Box::new(SimFile {
             state: Arc::clone(&self.state),
@@ -281,16 +307,19 @@ impl Disk for SimDisk {
     }
 
     fn remove(&self, name: &str) -> io::Result<()> {
-        let mut state = self.state.lock();
+        let mut state = self.running()?;
         state.lookup(name)?;
         state.names.remove(name);
         Ok(())
     }
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
-        let mut state = self.state.lock();
+        let mut state = self.running()?;
         if state.names.contains_key(to) {
-            return Err(io::Error::new(io::ErrorKind::AlreadyExists, "the name is taken"));
+            return Err(io::Error::new(
+                io::ErrorKind::AlreadyExists,
+                "the name is taken",
+            ));
         }
         let file = state.lookup(from)?;
         state.names.remove(from);
@@ -299,7 +328,7 @@ impl Disk for SimDisk {
     }
 
     fn sync_folder(&self) -> io::Result<()> {
-        let mut state = self.state.lock();
+        let mut state = self.running()?;
         if state.sync_point()? {
             state.synced_names = state.names.clone();
             Ok(())
@@ -309,7 +338,7 @@ impl Disk for SimDisk {
     }
 
     fn lock(&self) -> io::Result<Option<Box<dyn Send + Sync>>> {
-        let mut state = self.state.lock();
+        let mut state = self.running()?;
         if state.locked {
             return Ok(None);
         }
@@ -344,15 +373,25 @@ struct SimFile {
 impl SimFile {
     fn with<T>(&self, act: impl FnOnce(&mut State, u64) -> io::Result<T>) -> io::Result<T> {
         let mut state = self.state.lock();
-        if state.generation == self.generation { act(&mut state, self.file) } else { Err(gone()) }
+        if state.generation == self.generation {
+            act(&mut state, self.file)
+        } else {
+            Err(gone())
+        }
     }
 }
 
 impl DiskFile for SimFile {
     fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.with(|state, file| {
-            let used: u64 = state.names.values().map(|f| state.files[f].bytes.len() as u64).sum();
-            let room = state.capacity_bytes.map_or(u64::MAX, |all| all.saturating_sub(used));
+            let used: u64 = state
+                .names
+                .values()
+                .map(|f| state.files[f].bytes.len() as u64)
+                .sum();
+            let room = state
+                .capacity_bytes
+                .map_or(u64::MAX, |all| all.saturating_sub(used));
             let fits = bytes.len().min(usize::try_from(room).unwrap_or(usize::MAX));
             let content = state.files.entry(file).or_default();
             // A full disk takes what still fits, as a real one does.
@@ -378,7 +417,9 @@ impl DiskFile for SimFile {
     fn truncate(&mut self, length: u64) -> io::Result<()> {
         self.with(|state, file| {
             let content = state.files.entry(file).or_default();
-            content.bytes.truncate(usize::try_from(length).unwrap_or(usize::MAX));
+            content
+                .bytes
+                .truncate(usize::try_from(length).unwrap_or(usize::MAX));
             Ok(())
         })
     }

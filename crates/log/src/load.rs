@@ -1,0 +1,272 @@
+//! Load segments: statements loaded in bulk, as N-Quads compressed by zstd, in a file of their own beside the log.
+//!
+//! A load segment is durable, in content and name, before the `Load` record that names it is appended; one that no
+//! record names is removed when the log is opened. Its SHA-256 is verified before the first statement is handed out.
+
+use crate::commit::place;
+use crate::disk::{Disk, DiskFile};
+use crate::error::LogError;
+use crate::record::LoadSegment;
+use oxrdf::{Quad, QuadRef};
+use oxttl::NQuadsParser;
+use oxttl::nquads::NQuadsSerializer;
+use sha2::{Digest, Sha256};
+use std::io::{self, BufReader, Read, Write};
+use std::sync::Arc;
+
+const UNFINISHED: &str = ".tmp";
+/// zstd's fastest useful level: a load is bound by parsing, not by the disk.
+const COMPRESSION_LEVEL: i32 = 1;
+const BUFFER_BYTES: usize = 1 << 18;
+
+fn load_name(number: u64) -> String {
+    format!("load-{number:010}.nq.zst")
+}
+
+/// The number in the name of a load segment, finished or not.
+pub(crate) fn load_number(name: &str) -> Option<u64> {
+    let number: u64 = name
+        .strip_prefix("load-")?
+        .split('.')
+        .next()?
+        .parse()
+        .ok()?;
+    let finished = load_name(number);
+    (name.strip_suffix(UNFINISHED).unwrap_or(name) == finished).then_some(number)
+}
+
+/// Whether this is a load segment, finished or not.
+pub(crate) fn is_load_file(name: &str) -> bool {
+    load_number(name).is_some()
+}
+
+/// Writes a load segment. Dropping it unfinished takes the file away.
+pub struct LoadSegmentWriter {
+    name: String,
+    statements: u64,
+    target: Target,
+}
+
+enum Target {
+    /// Of a volatile log: nothing is kept.
+    Nowhere,
+    Disk(Box<DiskTarget>),
+    Finished,
+}
+
+struct DiskTarget {
+    disk: Arc<dyn Disk>,
+    encoder: zstd::Encoder<'static, HashedFile>,
+    lines: oxttl::nquads::LowLevelNQuadsSerializer,
+}
+
+impl LoadSegmentWriter {
+    pub(crate) fn new(disk: Option<Arc<dyn Disk>>, number: u64) -> Result<Self, LogError> {
+        let name = load_name(number);
+        let target = match disk {
+            None => Target::Nowhere,
+            Some(disk) => {
+                let unfinished = format!("{name}{UNFINISHED}");
+                let failed = |error| LogError::io("create", &place(&*disk, &unfinished), &error);
+                let file = HashedFile::new(disk.create(&unfinished).map_err(failed)?);
+                let encoder = zstd::Encoder::new(file, COMPRESSION_LEVEL).map_err(failed)?;
+                let lines = NQuadsSerializer::new().low_level();
+                Target::Disk(Box::new(DiskTarget {
+                    disk,
+                    encoder,
+                    lines,
+                }))
+            }
+        };
+        Ok(LoadSegmentWriter {
+            name,
+            statements: 0,
+            target,
+        })
+    }
+
+    /// Adds a statement, with the graph that it will be stored in.
+    ///
+    /// # Errors
+    /// Those of the disk; the segment cannot be finished then.
+    pub fn write<'a>(&mut self, quad: impl Into<QuadRef<'a>>) -> Result<(), LogError> {
+        if let Target::Disk(target) = &mut self.target {
+            let DiskTarget {
+                disk,
+                encoder,
+                lines,
+            } = &mut **target;
+            lines
+                .serialize_quad(quad, encoder)
+                .map_err(|error| LogError::io("write", &place(&**disk, &self.name), &error))?;
+        }
+        self.statements += 1;
+        Ok(())
+    }
+
+    /// Makes the segment durable, to be named by a `Load` record.
+    ///
+    /// # Errors
+    /// Those of the disk.
+    pub fn finish(mut self) -> Result<LoadSegment, LogError> {
+        let name = self.name.clone();
+        let mut hash = [0; 32];
+        if let Target::Disk(target) = std::mem::replace(&mut self.target, Target::Finished) {
+            let DiskTarget { disk, encoder, .. } = *target;
+            let written = encoder
+                .finish()
+                .and_then(HashedFile::finish)
+                .and_then(|digest| {
+                    disk.rename(&format!("{name}{UNFINISHED}"), &name)?;
+                    disk.sync_folder()?;
+                    Ok(digest)
+                });
+            hash = written.map_err(|error| {
+                // The error that counts is the one above; a leftover is removed at the next start.
+                let _ = disk.remove(&format!("{name}{UNFINISHED}"));
+                LogError::io("write", &place(&*disk, &name), &error)
+            })?;
+        }
+        Ok(LoadSegment {
+            name,
+            hash,
+            statements: self.statements,
+        })
+    }
+}
+
+impl Drop for LoadSegmentWriter {
+    fn drop(&mut self) {
+        if let Target::Disk(target) = std::mem::replace(&mut self.target, Target::Finished) {
+            let disk = Arc::clone(&target.disk);
+            drop(target);
+            // Nobody is left to tell; a leftover is removed at the next start.
+            let _ = disk.remove(&format!("{}{UNFINISHED}", self.name));
+        }
+    }
+}
+
+/// A file that hashes what is written to it.
+struct HashedFile {
+    file: Box<dyn DiskFile>,
+    hash: Sha256,
+    buffer: Vec<u8>,
+}
+
+impl HashedFile {
+    fn new(file: Box<dyn DiskFile>) -> HashedFile {
+        HashedFile {
+            file,
+            hash: Sha256::new(),
+            buffer: Vec::with_capacity(BUFFER_BYTES),
+        }
+    }
+
+    fn finish(mut self) -> io::Result<[u8; 32]> {
+        self.flush()?;
+        self.file.sync()?;
+        Ok(self.hash.finalize().into())
+    }
+}
+
+impl Write for HashedFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.hash.update(bytes);
+        self.buffer.extend_from_slice(bytes);
+        if self.buffer.len() >= BUFFER_BYTES {
+            self.flush()?;
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.append(&self.buffer)?;
+        self.buffer.clear();
+        Ok(())
+    }
+}
+
+/// The statements of a verified load segment.
+pub struct LoadSegmentReader {
+    file: String,
+    quads:
+        oxttl::nquads::ReaderNQuadsParser<zstd::Decoder<'static, BufReader<Box<dyn Read + Send>>>>,
+    left: u64,
+    ended: bool,
+}
+
+impl LoadSegmentReader {
+    pub(crate) fn new(disk: &dyn Disk, segment: &LoadSegment) -> Result<Self, LogError> {
+        let file = place(disk, &segment.name);
+        let failed = |error: io::Error| {
+            if error.kind() == io::ErrorKind::NotFound {
+                let what = "the log says that it was loaded".to_owned();
+                LogError::Missing {
+                    file: file.clone(),
+                    what,
+                }
+            } else {
+                LogError::io("read", &file, &error)
+            }
+        };
+        let mut hash = Sha256::new();
+        let mut reader = disk.read(&segment.name).map_err(failed)?;
+        let mut chunk = vec![0; BUFFER_BYTES];
+        loop {
+            match reader.read(&mut chunk).map_err(failed)? {
+                0 => break,
+                read => hash.update(&chunk[..read]),
+            }
+        }
+        if <[u8; 32]>::from(hash.finalize()) != segment.hash {
+            let what = "its SHA-256 is not the one in the log".to_owned();
+            return Err(LogError::Damaged {
+                file,
+                offset: 0,
+                what,
+            });
+        }
+        let reader = disk.read(&segment.name).map_err(failed)?;
+        let plain = zstd::Decoder::new(reader).map_err(failed)?;
+        let quads = NQuadsParser::new().lenient().for_reader(plain);
+        Ok(LoadSegmentReader {
+            file,
+            quads,
+            left: segment.statements,
+            ended: false,
+        })
+    }
+
+    fn wrong(&self, message: String) -> LogError {
+        LogError::Segment {
+            file: self.file.clone(),
+            message,
+        }
+    }
+}
+
+impl Iterator for LoadSegmentReader {
+    type Item = Result<Quad, LogError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.ended {
+            return None;
+        }
+        let item = match self.quads.next() {
+            Some(Ok(_)) if self.left == 0 => Some(Err(
+                self.wrong("it holds more statements than the log says".to_owned())
+            )),
+            Some(Ok(quad)) => {
+                self.left -= 1;
+                Some(Ok(quad))
+            }
+            Some(Err(error)) => Some(Err(self.wrong(error.to_string()))),
+            None if self.left > 0 => Some(Err(
+                self.wrong(format!("{} statements are missing at its end", self.left))
+            )),
+            None => None,
+        };
+        self.ended = !matches!(item, Some(Ok(_)));
+        item
+    }
+}

@@ -1,0 +1,172 @@
+//! How a record lies in a segment: own enums, encoded by postcard, with a table of the terms that the record uses.
+//!
+//! Before changing anything here: these types *are* the format. Variants and fields may only be added at the end, and
+//! whatever else changes needs a new format version and a reader for this one. `tests/fixtures` holds a log of each
+//! released version.
+//! Every term is written once per record and referred to by its index; a datatype or a part of a triple term stands
+//! before the term that uses it, so decoding is one pass. Event times are differences from the statement before.
+
+mod decode;
+mod encode;
+
+pub(crate) use decode::{decode, load_segment_name};
+pub(crate) use encode::{EncodeError, Encoder};
+
+use serde::{Deserialize, Serialize};
+
+/// Triple terms nested deeper than this are refused, so that no reader needs an unbounded stack.
+pub(crate) const MAX_NESTING: usize = 64;
+
+/// The first byte of an encoded `Load` record: opening looks for them without decoding the others.
+const LOAD_TAG: u8 = 3;
+
+/// The discriminants are postcard's: the order counts. 7 is reserved for `Txn`.
+#[derive(Serialize, Deserialize)]
+enum WireRecord<'a> {
+    #[serde(borrow)]
+    Push(WirePush<'a>),
+    #[serde(borrow)]
+    Advance(WireAdvance<'a>),
+    #[serde(borrow)]
+    Command(WireCommandRecord<'a>),
+    #[serde(borrow)]
+    Load(WireLoad<'a>),
+    #[serde(borrow)]
+    Update(WireUpdate<'a>),
+    Plan(WirePlan),
+    Delivered(WireDelivered),
+}
+
+#[derive(Serialize, Deserialize)]
+struct WirePush<'a> {
+    stream: &'a str,
+    source: &'a str,
+    seq: Option<u64>,
+    received_ms: i64,
+    #[serde(borrow)]
+    terms: Vec<WireTerm<'a>>,
+    statements: Vec<WireStatement>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct WireAdvance<'a> {
+    received_ms: i64,
+    #[serde(borrow)]
+    to: Vec<(&'a str, i64)>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct WireCommandRecord<'a> {
+    received_ms: i64,
+    #[serde(borrow)]
+    command: WireCommand<'a>,
+    resolved: WireResolved,
+}
+
+#[derive(Serialize, Deserialize)]
+enum WireCommand<'a> {
+    CreateStream {
+        iri: &'a str,
+        text: &'a str,
+        namespace: Option<&'a str>,
+    },
+    DropStream {
+        iri: &'a str,
+    },
+    RegisterQuery {
+        name: &'a str,
+        text: &'a str,
+        namespace: Option<&'a str>,
+    },
+    DropQuery {
+        name: &'a str,
+    },
+    PauseQuery {
+        name: &'a str,
+    },
+    ResumeQuery {
+        name: &'a str,
+    },
+}
+
+#[derive(Serialize, Deserialize)]
+struct WireResolved {
+    sn: u64,
+    stream: Option<u32>,
+    query: Option<u64>,
+    stream_times: Vec<(u32, i64)>,
+    first_close: Option<i64>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct WireLoad<'a> {
+    received_ms: i64,
+    name: &'a str,
+    hash: [u8; 32],
+    statements: u64,
+}
+
+#[derive(Serialize, Deserialize)]
+struct WireUpdate<'a> {
+    received_ms: i64,
+    #[serde(borrow)]
+    terms: Vec<WireTerm<'a>>,
+    deletes: Vec<WireQuad>,
+    inserts: Vec<WireQuad>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct WirePlan {
+    sn: u64,
+    through: Option<i64>,
+    log_end: u64,
+    stream_times: Vec<(u32, i64)>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct WireDelivered {
+    query: u64,
+    close: i64,
+}
+
+/// Numbers are indexes into the record's table of terms.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+enum WireTerm<'a> {
+    Iri(&'a str),
+    Blank(&'a str),
+    String(&'a str),
+    Typed {
+        value: &'a str,
+        datatype: u32,
+    },
+    Tagged {
+        value: &'a str,
+        language: &'a str,
+    },
+    Directed {
+        value: &'a str,
+        language: &'a str,
+        right_to_left: bool,
+    },
+    Triple {
+        subject: u32,
+        predicate: u32,
+        object: u32,
+    },
+}
+
+#[derive(Serialize, Deserialize)]
+struct WireStatement {
+    /// The event time less that of the statement before (of the first: less 0), modulo 2^64.
+    later_by: i64,
+    quad: WireQuad,
+}
+
+/// `graph` is 0 for the default graph, else the index of the graph's name plus 1.
+#[derive(Clone, Copy, Serialize, Deserialize)]
+struct WireQuad {
+    subject: u32,
+    predicate: u32,
+    object: u32,
+    graph: u32,
+}

@@ -1,0 +1,257 @@
+//! Bytes to records. Strings are borrowed from the segment until the last step, where oxrdf's terms own theirs.
+//!
+//! The checksum has been verified before, so a failure here means a bug or a hand-made file; it is refused all the
+//! same, never trusted: this must not panic or recurse without bound on any bytes.
+
+use super::{
+    LOAD_TAG, MAX_NESTING, WireAdvance, WireCommand, WireCommandRecord, WireLoad, WirePush,
+    WireQuad, WireRecord, WireTerm, WireUpdate,
+};
+use crate::record::{
+    AdvanceRecord, Command, CommandRecord, DeliveredRecord, LoadRecord, LoadSegment, PlanRecord,
+    Position, PushRecord, Record, Resolved, StreamStatement, UpdateRecord,
+};
+use oxrdf::{
+    BaseDirection, BlankNode, GraphName, Literal, NamedNode, NamedOrBlankNode, Quad, Term, Triple,
+};
+use somersault_model::{EventTime, QueryUid, Sn, StreamUid};
+
+/// Decodes one record; all bytes must be used.
+///
+/// # Errors
+/// What is wrong, as the end of a sentence.
+pub(crate) fn decode(bytes: &[u8]) -> Result<Record, &'static str> {
+    let (wire, rest) = postcard::take_from_bytes::<WireRecord<'_>>(bytes)
+        .map_err(|_| "its fields do not fit the format")?;
+    if !rest.is_empty() {
+        return Err("it is longer than its fields");
+    }
+    Ok(match wire {
+        WireRecord::Push(push) => Record::Push(self::push(push)?),
+        WireRecord::Advance(advance) => Record::Advance(self::advance(advance)),
+        WireRecord::Command(command) => Record::Command(command_record(command)),
+        WireRecord::Load(load) => Record::Load(self::load(load)),
+        WireRecord::Update(update) => Record::Update(self::update(update)?),
+        WireRecord::Plan(plan) => Record::Plan(PlanRecord {
+            sn: Sn(plan.sn),
+            through: plan.through.map(EventTime),
+            log_end: Position(plan.log_end),
+            stream_times: stream_times(plan.stream_times),
+        }),
+        WireRecord::Delivered(delivered) => Record::Delivered(DeliveredRecord {
+            query: QueryUid(delivered.query),
+            close: EventTime(delivered.close),
+        }),
+    })
+}
+
+/// The load segment that a record names, if it is a `Load` record.
+pub(crate) fn load_segment_name(bytes: &[u8]) -> Option<String> {
+    if bytes.first() != Some(&LOAD_TAG) {
+        return None;
+    }
+    match postcard::from_bytes::<WireRecord<'_>>(bytes) {
+        Ok(WireRecord::Load(load)) => Some(load.name.to_owned()),
+        _ => None,
+    }
+}
+
+fn push(wire: WirePush<'_>) -> Result<PushRecord, &'static str> {
+    let terms = Terms::new(&wire.terms)?;
+    let mut statements = Vec::with_capacity(wire.statements.len());
+    let mut at = 0_i64;
+    for statement in &wire.statements {
+        at = at.wrapping_add(statement.later_by);
+        statements.push(StreamStatement {
+            at: EventTime(at),
+            quad: terms.quad(statement.quad)?,
+        });
+    }
+    Ok(PushRecord {
+        stream: wire.stream.to_owned(),
+        source: wire.source.to_owned(),
+        seq: wire.seq,
+        received_ms: wire.received_ms,
+        statements,
+    })
+}
+
+fn advance(wire: WireAdvance<'_>) -> AdvanceRecord {
+    let to = wire
+        .to
+        .into_iter()
+        .map(|(stream, at)| (stream.to_owned(), EventTime(at)))
+        .collect();
+    AdvanceRecord {
+        received_ms: wire.received_ms,
+        to,
+    }
+}
+
+fn load(wire: WireLoad<'_>) -> LoadRecord {
+    LoadRecord {
+        received_ms: wire.received_ms,
+        segment: LoadSegment {
+            name: wire.name.to_owned(),
+            hash: wire.hash,
+            statements: wire.statements,
+        },
+    }
+}
+
+fn update(wire: WireUpdate<'_>) -> Result<UpdateRecord, &'static str> {
+    let terms = Terms::new(&wire.terms)?;
+    Ok(UpdateRecord {
+        received_ms: wire.received_ms,
+        deletes: wire
+            .deletes
+            .into_iter()
+            .map(|quad| terms.quad(quad))
+            .collect::<Result<_, _>>()?,
+        inserts: wire
+            .inserts
+            .into_iter()
+            .map(|quad| terms.quad(quad))
+            .collect::<Result<_, _>>()?,
+    })
+}
+
+fn command_record(wire: WireCommandRecord<'_>) -> CommandRecord {
+    let owned = |name: &str| name.to_owned();
+    let command = match wire.command {
+        WireCommand::CreateStream {
+            iri,
+            text,
+            namespace,
+        } => Command::CreateStream {
+            iri: owned(iri),
+            text: owned(text),
+            namespace: namespace.map(owned),
+        },
+        WireCommand::DropStream { iri } => Command::DropStream { iri: owned(iri) },
+        WireCommand::RegisterQuery {
+            name,
+            text,
+            namespace,
+        } => Command::RegisterQuery {
+            name: owned(name),
+            text: owned(text),
+            namespace: namespace.map(owned),
+        },
+        WireCommand::DropQuery { name } => Command::DropQuery { name: owned(name) },
+        WireCommand::PauseQuery { name } => Command::PauseQuery { name: owned(name) },
+        WireCommand::ResumeQuery { name } => Command::ResumeQuery { name: owned(name) },
+    };
+    let resolved = wire.resolved;
+    CommandRecord {
+        received_ms: wire.received_ms,
+        command,
+        resolved: Resolved {
+            sn: Sn(resolved.sn),
+            stream: resolved.stream.map(StreamUid),
+            query: resolved.query.map(QueryUid),
+            stream_times: stream_times(resolved.stream_times),
+            first_close: resolved.first_close.map(EventTime),
+        },
+    }
+}
+
+fn stream_times(wire: Vec<(u32, i64)>) -> Vec<(StreamUid, EventTime)> {
+    wire.into_iter()
+        .map(|(uid, at)| (StreamUid(uid), EventTime(at)))
+        .collect()
+}
+
+const NO_TERM: &str = "it refers to a term that it does not hold";
+const WRONG_TERM: &str = "it has a term in a place where such a term cannot stand";
+
+/// The terms of one record, ready to be cloned into its statements.
+struct Terms(Vec<Term>);
+
+impl Terms {
+    fn new(wire: &[WireTerm<'_>]) -> Result<Terms, &'static str> {
+        let mut terms = Terms(Vec::with_capacity(wire.len()));
+        let mut nesting: Vec<u8> = Vec::new();
+        for (at, term) in wire.iter().enumerate() {
+            let term = match *term {
+                WireTerm::Iri(iri) => NamedNode::new_unchecked(iri).into(),
+                WireTerm::Blank(label) => BlankNode::new_unchecked(label).into(),
+                WireTerm::String(value) => Literal::new_simple_literal(value).into(),
+                WireTerm::Typed { value, datatype } => {
+                    Literal::new_typed_literal(value, terms.named(datatype)?).into()
+                }
+                WireTerm::Tagged { value, language } => {
+                    Literal::new_language_tagged_literal_unchecked(value, language).into()
+                }
+                WireTerm::Directed {
+                    value,
+                    language,
+                    right_to_left,
+                } => {
+                    let direction = if right_to_left {
+                        BaseDirection::Rtl
+                    } else {
+                        BaseDirection::Ltr
+                    };
+                    Literal::new_directional_language_tagged_literal_unchecked(
+                        value, language, direction,
+                    )
+                    .into()
+                }
+                WireTerm::Triple {
+                    subject,
+                    predicate,
+                    object,
+                } => {
+                    // Triple terms are rare: the list of depths begins with the first of them.
+                    let depth = nesting.get(object as usize).copied().unwrap_or(0) + 1;
+                    if usize::from(depth) > MAX_NESTING {
+                        return Err("a triple term is nested too deeply");
+                    }
+                    nesting.resize(at, 0);
+                    nesting.push(depth);
+                    let triple = Triple {
+                        subject: terms.subject(subject)?,
+                        predicate: terms.named(predicate)?,
+                        object: terms.get(object)?.clone(),
+                    };
+                    triple.into()
+                }
+            };
+            terms.0.push(term);
+        }
+        Ok(terms)
+    }
+
+    fn get(&self, at: u32) -> Result<&Term, &'static str> {
+        self.0.get(at as usize).ok_or(NO_TERM)
+    }
+
+    fn named(&self, at: u32) -> Result<NamedNode, &'static str> {
+        match self.get(at)? {
+            Term::NamedNode(name) => Ok(name.clone()),
+            _ => Err(WRONG_TERM),
+        }
+    }
+
+    fn subject(&self, at: u32) -> Result<NamedOrBlankNode, &'static str> {
+        match self.get(at)? {
+            Term::NamedNode(name) => Ok(name.clone().into()),
+            Term::BlankNode(name) => Ok(name.clone().into()),
+            _ => Err(WRONG_TERM),
+        }
+    }
+
+    fn quad(&self, wire: WireQuad) -> Result<Quad, &'static str> {
+        let graph_name = match wire.graph.checked_sub(1) {
+            None => GraphName::DefaultGraph,
+            Some(at) => self.subject(at)?.into(),
+        };
+        Ok(Quad {
+            subject: self.subject(wire.subject)?,
+            predicate: self.named(wire.predicate)?,
+            object: self.get(wire.object)?.clone(),
+            graph_name,
+        })
+    }
+}

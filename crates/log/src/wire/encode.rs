@@ -1,0 +1,276 @@
+//! Records to bytes. Runs under the log's lock on the way of every push, so it allocates only two lists per record:
+//! strings are borrowed from the record, and the table that finds repeated terms is kept from record to record.
+
+use super::{
+    MAX_NESTING, WireAdvance, WireCommand, WireCommandRecord, WireDelivered, WireLoad, WirePlan,
+    WirePush, WireQuad, WireRecord, WireResolved, WireStatement, WireTerm, WireUpdate,
+};
+use crate::record::{Command, CommandRecord, PushRecord, Record, UpdateRecord};
+use hashbrown::HashTable;
+use hashbrown::hash_table::Entry;
+use oxrdf::vocab::xsd;
+use oxrdf::{BaseDirection, GraphName, LiteralRef, NamedOrBlankNodeRef, Quad, TermRef};
+use rustc_hash::FxBuildHasher;
+use std::hash::BuildHasher;
+
+/// Why a record cannot be written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum EncodeError {
+    /// A triple term is nested too deeply.
+    Nesting,
+    /// More than 2^32 different terms, or another limit of the format.
+    Size,
+}
+
+/// Encodes records; holds what can be reused between them.
+#[derive(Default)]
+pub(crate) struct Encoder {
+    /// Indexes into the table of terms of the record at hand.
+    index: HashTable<u32>,
+}
+
+impl Encoder {
+    /// Appends the encoded record to `out`; after an error `out` may have grown.
+    pub(crate) fn encode(&mut self, record: &Record, out: &mut Vec<u8>) -> Result<(), EncodeError> {
+        let wire = match record {
+            Record::Push(push) => WireRecord::Push(self.push(push)?),
+            Record::Advance(advance) => WireRecord::Advance(WireAdvance {
+                received_ms: advance.received_ms,
+                to: advance
+                    .to
+                    .iter()
+                    .map(|(stream, to)| (stream.as_str(), to.0))
+                    .collect(),
+            }),
+            Record::Command(command) => WireRecord::Command(command_record(command)),
+            Record::Load(load) => WireRecord::Load(WireLoad {
+                received_ms: load.received_ms,
+                name: &load.segment.name,
+                hash: load.segment.hash,
+                statements: load.segment.statements,
+            }),
+            Record::Update(update) => WireRecord::Update(self.update(update)?),
+            Record::Plan(plan) => WireRecord::Plan(WirePlan {
+                sn: plan.sn.0,
+                through: plan.through.map(|time| time.0),
+                log_end: plan.log_end.0,
+                stream_times: plan
+                    .stream_times
+                    .iter()
+                    .map(|(uid, at)| (uid.0, at.0))
+                    .collect(),
+            }),
+            Record::Delivered(delivered) => WireRecord::Delivered(WireDelivered {
+                query: delivered.query.0,
+                close: delivered.close.0,
+            }),
+        };
+        postcard::serialize_with_flavor(&wire, Appender(out)).map_err(|_| EncodeError::Size)
+    }
+
+    fn push<'a>(&mut self, push: &'a PushRecord) -> Result<WirePush<'a>, EncodeError> {
+        let mut terms = Terms::new(&mut self.index, push.statements.len());
+        let mut statements = Vec::with_capacity(push.statements.len());
+        let mut before = 0_i64;
+        for statement in &push.statements {
+            let quad = terms.quad(&statement.quad)?;
+            statements.push(WireStatement {
+                later_by: statement.at.0.wrapping_sub(before),
+                quad,
+            });
+            before = statement.at.0;
+        }
+        Ok(WirePush {
+            stream: &push.stream,
+            source: &push.source,
+            seq: push.seq,
+            received_ms: push.received_ms,
+            terms: terms.list,
+            statements,
+        })
+    }
+
+    fn update<'a>(&mut self, update: &'a UpdateRecord) -> Result<WireUpdate<'a>, EncodeError> {
+        let mut terms = Terms::new(&mut self.index, update.deletes.len() + update.inserts.len());
+        let deletes = update
+            .deletes
+            .iter()
+            .map(|quad| terms.quad(quad))
+            .collect::<Result<_, _>>()?;
+        let inserts = update
+            .inserts
+            .iter()
+            .map(|quad| terms.quad(quad))
+            .collect::<Result<_, _>>()?;
+        Ok(WireUpdate {
+            received_ms: update.received_ms,
+            terms: terms.list,
+            deletes,
+            inserts,
+        })
+    }
+}
+
+fn command_record(record: &CommandRecord) -> WireCommandRecord<'_> {
+    let command = match &record.command {
+        Command::CreateStream {
+            iri,
+            text,
+            namespace,
+        } => WireCommand::CreateStream {
+            iri,
+            text,
+            namespace: namespace.as_deref(),
+        },
+        Command::DropStream { iri } => WireCommand::DropStream { iri },
+        Command::RegisterQuery {
+            name,
+            text,
+            namespace,
+        } => WireCommand::RegisterQuery {
+            name,
+            text,
+            namespace: namespace.as_deref(),
+        },
+        Command::DropQuery { name } => WireCommand::DropQuery { name },
+        Command::PauseQuery { name } => WireCommand::PauseQuery { name },
+        Command::ResumeQuery { name } => WireCommand::ResumeQuery { name },
+    };
+    let resolved = &record.resolved;
+    WireCommandRecord {
+        received_ms: record.received_ms,
+        command,
+        resolved: WireResolved {
+            sn: resolved.sn.0,
+            stream: resolved.stream.map(|uid| uid.0),
+            query: resolved.query.map(|uid| uid.0),
+            stream_times: resolved
+                .stream_times
+                .iter()
+                .map(|(uid, at)| (uid.0, at.0))
+                .collect(),
+            first_close: resolved.first_close.map(|time| time.0),
+        },
+    }
+}
+
+/// The table of terms of one record while it is being made.
+struct Terms<'a, 'i> {
+    list: Vec<WireTerm<'a>>,
+    index: &'i mut HashTable<u32>,
+}
+
+impl<'a, 'i> Terms<'a, 'i> {
+    fn new(index: &'i mut HashTable<u32>, statements: usize) -> Terms<'a, 'i> {
+        index.clear();
+        // About one new subject or object per statement is what streams of our kind have.
+        Terms {
+            list: Vec::with_capacity(statements + 8),
+            index,
+        }
+    }
+
+    fn quad(&mut self, quad: &'a Quad) -> Result<WireQuad, EncodeError> {
+        let graph = match &quad.graph_name {
+            GraphName::DefaultGraph => 0,
+            GraphName::NamedNode(name) => self.add(WireTerm::Iri(name.as_str()))?.saturating_add(1),
+            GraphName::BlankNode(name) => {
+                self.add(WireTerm::Blank(name.as_str()))?.saturating_add(1)
+            }
+        };
+        Ok(WireQuad {
+            subject: self.subject(quad.subject.as_ref())?,
+            predicate: self.add(WireTerm::Iri(quad.predicate.as_str()))?,
+            object: self.term(quad.object.as_ref(), 0)?,
+            graph,
+        })
+    }
+
+    fn subject(&mut self, subject: NamedOrBlankNodeRef<'a>) -> Result<u32, EncodeError> {
+        self.add(match subject {
+            NamedOrBlankNodeRef::NamedNode(name) => WireTerm::Iri(name.as_str()),
+            NamedOrBlankNodeRef::BlankNode(name) => WireTerm::Blank(name.as_str()),
+        })
+    }
+
+    fn term(&mut self, term: TermRef<'a>, nesting: usize) -> Result<u32, EncodeError> {
+        match term {
+            TermRef::NamedNode(name) => self.add(WireTerm::Iri(name.as_str())),
+            TermRef::BlankNode(name) => self.add(WireTerm::Blank(name.as_str())),
+            TermRef::Literal(literal) => self.literal(literal),
+            TermRef::Triple(triple) => {
+                if nesting == MAX_NESTING {
+                    return Err(EncodeError::Nesting);
+                }
+                let subject = self.subject(triple.subject.as_ref())?;
+                let predicate = self.add(WireTerm::Iri(triple.predicate.as_str()))?;
+                let object = self.term(triple.object.as_ref(), nesting + 1)?;
+                self.add(WireTerm::Triple {
+                    subject,
+                    predicate,
+                    object,
+                })
+            }
+        }
+    }
+
+    fn literal(&mut self, literal: LiteralRef<'a>) -> Result<u32, EncodeError> {
+        let value = literal.value();
+        let term = match (literal.language(), literal.direction()) {
+            (Some(language), Some(direction)) => WireTerm::Directed {
+                value,
+                language,
+                right_to_left: direction == BaseDirection::Rtl,
+            },
+            (Some(language), None) => WireTerm::Tagged { value, language },
+            (None, _) if literal.datatype() == xsd::STRING => WireTerm::String(value),
+            (None, _) => {
+                let datatype = self.add(WireTerm::Iri(literal.datatype().as_str()))?;
+                WireTerm::Typed { value, datatype }
+            }
+        };
+        self.add(term)
+    }
+
+    fn add(&mut self, term: WireTerm<'a>) -> Result<u32, EncodeError> {
+        let list = &mut self.list;
+        let hash = FxBuildHasher.hash_one(term);
+        let entry = self.index.entry(
+            hash,
+            |&at| list[at as usize] == term,
+            |&at| FxBuildHasher.hash_one(list[at as usize]),
+        );
+        match entry {
+            Entry::Occupied(found) => Ok(*found.get()),
+            Entry::Vacant(free) => {
+                // u32::MAX itself is not used: a graph's number is its index plus 1.
+                let at = u32::try_from(list.len()).ok().filter(|&at| at < u32::MAX);
+                let at = at.ok_or(EncodeError::Size)?;
+                free.insert(at);
+                list.push(term);
+                Ok(at)
+            }
+        }
+    }
+}
+
+/// Lets postcard write at the end of a buffer that is already in use.
+struct Appender<'a>(&'a mut Vec<u8>);
+
+impl postcard::ser_flavors::Flavor for Appender<'_> {
+    type Output = ();
+
+    fn try_extend(&mut self, data: &[u8]) -> postcard::Result<()> {
+        self.0.extend_from_slice(data);
+        Ok(())
+    }
+
+    fn try_push(&mut self, data: u8) -> postcard::Result<()> {
+        self.0.push(data);
+        Ok(())
+    }
+
+    fn finalize(self) -> postcard::Result<()> {
+        Ok(())
+    }
+}

@@ -1,0 +1,142 @@
+//! Any record comes back from its bytes, and any bytes are refused or read, never trusted.
+
+use crate::samples::{every_kind, open, written};
+use oxrdf::vocab::xsd;
+use oxrdf::{BlankNode, GraphName, Literal, NamedNode, NamedOrBlankNode, Quad, Term, Triple};
+use proptest::prelude::*;
+use somersault_log::{LoadSegment, PushRecord, Record, SimDisk, StreamStatement};
+use somersault_model::EventTime;
+
+fn named() -> impl Strategy<Value = NamedNode> {
+    "[a-z]{1,3}".prop_map(|name| NamedNode::new_unchecked(format!("http://example.org/{name}")))
+}
+
+fn blank() -> impl Strategy<Value = BlankNode> {
+    "[a-z0-9]{1,3}".prop_map(BlankNode::new_unchecked)
+}
+
+fn subject() -> impl Strategy<Value = NamedOrBlankNode> {
+    prop_oneof![named().prop_map(Into::into), blank().prop_map(Into::into)]
+}
+
+fn literal() -> impl Strategy<Value = Literal> {
+    prop_oneof![
+        any::<String>().prop_map(Literal::new_simple_literal),
+        any::<i64>().prop_map(Literal::from),
+        (".{0,3}", named())
+            .prop_map(|(value, datatype)| Literal::new_typed_literal(value, datatype)),
+        ".{0,3}".prop_map(|value| Literal::new_typed_literal(value, xsd::STRING)),
+        ".{0,3}".prop_map(|value| Literal::new_language_tagged_literal_unchecked(value, "de-at")),
+    ]
+}
+
+fn term() -> impl Strategy<Value = Term> {
+    let leaf = prop_oneof![
+        subject().prop_map(Into::into),
+        literal().prop_map(Into::into)
+    ];
+    leaf.prop_recursive(4, 8, 1, |inner| {
+        (subject(), named(), inner).prop_map(|(subject, predicate, object)| {
+            Term::Triple(Box::new(Triple {
+                subject,
+                predicate,
+                object,
+            }))
+        })
+    })
+}
+
+fn graph() -> impl Strategy<Value = GraphName> {
+    prop_oneof![
+        Just(GraphName::DefaultGraph),
+        subject().prop_map(Into::into)
+    ]
+}
+
+prop_compose! {
+    fn statement()(
+        subject in subject(), predicate in named(), object in term(), graph_name in graph(), at in any::<i64>(),
+    ) -> StreamStatement {
+        StreamStatement { at: EventTime(at), quad: Quad { subject, predicate, object, graph_name } }
+    }
+}
+
+proptest! {
+    #[test]
+    fn any_push_comes_back(
+        statements in prop::collection::vec(statement(), 0..30),
+        (stream, source) in (".*", ".*"),
+        seq in any::<Option<u64>>(),
+        received_ms in any::<i64>(),
+    ) {
+        let record = Record::Push(PushRecord { stream, source, seq, received_ms, statements });
+        let bytes = record.to_bytes().unwrap();
+        prop_assert_eq!(Record::from_bytes(&bytes).unwrap(), record);
+    }
+
+    #[test]
+    fn any_bytes_as_a_record(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+        let _ = Record::from_bytes(&bytes);
+    }
+
+    #[test]
+    fn a_record_with_other_bytes_in_it(
+        which in any::<prop::sample::Index>(), at in any::<prop::sample::Index>(), bytes in any::<[u8; 3]>(),
+    ) {
+        let records = every_kind(LoadSegment { name: "load".to_owned(), hash: [1; 32], statements: 1 });
+        let mut whole = which.get(&records).to_bytes().unwrap();
+        let at = at.index(whole.len());
+        let end = whole.len().min(at + 3);
+        whole[at..end].copy_from_slice(&bytes[..end - at]);
+        let _ = Record::from_bytes(&whole);
+    }
+
+    #[test]
+    fn any_bytes_as_a_segment(
+        bytes in prop::collection::vec(any::<u8>(), 0..200), whole in any::<bool>(), keep in 0_usize..300,
+    ) {
+        let disk = SimDisk::new();
+        let mut file = if whole { written(2, 2, true).bytes("log-0000000001.seg").unwrap() } else { Vec::new() };
+        file.truncate(keep);
+        file.extend(bytes);
+        disk.plant("log-0000000001.seg", file);
+        if let Ok((_log, recovered)) = open(&disk) {
+            recovered.for_each(drop);
+        }
+    }
+}
+
+#[test]
+fn a_repeated_term_is_written_once() {
+    let quad = |n: i64| {
+        Quad::new(
+            NamedNode::new_unchecked("http://example.org/a-subject-with-a-long-name"),
+            NamedNode::new_unchecked("http://example.org/a-predicate-with-a-long-name"),
+            Literal::from(n),
+            GraphName::DefaultGraph,
+        )
+    };
+    let push = |count| {
+        Record::Push(PushRecord {
+            stream: "http://example.org/stream".to_owned(),
+            source: String::new(),
+            seq: None,
+            received_ms: 0,
+            statements: (0..count)
+                .map(|n| StreamStatement {
+                    at: EventTime(n),
+                    quad: quad(n),
+                })
+                .collect(),
+        })
+    };
+    let (some, more) = (
+        push(100).to_bytes().unwrap().len(),
+        push(1_100).to_bytes().unwrap().len(),
+    );
+    assert!(
+        more - some < 1_000 * 16,
+        "{} bytes for 1,000 statements",
+        more - some
+    );
+}

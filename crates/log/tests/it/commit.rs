@@ -1,0 +1,175 @@
+//! Group commit: order, waiting, back-pressure, and failures that stay.
+
+use crate::samples::{number_of, open, push, quad, records_of, small};
+use oxrdf::{Literal, Term, Triple};
+use somersault_log::{
+    Log, LogError, LogOptions, Position, RealDisk, Record, SimDisk, UpdateRecord,
+};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+#[test]
+fn positions_are_in_call_order_from_many_threads() {
+    let folder = tempfile::tempdir().unwrap();
+    let disk = Arc::new(RealDisk::new(folder.path()).unwrap());
+    let options = LogOptions {
+        segment_bytes: 10_000,
+        pending_bytes: 500,
+        ..small()
+    };
+    let (log, _) = Log::open(disk.clone(), options.clone()).unwrap();
+    let seen = Arc::new(AtomicU64::new(0));
+    let observed = Arc::clone(&seen);
+    log.on_durable(Box::new(move |position| {
+        observed.fetch_max(position.0, Ordering::SeqCst);
+    }));
+    let mut written: Vec<(Position, u64)> = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..4_u64)
+            .map(|thread| {
+                let log = &log;
+                scope.spawn(move || {
+                    let append = |n: u64| {
+                        let number = thread * 1_000 + n;
+                        let position = log.append(&push(number)).unwrap();
+                        if n.is_multiple_of(10) {
+                            log.wait_durable(position).unwrap();
+                            assert!(log.durable() >= position);
+                        }
+                        (position, number)
+                    };
+                    (0..100).map(append).collect::<Vec<_>>()
+                })
+            })
+            .collect();
+        threads
+            .into_iter()
+            .flat_map(|thread| thread.join().unwrap())
+            .collect()
+    });
+    log.close().unwrap();
+    assert_eq!(seen.load(Ordering::SeqCst), 400);
+    written.sort_unstable();
+    let (_log, recovered) = Log::open(disk, options).unwrap();
+    let read: Vec<(Position, Record)> = recovered.map(Result::unwrap).collect();
+    let expected: Vec<_> = written
+        .into_iter()
+        .map(|(at, number)| (at, push(number)))
+        .collect();
+    assert_eq!(read, expected);
+}
+
+#[test]
+fn a_full_disk_acknowledges_nothing_more() {
+    let disk = SimDisk::new();
+    let (log, _) = open(&disk).unwrap();
+    disk.set_capacity(Some(1_000));
+    let mut acknowledged = 0;
+    let error = loop {
+        let outcome = log
+            .append(&push(acknowledged))
+            .and_then(|at| log.wait_durable(at));
+        match outcome {
+            Ok(()) => acknowledged += 1,
+            Err(error) => break error,
+        }
+    };
+    assert!(matches!(error, LogError::DiskFull { .. }), "{error}");
+    disk.set_capacity(None);
+    // The failure stays: what the disk holds of the group that failed is not known.
+    assert!(matches!(
+        log.append(&push(99)),
+        Err(LogError::DiskFull { .. })
+    ));
+    assert!(matches!(log.failed(), Some(LogError::DiskFull { .. })));
+    assert!(matches!(log.close(), Err(LogError::DiskFull { .. })));
+    let records = records_of(&disk).unwrap();
+    assert!(records.len() as u64 >= acknowledged);
+    assert!(
+        (0..)
+            .zip(&records)
+            .all(|(number, record)| *record == push(number))
+    );
+}
+
+#[test]
+fn a_failed_sync_acknowledges_nothing_more() {
+    let disk = SimDisk::new();
+    let (log, _) = open(&disk).unwrap();
+    let first = log.append(&push(0)).unwrap();
+    log.wait_durable(first).unwrap();
+    disk.fail_sync_after(Some(0));
+    let second = log.append(&push(1)).unwrap();
+    let error = log.wait_durable(second).unwrap_err();
+    assert!(
+        matches!(error, LogError::Io { action: "sync", .. }),
+        "{error}"
+    );
+    assert_eq!(log.durable(), first);
+    log.wait_durable(first).unwrap();
+    assert!(log.append(&push(2)).is_err());
+}
+
+fn nested(depth: usize) -> Record {
+    let mut object: Term = Literal::from(1).into();
+    for _ in 0..depth {
+        let triple = Triple::new(
+            number_of("s", 1).subject,
+            number_of("s", 1).predicate,
+            object,
+        );
+        object = Term::Triple(Box::new(triple));
+    }
+    Record::Update(UpdateRecord {
+        inserts: vec![quad("s", object)],
+        ..UpdateRecord::default()
+    })
+}
+
+#[test]
+fn what_cannot_be_written_is_not_in_the_log() {
+    let disk = SimDisk::new();
+    let (log, _) = open(&disk).unwrap();
+    log.append(&nested(64)).unwrap();
+    let error = log.append(&nested(65)).unwrap_err();
+    assert!(matches!(error, LogError::Unwritable { .. }), "{error}");
+    assert_eq!(log.append(&push(1)).unwrap(), Position(2));
+    log.close().unwrap();
+    assert_eq!(records_of(&disk).unwrap(), [nested(64), push(1)]);
+}
+
+#[test]
+fn a_closed_log_takes_nothing() {
+    let (log, recovered) = open(&SimDisk::new()).unwrap();
+    assert!(recovered.is_empty());
+    log.close().unwrap();
+    log.close().unwrap();
+    assert!(matches!(log.append(&push(1)), Err(LogError::Closed { .. })));
+    assert!(matches!(
+        log.wait_durable(Position(1)),
+        Err(LogError::Closed { .. })
+    ));
+}
+
+#[test]
+fn a_volatile_log_is_durable_at_once() {
+    let log = Log::volatile();
+    let seen = Arc::new(AtomicU64::new(0));
+    let observed = Arc::clone(&seen);
+    log.on_durable(Box::new(move |position| {
+        observed.store(position.0, Ordering::SeqCst)
+    }));
+    let position = log.append(&push(1)).unwrap();
+    assert_eq!(
+        (position, log.durable(), log.end()),
+        (Position(1), Position(1), Position(1))
+    );
+    assert_eq!(seen.load(Ordering::SeqCst), 1);
+    let mut segment = log.load_segment().unwrap();
+    segment.write(&number_of("s", 1)).unwrap();
+    let segment = segment.finish().unwrap();
+    assert_eq!(segment.statements, 1);
+    assert!(matches!(
+        log.read_load_segment(&segment),
+        Err(LogError::Missing { .. })
+    ));
+}

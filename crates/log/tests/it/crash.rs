@@ -1,0 +1,176 @@
+//! LG-1: what was acknowledged is there after a crash at any instant; what was not is whole or absent.
+
+use crate::samples::{open, push, records_of, written};
+use somersault_log::{CrashKeep, Disk, DiskFile, SimDisk};
+use std::io::{self, Read};
+
+const RECORDS: u64 = 24;
+const TEARS: u64 = 40;
+
+fn keeps() -> impl Iterator<Item = CrashKeep> {
+    [CrashKeep::Synced, CrashKeep::Written]
+        .into_iter()
+        .chain((0..TEARS).map(CrashKeep::Seeded))
+}
+
+/// Appends pushes from number `from` on, two to a group, until the disk is gone; returns how many were acknowledged
+/// and how many were appended in all.
+fn append_until_crash(disk: &(impl Disk + Clone), from: u64) -> (u64, u64) {
+    let (mut acknowledged, mut appended) = (from, from);
+    let Ok((log, _)) = open(disk) else {
+        return (acknowledged, appended);
+    };
+    while appended < RECORDS {
+        for _ in 0..2.min(RECORDS - appended) {
+            match log.append(&push(appended)) {
+                Ok(_) => appended += 1,
+                Err(_) => return (acknowledged, appended),
+            }
+        }
+        if log.wait_durable(log.end()).is_err() {
+            return (acknowledged, appended);
+        }
+        acknowledged = appended;
+    }
+    (acknowledged, appended)
+}
+
+/// LG-1 as a check: which record is lost, torn or invented.
+fn check(disk: &SimDisk, acknowledged: u64, appended: u64) -> Result<u64, String> {
+    let records = records_of(disk).map_err(|error| format!("does not open: {error}"))?;
+    let kept = records.len() as u64;
+    if kept < acknowledged {
+        return Err(format!(
+            "{acknowledged} were acknowledged, {kept} are there"
+        ));
+    }
+    if kept > appended {
+        return Err(format!("{appended} were appended, {kept} are there"));
+    }
+    match (0..)
+        .zip(&records)
+        .find(|(number, record)| **record != push(*number))
+    {
+        Some((number, _)) => Err(format!("record {number} is another one")),
+        None => Ok(kept),
+    }
+}
+
+#[test]
+fn nothing_acknowledged_is_lost_at_any_sync_point() {
+    let undisturbed = SimDisk::new();
+    assert_eq!(append_until_crash(&undisturbed, 0), (RECORDS, RECORDS));
+    let syncs = undisturbed.syncs();
+    assert!(syncs > 20, "the log is to roll and sync often: {syncs}");
+    for at in 0..syncs {
+        for keep in keeps() {
+            let disk = SimDisk::new();
+            disk.crash_at_sync(at, keep);
+            let (acknowledged, appended) = append_until_crash(&disk, 0);
+            // How appends fall into groups is up to the threads: a run with fewer syncs crashes at its end.
+            let after = disk.crash(keep);
+            let kept = check(&after, acknowledged, appended)
+                .unwrap_or_else(|lost| panic!("crash at sync {at}, {keep:?}: {lost}"));
+            // It goes on from there, and what it recovered it keeps.
+            assert_eq!(append_until_crash(&after, kept), (RECORDS, RECORDS));
+            check(&after.crash(CrashKeep::Synced), RECORDS, RECORDS)
+                .unwrap_or_else(|lost| panic!("after crash at sync {at}, {keep:?}: {lost}"));
+        }
+    }
+}
+
+#[test]
+fn crashes_while_recovering_lose_nothing() {
+    for seed in 0..TEARS {
+        let disk = SimDisk::new();
+        disk.crash_at_sync(9, CrashKeep::Seeded(seed));
+        let (acknowledged, appended) = append_until_crash(&disk, 0);
+        let torn = disk.crash(CrashKeep::Seeded(seed));
+        for at in 0..4 {
+            let again = torn.copy();
+            again.crash_at_sync(at, CrashKeep::Seeded(seed ^ at));
+            let _ = open(&again);
+            check(&again.crash(CrashKeep::Synced), acknowledged, appended)
+                .unwrap_or_else(|lost| panic!("seed {seed}, sync {at}: {lost}"));
+        }
+    }
+}
+
+/// The planted bug: a disk whose files acknowledge a sync before it has happened.
+#[derive(Clone)]
+struct Lying(SimDisk);
+
+struct LyingFile(Box<dyn DiskFile>);
+
+impl DiskFile for LyingFile {
+    fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.0.append(bytes)
+    }
+    fn sync(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+    fn truncate(&mut self, length: u64) -> io::Result<()> {
+        self.0.truncate(length)
+    }
+}
+
+impl Disk for Lying {
+    fn describe(&self) -> String {
+        self.0.describe()
+    }
+    fn list(&self) -> io::Result<Vec<String>> {
+        self.0.list()
+    }
+    fn read(&self, name: &str) -> io::Result<Box<dyn Read + Send>> {
+        self.0.read(name)
+    }
+    fn create(&self, name: &str) -> io::Result<Box<dyn DiskFile>> {
+        Ok(Box::new(LyingFile(self.0.create(name)?)))
+    }
+    fn append_to(&self, name: &str) -> io::Result<Box<dyn DiskFile>> {
+        Ok(Box::new(LyingFile(self.0.append_to(name)?)))
+    }
+    fn remove(&self, name: &str) -> io::Result<()> {
+        self.0.remove(name)
+    }
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        self.0.rename(from, to)
+    }
+    fn sync_folder(&self) -> io::Result<()> {
+        self.0.sync_folder()
+    }
+    fn lock(&self) -> io::Result<Option<Box<dyn Send + Sync>>> {
+        self.0.lock()
+    }
+}
+
+#[test]
+fn acknowledging_before_the_sync_is_caught() {
+    let disk = SimDisk::new();
+    let (log, _) = open(&Lying(disk.clone())).unwrap();
+    let position = log.append(&push(0)).unwrap();
+    log.wait_durable(position).unwrap();
+    let lost = check(&disk.crash(CrashKeep::Synced), 1, 1).unwrap_err();
+    assert_eq!(lost, "1 were acknowledged, 0 are there");
+}
+
+#[test]
+fn a_torn_tail_is_cut_and_reported() {
+    let disk = written(3, 1, false);
+    let name = "log-0000000001.seg";
+    let mut bytes = disk.bytes(name).unwrap();
+    let whole = bytes.len();
+    bytes.extend([7; 11]);
+    disk.plant(name, bytes);
+    let (log, recovered) = open(&disk).unwrap();
+    let torn = recovered.torn_tail().unwrap();
+    assert_eq!((torn.offset, torn.bytes), (whole as u64, 11));
+    assert!(torn.to_string().contains(name), "{torn}");
+    assert_eq!(recovered.len(), 3);
+    assert!(!recovered.was_closed());
+    assert_eq!(disk.bytes(name).unwrap().len(), whole);
+    log.close().unwrap();
+    let (_log, recovered) = open(&disk).unwrap();
+    assert!(recovered.torn_tail().is_none());
+    assert!(recovered.was_closed());
+}

@@ -1,0 +1,152 @@
+//! Load segments: what was written comes back, and nothing else does.
+
+use crate::samples::{every_kind, number_of, open, push, records_of};
+use oxrdf::Quad;
+use somersault_log::{CrashKeep, LoadRecord, LoadSegment, Log, LogError, Record, SimDisk};
+
+fn quads() -> Vec<Quad> {
+    let nowhere = LoadSegment {
+        name: String::new(),
+        hash: [0; 32],
+        statements: 0,
+    };
+    let Some(Record::Update(update)) = every_kind(nowhere)
+        .into_iter()
+        .find(|record| matches!(record, Record::Update(_)))
+    else {
+        panic!("the samples have an update")
+    };
+    update.inserts
+}
+
+fn load(log: &Log) -> LoadSegment {
+    let mut writer = log.load_segment().unwrap();
+    for quad in &quads() {
+        writer.write(quad).unwrap();
+    }
+    writer.finish().unwrap()
+}
+
+fn record(segment: &LoadSegment) -> Record {
+    Record::Load(LoadRecord {
+        received_ms: 1,
+        segment: segment.clone(),
+    })
+}
+
+#[test]
+fn statements_come_back() {
+    let disk = SimDisk::new();
+    let (log, _) = open(&disk).unwrap();
+    let segment = load(&log);
+    log.append(&record(&segment)).unwrap();
+    log.wait_durable(log.end()).unwrap();
+    let disk = disk.crash(CrashKeep::Synced);
+    let (log, recovered) = open(&disk).unwrap();
+    assert_eq!(
+        recovered.map(Result::unwrap).next().unwrap().1,
+        record(&segment)
+    );
+    let read: Vec<Quad> = log
+        .read_load_segment(&segment)
+        .unwrap()
+        .collect::<Result<_, _>>()
+        .unwrap();
+    assert_eq!(read, quads());
+    assert_ne!(load(&log).name, segment.name);
+}
+
+#[test]
+fn damage_is_found_before_the_first_statement() {
+    let disk = SimDisk::new();
+    let (log, _) = open(&disk).unwrap();
+    let segment = load(&log);
+    let whole = disk.bytes(&segment.name).unwrap();
+    for bit in 0..whole.len() * 8 {
+        let mut bytes = whole.clone();
+        bytes[bit / 8] ^= 1 << (bit % 8);
+        disk.plant(&segment.name, bytes);
+        assert!(matches!(
+            log.read_load_segment(&segment),
+            Err(LogError::Damaged { .. })
+        ));
+    }
+    disk.plant(&segment.name, whole);
+    let fewer = LoadSegment {
+        statements: segment.statements - 1,
+        ..segment.clone()
+    };
+    assert!(
+        log.read_load_segment(&fewer)
+            .unwrap()
+            .any(|item| item.is_err())
+    );
+    let more = LoadSegment {
+        statements: segment.statements + 1,
+        ..segment
+    };
+    assert!(
+        log.read_load_segment(&more)
+            .unwrap()
+            .any(|item| item.is_err())
+    );
+}
+
+#[test]
+fn a_lost_load_segment_is_refused_at_opening() {
+    let disk = SimDisk::new();
+    let (log, _) = open(&disk).unwrap();
+    let segment = load(&log);
+    log.append(&record(&segment)).unwrap();
+    log.close().unwrap();
+    let rest = SimDisk::new();
+    rest.plant(
+        "log-0000000001.seg",
+        disk.bytes("log-0000000001.seg").unwrap(),
+    );
+    let error = records_of(&rest).unwrap_err();
+    let LogError::Missing { file, .. } = &error else {
+        panic!("{error}")
+    };
+    assert!(file.ends_with(&segment.name));
+    let alone = SimDisk::new();
+    alone.plant(&segment.name, disk.bytes(&segment.name).unwrap());
+    assert!(matches!(records_of(&alone), Err(LogError::Missing { .. })));
+}
+
+#[test]
+fn unused_and_unfinished_ones_go() {
+    let disk = SimDisk::new();
+    let (log, _) = open(&disk).unwrap();
+    log.append(&push(1)).unwrap();
+    let unused = load(&log);
+    let mut dropped = log.load_segment().unwrap();
+    dropped.write(&number_of("s", 1)).unwrap();
+    drop(dropped);
+    let mut left = log.load_segment().unwrap();
+    left.write(&number_of("s", 1)).unwrap();
+    assert!(disk.bytes(&unused.name).is_some());
+    assert!(disk.bytes("load-0000000002.nq.zst.tmp").is_none());
+    assert!(disk.bytes("load-0000000003.nq.zst.tmp").is_some());
+    let disk = disk.crash(CrashKeep::Written);
+    assert_eq!(records_of(&disk).unwrap().len(), 0);
+    assert!(disk.bytes(&unused.name).is_none());
+    assert!(disk.bytes("load-0000000003.nq.zst.tmp").is_none());
+}
+
+#[test]
+fn a_full_disk_fails_the_load_only() {
+    let disk = SimDisk::new();
+    let (log, _) = open(&disk).unwrap();
+    disk.set_capacity(Some(100));
+    let mut writer = log.load_segment().unwrap();
+    let written = quads().iter().try_for_each(|quad| writer.write(quad));
+    let error = written
+        .and_then(|()| writer.finish().map(|_| ()))
+        .unwrap_err();
+    assert!(matches!(error, LogError::DiskFull { .. }), "{error}");
+    assert!(disk.bytes("load-0000000001.nq.zst.tmp").is_none());
+    disk.set_capacity(None);
+    let position = log.append(&push(1)).unwrap();
+    log.wait_durable(position).unwrap();
+}

@@ -1,0 +1,10 @@
+//! Tests of the log through its public face, on the simulated disk and on a real one.
+#![allow(clippy::unwrap_used, missing_docs, unreachable_pub)]
+
+mod any_bytes;
+mod commit;
+mod crash;
+mod damage;
+mod format;
+mod load_segments;
+mod samples;

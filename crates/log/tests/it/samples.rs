@@ -1,0 +1,200 @@
+//! Records that the tests write: one of every kind with every kind of term, and small numbered ones.
+
+use oxrdf::vocab::xsd;
+use oxrdf::{
+    BaseDirection, BlankNode, GraphName, Literal, NamedNode, NamedOrBlankNode, Quad, Term, Triple,
+};
+use somersault_log::{
+    AdvanceRecord, Command, CommandRecord, DeliveredRecord, Disk, LoadRecord, LoadSegment, Log,
+    LogError, LogOptions, PlanRecord, Position, PushRecord, Record, Recovered, Resolved,
+    StreamStatement, UpdateRecord,
+};
+use somersault_model::{EventTime, QueryUid, Sn, StreamUid};
+use std::sync::Arc;
+use std::time::Duration;
+
+pub fn iri(name: &str) -> NamedNode {
+    NamedNode::new_unchecked(format!("http://example.org/{name}"))
+}
+
+pub fn quad(subject: &str, object: impl Into<Term>) -> Quad {
+    Quad::new(iri(subject), iri("p"), object, GraphName::DefaultGraph)
+}
+
+pub fn number_of(subject: &str, number: i64) -> Quad {
+    quad(subject, Literal::from(number))
+}
+
+/// A push that is told from all others by its number.
+pub fn push(number: u64) -> Record {
+    Record::Push(PushRecord {
+        stream: "http://example.org/stream".to_owned(),
+        source: "test".to_owned(),
+        seq: Some(number),
+        received_ms: 1_700_000_000_000,
+        statements: (0..number % 4)
+            .map(|n| StreamStatement {
+                at: EventTime(number as i64),
+                quad: quad(&format!("s{number}"), Literal::from(n as i64)),
+            })
+            .collect(),
+    })
+}
+
+fn all_terms() -> Vec<Quad> {
+    let blank = BlankNode::new_unchecked("b0");
+    let inner = Triple::new(
+        blank.clone(),
+        iri("p"),
+        Literal::new_simple_literal("inner"),
+    );
+    let outer = Triple::new(iri("s"), iri("q"), Term::Triple(Box::new(inner)));
+    let literals = [
+        Literal::new_simple_literal(""),
+        Literal::new_simple_literal("a \"quoted\"\nline \u{1F600}"),
+        Literal::new_typed_literal("01", xsd::INTEGER),
+        Literal::new_typed_literal("not a number", iri("datatype")),
+        Literal::new_language_tagged_literal_unchecked("chat", "fr"),
+        Literal::new_directional_language_tagged_literal_unchecked("x", "ar", BaseDirection::Rtl),
+        Literal::new_directional_language_tagged_literal_unchecked("x", "en", BaseDirection::Ltr),
+    ];
+    let mut objects: Vec<Term> = literals.into_iter().map(Term::from).collect();
+    objects.extend([
+        blank.clone().into(),
+        iri("o").into(),
+        Term::Triple(Box::new(outer)),
+    ]);
+    let mut quads: Vec<Quad> = objects
+        .into_iter()
+        .map(|object| quad("s", object))
+        .collect();
+    quads[0].graph_name = iri("g").into();
+    quads[1].graph_name = blank.clone().into();
+    quads[2].subject = NamedOrBlankNode::BlankNode(blank);
+    quads
+}
+
+fn command(command: Command) -> Record {
+    Record::Command(CommandRecord {
+        received_ms: -1,
+        command,
+        resolved: Resolved {
+            sn: Sn(7),
+            stream: Some(StreamUid(3)),
+            query: None,
+            stream_times: vec![(StreamUid(3), EventTime(-5)), (StreamUid(4), EventTime(5))],
+            first_close: Some(EventTime(1_000)),
+        },
+    })
+}
+
+/// One of every kind. `segment` is a load segment that is there.
+pub fn every_kind(segment: LoadSegment) -> Vec<Record> {
+    let text = "CREATE STREAM s BATCH 100ms".to_owned();
+    let times = [0, 5, 5, 3, i64::MIN, i64::MAX, -1, 0, 1, 2].map(EventTime);
+    let statements = times.into_iter().zip(all_terms());
+    let name = || "q1".to_owned();
+    let commands = [
+        Command::CreateStream {
+            iri: "http://example.org/s".to_owned(),
+            text,
+            namespace: None,
+        },
+        Command::RegisterQuery {
+            name: name(),
+            text: "SELECT * FROM s [RANGE 1s TUMBLING] WHERE { ?s p ?o }".to_owned(),
+            namespace: Some("http://example.org/".to_owned()),
+        },
+        Command::PauseQuery { name: name() },
+        Command::ResumeQuery { name: name() },
+        Command::DropQuery { name: name() },
+        Command::DropStream {
+            iri: "http://example.org/s".to_owned(),
+        },
+    ];
+    let mut records = vec![
+        Record::Push(PushRecord {
+            stream: "http://example.org/s".to_owned(),
+            source: String::new(),
+            seq: None,
+            received_ms: i64::MAX,
+            statements: statements
+                .map(|(at, quad)| StreamStatement { at, quad })
+                .collect(),
+        }),
+        Record::Advance(AdvanceRecord {
+            received_ms: 12,
+            to: vec![("http://example.org/s".to_owned(), EventTime(100))],
+        }),
+        Record::Load(LoadRecord {
+            received_ms: 13,
+            segment,
+        }),
+        Record::Update(UpdateRecord {
+            received_ms: 14,
+            deletes: all_terms(),
+            inserts: all_terms().into_iter().rev().collect(),
+        }),
+        Record::Plan(PlanRecord {
+            sn: Sn(u64::MAX),
+            through: None,
+            log_end: Position(4),
+            stream_times: vec![(StreamUid(1), EventTime(100))],
+        }),
+        Record::Plan(PlanRecord {
+            sn: Sn(1),
+            through: Some(EventTime(200)),
+            log_end: Position(5),
+            stream_times: Vec::new(),
+        }),
+        Record::Delivered(DeliveredRecord {
+            query: QueryUid(1),
+            close: EventTime(200),
+        }),
+    ];
+    records.extend(commands.map(command));
+    records
+}
+
+/// Small segments, so that short tests roll; no idle witnesses, so that they are repeatable.
+pub fn small() -> LogOptions {
+    LogOptions {
+        segment_bytes: 400,
+        idle_witness: Duration::from_secs(3_600),
+        ..LogOptions::default()
+    }
+}
+
+pub fn open(disk: &(impl Disk + Clone)) -> Result<(Log, Recovered), LogError> {
+    Log::open(Arc::new(disk.clone()), small())
+}
+
+/// Opens, reads every record and checks that their positions are dense.
+pub fn records_of(disk: &(impl Disk + Clone)) -> Result<Vec<Record>, LogError> {
+    let (_log, recovered) = open(disk)?;
+    let mut records = Vec::new();
+    for item in recovered {
+        let (position, record) = item?;
+        records.push(record);
+        assert_eq!(position, Position(records.len() as u64));
+    }
+    Ok(records)
+}
+
+/// A disk with a log of `groups` groups of `each` pushes, closed in order or killed.
+pub fn written(groups: u64, each: u64, closed: bool) -> somersault_log::SimDisk {
+    let disk = somersault_log::SimDisk::new();
+    let (log, _) = open(&disk).unwrap();
+    for group in 0..groups {
+        let first = group * each;
+        let records = (first..first + each).map(push);
+        let last = records.map(|record| log.append(&record).unwrap()).last();
+        log.wait_durable(last.unwrap()).unwrap();
+    }
+    if closed {
+        log.close().unwrap();
+        disk
+    } else {
+        disk.crash(somersault_log::CrashKeep::Written)
+    }
+}
