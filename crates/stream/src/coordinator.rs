@@ -1,84 +1,333 @@
 //! The coordinator: the one state transition from log records to snapshot numbers and firings.
 //!
 //! Before changing anything here: [`Coordinator::apply`] is used live and in recovery alike, and must be a pure
-//! function of the records so far (S2, S6): no clock, no random source, no hash order.
+//! function of the records so far (S2, S6): no clock, no random source, no hash order. Whatever else moves the
+//! coordinator (`on_stable`, `on_fired`) must not change what `apply` does next, but for [`Output::Retire`], which
+//! follows the pace of firings.
 
+use crate::adaptor::Interner;
 use crate::declaration::{Resolve, ResolveError};
-use crate::input::{Admission, Input};
-use crate::output::Output;
-use crate::refusal::Refusal;
-use crate::status::{QueryStatus, StreamStatus};
-use somersault_log::{PlanRecord, Position, Record};
-use somersault_model::{EventTime, QueryUid, Sn};
+use crate::groups::{Groups, PassedRun, Streams};
+use crate::input::Input;
+use crate::output::{Firing, Output};
+use crate::registry::Query;
+use crate::stream::{Batch, Stream};
+use rustc_hash::FxHashMap;
+use somersault_log::{Command, CommandRecord, Record, UpdateRecord};
+use somersault_model::{BatchNumber, EventTime, Mutation, QuadIds, QueryUid, Sn, StreamUid};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
 
 /// Turns inputs into records, records into SNs, and complete streams into firings.
-#[derive(Debug, Default)]
-pub struct Coordinator {}
+///
+/// The driver's loop, for one input: [`Coordinator::admit`]; append the record to the log; [`Coordinator::apply`]; then
+/// as long as [`Coordinator::next_due_cut`] gives a plan record: append and apply it too. When an SN is applied by all
+/// shards and durable: [`Coordinator::on_stable`]. One input is taken at a time: `admit` judges by the state that the
+/// records applied so far have made.
+#[derive(Debug)]
+pub struct Coordinator {
+    pub(crate) streams: Streams,
+    pub(crate) by_iri: BTreeMap<String, StreamUid>,
+    /// Looked up only, never walked over: the order of a hash map is no order.
+    pub(crate) queries: FxHashMap<QueryUid, Query>,
+    pub(crate) by_name: BTreeMap<String, QueryUid>,
+    pub(crate) groups: Groups,
+    pub(crate) next_stream: u32,
+    pub(crate) next_query: u64,
 
-#[allow(unused_variables, missing_docs)]
+    /// Closed batches that wait for their cut, by end.
+    pub(crate) closed: BTreeMap<(EventTime, StreamUid, BatchNumber), Batch>,
+    /// Effects that each need an SN of their own, in log order (S15).
+    pub(crate) effects: VecDeque<Effects>,
+    /// Streams whose time has passed the end of a batch since the last cut that showed it.
+    pub(crate) moved: BTreeSet<StreamUid>,
+    pub(crate) last_cut: Sn,
+    pub(crate) stable: Sn,
+    /// The cuts that are not stable yet, in order.
+    pub(crate) cuts: VecDeque<Cut>,
+
+    /// For each SN with unfinished firings: how many, and which batches they hold.
+    pub(crate) lagging: BTreeMap<Sn, Lagging>,
+    /// The SN of each unfinished firing; looked up only.
+    pub(crate) unfinished: FxHashMap<(QueryUid, EventTime), Sn>,
+    /// Up to which close each query's answers have been delivered; looked up only.
+    pub(crate) delivered: FxHashMap<QueryUid, EventTime>,
+}
+
+/// Changes of the stored graphs that take an SN of their own.
+#[derive(Clone, Debug)]
+pub(crate) enum Effects {
+    Mutations(Vec<Mutation>),
+    Load(Arc<[QuadIds]>),
+}
+
+/// A cut that is not stable yet.
+#[derive(Clone, Debug)]
+pub(crate) struct Cut {
+    pub(crate) sn: Sn,
+    pub(crate) stream_times: Vec<(StreamUid, EventTime)>,
+    pub(crate) firings: Vec<Firing>,
+}
+
+/// The unfinished firings of one SN.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Lagging {
+    pub(crate) firings: usize,
+    pub(crate) holds: BTreeMap<StreamUid, BatchNumber>,
+}
+
+impl Default for Coordinator {
+    fn default() -> Self {
+        Coordinator::new()
+    }
+}
+
 impl Coordinator {
+    /// A coordinator before the first record.
     pub fn new() -> Coordinator {
-        unimplemented!()
+        Coordinator {
+            streams: Streams::new(),
+            by_iri: BTreeMap::new(),
+            queries: FxHashMap::default(),
+            by_name: BTreeMap::new(),
+            groups: Groups::default(),
+            next_stream: 1,
+            next_query: 1,
+            closed: BTreeMap::new(),
+            effects: VecDeque::new(),
+            moved: BTreeSet::new(),
+            last_cut: Sn::ZERO,
+            stable: Sn::ZERO,
+            cuts: VecDeque::new(),
+            lagging: BTreeMap::new(),
+            unfinished: FxHashMap::default(),
+            delivered: FxHashMap::default(),
+        }
     }
-    /// Checks an input against the state and says what to log. Changes nothing.
-    pub fn admit(&self, input: Input) -> Result<Admission, Refusal> {
-        unimplemented!()
-    }
-    /// Takes one logged record, live and in recovery alike.
+
+    /// Takes one logged record, live and in recovery alike, and says what there is to do.
+    ///
+    /// # Errors
+    /// If the record refers to something that cannot be read any more; nothing has changed then.
+    ///
+    /// # Panics
+    /// If the record cannot follow the ones before it (a stream that does not exist, an SN out of order): no log that
+    /// admission and the cuts have written holds such a record.
     pub fn apply(
         &mut self,
         record: &Record,
         resolve: &dyn Resolve,
         out: &mut Vec<Output>,
     ) -> Result<(), ResolveError> {
-        unimplemented!()
+        match record {
+            Record::Push(push) => {
+                let uid = self.logged_stream(&push.stream);
+                let moved = self
+                    .streams
+                    .get_mut(&uid)
+                    .is_some_and(|stream| stream.push(push, resolve));
+                if moved {
+                    self.on_streams_moved(&[uid], out);
+                }
+            }
+            Record::Advance(advance) => {
+                let mut moved = Vec::with_capacity(advance.to.len());
+                for (iri, to) in &advance.to {
+                    let uid = self.logged_stream(iri);
+                    if let Some(stream) = self.streams.get_mut(&uid)
+                        && stream.advance(*to, advance.received_ms)
+                    {
+                        moved.push(uid);
+                    }
+                }
+                self.on_streams_moved(&moved, out);
+            }
+            Record::Command(command) => self.command(command, resolve, out)?,
+            Record::Load(load) => {
+                let statements = resolve.load_segment(&load.segment)?;
+                self.effects.push_back(Effects::Load(statements));
+            }
+            Record::Update(update) => self.update(update, resolve),
+            Record::Plan(plan) => self.cut(plan, out),
+            Record::Delivered(delivered) => {
+                self.expect_delivered(delivered.query, delivered.close);
+            }
+        }
+        Ok(())
     }
-    /// The cut that must come next: log it, apply it, and ask again, until there is none.
-    pub fn next_due_cut(&self, log_end: Position) -> Option<PlanRecord> {
-        unimplemented!()
-    }
-    /// The cut that makes everything that is closed and pending visible; a due cut if there is one.
-    pub fn freshness_cut(&self, log_end: Position) -> Option<PlanRecord> {
-        unimplemented!()
-    }
-    /// Advances of IDLE and ARRIVAL TIME streams that are worth a record at this time.
-    pub fn on_tick(&self, now_ms: i64) -> Vec<Input> {
-        unimplemented!()
-    }
-    /// All SNs up to this one are applied and durable: releases their firings (S5).
-    pub fn on_stable(&mut self, sn: Sn, out: &mut Vec<Output>) {
-        unimplemented!()
-    }
-    /// A firing has been executed and needs its slices no more.
-    pub fn on_fired(&mut self, query: QueryUid, close: EventTime, out: &mut Vec<Output>) {
-        unimplemented!()
-    }
-    /// Before replaying a log: closes of this query up to this one have been delivered and are not released again (S12).
+
+    /// Before replaying a log: the answers of this query up to this close have been delivered, so that its closes up
+    /// to there are counted but neither [`Output::Due`] nor [`Output::Fire`] (S12).
     pub fn expect_delivered(&mut self, query: QueryUid, close: EventTime) {
-        unimplemented!()
+        let delivered = self.delivered.entry(query).or_insert(close);
+        *delivered = close.max(*delivered);
     }
-    /// The newest SN that was cut.
-    pub fn last_cut(&self) -> Sn {
-        unimplemented!()
+
+    /// The advances of IDLE and ARRIVAL TIME streams that are worth a record at this time: those that close a batch
+    /// or let a query go on. Admit, log and apply them like any input.
+    pub fn on_tick(&self, now_ms: i64) -> Vec<Input> {
+        let to: Vec<(String, EventTime)> = self
+            .streams
+            .values()
+            .filter_map(|stream| {
+                let time = if stream.is_arrival_time() {
+                    EventTime(now_ms)
+                } else {
+                    stream.time_by_clock(now_ms)?
+                };
+                let moves = Some(time) > stream.complete_through && stream.is_wanted_at(time);
+                moves.then(|| (stream.iri().to_owned(), time))
+            })
+            .collect();
+        if to.is_empty() {
+            return Vec::new();
+        }
+        vec![Input::Advance {
+            received_ms: now_ms,
+            to,
+        }]
     }
-    /// Whether anything closed, loaded or updated waits for a cut.
-    pub fn has_pending(&self) -> bool {
-        unimplemented!()
+
+    fn logged_stream(&self, iri: &str) -> StreamUid {
+        *self
+            .by_iri
+            .get(iri)
+            .expect("S2: the log names only streams that it created before")
     }
-    /// All streams, by IRI.
-    pub fn streams(&self) -> Vec<StreamStatus> {
-        unimplemented!()
+
+    /// Closes the batches that the streams have passed and lets waiting groups go on.
+    fn on_streams_moved(&mut self, moved: &[StreamUid], out: &mut Vec<Output>) {
+        for uid in moved {
+            let Some(stream) = self.streams.get_mut(uid) else {
+                continue;
+            };
+            let interval = stream.interval();
+            while let Some((number, batch)) = stream.take_closed() {
+                self.closed
+                    .insert((number.end(interval), *uid, number), batch);
+            }
+            let over = stream
+                .complete_through
+                .map(|time| stream.batch_end_before(time));
+            if over > stream.planned {
+                self.moved.insert(*uid);
+            }
+        }
+        // All streams of one record have moved before any group looks at them (S4).
+        let mut passed = Vec::new();
+        for uid in moved {
+            self.groups
+                .on_stream_moved(&mut self.streams, *uid, &mut passed);
+        }
+        self.report_passed(&passed, out);
     }
-    /// One stream.
-    pub fn stream(&self, iri: &str) -> Option<StreamStatus> {
-        unimplemented!()
+
+    /// Counts closes that were passed in bulk, query by query.
+    pub(crate) fn report_passed(&mut self, passed: &[PassedRun], out: &mut Vec<Output>) {
+        for run in passed {
+            let group = self.groups.get(run.group);
+            for uid in group.members_at(run.last) {
+                let Some(query) = self.queries.get_mut(&uid) else {
+                    continue;
+                };
+                let first = query.first_close_from(run.first, &group.key.schedule);
+                let count = group.key.schedule.count(first, run.last);
+                query.passed_in_bulk += count;
+                out.push(Output::PassedInBulk {
+                    query: uid,
+                    first,
+                    last: run.last,
+                    count,
+                });
+            }
+        }
     }
-    /// All queries, by name.
-    pub fn queries(&self) -> Vec<QueryStatus> {
-        unimplemented!()
+
+    fn update(&mut self, update: &UpdateRecord, resolve: &dyn Resolve) {
+        let interner = Interner::stored(resolve);
+        let deletes = update
+            .deletes
+            .iter()
+            .map(|quad| Mutation::delete(interner.quad(quad.as_ref())));
+        let inserts = update
+            .inserts
+            .iter()
+            .map(|quad| Mutation::insert(interner.quad(quad.as_ref())));
+        self.effects
+            .push_back(Effects::Mutations(deletes.chain(inserts).collect()));
     }
-    /// One query.
-    pub fn query(&self, name: &str) -> Option<QueryStatus> {
-        unimplemented!()
+
+    fn command(
+        &mut self,
+        record: &CommandRecord,
+        resolve: &dyn Resolve,
+        out: &mut Vec<Output>,
+    ) -> Result<(), ResolveError> {
+        let resolved = &record.resolved;
+        match &record.command {
+            Command::CreateStream {
+                iri,
+                text,
+                namespace,
+            } => {
+                let declaration = resolve.stream_declaration(text, namespace.as_deref())?;
+                let uid = resolved
+                    .stream
+                    .expect("S5: CREATE STREAM is logged with the stream's uid");
+                let declaration = Arc::new(declaration);
+                self.next_stream = self.next_stream.max(uid.0 + 1);
+                self.by_iri.insert(iri.clone(), uid);
+                let stream = Stream::new(uid, declaration.clone(), namespace.clone(), resolve);
+                self.streams.insert(uid, stream);
+                out.push(Output::StreamCreated { uid, declaration });
+            }
+            Command::DropStream { iri } => self.drop_stream(iri, out),
+            Command::RegisterQuery {
+                name,
+                text,
+                namespace,
+            } => {
+                let declaration = resolve.query_declaration(text, namespace.as_deref())?;
+                let named = (name.as_str(), text.as_str(), namespace.as_deref());
+                self.register_query(named, declaration, resolved, out);
+            }
+            Command::DropQuery { name } => self.drop_query(self.logged_query(name), out),
+            Command::PauseQuery { name } => self.pause_query(self.logged_query(name), out),
+            Command::ResumeQuery { name } => {
+                self.resume_query(self.logged_query(name), resolved, out);
+            }
+        }
+        Ok(())
+    }
+
+    fn logged_query(&self, name: &str) -> QueryUid {
+        *self
+            .by_name
+            .get(name)
+            .expect("S2: the log names only queries that it registered before")
+    }
+
+    /// Drops a stream. What it acknowledged as facts is absorbed, also from batches that are still open.
+    fn drop_stream(&mut self, iri: &str, out: &mut Vec<Output>) {
+        let uid = self.logged_stream(iri);
+        self.by_iri.remove(iri);
+        self.moved.remove(&uid);
+        let mut absorbed = Vec::new();
+        self.closed.retain(|(_, stream, _), batch| {
+            if *stream == uid {
+                absorbed.append(&mut batch.absorbed);
+            }
+            *stream != uid
+        });
+        if let Some(stream) = self.streams.remove(&uid) {
+            absorbed.extend(stream.into_open().flat_map(|batch| batch.absorbed));
+        }
+        if !absorbed.is_empty() {
+            self.effects.push_back(Effects::Mutations(absorbed));
+        }
+        out.push(Output::StreamDropped {
+            uid,
+            iri: iri.to_owned(),
+        });
     }
 }

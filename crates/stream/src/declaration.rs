@@ -119,13 +119,17 @@ pub enum ResolveError {
         error: Box<ParseError>,
     },
     /// A text that was logged as CREATE STREAM is something else.
-    #[error("the log holds as CREATE STREAM what is none: {text}\nOpen the data folder with the version that wrote it.")]
+    #[error(
+        "the log holds as CREATE STREAM what is none: {text}\nOpen the data folder with the version that wrote it."
+    )]
     NotAStream {
         /// The text.
         text: String,
     },
     /// A load segment cannot be read.
-    #[error("load segment {name} cannot be read: {reason}. Restore the file from a copy of the data folder.")]
+    #[error(
+        "load segment {name} cannot be read: {reason}. Restore the file from a copy of the data folder."
+    )]
     Segment {
         /// The file's name.
         name: String,

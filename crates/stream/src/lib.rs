@@ -5,12 +5,19 @@
 //! [`Coordinator::admit`] → log → [`Coordinator::apply`] → [`Coordinator::next_due_cut`] → log → apply → … →
 //! [`Coordinator::on_stable`] → [`Coordinator::on_fired`].
 
+mod adaptor;
+mod admit;
 mod coordinator;
+mod cuts;
 mod declaration;
+mod groups;
 mod input;
 mod output;
 mod refusal;
+mod registry;
+mod schedule;
 mod status;
+mod stream;
 
 pub use coordinator::Coordinator;
 pub use declaration::{QueryDeclaration, Resolve, ResolveError, WindowDeclaration};

@@ -15,7 +15,9 @@ pub enum Refusal {
         stream: String,
     },
     /// A command names a query that is not registered.
-    #[error("there is no continuous query {name}; register it first, or look at the list of queries")]
+    #[error(
+        "there is no continuous query {name}; register it first, or look at the list of queries"
+    )]
     UnknownQuery {
         /// The query.
         name: String,
@@ -31,7 +33,9 @@ pub enum Refusal {
         stream: String,
     },
     /// The stream exists with another text.
-    #[error("stream <{stream}> exists with another declaration: {text}\nDROP STREAM <{stream}> first, or use another name")]
+    #[error(
+        "stream <{stream}> exists with another declaration: {text}\nDROP STREAM <{stream}> first, or use another name"
+    )]
     StreamConflict {
         /// The stream.
         stream: String,
@@ -39,7 +43,9 @@ pub enum Refusal {
         text: String,
     },
     /// The query exists with another text.
-    #[error("query {name} is registered with another text; DROP QUERY {name} first, or use another name")]
+    #[error(
+        "query {name} is registered with another text; DROP QUERY {name} first, or use another name"
+    )]
     QueryConflict {
         /// The query.
         name: String,
@@ -121,9 +127,9 @@ pub enum Refusal {
         /// The greatest batch interval that divides all that the query says, and the present one.
         fitting_ms: i64,
     },
-    /// A span of a declaration is zero or negative.
-    #[error("{clause} of {subject} is {value_ms}ms; it must be at least 1ms")]
-    NotPositive {
+    /// A span of a declaration is zero, negative, or beyond all event times.
+    #[error("{clause} of {subject} is {value_ms}ms; it must be between 1ms and 30 million years")]
+    SpanOutOfRange {
         /// RANGE, STEP, BATCH…
         clause: &'static str,
         /// The stream or query.
@@ -132,7 +138,9 @@ pub enum Refusal {
         value_ms: i64,
     },
     /// A query without windows cannot be continuous.
-    #[error("query {query} has no window, so nothing would ever make it fire; add FROM STREAM … [RANGE … STEP …], or ask it as a one-shot query")]
+    #[error(
+        "query {query} has no window, so nothing would ever make it fire; add FROM STREAM … [RANGE … STEP …], or ask it as a one-shot query"
+    )]
     NoWindow {
         /// The query.
         query: String,
@@ -146,7 +154,9 @@ pub enum Refusal {
         remedy: &'static str,
     },
     /// Another cut came between the evaluation of an update and its effects (S15): evaluate again.
-    #[error("the update was evaluated at SN {evaluated_at}, but SN {newest} has been cut since; evaluate it again")]
+    #[error(
+        "the update was evaluated at SN {evaluated_at}, but SN {newest} has been cut since; evaluate it again"
+    )]
     Overtaken {
         /// Where it was evaluated.
         evaluated_at: Sn,

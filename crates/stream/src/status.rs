@@ -1,6 +1,9 @@
 //! The read side: what streams and queries say about themselves.
 
+use crate::coordinator::Coordinator;
 use crate::declaration::QueryDeclaration;
+use crate::registry::{Query, State};
+use crate::stream::{STATEMENT_BYTES, Stream};
 use somersault_lang::CreateStream;
 use somersault_model::{EventTime, QueryUid, StreamUid};
 use std::sync::Arc;
@@ -66,4 +69,93 @@ pub struct HeldUp {
     pub complete_through: Option<EventTime>,
     /// When it last moved, by the clock of the driver; `None` if it never has.
     pub since_ms: Option<i64>,
+}
+
+impl Coordinator {
+    /// All streams, by IRI.
+    pub fn streams(&self) -> Vec<StreamStatus> {
+        let uids = self.by_iri.values();
+        uids.filter_map(|uid| self.streams.get(uid))
+            .map(stream_status)
+            .collect()
+    }
+
+    /// One stream.
+    pub fn stream(&self, iri: &str) -> Option<StreamStatus> {
+        let uid = self.by_iri.get(iri)?;
+        self.streams.get(uid).map(stream_status)
+    }
+
+    /// All queries, by name.
+    pub fn queries(&self) -> Vec<QueryStatus> {
+        let uids = self.by_name.values();
+        uids.filter_map(|uid| self.queries.get(uid))
+            .map(|query| self.query_status(query))
+            .collect()
+    }
+
+    /// One query.
+    pub fn query(&self, name: &str) -> Option<QueryStatus> {
+        let uid = self.by_name.get(name)?;
+        self.queries.get(uid).map(|query| self.query_status(query))
+    }
+
+    fn query_status(&self, query: &Query) -> QueryStatus {
+        let next_close = match query.state {
+            State::Running { group, base } => self.groups.get(group).next_of(base),
+            State::Paused { .. } => None,
+        };
+        QueryStatus {
+            uid: query.uid,
+            name: query.name.clone(),
+            text: query.text.clone(),
+            declaration: query.declaration.clone(),
+            next_close,
+            last_close: query.last_close,
+            held_up_by: self.held_up_by(query, next_close),
+            firings: query.firings,
+            passed_in_bulk: query.passed_in_bulk,
+            passed_while_paused: query.passed_while_paused,
+            paused: matches!(query.state, State::Paused { .. }),
+        }
+    }
+
+    /// The stream that is furthest behind, if it has no time at all or another one has reached the next close.
+    fn held_up_by(&self, query: &Query, next_close: Option<EventTime>) -> Option<HeldUp> {
+        let State::Running { group, .. } = query.state else {
+            return None;
+        };
+        let streams = self.groups.get(group).key.streams.iter();
+        let streams = streams.filter_map(|uid| self.streams.get(uid));
+        let behind = streams
+            .clone()
+            .min_by_key(|stream| stream.complete_through)?;
+        let another_is_there = || {
+            streams
+                .clone()
+                .any(|stream| stream.complete_through >= next_close)
+        };
+        let waits = behind.complete_through.is_none()
+            || (behind.complete_through < next_close && another_is_there());
+        waits.then(|| HeldUp {
+            stream: behind.iri().to_owned(),
+            complete_through: behind.complete_through,
+            since_ms: behind.moved_ms,
+        })
+    }
+}
+
+fn stream_status(stream: &Stream) -> StreamStatus {
+    StreamStatus {
+        uid: stream.uid,
+        declaration: stream.declaration.clone(),
+        complete_through: stream.complete_through,
+        stable_time: stream.stable,
+        statements: stream.statements,
+        late: stream.late,
+        batches: stream.batches,
+        held_statements: stream.held_statements,
+        held_bytes: stream.held_statements * STATEMENT_BYTES,
+        sources: stream.sources.len(),
+    }
 }

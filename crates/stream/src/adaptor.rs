@@ -1,0 +1,199 @@
+//! From pushed statements to ids in batches: order, lateness, sources, classification, blank nodes.
+//!
+//! Before changing anything here: [`TimeGate`] is asked twice for each statement, by admission (which refuses) and by
+//! `apply` (which drops what LATE DROP drops). Both must come to the same verdict from the same state.
+
+use oxrdf::{
+    BlankNode, GraphNameRef, NamedOrBlankNode, NamedOrBlankNodeRef, QuadRef, Term, TermRef, Triple,
+};
+use rustc_hash::FxHashSet;
+use somersault_lang::Classification;
+use somersault_model::{EventTime, Intern, Millis, QuadIds, TermId};
+
+/// Event times further out than this (30 million years) are refused, so that no sum of times and spans overflows.
+pub(crate) const FARTHEST_MS: i64 = 1_000_000_000_000_000_000;
+
+/// One source of a stream.
+#[derive(Clone, Debug)]
+pub(crate) struct Source {
+    /// Counts the stream's sources from 0 in order of appearance; part of the names of its blank nodes.
+    pub(crate) number: u32,
+    /// Its newest event time less LATENESS: it promises nothing older. None before its first accepted statement.
+    pub(crate) time: Option<EventTime>,
+    /// The highest sequence number so far.
+    pub(crate) seq: Option<u64>,
+    /// When it was last heard of, by the clock in the records.
+    pub(crate) heard_ms: i64,
+}
+
+/// Follows one source's time through a push, statement by statement, so that it does not matter how a source groups
+/// its statements into pushes.
+#[derive(Clone, Debug)]
+pub(crate) struct TimeGate {
+    pub(crate) source: Option<EventTime>,
+    stream: Option<EventTime>,
+    lateness: Millis,
+}
+
+/// Why a statement does not pass the gate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct TooLate {
+    /// The time that it may not be before.
+    pub(crate) complete_through: EventTime,
+    /// Whether that is the source's own time (and not the stream's).
+    pub(crate) of_source: bool,
+}
+
+impl TimeGate {
+    pub(crate) fn new(
+        source: Option<&Source>,
+        stream: Option<EventTime>,
+        lateness: Millis,
+    ) -> TimeGate {
+        TimeGate {
+            source: source.and_then(|source| source.time),
+            stream,
+            lateness,
+        }
+    }
+
+    /// Lets a statement through, which moves the source's time, or says why not.
+    pub(crate) fn pass(&mut self, at: EventTime) -> Result<(), TooLate> {
+        if let Some(complete_through) = self.stream
+            && at < complete_through
+        {
+            return Err(TooLate {
+                complete_through,
+                of_source: false,
+            });
+        }
+        if let Some(complete_through) = self.source
+            && at < complete_through
+        {
+            return Err(TooLate {
+                complete_through,
+                of_source: true,
+            });
+        }
+        // An Option orders None first: the first statement always moves the source.
+        self.source = self.source.max(Some(at.minus(self.lateness)));
+        Ok(())
+    }
+}
+
+/// Which statements of a stream are facts to be absorbed, and into which graph.
+#[derive(Clone, Debug)]
+pub(crate) struct Classifier {
+    timing: Timing,
+    into: Option<TermId>,
+}
+
+#[derive(Clone, Debug)]
+enum Timing {
+    Nothing,
+    All,
+    Predicates(FxHashSet<TermId>),
+}
+
+impl Classifier {
+    pub(crate) fn new(
+        classification: &Classification,
+        into: Option<TermId>,
+        intern: &dyn Intern,
+    ) -> Classifier {
+        let timing = match classification {
+            Classification::Timeless => Timing::Nothing,
+            Classification::TimingAll => Timing::All,
+            Classification::Timing(predicates) => Timing::Predicates(
+                predicates
+                    .iter()
+                    .map(|predicate| intern.intern(predicate.as_ref().into()))
+                    .collect(),
+            ),
+        };
+        Classifier { timing, into }
+    }
+
+    /// The statement to absorb, if it is timeless: in the INTO graph, else in its own.
+    pub(crate) fn absorbed(&self, quad: QuadIds) -> Option<QuadIds> {
+        let timing = match &self.timing {
+            Timing::Nothing => false,
+            Timing::All => true,
+            Timing::Predicates(timing) => timing.contains(&quad.predicate),
+        };
+        (!timing).then(|| QuadIds {
+            graph: self.into.unwrap_or(quad.graph),
+            ..quad
+        })
+    }
+}
+
+/// Interns statements whose blank nodes are all in one scope.
+pub(crate) struct Interner<'a> {
+    intern: &'a dyn Intern,
+    /// What a label is prefixed with to make it unique; None where blank nodes name what is in the store (updates).
+    scope: Option<String>,
+}
+
+impl<'a> Interner<'a> {
+    /// For effects of updates: their blank nodes are those of the store.
+    pub(crate) fn stored(intern: &'a dyn Intern) -> Interner<'a> {
+        Interner {
+            intern,
+            scope: None,
+        }
+    }
+
+    /// For a push: its blank nodes are its own (S6).
+    pub(crate) fn scoped(intern: &'a dyn Intern, scope: String) -> Interner<'a> {
+        Interner {
+            intern,
+            scope: Some(scope),
+        }
+    }
+
+    pub(crate) fn quad(&self, quad: QuadRef<'_>) -> QuadIds {
+        QuadIds {
+            graph: match quad.graph_name {
+                GraphNameRef::DefaultGraph => TermId::DEFAULT_GRAPH,
+                GraphNameRef::NamedNode(node) => self.intern.intern(node.into()),
+                GraphNameRef::BlankNode(node) => self.term(node.into()),
+            },
+            subject: match quad.subject {
+                NamedOrBlankNodeRef::NamedNode(node) => self.intern.intern(node.into()),
+                NamedOrBlankNodeRef::BlankNode(node) => self.term(node.into()),
+            },
+            predicate: self.intern.intern(quad.predicate.into()),
+            object: self.term(quad.object),
+        }
+    }
+
+    fn term(&self, term: TermRef<'_>) -> TermId {
+        match (&self.scope, term) {
+            (Some(scope), TermRef::BlankNode(_) | TermRef::Triple(_)) => {
+                self.intern.intern(rename(scope, term).as_ref())
+            }
+            _ => self.intern.intern(term),
+        }
+    }
+}
+
+fn rename(scope: &str, term: TermRef<'_>) -> Term {
+    match term {
+        TermRef::BlankNode(node) => rename_node(scope, node.as_str()).into(),
+        TermRef::Triple(triple) => {
+            let subject = match &triple.subject {
+                NamedOrBlankNode::BlankNode(node) => rename_node(scope, node.as_str()).into(),
+                NamedOrBlankNode::NamedNode(_) => triple.subject.clone(),
+            };
+            let object = rename(scope, triple.object.as_ref());
+            Triple::new(subject, triple.predicate.clone(), object).into()
+        }
+        other => other.into_owned(),
+    }
+}
+
+fn rename_node(scope: &str, label: &str) -> BlankNode {
+    // A label may follow letters, digits and '_' wherever it was valid by itself.
+    BlankNode::new_unchecked(format!("{scope}_{label}"))
+}

@@ -1,0 +1,441 @@
+//! Admission: may this input be taken, and what is to be logged for it?
+//!
+//! Before changing anything here: admission changes nothing, so that a refused input leaves no trace; and whatever it
+//! lets through must apply without a question later, in recovery too.
+
+use crate::adaptor::{FARTHEST_MS, TooLate};
+use crate::coordinator::Coordinator;
+use crate::declaration::{QueryDeclaration, WindowDeclaration};
+use crate::input::{Admission, Input, Push, Repeat};
+use crate::refusal::Refusal;
+use crate::registry::{Query, State, schedule_of};
+use crate::schedule::greatest_common_divisor;
+use crate::stream::Stream;
+use somersault_lang::{CreateStream, LatePolicy};
+use somersault_log::{
+    AdvanceRecord, Command, CommandRecord, LoadRecord, PushRecord, Record, Resolved,
+    StreamStatement, UpdateRecord,
+};
+use somersault_model::{EventTime, QueryUid, StreamUid};
+use std::collections::BTreeSet;
+
+impl Coordinator {
+    /// Checks an input against the state and says what to log. Changes nothing.
+    ///
+    /// # Errors
+    /// Why it is refused, in a sentence with the place and the remedy.
+    pub fn admit(&self, input: Input) -> Result<Admission, Refusal> {
+        match input {
+            Input::Push(push) => self.admit_push(push),
+            Input::Advance { received_ms, to } => self.admit_advance(received_ms, to),
+            Input::CreateStream {
+                received_ms,
+                declaration,
+                namespace,
+            } => self.admit_create(received_ms, declaration, namespace),
+            Input::DropStream { received_ms, iri } => self.admit_drop_stream(received_ms, iri),
+            Input::RegisterQuery {
+                received_ms,
+                name,
+                text,
+                namespace,
+                declaration,
+            } => self.admit_register(received_ms, (name, text, namespace), &declaration),
+            Input::DropQuery { received_ms, name } => {
+                let resolved = self.resolved_for(self.known_query(&name)?.uid);
+                Ok(command(received_ms, Command::DropQuery { name }, resolved))
+            }
+            Input::PauseQuery { received_ms, name } => {
+                let query = self.known_query(&name)?;
+                if matches!(query.state, State::Paused { .. }) {
+                    return Ok(Admission::Nothing);
+                }
+                let resolved = self.resolved_for(query.uid);
+                Ok(command(received_ms, Command::PauseQuery { name }, resolved))
+            }
+            Input::ResumeQuery { received_ms, name } => self.admit_resume(received_ms, name),
+            Input::Load {
+                received_ms,
+                segment,
+            } => Ok(Admission::Record(Record::Load(LoadRecord {
+                received_ms,
+                segment,
+            }))),
+            Input::Update {
+                received_ms,
+                evaluated_at,
+                deletes,
+                inserts,
+            } => {
+                if let Some(evaluated_at) = evaluated_at
+                    && (evaluated_at != self.last_cut || !self.effects.is_empty())
+                {
+                    return Err(Refusal::Overtaken {
+                        evaluated_at,
+                        newest: self.last_cut,
+                    });
+                }
+                Ok(Admission::Record(Record::Update(UpdateRecord {
+                    received_ms,
+                    deletes,
+                    inserts,
+                })))
+            }
+        }
+    }
+
+    fn known_stream(&self, iri: &str) -> Result<&Stream, Refusal> {
+        let uid = self.by_iri.get(iri);
+        uid.and_then(|uid| self.streams.get(uid))
+            .ok_or_else(|| Refusal::UnknownStream {
+                stream: iri.to_owned(),
+            })
+    }
+
+    fn known_query(&self, name: &str) -> Result<&Query, Refusal> {
+        let uid = self.by_name.get(name);
+        uid.and_then(|uid| self.queries.get(uid))
+            .ok_or_else(|| Refusal::UnknownQuery {
+                name: name.to_owned(),
+            })
+    }
+
+    fn admit_push(&self, push: Push) -> Result<Admission, Refusal> {
+        let stream = self.known_stream(&push.stream)?;
+        let source = stream.sources.get(&push.source);
+        let last_seq = source.and_then(|source| source.seq);
+        if push.seq.is_some() && push.seq <= last_seq {
+            return Ok(Admission::Repeat(Repeat::Push));
+        }
+        if push.statements.is_empty() {
+            return Ok(Admission::Nothing);
+        }
+        let mut gate = stream.gate(&push.source);
+        let by_clock = stream.is_arrival_time().then(|| {
+            let now = EventTime(push.received_ms);
+            // A clock that was set back must not make statements late.
+            now.max(stream.complete_through.unwrap_or(now))
+                .max(gate.source.unwrap_or(now))
+        });
+        let rejects = stream.declaration.late_policy != LatePolicy::Drop;
+        let mut statements = Vec::with_capacity(push.statements.len());
+        for (at_index, statement) in push.statements.into_iter().enumerate() {
+            let index = at_index + 1;
+            let Some(at) = by_clock.or(statement.at) else {
+                return Err(Refusal::NoEventTime {
+                    stream: push.stream,
+                    index,
+                });
+            };
+            check_range(&push.stream, at)?;
+            if let Err(late) = gate.pass(at)
+                && rejects
+            {
+                return Err(late_refusal(stream, &push.source, index, at, late));
+            }
+            statements.push(StreamStatement {
+                at,
+                quad: statement.quad,
+            });
+        }
+        if let Some(held_bytes) = stream.over_budget(statements.len()) {
+            return Err(Refusal::OverBudget {
+                stream: push.stream,
+                held_bytes,
+                budget_bytes: stream.declaration.budget_bytes,
+                reason: self.budget_holder(stream),
+            });
+        }
+        Ok(Admission::Record(Record::Push(PushRecord {
+            stream: push.stream,
+            source: push.source,
+            seq: push.seq,
+            received_ms: push.received_ms,
+            statements,
+        })))
+    }
+
+    /// Who holds a stream's slices, and what helps.
+    fn budget_holder(&self, stream: &Stream) -> String {
+        let window = stream.needs.first();
+        let first_window = window.map(|(from, _)| stream.batch_of(*from));
+        let first_firing = stream.lagging.first().map(|(batch, _)| *batch);
+        if first_firing.is_some_and(|firing| first_window.is_none_or(|window| firing < window)) {
+            return "firings that are still running read them; they go when those are done"
+                .to_owned();
+        }
+        let Some((_, group)) = window else {
+            return "the push and the batches that are still open are larger than that; push less at a time, or declare the stream with a larger BUDGET".to_owned();
+        };
+        let query = self.groups.get(*group).first_member();
+        let name = query
+            .and_then(|uid| self.queries.get(&uid))
+            .map_or("a query", |query| query.name.as_str());
+        let waits_for = self
+            .groups
+            .waits_for(*group)
+            .filter(|uid| *uid != stream.uid);
+        match waits_for.and_then(|uid| self.streams.get(&uid)) {
+            Some(other) => format!(
+                "query {name} holds them while it waits for stream <{}>; push to or advance that stream, PAUSE QUERY {name}, or declare the stream with a larger BUDGET",
+                other.iri()
+            ),
+            None => format!(
+                "the windows of query {name} need them; use a shorter RANGE, or declare the stream with a larger BUDGET"
+            ),
+        }
+    }
+
+    fn admit_advance(
+        &self,
+        received_ms: i64,
+        mut to: Vec<(String, EventTime)>,
+    ) -> Result<Admission, Refusal> {
+        for (iri, time) in &to {
+            self.known_stream(iri)?;
+            check_range(iri, *time)?;
+        }
+        to.retain(|(iri, time)| {
+            self.known_stream(iri)
+                .is_ok_and(|stream| Some(*time) > stream.complete_through)
+        });
+        if to.is_empty() {
+            return Ok(Admission::Nothing);
+        }
+        Ok(Admission::Record(Record::Advance(AdvanceRecord {
+            received_ms,
+            to,
+        })))
+    }
+
+    fn admit_create(
+        &self,
+        received_ms: i64,
+        declaration: CreateStream,
+        namespace: Option<String>,
+    ) -> Result<Admission, Refusal> {
+        let iri = declaration.iri.as_str();
+        if let Ok(existing) = self.known_stream(iri) {
+            if existing.declaration.text == declaration.text && existing.namespace == namespace {
+                return Ok(Admission::Repeat(Repeat::Stream(existing.uid)));
+            }
+            return Err(Refusal::StreamConflict {
+                stream: iri.to_owned(),
+                text: existing.declaration.text.clone(),
+            });
+        }
+        check_span("BATCH", format!("stream <{iri}>"), declaration.batch.0)?;
+        if matches!(declaration.late_policy, LatePolicy::Amend { .. }) {
+            return Err(Refusal::NotYet {
+                what: "LATE AMEND",
+                remedy: "use LATE DROP or LATE REJECT, with a LATENESS that covers what comes late",
+            });
+        }
+        let resolved = Resolved {
+            sn: self.last_cut,
+            stream: Some(StreamUid(self.next_stream)),
+            ..Resolved::default()
+        };
+        let command_given = Command::CreateStream {
+            iri: iri.to_owned(),
+            text: declaration.text,
+            namespace,
+        };
+        Ok(command(received_ms, command_given, resolved))
+    }
+
+    fn admit_drop_stream(&self, received_ms: i64, iri: String) -> Result<Admission, Refusal> {
+        let stream = self.known_stream(&iri)?;
+        if !stream.windowed_by.is_empty() {
+            let queries: Vec<&str> = stream.windowed_by.keys().map(String::as_str).collect();
+            return Err(Refusal::StreamInUse {
+                stream: iri,
+                queries: queries.join(", "),
+            });
+        }
+        let resolved = Resolved {
+            sn: self.last_cut,
+            stream: Some(stream.uid),
+            ..Resolved::default()
+        };
+        Ok(command(received_ms, Command::DropStream { iri }, resolved))
+    }
+
+    fn admit_register(
+        &self,
+        received_ms: i64,
+        (name, text, namespace): (String, String, Option<String>),
+        declaration: &QueryDeclaration,
+    ) -> Result<Admission, Refusal> {
+        if let Ok(existing) = self.known_query(&name) {
+            if existing.text == text && existing.namespace == namespace {
+                return Ok(Admission::Repeat(Repeat::Query(existing.uid)));
+            }
+            return Err(Refusal::QueryConflict { name });
+        }
+        self.check_windows(&name, declaration)?;
+        let resolved = self.resolved_first_close(QueryUid(self.next_query), declaration);
+        let command_given = Command::RegisterQuery {
+            name,
+            text,
+            namespace,
+        };
+        Ok(command(received_ms, command_given, resolved))
+    }
+
+    fn admit_resume(&self, received_ms: i64, name: String) -> Result<Admission, Refusal> {
+        let query = self.known_query(&name)?;
+        if matches!(query.state, State::Running { .. }) {
+            return Ok(Admission::Nothing);
+        }
+        let resolved = self.resolved_first_close(query.uid, &query.declaration);
+        Ok(command(
+            received_ms,
+            Command::ResumeQuery { name },
+            resolved,
+        ))
+    }
+
+    fn resolved_for(&self, query: QueryUid) -> Resolved {
+        Resolved {
+            sn: self.last_cut,
+            query: Some(query),
+            ..Resolved::default()
+        }
+    }
+
+    /// The streams' times and, where all of them have one, the first close after the latest (S5).
+    fn resolved_first_close(&self, query: QueryUid, declaration: &QueryDeclaration) -> Resolved {
+        let uids: BTreeSet<StreamUid> = declaration
+            .windows
+            .iter()
+            .filter_map(|window| self.by_iri.get(window.stream.as_str()).copied())
+            .collect();
+        let times = uids
+            .iter()
+            .filter_map(|uid| self.streams[uid].complete_through.map(|time| (*uid, time)));
+        let stream_times: Vec<(StreamUid, EventTime)> = times.collect();
+        let latest = stream_times.iter().map(|(_, time)| *time).max();
+        let first_close = latest
+            .filter(|_| stream_times.len() == uids.len())
+            .map(|latest| schedule_of(declaration).first_after(latest));
+        Resolved {
+            stream_times,
+            first_close,
+            ..self.resolved_for(query)
+        }
+    }
+
+    fn check_windows(&self, query: &str, declaration: &QueryDeclaration) -> Result<(), Refusal> {
+        if declaration.windows.is_empty() {
+            return Err(Refusal::NoWindow {
+                query: query.to_owned(),
+            });
+        }
+        let subject = || format!("query {query}");
+        if let Some(every) = declaration.computed_every {
+            check_span("COMPUTED EVERY", subject(), every.0)?;
+        }
+        for window in &declaration.windows {
+            check_span("RANGE", subject(), window.range.0)?;
+            check_span("STEP", subject(), window.step.0)?;
+            let iri = window.stream.as_str();
+            let stream = self
+                .known_stream(iri)
+                .map_err(|_| Refusal::WindowOnUnknownStream {
+                    query: query.to_owned(),
+                    stream: iri.to_owned(),
+                })?;
+            check_batch(query, stream, window, declaration)?;
+        }
+        Ok(())
+    }
+}
+
+/// BATCH must divide all that says where a window's content begins and ends, and when it is looked at.
+fn check_batch(
+    query: &str,
+    stream: &Stream,
+    window: &WindowDeclaration,
+    declaration: &QueryDeclaration,
+) -> Result<(), Refusal> {
+    let batch_ms = stream.interval().0;
+    let clauses = [
+        ("RANGE", window.range.0),
+        ("STEP", window.step.0),
+        ("STARTING AT", declaration.starting_at.0),
+        (
+            "COMPUTED EVERY",
+            declaration.computed_every.map_or(0, |every| every.0),
+        ),
+    ];
+    let Some((clause, value_ms)) = clauses.into_iter().find(|(_, value)| value % batch_ms != 0)
+    else {
+        return Ok(());
+    };
+    // Divides the present BATCH too, so that it also fits the queries that are there already.
+    let fitting_ms =
+        greatest_common_divisor(clauses.iter().map(|(_, value)| *value).chain([batch_ms]));
+    Err(Refusal::BatchDoesNotDivide {
+        query: query.to_owned(),
+        stream: stream.iri().to_owned(),
+        batch_ms,
+        clause,
+        value_ms,
+        fitting_ms,
+    })
+}
+
+fn check_span(clause: &'static str, subject: String, value_ms: i64) -> Result<(), Refusal> {
+    // The upper bound keeps sums of times and spans in range.
+    if (1..=FARTHEST_MS).contains(&value_ms) {
+        return Ok(());
+    }
+    Err(Refusal::SpanOutOfRange {
+        clause,
+        subject,
+        value_ms,
+    })
+}
+
+fn check_range(stream: &str, at: EventTime) -> Result<(), Refusal> {
+    if (-FARTHEST_MS..=FARTHEST_MS).contains(&at.0) {
+        return Ok(());
+    }
+    Err(Refusal::TimeOutOfRange {
+        stream: stream.to_owned(),
+        at,
+    })
+}
+
+fn late_refusal(
+    stream: &Stream,
+    source: &str,
+    index: usize,
+    at: EventTime,
+    late: TooLate,
+) -> Refusal {
+    let alone = stream.sources.is_empty()
+        || (stream.sources.len() == 1 && stream.sources.contains_key(source));
+    let source_phrase = match source {
+        _ if alone || !late.of_source => "the stream is".to_owned(),
+        "" => "its source without a name is".to_owned(),
+        name => format!("its source {name:?} is"),
+    };
+    Refusal::Late {
+        stream: stream.iri().to_owned(),
+        index,
+        at,
+        complete_through: late.complete_through,
+        source_phrase,
+        needed_ms: late.complete_through.0 - at.0 + stream.lateness().0,
+    }
+}
+
+fn command(received_ms: i64, command: Command, resolved: Resolved) -> Admission {
+    Admission::Record(Record::Command(CommandRecord {
+        received_ms,
+        command,
+        resolved,
+    }))
+}

@@ -1,0 +1,289 @@
+//! Cuts: plan records, what each SN holds, and which firings it releases (S3, S4, S5, S15).
+//!
+//! Before changing anything here: which cut comes next follows from the state alone ([`Coordinator::next_due_cut`] is
+//! pure), and what a plan record takes follows from the state and the record, so that a plan record that was lost in
+//! a crash is simply asked for again. In order of precedence: effects of updates and loads (each an SN of its own,
+//! nothing between), then the earliest due close (only batches that end at or before it), then everything closed.
+
+use crate::coordinator::{Coordinator, Cut, Effects, Lagging};
+use crate::output::{ClosedBatch, Firing, Inject, Output};
+use somersault_log::{PlanRecord, Position};
+use somersault_model::{BatchNumber, EventTime, QueryUid, Sn, StreamUid};
+use std::collections::BTreeSet;
+
+impl Coordinator {
+    /// The cut that must come next: append it to the log, apply it, and ask again, until there is none.
+    /// `log_end` is the position of the newest record in the log.
+    pub fn next_due_cut(&self, log_end: Position) -> Option<PlanRecord> {
+        if !self.effects.is_empty() {
+            return Some(self.plan(None, log_end, Vec::new()));
+        }
+        let close = self.groups.next_due()?;
+        let times = self.stream_times(Some(close));
+        Some(self.plan(Some(close), log_end, times))
+    }
+
+    /// The cut that makes everything that is closed or pending visible; a due cut comes first. None if nothing has
+    /// changed since the last cut.
+    pub fn freshness_cut(&self, log_end: Position) -> Option<PlanRecord> {
+        self.next_due_cut(log_end).or_else(|| {
+            self.has_pending()
+                .then(|| self.plan(None, log_end, self.stream_times(None)))
+        })
+    }
+
+    /// Whether anything waits for a cut: closed batches, effects, or only the news that a stream's time has gone on.
+    pub fn has_pending(&self) -> bool {
+        !(self.effects.is_empty() && self.closed.is_empty() && self.moved.is_empty())
+    }
+
+    /// The newest SN that was cut.
+    pub fn last_cut(&self) -> Sn {
+        self.last_cut
+    }
+
+    fn plan(
+        &self,
+        through: Option<EventTime>,
+        log_end: Position,
+        stream_times: Vec<(StreamUid, EventTime)>,
+    ) -> PlanRecord {
+        PlanRecord {
+            sn: self.last_cut.next(),
+            through,
+            log_end,
+            stream_times,
+        }
+    }
+
+    /// For each stream that has moved: the end of the last batch that a cut through this close takes.
+    fn stream_times(&self, through: Option<EventTime>) -> Vec<(StreamUid, EventTime)> {
+        let moved = self.moved.iter().filter_map(|uid| {
+            let stream = &self.streams[uid];
+            let complete = stream.complete_through?;
+            let end =
+                stream.batch_end_before(through.map_or(complete, |close| close.min(complete)));
+            (Some(end) > stream.planned).then_some((*uid, end))
+        });
+        moved.collect()
+    }
+
+    /// Applies a plan record: one SN, with what it holds and the firings that it is cut for.
+    pub(crate) fn cut(&mut self, plan: &PlanRecord, out: &mut Vec<Output>) {
+        assert!(
+            plan.sn == self.last_cut.next(),
+            "VT-1: snapshot numbers are dense; SN {} cannot follow SN {}",
+            plan.sn,
+            self.last_cut
+        );
+        assert!(
+            plan.through.is_none()
+                || (self.effects.is_empty() && plan.through == self.groups.next_due()),
+            "WI-2: closes are cut in order, and after effects"
+        );
+        self.last_cut = plan.sn;
+        let mut inject = Inject {
+            sn: plan.sn,
+            ..Inject::default()
+        };
+        match (plan.through, self.effects.pop_front()) {
+            (None, Some(Effects::Mutations(mutations))) => inject.mutations = mutations,
+            (None, Some(Effects::Load(statements))) => inject.loads.push(statements),
+            (through, _) => self.take_closed(through, &mut inject),
+        }
+        out.push(Output::Inject(inject));
+
+        let mut touched: BTreeSet<StreamUid> = self.note_planned(&plan.stream_times);
+        let mut firings = Vec::new();
+        if let Some(close) = plan.through {
+            self.make_due(close, plan.sn, &mut firings, &mut touched, out);
+        }
+        self.cuts.push_back(Cut {
+            sn: plan.sn,
+            stream_times: plan.stream_times.clone(),
+            firings,
+        });
+        for uid in &touched {
+            if let Some(stream) = self.streams.get_mut(uid) {
+                stream.let_go();
+            }
+        }
+        self.retire(touched, out);
+    }
+
+    /// Moves the closed batches that end at or before `through` (or all) into the SN.
+    fn take_closed(&mut self, through: Option<EventTime>, inject: &mut Inject) {
+        while let Some(entry) = self.closed.first_entry() {
+            let (end, stream, number) = *entry.key();
+            if through.is_some_and(|close| end > close) {
+                break;
+            }
+            let mut batch = entry.remove();
+            if inject.mutations.is_empty() {
+                inject.mutations = batch.absorbed;
+            } else {
+                inject.mutations.append(&mut batch.absorbed);
+            }
+            inject.slices.push(ClosedBatch {
+                stream,
+                batch: number,
+                statements: batch.statements,
+            });
+        }
+    }
+
+    /// Takes down through which time each stream's batches are cut.
+    fn note_planned(&mut self, stream_times: &[(StreamUid, EventTime)]) -> BTreeSet<StreamUid> {
+        for (uid, time) in stream_times {
+            let Some(stream) = self.streams.get_mut(uid) else {
+                continue;
+            };
+            assert!(
+                stream.planned < Some(*time) && Some(*time) <= stream.complete_through,
+                "VT-1: the time of stream <{}> in a plan record goes on, and never past what was seen",
+                stream.iri()
+            );
+            stream.planned = Some(*time);
+            let over = stream
+                .complete_through
+                .map(|complete| stream.batch_end_before(complete));
+            if over <= Some(*time) {
+                self.moved.remove(uid);
+            }
+        }
+        stream_times.iter().map(|(uid, _)| *uid).collect()
+    }
+
+    /// Makes the firings of all groups that are due at this close, and sends the groups on to their next close.
+    fn make_due(
+        &mut self,
+        close: EventTime,
+        sn: Sn,
+        firings: &mut Vec<Firing>,
+        touched: &mut BTreeSet<StreamUid>,
+        out: &mut Vec<Output>,
+    ) {
+        let mut passed = Vec::new();
+        for id in self.groups.due_at(close) {
+            let group = self.groups.get(id);
+            touched.extend(group.key.streams.iter().copied());
+            for uid in group.members_at(close) {
+                let Some(query) = self.queries.get_mut(&uid) else {
+                    continue;
+                };
+                assert!(
+                    query.last_close < Some(close),
+                    "WI-2: the closes of query {} fire once, in order",
+                    query.name
+                );
+                query.last_close = Some(close);
+                query.firings += 1;
+                if self.delivered.get(&uid).is_none_or(|done| *done < close) {
+                    firings.push(query.firing(&self.streams, group, close, sn));
+                }
+            }
+            self.groups.fired(&mut self.streams, id, close, &mut passed);
+        }
+        for firing in firings.iter() {
+            self.hold(firing);
+            out.push(Output::Due(firing.clone()));
+        }
+        self.report_passed(&passed, out);
+    }
+
+    /// Keeps the slices of a firing until it is done.
+    fn hold(&mut self, firing: &Firing) {
+        let lagging: &mut Lagging = self.lagging.entry(firing.sn).or_default();
+        lagging.firings += 1;
+        for window in firing.windows.iter() {
+            let Some(stream) = self.streams.get_mut(&window.stream) else {
+                continue;
+            };
+            let held = lagging.holds.get(&window.stream).copied();
+            if held.is_none_or(|held| window.lo < held) {
+                if let Some(held) = held {
+                    stream.lagging.remove(&(held, firing.sn));
+                }
+                stream.lagging.insert((window.lo, firing.sn));
+                lagging.holds.insert(window.stream, window.lo);
+            }
+        }
+        self.unfinished
+            .insert((firing.query, firing.close), firing.sn);
+    }
+
+    /// All SNs up to this one are applied by every shard and durable: releases their firings, in the order in which
+    /// they became due, hence in close order per query (S5).
+    ///
+    /// # Panics
+    /// If the SN goes back or was never cut (VT-1).
+    pub fn on_stable(&mut self, sn: Sn, out: &mut Vec<Output>) {
+        assert!(
+            sn >= self.stable && sn <= self.last_cut,
+            "VT-1: the stable SN goes on from {} and not past the last cut {}, but came as {sn}",
+            self.stable,
+            self.last_cut
+        );
+        self.stable = sn;
+        while self.cuts.front().is_some_and(|cut| cut.sn <= sn) {
+            let Some(cut) = self.cuts.pop_front() else {
+                break;
+            };
+            for (uid, time) in cut.stream_times {
+                if let Some(stream) = self.streams.get_mut(&uid) {
+                    assert!(
+                        stream.stable < Some(time),
+                        "VT-1: the stable time of stream <{}> never goes back",
+                        stream.iri()
+                    );
+                    stream.stable = Some(time);
+                }
+            }
+            for firing in cut.firings {
+                let delivered = self.delivered.get(&firing.query);
+                let done = delivered.is_some_and(|done| *done >= firing.close);
+                if done || !self.queries.contains_key(&firing.query) {
+                    let (query, close) = (firing.query, firing.close);
+                    out.push(Output::Cancelled(firing));
+                    self.on_fired(query, close, out);
+                } else {
+                    out.push(Output::Fire(firing));
+                }
+            }
+        }
+    }
+
+    /// A firing has been executed (or has failed) and needs its slices no more. A second call changes nothing.
+    pub fn on_fired(&mut self, query: QueryUid, close: EventTime, out: &mut Vec<Output>) {
+        let Some(sn) = self.unfinished.remove(&(query, close)) else {
+            return;
+        };
+        let Some(lagging) = self.lagging.get_mut(&sn) else {
+            return;
+        };
+        lagging.firings -= 1;
+        if lagging.firings > 0 {
+            return;
+        }
+        let holds = std::mem::take(&mut lagging.holds);
+        self.lagging.remove(&sn);
+        for (uid, batch) in &holds {
+            if let Some(stream) = self.streams.get_mut(uid) {
+                stream.lagging.remove(&(*batch, sn));
+            }
+        }
+        self.retire(holds.into_keys(), out);
+    }
+
+    fn retire(&mut self, streams: impl IntoIterator<Item = StreamUid>, out: &mut Vec<Output>) {
+        for uid in streams {
+            let below: Option<BatchNumber> = self
+                .streams
+                .get_mut(&uid)
+                .and_then(|stream| stream.retire());
+            if let Some(below) = below {
+                out.push(Output::Retire { stream: uid, below });
+            }
+        }
+    }
+}

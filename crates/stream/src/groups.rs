@@ -1,0 +1,413 @@
+//! Continuous queries grouped by when they fire: a group is all queries over the same streams with the same closes.
+//!
+//! Before changing anything here: nothing may walk over all queries or all groups when nothing is due. A group waits
+//! at *one* stream that has not reached its next close; when that stream gets there, the group moves on to another
+//! laggard, or is due. So a record costs what it makes due, however many queries are registered.
+//!
+//! **Passing in bulk (WI-2).** Every close that is due fires, empty or not. The exception is a jump in time: where more
+//! than [`BULK_RUN`] consecutive closes are due at once and the windows of none of them hold a statement, they are
+//! passed without a firing and counted, all but the last of the run, which fires as usual. So the newest due close
+//! always fires, and a subscriber never keeps an answer that is no longer true. A query that also reads the stored
+//! graph alone might have had rows at the closes that are passed; that is the profile's choice (language.md), and
+//! `QueryDeclaration::explain` says it.
+
+use crate::schedule::{Schedule, WindowShape};
+use crate::stream::Stream;
+use somersault_model::{BatchNumber, EventTime, QueryUid, StreamUid};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The longest run of empty closes, due at once, that all fire.
+pub(crate) const BULK_RUN: u64 = 64;
+
+pub(crate) type Streams = BTreeMap<StreamUid, Stream>;
+
+/// Names a group; never reused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct GroupId(u64);
+
+/// What a group's queries have in common.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct GroupKey {
+    /// Ascending, distinct.
+    pub(crate) streams: Vec<StreamUid>,
+    pub(crate) schedule: Schedule,
+}
+
+/// Where a group is to be found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    Nowhere,
+    /// In `waiting` of this stream, under this time.
+    Waiting(StreamUid, EventTime),
+    /// In `due`, under this close.
+    Due(EventTime),
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Group {
+    pub(crate) key: GroupKey,
+    /// The next close; None until each stream has had its first push or advance (S5).
+    pub(crate) next: Option<EventTime>,
+    place: Place,
+    /// Each query with the time after which it fires.
+    members: BTreeSet<(EventTime, QueryUid)>,
+    /// The distinct windows of all members, with the number of members' windows of that shape.
+    windows: BTreeMap<(StreamUid, WindowShape), usize>,
+    /// What each stream kept when the group's closes began.
+    pub(crate) kept_from: BTreeMap<StreamUid, BatchNumber>,
+    /// What stands in `needs` of each stream.
+    needs: Vec<(StreamUid, EventTime)>,
+}
+
+impl Group {
+    /// The members that fire at this close.
+    pub(crate) fn members_at(&self, close: EventTime) -> impl Iterator<Item = QueryUid> + '_ {
+        // A close is the first one after a member's base, or a later one, exactly if it is after the base.
+        self.members
+            .range(..(close, QueryUid(0)))
+            .map(|(_, query)| *query)
+    }
+
+    pub(crate) fn first_member(&self) -> Option<QueryUid> {
+        self.members.first().map(|(_, query)| *query)
+    }
+
+    /// The first close of a member that was registered at this base.
+    pub(crate) fn next_of(&self, base: EventTime) -> Option<EventTime> {
+        let next = self.next?;
+        Some(next.max(self.key.schedule.first_after(base)))
+    }
+
+    /// The first close in `first ..= last` at which some window holds a statement. Jumps from batch to batch, not
+    /// from close to close.
+    fn first_close_with_content(
+        &self,
+        streams: &Streams,
+        first: EventTime,
+        last: EventTime,
+    ) -> Option<EventTime> {
+        let mut close = first;
+        while close <= last {
+            let mut later: Option<EventTime> = None;
+            for (uid, shape) in self.windows.keys() {
+                let stream = &streams[uid];
+                let (from, to) = shape.span_at(close);
+                let Some(batch) = stream.first_held(stream.batch_of(from)) else {
+                    continue;
+                };
+                let end = batch.end(stream.interval());
+                if end <= to {
+                    return Some(close);
+                }
+                let shown_from = shape.first_close_at_or_after(end);
+                later = Some(later.map_or(shown_from, |later| later.min(shown_from)));
+            }
+            close = self.key.schedule.first_at_or_after(later?);
+        }
+        None
+    }
+}
+
+/// A run of closes that a group passed without firing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct PassedRun {
+    pub(crate) group: GroupId,
+    pub(crate) first: EventTime,
+    pub(crate) last: EventTime,
+}
+
+/// All groups, and which of them are due.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Groups {
+    groups: BTreeMap<GroupId, Group>,
+    by_key: BTreeMap<GroupKey, GroupId>,
+    due: BTreeSet<(EventTime, GroupId)>,
+    created: u64,
+}
+
+impl Groups {
+    pub(crate) fn get(&self, id: GroupId) -> &Group {
+        &self.groups[&id]
+    }
+
+    /// The earliest close that is due.
+    pub(crate) fn next_due(&self) -> Option<EventTime> {
+        self.due.first().map(|(close, _)| *close)
+    }
+
+    /// Puts a query into its group.
+    pub(crate) fn join(
+        &mut self,
+        streams: &mut Streams,
+        key: GroupKey,
+        member: (EventTime, QueryUid),
+        windows: &[(StreamUid, WindowShape)],
+        passed: &mut Vec<PassedRun>,
+    ) -> GroupId {
+        let id = match self.by_key.get(&key) {
+            Some(id) => *id,
+            None => {
+                let id = GroupId(self.created);
+                self.created += 1;
+                self.by_key.insert(key.clone(), id);
+                self.groups.insert(
+                    id,
+                    Group {
+                        key,
+                        next: None,
+                        place: Place::Nowhere,
+                        members: BTreeSet::new(),
+                        windows: BTreeMap::new(),
+                        kept_from: BTreeMap::new(),
+                        needs: Vec::new(),
+                    },
+                );
+                id
+            }
+        };
+        let group = self.group_mut(id);
+        group.members.insert(member);
+        for window in windows {
+            *group.windows.entry(*window).or_default() += 1;
+        }
+        if group.next.is_some() {
+            self.need(streams, id);
+        } else {
+            self.settle(streams, id, passed);
+        }
+        id
+    }
+
+    /// Takes a query out of its group.
+    pub(crate) fn leave(
+        &mut self,
+        streams: &mut Streams,
+        id: GroupId,
+        member: (EventTime, QueryUid),
+        windows: &[(StreamUid, WindowShape)],
+        passed: &mut Vec<PassedRun>,
+    ) {
+        let group = self.group_mut(id);
+        group.members.remove(&member);
+        for window in windows {
+            if let Some(count) = group.windows.get_mut(window) {
+                *count -= 1;
+                if *count == 0 {
+                    group.windows.remove(window);
+                }
+            }
+        }
+        let Some((base, _)) = group.members.first().copied() else {
+            self.remove_from_place(streams, id);
+            let group = self.group_mut(id);
+            group.windows.clear();
+            let key = group.key.clone();
+            self.forget_needs(streams, id);
+            self.by_key.remove(&key);
+            self.groups.remove(&id);
+            return;
+        };
+        // Closes that only the departed would have fired for need no cut.
+        let next = group.next_of(base);
+        if next > group.next {
+            group.next = next;
+            self.settle(streams, id, passed);
+        } else if group.next.is_some() {
+            self.need(streams, id);
+        }
+    }
+
+    /// A stream's time has moved: its waiting groups that it has reached go on.
+    pub(crate) fn on_stream_moved(
+        &mut self,
+        streams: &mut Streams,
+        uid: StreamUid,
+        passed: &mut Vec<PassedRun>,
+    ) {
+        loop {
+            let Some(stream) = streams.get_mut(&uid) else {
+                return;
+            };
+            let reached = stream
+                .waiting
+                .first()
+                .filter(|(close, _)| Some(*close) <= stream.complete_through);
+            let Some((_, id)) = reached.copied() else {
+                return;
+            };
+            self.settle(streams, id, passed);
+        }
+    }
+
+    /// The groups that fire at this close, which is the earliest due one; each then needs [`Groups::fired`].
+    pub(crate) fn due_at(&self, close: EventTime) -> Vec<GroupId> {
+        self.due
+            .range((close, GroupId(0))..=(close, GroupId(u64::MAX)))
+            .map(|(_, id)| *id)
+            .collect()
+    }
+
+    /// The group has fired: on to its next close.
+    pub(crate) fn fired(
+        &mut self,
+        streams: &mut Streams,
+        id: GroupId,
+        close: EventTime,
+        passed: &mut Vec<PassedRun>,
+    ) {
+        let group = self.group_mut(id);
+        assert!(
+            group.next == Some(close),
+            "WI-2: a group fires at its next close and no other"
+        );
+        group.next = Some(group.key.schedule.first_after(close));
+        self.settle(streams, id, passed);
+    }
+
+    /// The stream that the group waits for.
+    pub(crate) fn waits_for(&self, id: GroupId) -> Option<StreamUid> {
+        match self.get(id).place {
+            Place::Waiting(stream, _) => Some(stream),
+            Place::Nowhere | Place::Due(_) => None,
+        }
+    }
+
+    /// Finds the group's place: at a stream that has no time, at the one that is furthest behind, or among the due.
+    fn settle(&mut self, streams: &mut Streams, id: GroupId, passed: &mut Vec<PassedRun>) {
+        self.remove_from_place(streams, id);
+        let group = self.group_mut(id);
+        let furthest_behind = group
+            .key
+            .streams
+            .iter()
+            .map(|uid| (streams[uid].complete_through, *uid))
+            .min()
+            .expect("a group has a stream: admission refuses queries without windows");
+        let (Some(ready), laggard) = furthest_behind else {
+            self.wait(streams, id, furthest_behind.1, EventTime::MIN);
+            return;
+        };
+        let next = match group.next {
+            Some(next) => next,
+            None => group.begin(streams),
+        };
+        group.next = Some(next);
+        if ready < next {
+            self.wait(streams, id, laggard, next);
+        } else {
+            if let Some(run) = self.pass_in_bulk(streams, id, next, ready) {
+                passed.push(run);
+            }
+            let group = self.group_mut(id);
+            let close = group.next.unwrap_or(next);
+            group.place = Place::Due(close);
+            self.due.insert((close, id));
+        }
+        self.need(streams, id);
+    }
+
+    /// Skips a long run of empty closes from `next` on, all but its last.
+    fn pass_in_bulk(
+        &mut self,
+        streams: &Streams,
+        id: GroupId,
+        next: EventTime,
+        ready: EventTime,
+    ) -> Option<PassedRun> {
+        let group = self.group_mut(id);
+        let schedule = &group.key.schedule;
+        if schedule.count(next, ready) <= BULK_RUN {
+            return None;
+        }
+        let content = group.first_close_with_content(streams, next, ready);
+        let end = content.map_or(ready, just_before);
+        if schedule.count(next, end) <= BULK_RUN {
+            return None;
+        }
+        let fires = schedule.last_at_or_before(end);
+        let last = schedule.last_at_or_before(just_before(fires));
+        group.next = Some(fires);
+        Some(PassedRun {
+            group: id,
+            first: next,
+            last,
+        })
+    }
+
+    fn wait(&mut self, streams: &mut Streams, id: GroupId, uid: StreamUid, until: EventTime) {
+        self.group_mut(id).place = Place::Waiting(uid, until);
+        if let Some(stream) = streams.get_mut(&uid) {
+            stream.waiting.insert((until, id));
+        }
+    }
+
+    fn remove_from_place(&mut self, streams: &mut Streams, id: GroupId) {
+        let group = self.group_mut(id);
+        match std::mem::replace(&mut group.place, Place::Nowhere) {
+            Place::Nowhere => {}
+            Place::Waiting(uid, until) => {
+                if let Some(stream) = streams.get_mut(&uid) {
+                    stream.waiting.remove(&(until, id));
+                }
+            }
+            Place::Due(close) => {
+                self.due.remove(&(close, id));
+            }
+        }
+    }
+
+    /// Tells each stream from when on the group's next close needs it.
+    fn need(&mut self, streams: &mut Streams, id: GroupId) {
+        self.forget_needs(streams, id);
+        let group = self.group_mut(id);
+        let Some(next) = group.next else { return };
+        for (uid, shape) in group.windows.keys() {
+            let from = shape.span_at(next).0;
+            match group.needs.last_mut() {
+                // Windows are ascending by stream, so that those of one stream are neighbours.
+                Some((last, needed)) if last == uid => *needed = from.min(*needed),
+                _ => group.needs.push((*uid, from)),
+            }
+        }
+        for (uid, from) in &group.needs {
+            if let Some(stream) = streams.get_mut(uid) {
+                stream.needs.insert((*from, id));
+            }
+        }
+    }
+
+    fn forget_needs(&mut self, streams: &mut Streams, id: GroupId) {
+        for (uid, from) in self.group_mut(id).needs.drain(..) {
+            if let Some(stream) = streams.get_mut(&uid) {
+                stream.needs.remove(&(from, id));
+            }
+        }
+    }
+
+    fn group_mut(&mut self, id: GroupId) -> &mut Group {
+        self.groups
+            .get_mut(&id)
+            .expect("a group lives as long as it has members, and only they and its place name it")
+    }
+}
+
+impl Group {
+    /// The group's first close, once every stream has a time: the first one after its first member's base and after
+    /// the beginning of each stream. (A stream that had a time at registration began before the member's base.)
+    fn begin(&mut self, streams: &Streams) -> EventTime {
+        let began = self.key.streams.iter().filter_map(|uid| streams[uid].begin);
+        let base = self.members.first().map(|(base, _)| *base);
+        let after = began.chain(base).max().unwrap_or(EventTime::MIN);
+        self.kept_from = self
+            .key
+            .streams
+            .iter()
+            .map(|uid| (*uid, streams[uid].retained_from))
+            .collect();
+        self.key.schedule.first_after(after)
+    }
+}
+
+fn just_before(time: EventTime) -> EventTime {
+    EventTime(time.0.saturating_sub(1))
+}

@@ -1,0 +1,388 @@
+//! One declared stream: its sources, its time, its open batches, and which of its past is still wanted.
+//!
+//! Before changing anything here: `complete_through` never goes back (VT-1), a batch is closed once it has passed the
+//! batch's end, and `retained_from` moves only when a plan record is applied, because what a window may see must
+//! follow from the log alone. What is physically still there (`retired_below`) also depends on how fast firings are.
+
+use crate::adaptor::{Classifier, Interner, Source, TimeGate};
+use crate::groups::GroupId;
+use somersault_lang::{CreateStream, TimeDomain};
+use somersault_log::PushRecord;
+use somersault_model::{
+    BatchNumber, EventTime, Intern, Millis, Mutation, Sn, StreamUid, TimedTriple,
+};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// What a statement in a slice is taken to cost when it is compared with BUDGET: ids in both directions, batch,
+/// arrival order and time.
+pub(crate) const STATEMENT_BYTES: u64 = 80;
+
+/// A batch that still takes statements, or that is closed and waits for its cut.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Batch {
+    /// All statements in order of arrival.
+    pub(crate) statements: Vec<TimedTriple>,
+    /// What of it is absorbed.
+    pub(crate) absorbed: Vec<Mutation>,
+}
+
+/// One life of a stream.
+#[derive(Clone, Debug)]
+pub(crate) struct Stream {
+    pub(crate) uid: StreamUid,
+    pub(crate) declaration: Arc<CreateStream>,
+    pub(crate) namespace: Option<String>,
+    classifier: Classifier,
+    pub(crate) sources: BTreeMap<String, Source>,
+    /// Pushes so far; names the blank nodes of those that have no sequence number.
+    pushes: u64,
+
+    /// Its first time: that of its first statement or advance. Nothing before it has been seen.
+    pub(crate) begin: Option<EventTime>,
+    pub(crate) complete_through: Option<EventTime>,
+    /// When that last moved, by the clock in the records.
+    pub(crate) moved_ms: Option<i64>,
+    /// The newest heartbeat: its time, and when it was received.
+    heartbeat: Option<(EventTime, i64)>,
+
+    open: BTreeMap<BatchNumber, Batch>,
+    /// How many statements each batch that is open, or whose slice is not retired, holds; empty ones are not listed.
+    held: BTreeMap<BatchNumber, u64>,
+    /// The sum of `held`.
+    pub(crate) held_statements: u64,
+    /// The sum of `held` from `retained_from` on.
+    retained_statements: u64,
+    /// The first batch that a newly registered window may see.
+    pub(crate) retained_from: BatchNumber,
+    /// What the driver was last told to retire.
+    retired_below: BatchNumber,
+    /// The batches that end at or before this are in an SN that was cut.
+    pub(crate) planned: Option<EventTime>,
+    /// The batches that end at or before this are in the stable SN.
+    pub(crate) stable: Option<EventTime>,
+
+    /// For each query group that windows the stream: from when on its next close needs it.
+    pub(crate) needs: BTreeSet<(EventTime, GroupId)>,
+    /// For each SN with unfinished firings: the first batch that they read.
+    pub(crate) lagging: BTreeSet<(BatchNumber, Sn)>,
+    /// The groups that wait for this stream, by the close that they wait for.
+    pub(crate) waiting: BTreeSet<(EventTime, GroupId)>,
+    /// The names of the queries that window it, as many times as they do.
+    pub(crate) windowed_by: BTreeMap<String, usize>,
+
+    pub(crate) statements: u64,
+    pub(crate) late: u64,
+    pub(crate) batches: u64,
+}
+
+impl Stream {
+    pub(crate) fn new(
+        uid: StreamUid,
+        declaration: Arc<CreateStream>,
+        namespace: Option<String>,
+        intern: &dyn Intern,
+    ) -> Stream {
+        let into = declaration
+            .into
+            .as_ref()
+            .map(|graph| intern.intern(graph.as_ref().into()));
+        let classifier = Classifier::new(&declaration.classification, into, intern);
+        Stream {
+            uid,
+            declaration,
+            namespace,
+            classifier,
+            sources: BTreeMap::new(),
+            pushes: 0,
+            begin: None,
+            complete_through: None,
+            moved_ms: None,
+            heartbeat: None,
+            open: BTreeMap::new(),
+            held: BTreeMap::new(),
+            held_statements: 0,
+            retained_statements: 0,
+            retained_from: BatchNumber(i64::MIN),
+            retired_below: BatchNumber(i64::MIN),
+            planned: None,
+            stable: None,
+            needs: BTreeSet::new(),
+            lagging: BTreeSet::new(),
+            waiting: BTreeSet::new(),
+            windowed_by: BTreeMap::new(),
+            statements: 0,
+            late: 0,
+            batches: 0,
+        }
+    }
+
+    pub(crate) fn interval(&self) -> Millis {
+        self.declaration.batch
+    }
+
+    pub(crate) fn iri(&self) -> &str {
+        self.declaration.iri.as_str()
+    }
+
+    pub(crate) fn is_arrival_time(&self) -> bool {
+        self.declaration.time == TimeDomain::Arrival
+    }
+
+    /// The batch that `time` falls into.
+    pub(crate) fn batch_of(&self, time: EventTime) -> BatchNumber {
+        BatchNumber::of(time, self.interval())
+    }
+
+    /// The end of the last batch that is over at `time`.
+    pub(crate) fn batch_end_before(&self, time: EventTime) -> EventTime {
+        self.batch_of(time).start(self.interval())
+    }
+
+    /// How far back an arrival-time stream's statements may be: its times are the clock's, made to go forward.
+    pub(crate) fn lateness(&self) -> Millis {
+        if self.is_arrival_time() {
+            Millis(0)
+        } else {
+            self.declaration.lateness
+        }
+    }
+
+    pub(crate) fn gate(&self, source: &str) -> TimeGate {
+        TimeGate::new(
+            self.sources.get(source),
+            self.complete_through,
+            self.lateness(),
+        )
+    }
+
+    /// Puts a push into batches. Late statements are dropped and counted (where LATE is REJECT, admission has refused
+    /// them). Returns whether the stream's time moved.
+    pub(crate) fn push(&mut self, push: &PushRecord, intern: &dyn Intern) -> bool {
+        let mut gate = self.gate(&push.source);
+        let newcomers = u32::try_from(self.sources.len()).unwrap_or(u32::MAX);
+        let source = self
+            .sources
+            .entry(push.source.clone())
+            .or_insert_with(|| Source {
+                number: newcomers,
+                time: None,
+                seq: None,
+                heard_ms: push.received_ms,
+            });
+        source.seq = source.seq.max(push.seq);
+        source.heard_ms = push.received_ms;
+        let scope = match push.seq {
+            Some(seq) => format!("s{}o{}n{seq}", self.uid.0, source.number),
+            None => format!("s{}p{}", self.uid.0, self.pushes),
+        };
+        self.pushes += 1;
+        let interner = Interner::scoped(intern, scope);
+
+        // One batch is taken out of the map at a time; a push seldom spans more than one or two.
+        let mut current: Option<(BatchNumber, Batch)> = None;
+        let mut first = None;
+        for statement in &push.statements {
+            if gate.pass(statement.at).is_err() {
+                self.late += 1;
+                continue;
+            }
+            first = first.or(Some(statement.at));
+            let number = BatchNumber::of(statement.at, self.declaration.batch);
+            if current.as_ref().is_none_or(|(now, _)| *now != number) {
+                if let Some((before, batch)) = current.take() {
+                    self.open.insert(before, batch);
+                }
+                current = Some((number, self.open.remove(&number).unwrap_or_default()));
+            }
+            let Some((_, batch)) = &mut current else {
+                continue;
+            };
+            let quad = interner.quad(statement.quad.as_ref());
+            batch.statements.push(TimedTriple {
+                at: statement.at,
+                triple: quad.triple(),
+            });
+            if let Some(absorbed) = self.classifier.absorbed(quad) {
+                batch.absorbed.push(Mutation::insert(absorbed));
+            }
+            *self.held.entry(number).or_default() += 1;
+            self.held_statements += 1;
+            self.retained_statements += 1;
+            self.statements += 1;
+        }
+        if let Some((before, batch)) = current {
+            self.open.insert(before, batch);
+        }
+
+        let Some(first) = first else { return false };
+        if let Some(source) = self.sources.get_mut(&push.source) {
+            source.time = gate.source;
+        }
+        if self.begin.is_none() {
+            self.begin = Some(first.minus(self.lateness()));
+        }
+        let least = self.sources.values().filter_map(|source| source.time).min();
+        self.reach(least, push.received_ms)
+    }
+
+    /// Takes a heartbeat or an advance by the clock. Returns whether the stream's time moved.
+    pub(crate) fn advance(&mut self, to: EventTime, received_ms: i64) -> bool {
+        // An advance that says just what the clock would say is one: it is no sign of life of any source. Told by
+        // its value, because the record has no other mark, and because it comes to the same in every replay.
+        if self.time_by_clock(received_ms) != Some(to) {
+            for source in self.sources.values_mut() {
+                if source.time.is_none_or(|time| time <= to) {
+                    source.time = Some(to);
+                    source.heard_ms = received_ms;
+                }
+            }
+            if self.heartbeat.is_none_or(|(time, _)| time <= to) {
+                self.heartbeat = Some((to, received_ms));
+            }
+        }
+        if self.begin.is_none() {
+            self.begin = Some(to);
+        }
+        self.reach(Some(to), received_ms)
+    }
+
+    /// Moves the complete-through time, never back (VT-1).
+    fn reach(&mut self, time: Option<EventTime>, received_ms: i64) -> bool {
+        let moved = time > self.complete_through;
+        if moved {
+            self.complete_through = time;
+            self.moved_ms = Some(received_ms);
+        }
+        moved
+    }
+
+    /// Where an IDLE stream stands by the clock: each source that has been silent for IDLE goes on from its own time at
+    /// the clock's pace, the others stand where they are. None where the clock moves nothing.
+    pub(crate) fn time_by_clock(&self, now_ms: i64) -> Option<EventTime> {
+        let idle = self.declaration.idle?;
+        if self.is_arrival_time() {
+            return None;
+        }
+        let by_clock = |(time, heard_ms): (EventTime, i64)| {
+            let silent_ms = now_ms.saturating_sub(heard_ms);
+            time.plus(Millis(silent_ms.saturating_sub(idle.0).max(0)))
+        };
+        let sources = self
+            .sources
+            .values()
+            .filter_map(|source| source.time.map(|time| (time, source.heard_ms)));
+        let least = match sources.map(by_clock).min() {
+            None => self.heartbeat.map(by_clock),
+            least => least,
+        };
+        least.filter(|time| Some(*time) > self.complete_through)
+    }
+
+    /// Whether reaching `time` would close a batch or let a group go on.
+    pub(crate) fn is_wanted_at(&self, time: EventTime) -> bool {
+        let closes_batch = self
+            .open
+            .first_key_value()
+            .is_some_and(|(batch, _)| batch.end(self.interval()) <= time);
+        let moves_group = self
+            .waiting
+            .first()
+            .is_some_and(|(close, _)| *close <= time);
+        closes_batch || moves_group
+    }
+
+    /// Takes out the next batch that is over.
+    pub(crate) fn take_closed(&mut self) -> Option<(BatchNumber, Batch)> {
+        let complete_through = self.complete_through?;
+        let interval = self.interval();
+        let entry = self.open.first_entry()?;
+        if entry.key().end(interval) > complete_through {
+            return None;
+        }
+        self.batches += 1;
+        Some(entry.remove_entry())
+    }
+
+    /// The batches that are still open, when the stream is dropped.
+    pub(crate) fn into_open(self) -> impl Iterator<Item = Batch> {
+        self.open.into_values()
+    }
+
+    /// The first batch from `from` on that holds a statement, among those that a window may see.
+    pub(crate) fn first_held(&self, from: BatchNumber) -> Option<BatchNumber> {
+        let from = from.max(self.retained_from);
+        self.held.range(from..).next().map(|(batch, _)| *batch)
+    }
+
+    /// The batches below this are needed by no window's next close and no lagging firing.
+    fn needed_from(&self) -> BatchNumber {
+        let by_windows = self.needs.first().map(|(from, _)| self.batch_of(*from));
+        let by_firings = self.lagging.first().map(|(batch, _)| *batch);
+        let windows_or_end = by_windows.unwrap_or(BatchNumber(i64::MAX));
+        windows_or_end.min(by_firings.unwrap_or(BatchNumber(i64::MAX)))
+    }
+
+    /// After a cut: lets go of what neither a window's next close nor KEEP needs. KEEP yields to BUDGET, windows do not.
+    pub(crate) fn let_go(&mut self) {
+        let (Some(complete_through), Some(planned)) = (self.complete_through, self.planned) else {
+            return;
+        };
+        let cut = self.batch_of(planned);
+        let by_windows = self
+            .needs
+            .first()
+            .map_or(cut, |(from, _)| self.batch_of(*from).min(cut));
+        let by_keep = self.batch_of(complete_through.minus(self.declaration.keep));
+        let mut from = self.retained_from.max(by_windows.min(by_keep));
+        let mut statements = self.retained_statements;
+        for (batch, count) in self.held.range(self.retained_from..) {
+            let over_budget = statements * STATEMENT_BYTES > self.declaration.budget_bytes;
+            if *batch >= from {
+                if !over_budget || *batch >= by_windows {
+                    break;
+                }
+                from = batch.next();
+            }
+            statements -= count;
+        }
+        self.retained_from = from;
+        self.retained_statements = statements;
+    }
+
+    /// What the driver may retire now, if that is more than it was told: below the logical bound and below what
+    /// firings that are still running read.
+    pub(crate) fn retire(&mut self) -> Option<BatchNumber> {
+        let lagging = self.lagging.first().map(|(batch, _)| *batch);
+        let below = self
+            .retained_from
+            .min(lagging.unwrap_or(self.retained_from));
+        if below <= self.retired_below {
+            return None;
+        }
+        self.retired_below = below;
+        let kept = self.held.split_off(&below);
+        let retired = std::mem::replace(&mut self.held, kept);
+        self.held_statements -= retired.values().sum::<u64>();
+        (!retired.is_empty()).then_some(below)
+    }
+
+    /// The estimated bytes that the stream cannot let go of, if those and `more` statements are over its BUDGET.
+    pub(crate) fn over_budget(&self, more: usize) -> Option<u64> {
+        let budget = self.declaration.budget_bytes;
+        let more = more as u64;
+        if (self.held_statements + more) * STATEMENT_BYTES <= budget {
+            return None;
+        }
+        // KEEP alone never refuses anybody: the next cut lets go of it.
+        let uncut = self
+            .planned
+            .map_or(BatchNumber(i64::MIN), |planned| self.batch_of(planned));
+        let needed: u64 = self
+            .held
+            .range(self.needed_from().min(uncut)..)
+            .map(|(_, count)| count)
+            .sum();
+        ((needed + more) * STATEMENT_BYTES > budget).then_some(needed * STATEMENT_BYTES)
+    }
+}
