@@ -2,6 +2,7 @@
 //! list does not name, or a pass of a test that it does.
 
 pub mod evaluation;
+pub mod http;
 pub mod manifest;
 pub mod outcome;
 pub mod rdf_syntax;
@@ -10,6 +11,7 @@ pub mod subject;
 
 use crate::error::ConformanceError;
 use evaluation::Language;
+use http::Endpoint;
 use manifest::{Folder, Manifest, Test};
 use skips::Skips;
 use std::collections::{BTreeMap, HashSet};
@@ -96,13 +98,17 @@ pub fn run(
     let folder = Folder::new(root);
     let mut report = Report::default();
     let mut met = HashSet::new();
+    let mut system = System {
+        subject,
+        endpoint: None,
+    };
     for path in folder.manifests()? {
         let manifest = Manifest::read(&folder, &path)?;
         if manifest.tests.is_empty() || !manifest.suite.contains(only) {
             continue;
         }
         met.extend(manifest.tests.iter().map(|test| test.id.clone()));
-        let suite = run_suite(&folder, &manifest, subject, skips);
+        let suite = run_suite(&folder, &manifest, &mut system, skips);
         on_suite(&suite);
         report.suites.push(suite);
     }
@@ -121,7 +127,7 @@ pub fn run(
 fn run_suite(
     folder: &Folder,
     manifest: &Manifest,
-    subject: &mut dyn Subject,
+    system: &mut System<'_>,
     skips: &Skips,
 ) -> SuiteReport {
     let mut report = SuiteReport {
@@ -134,9 +140,8 @@ fn run_suite(
         return report;
     }
     for test in &manifest.tests {
-        let verdict =
-            std::panic::catch_unwind(AssertUnwindSafe(|| run_test(folder, test, subject)))
-                .unwrap_or_else(|_| Err("panicked".to_owned()));
+        let verdict = std::panic::catch_unwind(AssertUnwindSafe(|| run_test(folder, test, system)))
+            .unwrap_or_else(|_| Err("panicked".to_owned()));
         match (verdict, skips.test(&test.id)) {
             (Ok(()), None) => report.passed += 1,
             (Err(_), Some(_)) => report.skipped += 1,
@@ -150,11 +155,31 @@ fn run_suite(
     report
 }
 
-fn run_test(folder: &Folder, test: &Test, subject: &mut dyn Subject) -> Result<(), String> {
+/// What the tests are run on: the engine, and its server once a test needs it.
+struct System<'a> {
+    subject: &'a mut dyn Subject,
+    endpoint: Option<Endpoint>,
+}
+
+impl System<'_> {
+    fn endpoint(&mut self) -> Result<&mut Endpoint, String> {
+        let endpoint = match self.endpoint.take() {
+            Some(endpoint) => endpoint,
+            None => Endpoint::start()?,
+        };
+        Ok(self.endpoint.insert(endpoint))
+    }
+}
+
+fn run_test(folder: &Folder, test: &Test, system: &mut System<'_>) -> Result<(), String> {
     if let Some(verdict) = rdf_syntax::run(folder, test) {
         return verdict;
     }
+    let subject = &mut *system.subject;
     match test.kind.trim_end_matches("11") {
+        "QueryEvaluationTest" if http::is_federated(test) => {
+            http::federated_query(folder, test, subject)
+        }
         "QueryEvaluationTest" | "CSVResultFormatTest" => {
             evaluation::query_evaluation(folder, test, subject, &|text| text)
         }
@@ -167,6 +192,7 @@ fn run_test(folder: &Folder, test: &Test, subject: &mut dyn Subject) -> Result<(
         "NegativeUpdateSyntaxTest" => {
             evaluation::syntax(folder, test, subject, Language::Update, false)
         }
+        "ProtocolTest" | "GraphStoreProtocolTest" => system.endpoint()?.run(folder, test),
         other => Err(format!("no runner for tests of the class {other}")),
     }
 }

@@ -57,6 +57,11 @@ impl EngineSubject {
         let engine = Engine::open(config).map_err(|error| error.to_string())?;
         Ok(Self { engine })
     }
+
+    /// The engine, for a server to serve.
+    pub fn engine(&self) -> &Engine {
+        &self.engine
+    }
 }
 
 impl Subject for EngineSubject {
