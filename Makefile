@@ -1,0 +1,83 @@
+# The two commands: `make demo` (see it work) and `make test` (what continuous integration runs).
+# Everything else here is a part of one of them, or a tool for working on the project.
+
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+CARGO ?= cargo
+SOMERSAULT_TESTDATA ?= $(abspath $(CURDIR)/../shared/data)
+export SOMERSAULT_TESTDATA
+TARGET := $(or $(CARGO_TARGET_DIR),$(CURDIR)/target)
+DEV := $(TARGET)/debug
+RELEASE := $(TARGET)/release
+
+# make demo
+RATE ?= 20000
+DURATION ?= 20
+USERS ?= 1000
+LISTEN ?= 127.0.0.1:7878
+
+.PHONY: help demo build test lint fmt unit examples w3c rsp bench fuzz doctor clean
+
+help: ## this list
+	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+doctor: ## says what this machine lacks, and the command that installs it
+	@missing=""; \
+	command -v cc >/dev/null || missing="$$missing build-essential"; \
+	command -v git >/dev/null || missing="$$missing git"; \
+	if [ -n "$$missing" ]; then echo "Somersault needs:$$missing. Install with: apt-get install -y$$missing" >&2; exit 1; fi; \
+	command -v $(CARGO) >/dev/null || { echo "Somersault needs Rust 1.90 or newer. Install it with rustup: apt-get install -y rustup && rustup default stable" >&2; exit 1; }
+
+build: doctor ## the release binary, target/release/somersault
+	$(CARGO) build --release --locked -p somersault-cli
+
+demo: build ## a social network live: five streams, nine standing queries (RATE=, DURATION=, USERS=, LISTEN=)
+	$(RELEASE)/somersault demo --rate $(RATE) --duration $(DURATION) --users $(USERS) --listen $(LISTEN)
+
+test: doctor lint unit examples w3c rsp ## everything that must hold
+	@echo "make test: all of it passed"
+
+lint: ## formatting, clippy, rustdoc, licences and sources
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked --quiet
+	@if command -v cargo-deny >/dev/null; then cargo deny check bans licenses sources; else echo "skipped: cargo-deny is not installed (cargo install cargo-deny)"; fi
+
+fmt: ## formats everything
+	$(CARGO) fmt --all
+
+unit: ## unit, property, integration and doc tests of every crate
+	$(CARGO) test --workspace --locked --quiet
+
+examples: ## the three programs under crates/somersault/examples
+	@for e in $$(cd crates/somersault/examples && ls *.rs | sed 's/\.rs$$//'); do \
+	  echo "example $$e"; $(CARGO) run --quiet --locked -p somersault --example $$e >$(TARGET)/example-$$e.out || { cat $(TARGET)/example-$$e.out; exit 1; }; done
+
+$(DEV)/somersault-conformance: FORCE
+	$(CARGO) build --locked --quiet -p somersault-conformance -p somersault-cli
+FORCE:
+
+w3c: $(DEV)/somersault-conformance ## the W3C suites
+	@if [ -d "$(SOMERSAULT_TESTDATA)/w3c" ]; then $(DEV)/somersault-conformance w3c "$(SOMERSAULT_TESTDATA)/w3c"; \
+	else echo "skipped: no test data (no W3C suites at $(SOMERSAULT_TESTDATA); set SOMERSAULT_TESTDATA)"; fi
+
+RSP_SUITES = lsbench/fig1/suite.json lsbench/gen200/suite.json citybench/suite.json citybench/suite-graph.json csrbench/suite.json
+
+rsp: $(DEV)/somersault-conformance ## the stream suites: 1, 2 and 4 shards, the simulator, kill and restart
+	@if [ -d "$(SOMERSAULT_TESTDATA)/lsbench" ]; then \
+	  suites="$(addprefix $(SOMERSAULT_TESTDATA)/,$(RSP_SUITES)) $$(ls crates/conformance/cases/*/suite.json 2>/dev/null | tr '\n' ' ')"; \
+	  for shards in 1 2 4; do echo "rsp, $$shards shards"; $(DEV)/somersault-conformance rsp --shards $$shards --no-fallback $$suites; done; \
+	  for seed in 1 2 3; do echo "rsp, simulator, seed $$seed"; $(DEV)/somersault-conformance rsp --shards 4 --fabric sim --seed $$seed $$suites; done; \
+	  for seed in 1 2; do echo "rsp, killed and restarted, seed $$seed"; $(DEV)/somersault-conformance rsp --shards 2 --kill-points 3 --seed $$seed $$suites; done; \
+	else echo "skipped: no test data (no stream suites at $(SOMERSAULT_TESTDATA); set SOMERSAULT_TESTDATA)"; fi
+
+bench: doctor ## the speed table (release build; a few minutes)
+	$(CARGO) run --release --locked -p somersault-bench -- all
+
+fuzz: ## lists the fuzz targets; they run with a nightly cargo-fuzz
+	@ls fuzz/fuzz_targets | sed 's/\.rs$$//' | sed 's/^/  cargo +nightly fuzz run /'
+
+clean: ## removes what was built
+	$(CARGO) clean

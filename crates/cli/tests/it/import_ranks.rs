@@ -1,0 +1,96 @@
+//! Imports go strictly downwards in rank (design.md, "Parts, and which may know which"): read from `cargo metadata`.
+//! Adding a crate means adding its rank here; the positive controls show that the check can fail.
+
+use serde_json::Value;
+use std::process::Command;
+
+/// Rank of each part; `None` for the tools that import anything and that nobody may import.
+const RANKS: &[(&str, Option<u8>)] = &[
+    ("somersault-model", Some(0)),
+    ("somersault-lang", Some(1)),
+    ("somersault-store", Some(1)),
+    ("somersault-log", Some(1)),
+    ("somersault-generate", Some(1)),
+    ("somersault-query", Some(2)),
+    ("somersault-stream", Some(2)),
+    ("somersault-runtime", Some(4)),
+    ("somersault", Some(5)),
+    ("somersault-server", Some(7)),
+    ("somersault-cli", Some(8)),
+    ("somersault-conformance", None),
+    ("somersault-sim", None),
+    ("somersault-bench", None),
+];
+
+/// Outside crates that only some parts may name, with the reason.
+const RESERVED: &[(&str, &[&str], &str)] = &[
+    ("spargebra", &["somersault-lang"], "one algebra of our own: only `lang` knows the syntax library's"),
+    ("sparopt", &["somersault-lang", "somersault-query"], "the oracle's expressions stay at the edge of `query`"),
+    ("spareval", &["somersault-query"], "the oracle is a fallback of `query`, nobody else's engine"),
+    ("timely", &["somersault-runtime"], "the core sees only `Fabric`"),
+    ("tokio", &["somersault-server", "somersault-cli", "somersault-conformance"], "the core is synchronous"),
+    ("axum", &["somersault-server"], "HTTP stays in `server`"),
+];
+
+fn rank_of(name: &str) -> Option<&'static (&'static str, Option<u8>)> {
+    RANKS.iter().find(|(crate_name, _)| *crate_name == name)
+}
+
+/// Every breach of the rules in the output of `cargo metadata --no-deps`, as sentences.
+fn breaches(metadata: &Value) -> Vec<String> {
+    let mut found = Vec::new();
+    for package in metadata["packages"].as_array().into_iter().flatten() {
+        let name = package["name"].as_str().unwrap_or_default();
+        let Some((_, rank)) = rank_of(name) else {
+            found.push(format!("{name} has no rank: give it one in import_ranks.rs and in ARCHITECTURE.md"));
+            continue;
+        };
+        for dependency in package["dependencies"].as_array().into_iter().flatten() {
+            if dependency["kind"] == "dev" {
+                continue;
+            }
+            let target = dependency["name"].as_str().unwrap_or_default();
+            match (rank_of(target), rank) {
+                (Some((_, None)), _) => found.push(format!("{name} imports {target}, which nobody may import")),
+                (Some((_, Some(lower))), Some(own)) if lower >= own => {
+                    found.push(format!("{name} (rank {own}) imports {target} (rank {lower}), which is not below it"));
+                }
+                _ => {}
+            }
+            for (reserved, allowed, reason) in RESERVED {
+                if target == *reserved && !allowed.contains(&name) {
+                    found.push(format!("{name} imports {target}: {reason}"));
+                }
+            }
+        }
+    }
+    found
+}
+
+fn workspace_metadata() -> Value {
+    let output = Command::new(env!("CARGO"))
+        .args(["metadata", "--no-deps", "--offline", "--format-version", "1"])
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .output()
+        .expect("cargo runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).expect("cargo metadata prints JSON")
+}
+
+#[test]
+fn imports_go_strictly_downwards() {
+    let found = breaches(&workspace_metadata());
+    assert!(found.is_empty(), "{}", found.join("\n"));
+}
+
+#[test]
+fn the_check_sees_an_upward_import_an_imported_tool_and_a_reserved_crate() {
+    let planted = serde_json::json!({"packages": [
+        {"name": "somersault-store", "dependencies": [{"name": "somersault-query", "kind": null}]},
+        {"name": "somersault-query", "dependencies": [{"name": "somersault-bench", "kind": null}, {"name": "spargebra", "kind": null}]},
+        {"name": "somersault-new", "dependencies": []},
+        {"name": "somersault-log", "dependencies": [{"name": "somersault-store", "kind": "dev"}]},
+    ]});
+    let found = breaches(&planted);
+    assert_eq!(found.len(), 4, "{found:#?}");
+}

@@ -1,0 +1,3 @@
+//! The integration tests of the command and of the workspace's shape, in one binary.
+
+mod import_ranks;
