@@ -1,0 +1,373 @@
+//! The command line: every subcommand, its options and an example. Nothing here does anything.
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use std::path::PathBuf;
+
+/// One system for streams of linked data and the graph they change.
+#[derive(Debug, Parser)]
+#[command(
+    name = "somersault",
+    version,
+    about = "Stateful stream query engine for linked data: continuous queries over streams joined with an evolving RDF graph, and SPARQL on consistent snapshots of it.",
+    after_help = "Examples:\n  somersault demo\n  somersault serve --data ./data\n  somersault query --stored people.ttl 'SELECT * { ?s ?p ?o } LIMIT 10'\n\nExit codes: 0 fine, 1 failed, 2 wrong usage."
+)]
+pub(crate) struct Cli {
+    /// What to do
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Run the server: SPARQL, streams and continuous queries over HTTP
+    #[command(
+        after_help = "Examples:\n  somersault serve                                  in memory, on 127.0.0.1:7878\n  somersault serve --data ./data --workers 2        durable: what is acknowledged survives a crash"
+    )]
+    Serve(ServeArgs),
+    /// Load RDF files into a server's stored graph, or into a data folder
+    #[command(
+        after_help = "Examples:\n  somersault load people.ttl places.nt.gz --server http://127.0.0.1:7878\n  somersault load history.nt.zst --graph http://example.org/history --data ./data"
+    )]
+    Load(LoadArgs),
+    /// Answer a SPARQL query from a server, a data folder or files
+    #[command(
+        after_help = "Examples:\n  somersault query 'SELECT ?s { ?s a <http://xmlns.com/foaf/0.1/Person> } LIMIT 5' --server http://127.0.0.1:7878\n  somersault query --file q.rq --stored people.ttl --format json"
+    )]
+    Query(QueryArgs),
+    /// Apply a SPARQL update to a server or a data folder
+    #[command(
+        after_help = "Example:\n  somersault update 'INSERT DATA { <urn:a> <urn:knows> <urn:b> }' --server http://127.0.0.1:7878"
+    )]
+    Update(UpdateArgs),
+    /// Show how a query would be answered: steps, estimates, and what the fallback runs
+    #[command(
+        after_help = "Example:\n  somersault explain --analyze --file q.rq --stored people.ttl"
+    )]
+    Explain(ExplainArgs),
+    /// Register continuous queries, and declare streams, from files
+    #[command(
+        after_help = "Examples:\n  somersault register streams.sql --server http://127.0.0.1:7878       CREATE STREAM statements\n  somersault register trending.csparql --name trending --server http://127.0.0.1:7878"
+    )]
+    Register(RegisterArgs),
+    /// Push a file of statements into a stream
+    #[command(
+        after_help = "Examples:\n  somersault push http://example.org/likes likes.tsv --server http://127.0.0.1:7878      lines of `t_ms<TAB>triple .`\n  somersault push http://example.org/likes now.ttl --at 1700000000000 --server http://127.0.0.1:7878"
+    )]
+    Push(PushArgs),
+    /// Print a continuous query's answers as they come
+    #[command(
+        after_help = "Examples:\n  somersault subscribe trending --server http://127.0.0.1:7878\n  somersault subscribe trending --after 1700000000000 --count 10 --format json"
+    )]
+    Subscribe(SubscribeArgs),
+    /// Replay recorded streams through queries, in process, and write every firing
+    #[command(
+        after_help = "Examples:\n  somersault replay --stored static.nt --stream http://example.org/likes=likes.tsv --query trending.csparql\n  somersault replay --create streams.sql --stream http://example.org/likes=likes.tsv.gz --query q.csparql --speed 10 --output answers.jsonl"
+    )]
+    Replay(ReplayArgs),
+    /// Write a seeded social network: stored graph, five streams, queries
+    #[command(
+        after_help = "Example:\n  somersault generate ./network --users 1000 --seconds 5 --seed 1"
+    )]
+    Generate(GenerateArgs),
+    /// Watch a social network live: five streams, nine standing queries, one stored graph
+    #[command(
+        after_help = "Examples:\n  somersault demo\n  somersault demo --rate 133000 --users 10000 --duration 60"
+    )]
+    Demo(DemoArgs),
+}
+
+/// Where a client subcommand finds the data.
+#[derive(Debug, Args)]
+pub(crate) struct Target {
+    /// URL of a running server
+    #[arg(long, value_name = "URL", env = "SOMERSAULT_SERVER", conflicts_with = "data")]
+    pub(crate) server: Option<String>,
+    /// A data folder that no server has open
+    #[arg(long, value_name = "DIR")]
+    pub(crate) data: Option<PathBuf>,
+}
+
+/// How a query's text is given.
+#[derive(Debug, Args)]
+pub(crate) struct Text {
+    /// The text itself; `-` reads it from standard input
+    #[arg(value_name = "TEXT", required_unless_present = "file")]
+    pub(crate) text: Option<String>,
+    /// A file that holds the text
+    #[arg(long, short, value_name = "FILE", conflicts_with = "text")]
+    pub(crate) file: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ServeArgs {
+    /// Folder of the log; without it everything is in memory and gone at the end
+    #[arg(long, value_name = "DIR")]
+    pub(crate) data: Option<PathBuf>,
+    /// Address to listen on; anything but loopback must be asked for
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:7878")]
+    pub(crate) listen: String,
+    /// Shards, each written by one worker
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]
+    pub(crate) workers: u16,
+    /// Threads that answer queries; by default as many as there are cores
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
+    pub(crate) query_threads: Option<u16>,
+    /// Namespace of bare names in the paper's dialect
+    #[arg(long, value_name = "IRI")]
+    pub(crate) namespace: Option<String>,
+    /// Longest time one query may take, in milliseconds
+    #[arg(long, value_name = "MS")]
+    pub(crate) query_time_ms: Option<u64>,
+    /// Most rows that one answer may have
+    #[arg(long, value_name = "N")]
+    pub(crate) result_rows: Option<u64>,
+    /// Largest body of a request, in bytes
+    #[arg(long, value_name = "BYTES")]
+    pub(crate) body_bytes: Option<u64>,
+    /// Let SERVICE and LOAD fetch from other machines
+    #[arg(long)]
+    pub(crate) allow_remote: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct LoadArgs {
+    /// RDF files: .nt .nq .ttl .trig .rdf .jsonld, plain or .gz or .zst
+    #[arg(required = true, value_name = "FILE")]
+    pub(crate) files: Vec<PathBuf>,
+    #[command(flatten)]
+    pub(crate) target: Target,
+    /// Graph that takes statements of the default graph
+    #[arg(long, value_name = "IRI")]
+    pub(crate) graph: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct QueryArgs {
+    #[command(flatten)]
+    pub(crate) text: Text,
+    #[command(flatten)]
+    pub(crate) target: Target,
+    /// RDF files to query in process
+    #[arg(long, value_name = "FILE", num_args = 1.., conflicts_with_all = ["server", "data"])]
+    pub(crate) stored: Vec<PathBuf>,
+    /// How to print the answer
+    #[arg(long, value_enum, default_value_t = Format::Table)]
+    pub(crate) format: Format,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct UpdateArgs {
+    #[command(flatten)]
+    pub(crate) text: Text,
+    #[command(flatten)]
+    pub(crate) target: Target,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ExplainArgs {
+    #[command(flatten)]
+    pub(crate) text: Text,
+    #[command(flatten)]
+    pub(crate) target: Target,
+    /// RDF files to plan for, in process
+    #[arg(long, value_name = "FILE", num_args = 1.., conflicts_with_all = ["server", "data"])]
+    pub(crate) stored: Vec<PathBuf>,
+    /// Run the query and show actual rows and times beside the estimates
+    #[arg(long)]
+    pub(crate) analyze: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RegisterArgs {
+    /// Files with one C-SPARQL query each, or with CREATE STREAM statements separated by `;`
+    #[arg(required = true, value_name = "FILE")]
+    pub(crate) files: Vec<PathBuf>,
+    /// Name of the query, when the text gives none
+    #[arg(long, value_name = "NAME")]
+    pub(crate) name: Option<String>,
+    /// URL of a running server
+    #[arg(long, value_name = "URL", env = "SOMERSAULT_SERVER", default_value = DEFAULT_SERVER)]
+    pub(crate) server: String,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct PushArgs {
+    /// IRI of the stream
+    pub(crate) stream: String,
+    /// Lines of `t_ms<TAB>triple .`, or with --at any RDF file; .gz and .zst too
+    pub(crate) file: PathBuf,
+    /// URL of a running server
+    #[arg(long, value_name = "URL", env = "SOMERSAULT_SERVER", default_value = DEFAULT_SERVER)]
+    pub(crate) server: String,
+    /// Event time of every statement in the file, in milliseconds since the Unix epoch
+    #[arg(long, value_name = "MS")]
+    pub(crate) at: Option<i64>,
+    /// Name of the source, for exactly-once pushes
+    #[arg(long, value_name = "NAME")]
+    pub(crate) source: Option<String>,
+    /// Sequence number of the first push; later ones count up
+    #[arg(long, value_name = "N", requires = "source")]
+    pub(crate) seq: Option<u64>,
+    /// Statements in one push
+    #[arg(long, value_name = "N", default_value_t = 5_000, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    pub(crate) batch: u64,
+    /// Then advance the stream to this event time
+    #[arg(long, value_name = "MS")]
+    pub(crate) advance: Option<i64>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct SubscribeArgs {
+    /// Name of the continuous query
+    pub(crate) query: String,
+    /// URL of a running server
+    #[arg(long, value_name = "URL", env = "SOMERSAULT_SERVER", default_value = DEFAULT_SERVER)]
+    pub(crate) server: String,
+    /// Only firings after this close, in milliseconds since the Unix epoch
+    #[arg(long, value_name = "MS")]
+    pub(crate) after: Option<i64>,
+    /// Stop after so many firings
+    #[arg(long, value_name = "N")]
+    pub(crate) count: Option<u64>,
+    /// Empty answers too
+    #[arg(long)]
+    pub(crate) empties: bool,
+    /// How to print each answer
+    #[arg(long, value_enum, default_value_t = Stream::Table)]
+    pub(crate) format: Stream,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ReplayArgs {
+    /// RDF files loaded before the streams start
+    #[arg(long, value_name = "FILE", num_args = 1..)]
+    pub(crate) stored: Vec<PathBuf>,
+    /// Graph that the stored files go into
+    #[arg(long, value_name = "IRI")]
+    pub(crate) graph: Option<String>,
+    /// A stream and its file of `t_ms<TAB>triple .` lines, as IRI=FILE
+    #[arg(long = "stream", value_name = "IRI=FILE", required = true)]
+    pub(crate) streams: Vec<String>,
+    /// Files with CREATE STREAM statements; a stream not declared there is timing, in batches of 100 ms
+    #[arg(long, value_name = "FILE", num_args = 1..)]
+    pub(crate) create: Vec<PathBuf>,
+    /// Files with one continuous query each
+    #[arg(long = "query", value_name = "FILE", num_args = 1.., required = true)]
+    pub(crate) queries: Vec<PathBuf>,
+    /// 1 is real time, 10 is ten times as fast, max does not wait
+    #[arg(long, value_enum, default_value_t = Speed::Max)]
+    pub(crate) speed: Speed,
+    /// Stop here: statements from this event time on are not fed
+    #[arg(long, value_name = "MS")]
+    pub(crate) until: Option<i64>,
+    /// Namespace of bare names in the paper's dialect
+    #[arg(long, value_name = "IRI")]
+    pub(crate) namespace: Option<String>,
+    /// Where the answers go; standard output by default
+    #[arg(long, short, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+    /// Shards, each written by one worker
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]
+    pub(crate) workers: u16,
+}
+
+/// Size and shape of a generated network; the same numbers give the same data.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct NetworkArgs {
+    /// Users of the network
+    #[arg(long, default_value_t = 1_000, value_parser = clap::value_parser!(u32).range(1..=100_000_000))]
+    pub(crate) users: u32,
+    /// Seed of everything random
+    #[arg(long, default_value_t = 1)]
+    pub(crate) seed: u64,
+    /// Tuples per second of all five streams together, in the paper's proportions
+    #[arg(long, default_value_t = 133_500, value_parser = clap::value_parser!(u32).range(1..=100_000_000))]
+    pub(crate) rate: u32,
+    /// Seconds of past posts, photos and likes in the stored graph
+    #[arg(long, default_value_t = 5.0)]
+    pub(crate) history: f64,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct GenerateArgs {
+    /// Folder to write to
+    pub(crate) out: PathBuf,
+    #[command(flatten)]
+    pub(crate) network: NetworkArgs,
+    /// Seconds of streams
+    #[arg(long, default_value_t = 5.0)]
+    pub(crate) seconds: f64,
+    /// Compress the data with gzip
+    #[arg(long)]
+    pub(crate) gz: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DemoArgs {
+    /// Users of the network
+    #[arg(long, default_value_t = 1_000, value_parser = clap::value_parser!(u32).range(10..=10_000_000))]
+    pub(crate) users: u32,
+    /// Tuples per second of all five streams together
+    #[arg(long, default_value_t = 20_000, value_parser = clap::value_parser!(u32).range(10..=10_000_000))]
+    pub(crate) rate: u32,
+    /// Seconds to play, in real time
+    #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=86_400))]
+    pub(crate) duration: u32,
+    /// Seed of everything random
+    #[arg(long, default_value_t = 1)]
+    pub(crate) seed: u64,
+    /// Address of the HTTP server that answers meanwhile
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:7878")]
+    pub(crate) listen: String,
+    /// Shards, each written by one worker
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]
+    pub(crate) workers: u16,
+    /// Plain lines, one a second, even on a terminal
+    #[arg(long)]
+    pub(crate) plain: bool,
+}
+
+/// Where the client subcommands look for a server when none is named.
+pub(crate) const DEFAULT_SERVER: &str = "http://127.0.0.1:7878";
+
+/// How an answer is printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    /// A table for people
+    Table,
+    /// SPARQL results in JSON
+    Json,
+    /// SPARQL results in XML
+    Xml,
+    /// SPARQL results in CSV
+    Csv,
+    /// SPARQL results in TSV
+    Tsv,
+    /// N-Triples, for CONSTRUCT and DESCRIBE
+    Nt,
+    /// Turtle, for CONSTRUCT and DESCRIBE
+    Ttl,
+}
+
+/// How the answers of a subscription are printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Stream {
+    /// A table for people
+    Table,
+    /// The server's events, one JSON object a line
+    Json,
+}
+
+/// How fast a replay goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Speed {
+    /// Real time
+    #[value(name = "1")]
+    Real,
+    /// Ten times real time
+    #[value(name = "10")]
+    Ten,
+    /// As fast as the engine takes it
+    #[value(name = "max")]
+    Max,
+}

@@ -1,0 +1,107 @@
+//! A client of the server's HTTP interface: requests in, bodies out, every refusal as the server's own sentence.
+
+use crate::error::CliError;
+use std::io::Read;
+use ureq::http::Response;
+use ureq::{Agent, Body, SendBody};
+
+/// A server, by its URL.
+pub(crate) struct Client {
+    agent: Agent,
+    base: String,
+}
+
+impl Client {
+    /// A client for the server at `url`; nothing is sent yet.
+    ///
+    /// # Errors
+    /// When the URL is not plain HTTP.
+    pub(crate) fn new(url: &str) -> Result<Self, CliError> {
+        if !url.starts_with("http://") {
+            return Err(CliError::Usage(format!(
+                "the server URL {url} does not start with http://; Somersault speaks plain HTTP, put a proxy in front for TLS"
+            )));
+        }
+        let agent = Agent::config_builder().http_status_as_error(false).build().into();
+        Ok(Self { agent, base: url.trim_end_matches('/').to_owned() })
+    }
+
+    /// GETs a path, with an Accept header.
+    ///
+    /// # Errors
+    /// When the server cannot be reached or refuses.
+    pub(crate) fn get(&self, path: &str, headers: &[(&str, &str)]) -> Result<Response<Body>, CliError> {
+        let mut request = self.agent.get(format!("{}{path}", self.base));
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        self.accept(request.call())
+    }
+
+    /// POSTs a body.
+    ///
+    /// # Errors
+    /// When the server cannot be reached or refuses.
+    pub(crate) fn post(&self, path: &str, headers: &[(&str, &str)], body: impl Read) -> Result<Response<Body>, CliError> {
+        let mut request = self.agent.post(format!("{}{path}", self.base));
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        let mut body = body;
+        self.accept(request.send(SendBody::from_reader(&mut body)))
+    }
+
+    /// PUTs a text.
+    ///
+    /// # Errors
+    /// When the server cannot be reached or refuses.
+    pub(crate) fn put(&self, path: &str, text: &str) -> Result<Response<Body>, CliError> {
+        self.accept(self.agent.put(format!("{}{path}", self.base)).header("Content-Type", "text/plain; charset=utf-8").send(text))
+    }
+
+    fn accept(&self, outcome: Result<Response<Body>, ureq::Error>) -> Result<Response<Body>, CliError> {
+        let mut response = outcome.map_err(|error| {
+            CliError::Failed(format!("no answer from the server at {}: {error}; is it running (somersault serve)?", self.base))
+        })?;
+        if response.status().is_success() {
+            return Ok(response);
+        }
+        let status = response.status();
+        let body = response.body_mut().read_to_string().unwrap_or_default();
+        let sentence = serde_json::from_str::<serde_json::Value>(&body)
+            .ok()
+            .and_then(|json| json["error"].as_str().map(str::to_owned))
+            .unwrap_or(body);
+        Err(CliError::Failed(format!("{} ({status})", sentence.trim_end())))
+    }
+}
+
+/// A name or IRI as one segment of a URL's path.
+pub(crate) fn segment(name: &str) -> String {
+    use std::fmt::Write as _;
+    let mut encoded = String::with_capacity(name.len());
+    for byte in name.bytes() {
+        if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~') {
+            encoded.push(char::from(byte));
+        } else {
+            write!(encoded, "%{byte:02X}").expect("a string takes everything");
+        }
+    }
+    encoded
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_iri_is_one_path_segment() {
+        assert_eq!(segment("http://a.b/c#d é"), "http%3A%2F%2Fa.b%2Fc%23d%20%C3%A9");
+    }
+
+    #[test]
+    fn https_is_refused_with_the_remedy() {
+        let error = Client::new("https://example.org").err().unwrap();
+        assert!(error.to_string().contains("proxy"), "{error}");
+    }
+}

@@ -1,0 +1,41 @@
+//! What a subcommand can fail with, and the exit code that says so.
+
+use std::process::ExitCode;
+
+/// A failure, as a sentence for a person.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum CliError {
+    /// The command line asks for something that cannot be: exit code 2.
+    #[error("{0}")]
+    Usage(String),
+    /// Something went wrong while doing it: exit code 1.
+    #[error("{0}")]
+    Failed(String),
+}
+
+impl CliError {
+    /// A failure with what was being done in front of its cause.
+    pub(crate) fn failed(doing: impl std::fmt::Display, cause: impl std::fmt::Display) -> Self {
+        Self::Failed(format!("{doing}: {cause}"))
+    }
+
+    /// 1 for a failure, 2 for wrong usage.
+    pub(crate) fn exit_code(&self) -> ExitCode {
+        match self {
+            Self::Usage(_) => ExitCode::from(2),
+            Self::Failed(_) => ExitCode::FAILURE,
+        }
+    }
+}
+
+impl From<std::io::Error> for CliError {
+    fn from(error: std::io::Error) -> Self {
+        Self::Failed(error.to_string())
+    }
+}
+
+impl From<somersault::EngineError> for CliError {
+    fn from(error: somersault::EngineError) -> Self {
+        Self::Failed(error.to_string())
+    }
+}
