@@ -1,0 +1,10 @@
+//! One file per subcommand; each has a `run` that does it.
+
+pub(crate) mod generate;
+pub(crate) mod load;
+pub(crate) mod push;
+pub(crate) mod query;
+pub(crate) mod register;
+pub(crate) mod replay;
+pub(crate) mod serve;
+pub(crate) mod subscribe;

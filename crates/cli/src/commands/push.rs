@@ -1,0 +1,87 @@
+//! `push`: a file of statements into a stream, in pushes of bounded size.
+
+use crate::args::PushArgs;
+use crate::client::{Client, segment};
+use crate::error::CliError;
+use crate::files;
+use std::io::{BufRead, BufReader};
+
+/// Pushes the file; each push is acknowledged when it is durable.
+///
+/// # Errors
+/// With the server's sentence, and how many statements were acknowledged before.
+pub(crate) fn run(args: &PushArgs) -> Result<(), CliError> {
+    let client = Client::new(&args.server)?;
+    let address = format!("/streams/{}", segment(&args.stream));
+    let bar = files::byte_bar();
+    let input = files::open(&args.file, &bar)?;
+    let mut sender = Sender { client: &client, address: &address, args, seq: args.seq, acknowledged: 0 };
+    if let Some(at) = args.at {
+        let format = files::rdf_format(&input.stem)?;
+        let at = at.to_string();
+        sender.send(&[("Content-Type", format.media_type()), ("Event-Time-Ms", &at)], input.reader)?;
+    } else {
+        sender.send_lines(BufReader::new(input.reader))?;
+    }
+    bar.finish_and_clear();
+    if let Some(to) = args.advance {
+        let body = format!("{{\"to_ms\":{to}}}");
+        client.post(&format!("{address}/advance"), &[("Content-Type", "application/json")], body.as_bytes())?;
+    }
+    println!("{}: pushed and durable", args.file.display());
+    Ok(())
+}
+
+struct Sender<'a> {
+    client: &'a Client,
+    address: &'a str,
+    args: &'a PushArgs,
+    seq: Option<u64>,
+    acknowledged: u64,
+}
+
+impl Sender<'_> {
+    /// Cuts the lines into pushes; statements of one event time stay in one push.
+    fn send_lines(&mut self, reader: impl BufRead) -> Result<(), CliError> {
+        let mut batch = String::new();
+        let mut statements = 0_u64;
+        let mut last_time = String::new();
+        for line in reader.lines() {
+            let line = line.map_err(|error| CliError::failed(format_args!("cannot read {}", self.args.file.display()), error))?;
+            let time = line.split('\t').next().unwrap_or_default();
+            if statements >= self.args.batch && time != last_time {
+                self.send_batch(&batch, statements)?;
+                batch.clear();
+                statements = 0;
+            }
+            time.clone_into(&mut last_time);
+            batch.push_str(&line);
+            batch.push('\n');
+            statements += 1;
+        }
+        if statements > 0 {
+            self.send_batch(&batch, statements)?;
+        }
+        Ok(())
+    }
+
+    fn send_batch(&mut self, batch: &str, statements: u64) -> Result<(), CliError> {
+        self.send(&[("Content-Type", "text/tab-separated-values")], batch.as_bytes())?;
+        self.acknowledged += statements;
+        Ok(())
+    }
+
+    fn send(&mut self, headers: &[(&str, &str)], body: impl std::io::Read) -> Result<(), CliError> {
+        let mut address = self.address.to_owned();
+        if let Some(source) = &self.args.source {
+            address.push_str(&format!("?source={}", segment(source)));
+            if let Some(seq) = self.seq.as_mut() {
+                address.push_str(&format!("&seq={seq}"));
+                *seq += 1;
+            }
+        }
+        self.client.post(&address, headers, body).map(drop).map_err(|error| {
+            CliError::Failed(format!("{error}; {} statements of {} were acknowledged before", self.acknowledged, self.args.file.display()))
+        })
+    }
+}

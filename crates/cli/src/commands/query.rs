@@ -1,0 +1,146 @@
+//! `query`, `update` and `explain`: a text against a server, a data folder or files.
+
+use crate::args::{ExplainArgs, Format, QueryArgs, UpdateArgs};
+use crate::error::CliError;
+use crate::files::text_of;
+use crate::table::{self, Table};
+use crate::target::Place;
+use oxrdf::Variable;
+use oxrdfio::RdfFormat;
+use somersault::{Answer, AnswerKind, QueryOptions, QueryResultsFormat, UpdateOptions};
+use sparesults::{QueryResultsParser, ReaderQueryResultsParserOutput};
+use std::io::{self, BufReader, Write};
+
+/// Answers a query and prints it.
+///
+/// # Errors
+/// When the query is refused, or the answer does not fit the format asked for.
+pub(crate) fn query(args: &QueryArgs) -> Result<(), CliError> {
+    let text = text_of(&args.text)?;
+    let mut out = io::BufWriter::new(io::stdout().lock());
+    match Place::open(&args.target, &args.stored)? {
+        Place::Engine(engine) => {
+            let results = engine.query(&text, &QueryOptions::default())?;
+            print_answer(&results.answer, args.format, &mut out)?;
+        }
+        Place::Server(client) => {
+            let headers = [("Accept", accept(args.format)), ("Content-Type", "application/sparql-query")];
+            let response = client.post("/query", &headers, text.as_bytes())?;
+            let media = response.headers().get("content-type").and_then(|value| value.to_str().ok()).unwrap_or_default().to_owned();
+            let mut body = BufReader::new(response.into_body().into_reader());
+            if args.format == Format::Table && media.starts_with("application/sparql-results+json") {
+                print_results_json(body, &mut out)?;
+            } else {
+                io::copy(&mut body, &mut out)?;
+            }
+        }
+    }
+    out.flush()?;
+    Ok(())
+}
+
+/// Applies an update and says what it changed.
+///
+/// # Errors
+/// When the update is refused; nothing of it is applied then.
+pub(crate) fn update(args: &UpdateArgs) -> Result<(), CliError> {
+    let text = text_of(&args.text)?;
+    match Place::open(&args.target, &[])? {
+        Place::Engine(engine) => {
+            let summary = engine.update(&text, &UpdateOptions::default())?;
+            println!("{} inserted, {} deleted", summary.inserted, summary.deleted);
+            engine.shutdown()?;
+        }
+        Place::Server(client) => {
+            client.post("/update", &[("Content-Type", "application/sparql-update")], text.as_bytes())?;
+            println!("done");
+        }
+    }
+    Ok(())
+}
+
+/// Shows a query's plan.
+///
+/// # Errors
+/// When the query is refused.
+pub(crate) fn explain(args: &ExplainArgs) -> Result<(), CliError> {
+    let text = text_of(&args.text)?;
+    match Place::open(&args.target, &args.stored)? {
+        Place::Engine(engine) => print!("{}", engine.explain(&text, &QueryOptions::default(), args.analyze)?),
+        Place::Server(client) => {
+            let address = if args.analyze { "/explain?analyze=true" } else { "/explain" };
+            let mut response = client.post(address, &[("Content-Type", "application/sparql-query")], text.as_bytes())?;
+            let plan = response.body_mut().read_to_string().map_err(|error| CliError::failed("cannot read the plan", error))?;
+            print!("{plan}");
+        }
+    }
+    Ok(())
+}
+
+/// What a format is called on the wire; a table is made from JSON, and graphs come as N-Triples.
+fn accept(format: Format) -> &'static str {
+    match format {
+        Format::Table => "application/sparql-results+json, application/n-triples;q=0.9",
+        Format::Json => "application/sparql-results+json",
+        Format::Xml => "application/sparql-results+xml",
+        Format::Csv => "text/csv",
+        Format::Tsv => "text/tab-separated-values",
+        Format::Nt => "application/n-triples",
+        Format::Ttl => "text/turtle",
+    }
+}
+
+/// Prints an answer of this process in the format asked for.
+pub(crate) fn print_answer(answer: &Answer, format: Format, out: &mut impl Write) -> Result<(), CliError> {
+    let results = match format {
+        Format::Json => Some(QueryResultsFormat::Json),
+        Format::Xml => Some(QueryResultsFormat::Xml),
+        Format::Csv => Some(QueryResultsFormat::Csv),
+        Format::Tsv => Some(QueryResultsFormat::Tsv),
+        Format::Table | Format::Nt | Format::Ttl => None,
+    };
+    if let Some(results) = results {
+        return Ok(answer.write_results(results, out)?);
+    }
+    match (answer.kind(), format) {
+        (AnswerKind::Graph, Format::Ttl) => answer.write_graph(RdfFormat::Turtle, out)?,
+        (AnswerKind::Graph, _) => answer.write_graph(RdfFormat::NTriples, out)?,
+        (AnswerKind::Boolean, Format::Table) => writeln!(out, "{}", answer.boolean() == Some(true))?,
+        (AnswerKind::Solutions, Format::Table) => {
+            let variables: Vec<Variable> = answer.variables().iter().map(Variable::new_unchecked).collect();
+            let mut table = Table::new(&variables);
+            for row in answer.rows() {
+                table.push(row.iter().map(Option::as_ref));
+            }
+            table.print(out, table::terminal_width())?;
+        }
+        (_, Format::Nt | Format::Ttl) => {
+            return Err(CliError::Usage("nt and ttl print graphs; ask with CONSTRUCT or DESCRIBE, or choose table, json, xml, csv or tsv".to_owned()));
+        }
+        _ => {}
+    }
+    Ok(())
+}
+
+/// Prints SPARQL results in JSON as a table.
+///
+/// # Errors
+/// When the JSON is no SPARQL result.
+pub(crate) fn print_results_json(json: impl io::Read, out: &mut impl Write) -> Result<(), CliError> {
+    let parsed = QueryResultsParser::from_format(QueryResultsFormat::Json)
+        .for_reader(json)
+        .map_err(|error| CliError::failed("the server's answer is not SPARQL JSON", error))?;
+    match parsed {
+        ReaderQueryResultsParserOutput::Boolean(value) => writeln!(out, "{value}")?,
+        ReaderQueryResultsParserOutput::Solutions(solutions) => {
+            let variables = solutions.variables().to_vec();
+            let mut table = Table::new(&variables);
+            for solution in solutions {
+                let solution = solution.map_err(|error| CliError::failed("the server's answer ends early", error))?;
+                table.push(variables.iter().map(|variable| solution.get(variable)));
+            }
+            table.print(out, table::terminal_width())?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,86 @@
+//! Files as the user names them: compression and RDF syntax by their endings, read with a progress bar.
+
+use crate::error::CliError;
+use indicatif::{ProgressBar, ProgressStyle};
+use oxrdfio::RdfFormat;
+use std::fs::File;
+use std::io::{self, BufReader, Read};
+use std::path::{Path, PathBuf};
+
+/// An open file, unpacked while it is read.
+pub(crate) struct Input {
+    /// Its bytes after decompression.
+    pub(crate) reader: Box<dyn Read + Send>,
+    /// Its path without `.gz` or `.zst`: what the syntax is told from.
+    pub(crate) stem: PathBuf,
+}
+
+/// Opens a file and unpacks `.gz` and `.zst`; compressed bytes read move `bar`.
+///
+/// # Errors
+/// When the file cannot be opened, or is not what its ending says.
+pub(crate) fn open(path: &Path, bar: &ProgressBar) -> Result<Input, CliError> {
+    let file = File::open(path).map_err(|error| CliError::failed(format_args!("cannot open {}", path.display()), error))?;
+    if let Ok(metadata) = file.metadata() {
+        bar.inc_length(metadata.len());
+    }
+    let raw = BufReader::with_capacity(1 << 18, bar.wrap_read(file));
+    let ending = path.extension().and_then(|ending| ending.to_str()).unwrap_or_default();
+    let (reader, stem): (Box<dyn Read + Send>, PathBuf) = match ending {
+        "gz" => (Box::new(flate2::read::MultiGzDecoder::new(raw)), path.with_extension("")),
+        "zst" => {
+            let decoder = zstd::stream::read::Decoder::with_buffer(raw)
+                .map_err(|error| CliError::failed(format_args!("{} is not zstd", path.display()), error))?;
+            (Box::new(decoder), path.with_extension(""))
+        }
+        _ => (Box::new(raw), path.to_owned()),
+    };
+    Ok(Input { reader, stem })
+}
+
+/// The RDF syntax that an ending stands for.
+///
+/// # Errors
+/// When the ending stands for none, with the list of those that do.
+pub(crate) fn rdf_format(stem: &Path) -> Result<RdfFormat, CliError> {
+    stem.extension().and_then(|ending| ending.to_str()).and_then(RdfFormat::from_extension).ok_or_else(|| {
+        CliError::Usage(format!(
+            "the ending of {} names no RDF syntax; known are .nt, .nq, .ttl, .trig, .rdf, .xml, .jsonld and .n3, each also with .gz or .zst",
+            stem.display()
+        ))
+    })
+}
+
+/// A text that is an argument, a file, or standard input (`-`).
+///
+/// # Errors
+/// When it cannot be read.
+pub(crate) fn text_of(text: &crate::args::Text) -> Result<String, CliError> {
+    match (&text.text, &text.file) {
+        (Some(argument), _) if argument == "-" => {
+            let mut read = String::new();
+            io::stdin().read_to_string(&mut read)?;
+            Ok(read)
+        }
+        (Some(argument), _) => Ok(argument.clone()),
+        (None, Some(file)) => read_text(file),
+        (None, None) => Err(CliError::Usage("give the text as an argument or with --file".to_owned())),
+    }
+}
+
+/// A whole text file.
+///
+/// # Errors
+/// When it cannot be read, with its name.
+pub(crate) fn read_text(path: &Path) -> Result<String, CliError> {
+    std::fs::read_to_string(path).map_err(|error| CliError::failed(format_args!("cannot read {}", path.display()), error))
+}
+
+/// A bar over bytes for long reads; hidden where standard error is no terminal.
+pub(crate) fn byte_bar() -> ProgressBar {
+    let bar = ProgressBar::new(0);
+    if let Ok(style) = ProgressStyle::with_template("{bar:32} {bytes}/{total_bytes}  {msg}  {elapsed}") {
+        bar.set_style(style);
+    }
+    bar
+}

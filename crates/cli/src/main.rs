@@ -1,0 +1,41 @@
+//! The one binary: parses the command line, runs the subcommand, says in one sentence what went wrong.
+
+#![allow(clippy::disallowed_methods, reason = "a driver: the demo and the live views read the wall clock")]
+
+mod args;
+mod client;
+mod commands;
+mod demo;
+mod error;
+mod files;
+mod sse;
+mod table;
+mod target;
+
+use args::{Cli, Command};
+use clap::Parser;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let outcome = match &cli.command {
+        Command::Serve(args) => commands::serve::run(args),
+        Command::Load(args) => commands::load::run(args),
+        Command::Query(args) => commands::query::query(args),
+        Command::Update(args) => commands::query::update(args),
+        Command::Explain(args) => commands::query::explain(args),
+        Command::Register(args) => commands::register::run(args),
+        Command::Push(args) => commands::push::run(args),
+        Command::Subscribe(args) => commands::subscribe::run(args),
+        Command::Replay(args) => commands::replay::run(args),
+        Command::Generate(args) => commands::generate::run(args),
+        Command::Demo(args) => demo::run(args),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("somersault: {error}");
+            error.exit_code()
+        }
+    }
+}
