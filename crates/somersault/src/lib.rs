@@ -27,6 +27,7 @@ mod config;
 mod engine;
 mod error;
 mod info;
+pub mod live;
 mod load;
 mod metrics;
 mod push;

@@ -1,0 +1,113 @@
+//! Playing statements in real time: what the demo and the bench feed an engine with.
+//!
+//! Event time runs with the clock from 0. Statements are pushed in small steps as their time comes; at the end of
+//! each batch all streams advance in one record. A player that falls behind goes on without pause and says by how much.
+
+use crate::engine::Engine;
+use crate::error::EngineError;
+use crate::push::{Push, StreamStatement};
+use oxrdf::{GraphName, Triple};
+use std::time::{Duration, Instant};
+
+/// Event time of one step: how finely pushes are spread over a batch.
+const STEP_MS: i64 = 10;
+
+/// A statement to be played.
+#[derive(Clone, Debug)]
+pub struct LiveStatement {
+    /// Index into [`LivePlan::streams`].
+    pub stream: usize,
+    /// When, in milliseconds from the start of the play; never less than that of the statement before.
+    pub at_ms: i64,
+    /// What.
+    pub triple: Triple,
+}
+
+/// What is played, and how long.
+#[derive(Clone, Debug)]
+pub struct LivePlan {
+    /// IRIs of declared streams.
+    pub streams: Vec<String>,
+    /// Interval at which all streams advance; the batch of the streams, or a divisor of it.
+    pub batch_ms: i64,
+    /// Where the play ends.
+    pub duration_ms: i64,
+    /// Event time that the play starts at: 0, or where an earlier play ended.
+    pub offset_ms: i64,
+    /// Whether event time follows the clock; if not, it runs as fast as the engine takes it.
+    pub paced: bool,
+}
+
+/// How far a play has come.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct LiveProgress {
+    /// Event time reached, from the start of the play.
+    pub at_ms: i64,
+    /// Statements acknowledged.
+    pub statements: u64,
+    /// How far event time is behind the clock.
+    pub behind: Duration,
+    /// Time spent in the engine's push and advance calls.
+    pub in_engine: Duration,
+}
+
+/// Plays statements into an engine. `on_step` is called after each step; when it returns false the play ends there.
+///
+/// # Errors
+/// The first refusal of the engine.
+pub fn play(
+    engine: &Engine,
+    plan: &LivePlan,
+    statements: impl IntoIterator<Item = LiveStatement>,
+    on_step: &mut dyn FnMut(LiveProgress) -> bool,
+) -> Result<LiveProgress, EngineError> {
+    let mut statements = statements.into_iter().peekable();
+    let mut progress = LiveProgress::default();
+    let mut pending: Vec<Vec<StreamStatement>> = plan.streams.iter().map(|_| Vec::new()).collect();
+    let step_ms = STEP_MS.min(plan.batch_ms.max(1));
+    let start = Instant::now();
+    let mut boundary_ms = 0;
+    while boundary_ms < plan.duration_ms {
+        // A step never crosses the end of a batch, so that a batch is closed as soon as its last statement is in.
+        let batch_end_ms = (boundary_ms / plan.batch_ms + 1) * plan.batch_ms;
+        boundary_ms = (boundary_ms + step_ms).min(batch_end_ms).min(plan.duration_ms);
+        while let Some(statement) = statements.next_if(|statement| statement.at_ms < boundary_ms) {
+            pending[statement.stream].push(StreamStatement {
+                at_ms: Some(plan.offset_ms + statement.at_ms),
+                quad: statement.triple.in_graph(GraphName::DefaultGraph),
+            });
+        }
+        if plan.paced {
+            progress.behind = wait_until(start + Duration::from_millis(boundary_ms.unsigned_abs()));
+        }
+        let entered = Instant::now();
+        for (iri, batch) in plan.streams.iter().zip(&mut pending) {
+            if !batch.is_empty() {
+                let push = Push { statements: std::mem::take(batch), ..Push::default() };
+                progress.statements += engine.push(iri, push)?.accepted;
+            }
+        }
+        if boundary_ms == batch_end_ms || boundary_ms == plan.duration_ms {
+            let to: Vec<_> = plan.streams.iter().map(|iri| (iri.clone(), plan.offset_ms + boundary_ms)).collect();
+            engine.advance(&to)?;
+        }
+        progress.in_engine += entered.elapsed();
+        progress.at_ms = boundary_ms;
+        if !on_step(progress) {
+            break;
+        }
+    }
+    Ok(progress)
+}
+
+/// Sleeps until `due`; returns how late it was already.
+fn wait_until(due: Instant) -> Duration {
+    let now = Instant::now();
+    match due.checked_duration_since(now) {
+        Some(left) => {
+            std::thread::sleep(left);
+            Duration::ZERO
+        }
+        None => now - due,
+    }
+}
