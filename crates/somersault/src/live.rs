@@ -1,12 +1,13 @@
 //! Playing statements in real time: what the demo and the bench feed an engine with.
 //!
-//! Event time runs with the clock from 0. Statements are pushed in small steps as their time comes; at the end of
+//! Event time runs with the clock. Statements are pushed in small steps as their time comes; at the end of
 //! each batch all streams advance in one record. A player that falls behind goes on without pause and says by how much.
 
 use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::push::{Push, StreamStatement};
 use oxrdf::{GraphName, Triple};
+use std::iter::Peekable;
 use std::time::{Duration, Instant};
 
 /// Event time of one step: how finely pushes are spread over a batch.
@@ -17,7 +18,7 @@ const STEP_MS: i64 = 10;
 pub struct LiveStatement {
     /// Index into [`LivePlan::streams`].
     pub stream: usize,
-    /// When, in milliseconds from the start of the play; never less than that of the statement before.
+    /// Its event time; never less than that of the statement before.
     pub at_ms: i64,
     /// What.
     pub triple: Triple,
@@ -30,10 +31,10 @@ pub struct LivePlan {
     pub streams: Vec<String>,
     /// Interval at which all streams advance; the batch of the streams, or a divisor of it.
     pub batch_ms: i64,
-    /// Where the play ends.
-    pub duration_ms: i64,
-    /// Event time that the play starts at: 0, or where an earlier play ended.
-    pub offset_ms: i64,
+    /// Event time that the play starts at: 0, or where an earlier play ended. A multiple of the batch.
+    pub from_ms: i64,
+    /// Event time that it ends at; statements from here on are left in the iterator.
+    pub until_ms: i64,
     /// Whether event time follows the clock; if not, it runs as fast as the engine takes it.
     pub paced: bool,
 }
@@ -41,7 +42,7 @@ pub struct LivePlan {
 /// How far a play has come.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LiveProgress {
-    /// Event time reached, from the start of the play.
+    /// Event time reached.
     pub at_ms: i64,
     /// Statements acknowledged.
     pub statements: u64,
@@ -58,27 +59,26 @@ pub struct LiveProgress {
 pub fn play(
     engine: &Engine,
     plan: &LivePlan,
-    statements: impl IntoIterator<Item = LiveStatement>,
+    statements: &mut Peekable<impl Iterator<Item = LiveStatement>>,
     on_step: &mut dyn FnMut(LiveProgress) -> bool,
 ) -> Result<LiveProgress, EngineError> {
-    let mut statements = statements.into_iter().peekable();
     let mut progress = LiveProgress::default();
     let mut pending: Vec<Vec<StreamStatement>> = plan.streams.iter().map(|_| Vec::new()).collect();
     let step_ms = STEP_MS.min(plan.batch_ms.max(1));
     let start = Instant::now();
-    let mut boundary_ms = 0;
-    while boundary_ms < plan.duration_ms {
+    let mut boundary_ms = plan.from_ms;
+    while boundary_ms < plan.until_ms {
         // A step never crosses the end of a batch, so that a batch is closed as soon as its last statement is in.
-        let batch_end_ms = (boundary_ms / plan.batch_ms + 1) * plan.batch_ms;
-        boundary_ms = (boundary_ms + step_ms).min(batch_end_ms).min(plan.duration_ms);
+        let batch_end_ms = (boundary_ms.div_euclid(plan.batch_ms) + 1) * plan.batch_ms;
+        boundary_ms = (boundary_ms + step_ms).min(batch_end_ms).min(plan.until_ms);
         while let Some(statement) = statements.next_if(|statement| statement.at_ms < boundary_ms) {
             pending[statement.stream].push(StreamStatement {
-                at_ms: Some(plan.offset_ms + statement.at_ms),
+                at_ms: Some(statement.at_ms),
                 quad: statement.triple.in_graph(GraphName::DefaultGraph),
             });
         }
         if plan.paced {
-            progress.behind = wait_until(start + Duration::from_millis(boundary_ms.unsigned_abs()));
+            progress.behind = wait_until(start + Duration::from_millis((boundary_ms - plan.from_ms).unsigned_abs()));
         }
         let entered = Instant::now();
         for (iri, batch) in plan.streams.iter().zip(&mut pending) {
@@ -87,8 +87,8 @@ pub fn play(
                 progress.statements += engine.push(iri, push)?.accepted;
             }
         }
-        if boundary_ms == batch_end_ms || boundary_ms == plan.duration_ms {
-            let to: Vec<_> = plan.streams.iter().map(|iri| (iri.clone(), plan.offset_ms + boundary_ms)).collect();
+        if boundary_ms == batch_end_ms || boundary_ms == plan.until_ms {
+            let to: Vec<_> = plan.streams.iter().map(|iri| (iri.clone(), boundary_ms)).collect();
             engine.advance(&to)?;
         }
         progress.in_engine += entered.elapsed();

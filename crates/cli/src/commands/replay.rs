@@ -48,7 +48,7 @@ pub(crate) fn run(args: &ReplayArgs) -> Result<(), CliError> {
     if let Ok(style) = ProgressStyle::with_template("{spinner} {pos} statements  {msg}  {elapsed}") {
         bar.set_style(style);
     }
-    let summary = replay::replay(&engine, &plan, speed, &mut |step| {
+    let summary = replay::replay(&engine, &plan, speed, &mut |step, _so_far| {
         match step {
             Step::Push { statements, .. } => bar.inc(statements.len() as u64),
             Step::Advance { to_ms } => bar.set_message(format!("at {to_ms} ms")),

@@ -1,0 +1,77 @@
+//! What a measurement was made on: figures without it mean nothing.
+
+use serde::Serialize;
+use std::fs;
+use std::process::Command;
+use std::time::Duration;
+
+/// The machine, the code and the moment of a run.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct Machine {
+    pub(crate) processor: String,
+    pub(crate) cores: usize,
+    pub(crate) memory_gib: u64,
+    pub(crate) commit: String,
+}
+
+impl Machine {
+    /// Reads what the system says; what it does not say is `unknown`.
+    pub(crate) fn read() -> Self {
+        let processor = field("/proc/cpuinfo", "model name").unwrap_or_else(|| "unknown".to_owned());
+        let memory_kib: u64 = field("/proc/meminfo", "MemTotal")
+            .and_then(|value| value.split_whitespace().next().and_then(|number| number.parse().ok()))
+            .unwrap_or_default();
+        let commit = Command::new("git")
+            .args(["describe", "--always", "--dirty", "--abbrev=12"])
+            .output()
+            .ok()
+            .filter(|output| output.status.success())
+            .map_or_else(|| "unknown".to_owned(), |output| String::from_utf8_lossy(&output.stdout).trim().to_owned());
+        Self {
+            processor,
+            cores: std::thread::available_parallelism().map_or(1, usize::from),
+            memory_gib: memory_kib >> 20,
+            commit,
+        }
+    }
+}
+
+fn field(path: &str, name: &str) -> Option<String> {
+    let text = fs::read_to_string(path).ok()?;
+    let line = text.lines().find(|line| line.starts_with(name))?;
+    Some(line.split_once(':')?.1.trim().to_owned())
+}
+
+/// Kernel ticks a second in `/proc`; fixed at 100 on Linux for user space.
+const TICKS_PER_SECOND: f64 = 100.0;
+
+/// Processor time of this process so far, user and system, over all threads.
+pub(crate) fn processor_time() -> Duration {
+    let seconds = fs::read_to_string("/proc/self/stat")
+        .ok()
+        .and_then(|stat| {
+            // The second field is the name in parentheses and may hold blanks; the times are fields 14 and 15.
+            let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
+            Some((fields.get(11)?.parse::<f64>().ok()? + fields.get(12)?.parse::<f64>().ok()?) / TICKS_PER_SECOND)
+        })
+        .unwrap_or_default();
+    Duration::from_secs_f64(seconds)
+}
+
+/// Processor time that the host gave to others, over all cores, since the machine started.
+pub(crate) fn stolen_time() -> Duration {
+    let seconds = fs::read_to_string("/proc/stat")
+        .ok()
+        .and_then(|stat| stat.lines().next()?.split_whitespace().nth(8)?.parse::<f64>().ok())
+        .unwrap_or_default()
+        / TICKS_PER_SECOND;
+    Duration::from_secs_f64(seconds)
+}
+
+/// Resident memory of this process, in bytes.
+pub(crate) fn resident_bytes() -> u64 {
+    field("/proc/self/status", "VmRSS")
+        .and_then(|value| value.split_whitespace().next().and_then(|number| number.parse::<u64>().ok()))
+        .unwrap_or_default()
+        << 10
+}
