@@ -5,7 +5,7 @@
 mod args;
 mod client;
 mod commands;
-//GEN mod demo;
+ mod demo;
 mod error;
 mod files;
 mod sse;
@@ -28,8 +28,8 @@ fn main() -> ExitCode {
         Command::Push(args) => commands::push::run(args),
         Command::Subscribe(args) => commands::subscribe::run(args),
         Command::Replay(args) => commands::replay::run(args),
-//GEN        Command::Generate(args) => commands::generate::run(args),
-//GEN        Command::Demo(args) => demo::run(args),
+        Command::Generate(args) => commands::generate::run(args),
+        Command::Demo(args) => demo::run(args),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

@@ -1,6 +1,6 @@
 //! One file per subcommand; each has a `run` that does it.
 
-//GEN pub(crate) mod generate;
+pub(crate) mod generate;
 pub(crate) mod load;
 pub(crate) mod push;
 pub(crate) mod query;
