@@ -17,16 +17,25 @@ pub(crate) struct Machine {
 impl Machine {
     /// Reads what the system says; what it does not say is `unknown`.
     pub(crate) fn read() -> Self {
-        let processor = field("/proc/cpuinfo", "model name").unwrap_or_else(|| "unknown".to_owned());
+        let processor =
+            field("/proc/cpuinfo", "model name").unwrap_or_else(|| "unknown".to_owned());
         let memory_kib: u64 = field("/proc/meminfo", "MemTotal")
-            .and_then(|value| value.split_whitespace().next().and_then(|number| number.parse().ok()))
+            .and_then(|value| {
+                value
+                    .split_whitespace()
+                    .next()
+                    .and_then(|number| number.parse().ok())
+            })
             .unwrap_or_default();
         let commit = Command::new("git")
             .args(["describe", "--always", "--dirty", "--abbrev=12"])
             .output()
             .ok()
             .filter(|output| output.status.success())
-            .map_or_else(|| "unknown".to_owned(), |output| String::from_utf8_lossy(&output.stdout).trim().to_owned());
+            .map_or_else(
+                || "unknown".to_owned(),
+                |output| String::from_utf8_lossy(&output.stdout).trim().to_owned(),
+            );
         Self {
             processor,
             cores: std::thread::available_parallelism().map_or(1, usize::from),
@@ -52,7 +61,10 @@ pub(crate) fn processor_time() -> Duration {
         .and_then(|stat| {
             // The second field is the name in parentheses and may hold blanks; the times are fields 14 and 15.
             let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
-            Some((fields.get(11)?.parse::<f64>().ok()? + fields.get(12)?.parse::<f64>().ok()?) / TICKS_PER_SECOND)
+            Some(
+                (fields.get(11)?.parse::<f64>().ok()? + fields.get(12)?.parse::<f64>().ok()?)
+                    / TICKS_PER_SECOND,
+            )
         })
         .unwrap_or_default();
     Duration::from_secs_f64(seconds)
@@ -62,7 +74,14 @@ pub(crate) fn processor_time() -> Duration {
 pub(crate) fn stolen_time() -> Duration {
     let seconds = fs::read_to_string("/proc/stat")
         .ok()
-        .and_then(|stat| stat.lines().next()?.split_whitespace().nth(8)?.parse::<f64>().ok())
+        .and_then(|stat| {
+            stat.lines()
+                .next()?
+                .split_whitespace()
+                .nth(8)?
+                .parse::<f64>()
+                .ok()
+        })
         .unwrap_or_default()
         / TICKS_PER_SECOND;
     Duration::from_secs_f64(seconds)
@@ -71,7 +90,12 @@ pub(crate) fn stolen_time() -> Duration {
 /// Resident memory of this process, in bytes.
 pub(crate) fn resident_bytes() -> u64 {
     field("/proc/self/status", "VmRSS")
-        .and_then(|value| value.split_whitespace().next().and_then(|number| number.parse::<u64>().ok()))
+        .and_then(|value| {
+            value
+                .split_whitespace()
+                .next()
+                .and_then(|number| number.parse::<u64>().ok())
+        })
         .unwrap_or_default()
         << 10
 }

@@ -5,7 +5,9 @@ use clap::Args;
 use serde::Serialize;
 use somersault::live::{self, LivePlan, LiveStatement};
 use somersault::{Engine, EngineConfig, SubscribeOptions, Subscription, SubscriptionEvent};
-use somersault_generate::{Activity, NamedQuery, Parameters, Rates, STORED_GRAPH, SocialNetwork, StreamKind};
+use somersault_generate::{
+    Activity, NamedQuery, Parameters, Rates, STORED_GRAPH, SocialNetwork, StreamKind,
+};
 use std::error::Error;
 use std::fs;
 use std::iter::Peekable;
@@ -78,7 +80,10 @@ type Feed<'n> = Peekable<Box<dyn Iterator<Item = LiveStatement> + 'n>>;
 pub(crate) fn run(options: &Options) -> Result<(), Box<dyn Error>> {
     let machine = Machine::read();
     let stolen_before = stolen_time();
-    println!("{}, {} cores, {} GiB, commit {}", machine.processor, machine.cores, machine.memory_gib, machine.commit);
+    println!(
+        "{}, {} cores, {} GiB, commit {}",
+        machine.processor, machine.cores, machine.memory_gib, machine.commit
+    );
     let queries = 9;
     let warm_up_s = 3;
     let streams_ms = 1000 * (warm_up_s + queries * (options.seconds + 1) + options.together + 10);
@@ -88,10 +93,16 @@ pub(crate) fn run(options: &Options) -> Result<(), Box<dyn Error>> {
         streams_ms,
         ..Parameters::default()
     });
-    let engine = Engine::open(EngineConfig { workers: options.workers, ..EngineConfig::default() })?;
+    let engine = Engine::open(EngineConfig {
+        workers: options.workers,
+        ..EngineConfig::default()
+    })?;
     let mut activity = network.activity();
     let (stored_triples, load_triples_per_second) = load(&engine, &network, &mut activity)?;
-    println!("{} users, {stored_triples} stored triples, loaded at {load_triples_per_second:.0} triples/s", options.users);
+    println!(
+        "{} users, {stored_triples} stored triples, loaded at {load_triples_per_second:.0} triples/s",
+        options.users
+    );
     for kind in StreamKind::ALL {
         engine.create_stream(None, &kind.declaration())?;
     }
@@ -100,16 +111,33 @@ pub(crate) fn run(options: &Options) -> Result<(), Box<dyn Error>> {
     play(&engine, &mut feed, &mut now_ms, warm_up_s * 1000, true)?;
 
     let mut alone = Vec::new();
-    println!("\nalone, {} s each at {} tuples/s", options.seconds, options.rate);
+    println!(
+        "\nalone, {} s each at {} tuples/s",
+        options.seconds, options.rate
+    );
     heading();
     for query in network.continuous_queries() {
-        let figures = measure(&engine, std::slice::from_ref(&query), &mut feed, &mut now_ms, options.seconds * 1000)?;
+        let figures = measure(
+            &engine,
+            std::slice::from_ref(&query),
+            &mut feed,
+            &mut now_ms,
+            options.seconds * 1000,
+        )?;
         alone.extend(figures.into_iter().inspect(print_figures));
     }
-    println!("\nall nine together, {} s at {} tuples/s", options.together, options.rate);
+    println!(
+        "\nall nine together, {} s at {} tuples/s",
+        options.together, options.rate
+    );
     heading();
-    let together =
-        measure(&engine, &network.continuous_queries(), &mut feed, &mut now_ms, options.together * 1000)?;
+    let together = measure(
+        &engine,
+        &network.continuous_queries(),
+        &mut feed,
+        &mut now_ms,
+        options.together * 1000,
+    )?;
     together.iter().for_each(print_figures);
 
     let injection = inject(&engine, &mut feed, &mut now_ms, 5_000)?;
@@ -118,7 +146,10 @@ pub(crate) fn run(options: &Options) -> Result<(), Box<dyn Error>> {
         injection.tuples_per_second, injection.processor_us_per_tuple
     );
     let stolen_ms = (stolen_time() - stolen_before).as_millis() as u64;
-    println!("resident memory {} MiB, processor time stolen by the host {stolen_ms} ms", resident_bytes() >> 20);
+    println!(
+        "resident memory {} MiB, processor time stolen by the host {stolen_ms} ms",
+        resident_bytes() >> 20
+    );
     let results = Results {
         machine,
         users: options.users,
@@ -134,19 +165,30 @@ pub(crate) fn run(options: &Options) -> Result<(), Box<dyn Error>> {
     if let Some(folder) = options.results.parent() {
         fs::create_dir_all(folder)?;
     }
-    fs::write(&options.results, serde_json::to_string_pretty(&results)? + "\n")?;
+    fs::write(
+        &options.results,
+        serde_json::to_string_pretty(&results)? + "\n",
+    )?;
     println!("figures kept in {}", options.results.display());
     engine.shutdown()?;
     Ok(())
 }
 
 /// Loads people and the past into the stored graph; returns how many triples are stored and how many came in a second.
-fn load(engine: &Engine, network: &SocialNetwork, activity: &mut Activity<'_>) -> Result<(u64, f64), Box<dyn Error>> {
+fn load(
+    engine: &Engine,
+    network: &SocialNetwork,
+    activity: &mut Activity<'_>,
+) -> Result<(u64, f64), Box<dyn Error>> {
     let graph = somersault::oxrdf::NamedNode::new(STORED_GRAPH)?;
     let triples: Vec<_> = network.people().chain(activity.past()).collect();
     let count = triples.len();
     let start = Instant::now();
-    let summary = engine.load_quads(triples.into_iter().map(|triple| triple.in_graph(graph.clone())))?;
+    let summary = engine.load_quads(
+        triples
+            .into_iter()
+            .map(|triple| triple.in_graph(graph.clone())),
+    )?;
     Ok((summary.stored, count as f64 / start.elapsed().as_secs_f64()))
 }
 
@@ -167,7 +209,10 @@ fn play(
     paced: bool,
 ) -> Result<live::LiveProgress, Box<dyn Error>> {
     let plan = LivePlan {
-        streams: StreamKind::ALL.iter().map(|kind| kind.iri().to_owned()).collect(),
+        streams: StreamKind::ALL
+            .iter()
+            .map(|kind| kind.iri().to_owned())
+            .collect(),
         batch_ms: BATCH_MS,
         from_ms: *now_ms,
         until_ms: *now_ms + duration_ms,
@@ -189,8 +234,23 @@ fn measure(
     let mut readers = Vec::new();
     for query in queries {
         let info = engine.register(Some(query.name), &query.text)?;
-        let step_ms = info.windows.iter().map(|window| window.step_ms).min().unwrap_or(BATCH_MS);
-        readers.push((query.name, step_ms, engine.subscribe(query.name, SubscribeOptions { capacity: 1 << 20, ..SubscribeOptions::default() })?));
+        let step_ms = info
+            .windows
+            .iter()
+            .map(|window| window.step_ms)
+            .min()
+            .unwrap_or(BATCH_MS);
+        readers.push((
+            query.name,
+            step_ms,
+            engine.subscribe(
+                query.name,
+                SubscribeOptions {
+                    capacity: 1 << 20,
+                    ..SubscribeOptions::default()
+                },
+            )?,
+        ));
     }
     play(engine, feed, now_ms, 1_000, true)?;
     let measured_from = *now_ms;
@@ -204,14 +264,22 @@ fn measure(
     Ok(figures)
 }
 
-fn figures_of(name: &str, step_ms: i64, reader: &Subscription, measured_from: i64) -> Result<QueryFigures, Box<dyn Error>> {
+fn figures_of(
+    name: &str,
+    step_ms: i64,
+    reader: &Subscription,
+    measured_from: i64,
+) -> Result<QueryFigures, Box<dyn Error>> {
     let (mut executions, mut delays, mut rows) = (Vec::new(), Vec::new(), 0);
     while let Some(event) = reader.try_recv() {
         let SubscriptionEvent::Firing(firing) = event else {
             return Err(format!("firings of {name} were lost before they were counted").into());
         };
         if firing.close_ms > measured_from {
-            let answer = firing.answer.as_ref().map_err(|reason| format!("{name} at {}: {reason}", firing.close_ms))?;
+            let answer = firing
+                .answer
+                .as_ref()
+                .map_err(|reason| format!("{name} at {}: {reason}", firing.close_ms))?;
             rows += answer.len() as u64;
             executions.push(firing.execution);
             delays.push(firing.delay);
@@ -228,19 +296,28 @@ fn figures_of(name: &str, step_ms: i64, reader: &Subscription, measured_from: i6
         delay_p50_ms: quantile_ms(&delays, 50),
         delay_p99_ms: quantile_ms(&delays, 99),
         delay_max_ms: quantile_ms(&delays, 100),
-        later_than_step: delays.iter().filter(|delay| delay.as_millis() as i64 > step_ms).count(),
+        later_than_step: delays
+            .iter()
+            .filter(|delay| delay.as_millis() as i64 > step_ms)
+            .count(),
         step_ms,
     })
 }
 
 /// Takes a stretch of the streams into memory first, so that making the data is not measured, and feeds it without pause.
-fn inject(engine: &Engine, feed: &mut Feed<'_>, now_ms: &mut i64, duration_ms: i64) -> Result<Injection, Box<dyn Error>> {
+fn inject(
+    engine: &Engine,
+    feed: &mut Feed<'_>,
+    now_ms: &mut i64,
+    duration_ms: i64,
+) -> Result<Injection, Box<dyn Error>> {
     let until_ms = *now_ms + duration_ms;
     let mut stretch = Vec::new();
     while let Some(statement) = feed.next_if(|statement| statement.at_ms < until_ms) {
         stretch.push(statement);
     }
-    let mut stretch = (Box::new(stretch.into_iter()) as Box<dyn Iterator<Item = LiveStatement>>).peekable();
+    let mut stretch =
+        (Box::new(stretch.into_iter()) as Box<dyn Iterator<Item = LiveStatement>>).peekable();
     let (start, processor) = (Instant::now(), processor_time());
     let progress = play(engine, &mut stretch, now_ms, duration_ms, false)?;
     let (elapsed, processor) = (start.elapsed(), processor_time() - processor);
@@ -254,13 +331,23 @@ fn inject(engine: &Engine, feed: &mut Feed<'_>, now_ms: &mut i64, duration_ms: i
 /// The value that so many percent of a sorted list do not exceed, in milliseconds.
 fn quantile_ms(sorted: &[Duration], percent: usize) -> f64 {
     let place = (sorted.len() * percent).div_ceil(100).max(1) - 1;
-    sorted.get(place).map_or(f64::NAN, |time| time.as_secs_f64() * 1e3)
+    sorted
+        .get(place)
+        .map_or(f64::NAN, |time| time.as_secs_f64() * 1e3)
 }
 
 fn heading() {
     println!(
         "{:<6} {:>8} {:>10} {:>11} {:>11} {:>11} {:>11} {:>11} {:>10}",
-        "query", "firings", "rows", "exec p50", "exec p99", "delay p50", "delay p99", "delay max", "late"
+        "query",
+        "firings",
+        "rows",
+        "exec p50",
+        "exec p99",
+        "delay p50",
+        "delay p99",
+        "delay max",
+        "late"
     );
 }
 

@@ -80,7 +80,12 @@ pub(crate) enum Command {
 #[derive(Debug, Args)]
 pub(crate) struct Target {
     /// URL of a running server
-    #[arg(long, value_name = "URL", env = "SOMERSAULT_SERVER", conflicts_with = "data")]
+    #[arg(
+        long,
+        value_name = "URL",
+        env = "SOMERSAULT_SERVER",
+        conflicts_with = "data"
+    )]
     pub(crate) server: Option<String>,
     /// A data folder that no server has open
     #[arg(long, value_name = "DIR")]

@@ -22,15 +22,25 @@ impl Client {
                 "the server URL {url} does not start with http://; Somersault speaks plain HTTP, put a proxy in front for TLS"
             )));
         }
-        let agent = Agent::config_builder().http_status_as_error(false).build().into();
-        Ok(Self { agent, base: url.trim_end_matches('/').to_owned() })
+        let agent = Agent::config_builder()
+            .http_status_as_error(false)
+            .build()
+            .into();
+        Ok(Self {
+            agent,
+            base: url.trim_end_matches('/').to_owned(),
+        })
     }
 
     /// GETs a path, with an Accept header.
     ///
     /// # Errors
     /// When the server cannot be reached or refuses.
-    pub(crate) fn get(&self, path: &str, headers: &[(&str, &str)]) -> Result<Response<Body>, CliError> {
+    pub(crate) fn get(
+        &self,
+        path: &str,
+        headers: &[(&str, &str)],
+    ) -> Result<Response<Body>, CliError> {
         let mut request = self.agent.get(format!("{}{path}", self.base));
         for (name, value) in headers {
             request = request.header(*name, *value);
@@ -42,7 +52,12 @@ impl Client {
     ///
     /// # Errors
     /// When the server cannot be reached or refuses.
-    pub(crate) fn post(&self, path: &str, headers: &[(&str, &str)], body: impl Read) -> Result<Response<Body>, CliError> {
+    pub(crate) fn post(
+        &self,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: impl Read,
+    ) -> Result<Response<Body>, CliError> {
         let mut request = self.agent.post(format!("{}{path}", self.base));
         for (name, value) in headers {
             request = request.header(*name, *value);
@@ -56,12 +71,23 @@ impl Client {
     /// # Errors
     /// When the server cannot be reached or refuses.
     pub(crate) fn put(&self, path: &str, text: &str) -> Result<Response<Body>, CliError> {
-        self.accept(self.agent.put(format!("{}{path}", self.base)).header("Content-Type", "text/plain; charset=utf-8").send(text))
+        self.accept(
+            self.agent
+                .put(format!("{}{path}", self.base))
+                .header("Content-Type", "text/plain; charset=utf-8")
+                .send(text),
+        )
     }
 
-    fn accept(&self, outcome: Result<Response<Body>, ureq::Error>) -> Result<Response<Body>, CliError> {
+    fn accept(
+        &self,
+        outcome: Result<Response<Body>, ureq::Error>,
+    ) -> Result<Response<Body>, CliError> {
         let mut response = outcome.map_err(|error| {
-            CliError::Failed(format!("no answer from the server at {}: {error}; is it running (somersault serve)?", self.base))
+            CliError::Failed(format!(
+                "no answer from the server at {}: {error}; is it running (somersault serve)?",
+                self.base
+            ))
         })?;
         if response.status().is_success() {
             return Ok(response);
@@ -72,7 +98,10 @@ impl Client {
             .ok()
             .and_then(|json| json["error"].as_str().map(str::to_owned))
             .unwrap_or(body);
-        Err(CliError::Failed(format!("{} ({status})", sentence.trim_end())))
+        Err(CliError::Failed(format!(
+            "{} ({status})",
+            sentence.trim_end()
+        )))
     }
 }
 
@@ -96,7 +125,10 @@ mod tests {
 
     #[test]
     fn an_iri_is_one_path_segment() {
-        assert_eq!(segment("http://a.b/c#d é"), "http%3A%2F%2Fa.b%2Fc%23d%20%C3%A9");
+        assert_eq!(
+            segment("http://a.b/c#d é"),
+            "http%3A%2F%2Fa.b%2Fc%23d%20%C3%A9"
+        );
     }
 
     #[test]

@@ -20,17 +20,25 @@ pub(crate) struct Input {
 /// # Errors
 /// When the file cannot be opened, or is not what its ending says.
 pub(crate) fn open(path: &Path, bar: &ProgressBar) -> Result<Input, CliError> {
-    let file = File::open(path).map_err(|error| CliError::failed(format_args!("cannot open {}", path.display()), error))?;
+    let file = File::open(path)
+        .map_err(|error| CliError::failed(format_args!("cannot open {}", path.display()), error))?;
     if let Ok(metadata) = file.metadata() {
         bar.inc_length(metadata.len());
     }
     let raw = BufReader::with_capacity(1 << 18, bar.wrap_read(file));
-    let ending = path.extension().and_then(|ending| ending.to_str()).unwrap_or_default();
+    let ending = path
+        .extension()
+        .and_then(|ending| ending.to_str())
+        .unwrap_or_default();
     let (reader, stem): (Box<dyn Read + Send>, PathBuf) = match ending {
-        "gz" => (Box::new(flate2::read::MultiGzDecoder::new(raw)), path.with_extension("")),
+        "gz" => (
+            Box::new(flate2::read::MultiGzDecoder::new(raw)),
+            path.with_extension(""),
+        ),
         "zst" => {
-            let decoder = zstd::stream::read::Decoder::with_buffer(raw)
-                .map_err(|error| CliError::failed(format_args!("{} is not zstd", path.display()), error))?;
+            let decoder = zstd::stream::read::Decoder::with_buffer(raw).map_err(|error| {
+                CliError::failed(format_args!("{} is not zstd", path.display()), error)
+            })?;
             (Box::new(decoder), path.with_extension(""))
         }
         _ => (Box::new(raw), path.to_owned()),
@@ -64,7 +72,9 @@ pub(crate) fn text_of(text: &crate::args::Text) -> Result<String, CliError> {
         }
         (Some(argument), _) => Ok(argument.clone()),
         (None, Some(file)) => read_text(file),
-        (None, None) => Err(CliError::Usage("give the text as an argument or with --file".to_owned())),
+        (None, None) => Err(CliError::Usage(
+            "give the text as an argument or with --file".to_owned(),
+        )),
     }
 }
 
@@ -73,13 +83,16 @@ pub(crate) fn text_of(text: &crate::args::Text) -> Result<String, CliError> {
 /// # Errors
 /// When it cannot be read, with its name.
 pub(crate) fn read_text(path: &Path) -> Result<String, CliError> {
-    std::fs::read_to_string(path).map_err(|error| CliError::failed(format_args!("cannot read {}", path.display()), error))
+    std::fs::read_to_string(path)
+        .map_err(|error| CliError::failed(format_args!("cannot read {}", path.display()), error))
 }
 
 /// A bar over bytes for long reads; hidden where standard error is no terminal.
 pub(crate) fn byte_bar() -> ProgressBar {
     let bar = ProgressBar::new(0);
-    if let Ok(style) = ProgressStyle::with_template("{bar:32} {bytes}/{total_bytes}  {msg}  {elapsed}") {
+    if let Ok(style) =
+        ProgressStyle::with_template("{bar:32} {bytes}/{total_bytes}  {msg}  {elapsed}")
+    {
         bar.set_style(style);
     }
     bar

@@ -1,11 +1,14 @@
 //! The one binary: parses the command line, runs the subcommand, says in one sentence what went wrong.
 
-#![allow(clippy::disallowed_methods, reason = "a driver: the demo and the live views read the wall clock")]
+#![allow(
+    clippy::disallowed_methods,
+    reason = "a driver: the demo and the live views read the wall clock"
+)]
 
 mod args;
 mod client;
 mod commands;
- mod demo;
+mod demo;
 mod error;
 mod files;
 mod sse;

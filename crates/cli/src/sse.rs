@@ -56,9 +56,13 @@ mod tests {
 
     #[test]
     fn events_comments_and_multi_line_data_are_read() {
-        let mut text = ": hello\n\nid: 5\ndata: a\ndata: b\n\nevent: gap\r\ndata:x\r\n\r\n: end\n".as_bytes();
+        let mut text =
+            ": hello\n\nid: 5\ndata: a\ndata: b\n\nevent: gap\r\ndata:x\r\n\r\n: end\n".as_bytes();
         let first = next_event(&mut text).unwrap().unwrap();
-        assert_eq!((first.id.as_deref(), first.data.as_str()), (Some("5"), "a\nb"));
+        assert_eq!(
+            (first.id.as_deref(), first.data.as_str()),
+            (Some("5"), "a\nb")
+        );
         let second = next_event(&mut text).unwrap().unwrap();
         assert_eq!((second.kind.as_str(), second.data.as_str()), ("gap", "x"));
         assert_eq!(next_event(&mut text).unwrap(), None);

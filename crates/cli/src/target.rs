@@ -47,14 +47,25 @@ impl Place {
 ///
 /// # Errors
 /// When the file cannot be read or parsed; nothing of it is stored then.
-pub(crate) fn load_file(engine: &Engine, path: &Path, graph: Option<&str>) -> Result<LoadSummary, CliError> {
+pub(crate) fn load_file(
+    engine: &Engine,
+    path: &Path,
+    graph: Option<&str>,
+) -> Result<LoadSummary, CliError> {
     let bar = files::byte_bar();
     let input = files::open(path, &bar)?;
     let format = files::rdf_format(&input.stem)?;
     let graph = graph
-        .map(|iri| oxrdf::NamedNode::new(iri).map_err(|error| CliError::Usage(format!("the graph {iri} is not an IRI: {error}"))))
+        .map(|iri| {
+            oxrdf::NamedNode::new(iri)
+                .map_err(|error| CliError::Usage(format!("the graph {iri} is not an IRI: {error}")))
+        })
         .transpose()?;
-    let options = LoadOptions { graph, progress: Some(progress_on(&bar)), ..LoadOptions::default() };
+    let options = LoadOptions {
+        graph,
+        progress: Some(progress_on(&bar)),
+        ..LoadOptions::default()
+    };
     let outcome = engine.load(input.reader, format, options);
     bar.finish_and_clear();
     outcome.map_err(|error| CliError::failed(path.display(), error))
@@ -68,7 +79,10 @@ fn progress_on(bar: &ProgressBar) -> Arc<dyn Fn(LoadProgress) + Send + Sync> {
             bar.set_message(format!("{} triples read, storing", progress.statements));
         } else {
             let rate = progress.statements as f64 / start.elapsed().as_secs_f64().max(0.001);
-            bar.set_message(format!("{} triples, {:.0} triples/s", progress.statements, rate));
+            bar.set_message(format!(
+                "{} triples, {:.0} triples/s",
+                progress.statements, rate
+            ));
         }
     })
 }

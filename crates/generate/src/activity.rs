@@ -14,8 +14,9 @@ const PURPOSE: u64 = 3;
 const TAGS: u32 = 400;
 const PLACES: u32 = 500;
 const WORDS: [&str; 22] = [
-    "album", "song", "band", "city", "river", "people", "game", "train", "winter", "summer", "photo", "friend", "music", "harbour",
-    "market", "house", "garden", "light", "story", "film", "bridge", "island",
+    "album", "song", "band", "city", "river", "people", "game", "train", "winter", "summer",
+    "photo", "friend", "music", "harbour", "market", "house", "garden", "light", "story", "film",
+    "bridge", "island",
 ];
 const AGENTS: [&str; 3] = ["iPhone", "Android", "Blackberry"];
 
@@ -102,7 +103,9 @@ impl<'n> Activity<'n> {
     fn happen(&mut self, end_ms: i64) -> bool {
         while self.now_ms < end_ms {
             while self.kind < StreamKind::ALL.len() {
-                let due = u128::from(self.rates[self.kind]) * (self.now_ms + self.history_ms).unsigned_abs() as u128 / 1000;
+                let due = u128::from(self.rates[self.kind])
+                    * (self.now_ms + self.history_ms).unsigned_abs() as u128
+                    / 1000;
                 if u128::from(self.emitted[self.kind]) < due {
                     let event = self.event(StreamKind::ALL[self.kind]);
                     if !event.is_empty() {
@@ -121,7 +124,9 @@ impl<'n> Activity<'n> {
 
     fn event(&mut self, kind: StreamKind) -> Vec<Triple> {
         match kind {
-            StreamKind::Posts if !self.posts.is_empty() && self.random.chance(0.1) => self.comment(),
+            StreamKind::Posts if !self.posts.is_empty() && self.random.chance(0.1) => {
+                self.comment()
+            }
             StreamKind::Posts => self.post(),
             StreamKind::PostLikes => self.like(StreamKind::Posts),
             StreamKind::Photos => self.photo(),
@@ -141,7 +146,11 @@ impl<'n> Activity<'n> {
 
     fn friend_of(&mut self, person: u32) -> u32 {
         let friends = self.population.friends(person);
-        if friends.is_empty() { person } else { *self.random.pick(friends) }
+        if friends.is_empty() {
+            person
+        } else {
+            *self.random.pick(friends)
+        }
     }
 
     fn words(&mut self, count: u32) -> String {
@@ -160,7 +169,10 @@ impl<'n> Activity<'n> {
         let recent = self.random.below((self.posts.len() as u32).min(200));
         let post = self.posts.len() as u32 - 1 - recent;
         let author = self.friend_of(self.posts[post as usize]);
-        let (post, comment) = (thing("post/po", post), thing("post/comment/co", self.comments));
+        let (post, comment) = (
+            thing("post/po", post),
+            thing("post/comment/co", self.comments),
+        );
         self.comments += 1;
         let count = 3 + self.random.below(6);
         let content = self.words(count);
@@ -169,8 +181,16 @@ impl<'n> Activity<'n> {
             triple(&comment, rdf_type(), iri(Ns::Sioc, "Item")),
             triple(&comment, iri(Ns::Dc, "created"), moment(self.now_ms)),
             triple(&comment, iri(Ns::Sioc, "reply_of"), post.clone()),
-            triple(&comment, iri(Ns::Sib, "browser"), text(*self.random.pick(&BROWSERS))),
-            triple(&comment, iri(Ns::Sioc, "ip_address"), text(address(&mut self.random))),
+            triple(
+                &comment,
+                iri(Ns::Sib, "browser"),
+                text(*self.random.pick(&BROWSERS)),
+            ),
+            triple(
+                &comment,
+                iri(Ns::Sioc, "ip_address"),
+                text(address(&mut self.random)),
+            ),
             triple(&comment, iri(Ns::Sioc, "content"), text(content)),
             triple(&post, iri(Ns::Sioc, "container_of"), comment.clone()),
             triple(&self.user(author), iri(Ns::Sioc, "creator_of"), comment),
@@ -199,19 +219,43 @@ impl<'n> Activity<'n> {
             triple(&post, iri(Ns::Dc, "created"), moment(self.now_ms)),
         ];
         if self.random.chance(0.4) {
-            out.push(triple(&post, iri(Ns::Sib, "agent"), text(*self.random.pick(&AGENTS))));
+            out.push(triple(
+                &post,
+                iri(Ns::Sib, "agent"),
+                text(*self.random.pick(&AGENTS)),
+            ));
         }
-        out.push(triple(&post, iri(Ns::Sib, "browser"), text(*self.random.pick(&BROWSERS))));
-        out.push(triple(&post, iri(Ns::Sioc, "ip_address"), text(address(&mut self.random))));
+        out.push(triple(
+            &post,
+            iri(Ns::Sib, "browser"),
+            text(*self.random.pick(&BROWSERS)),
+        ));
+        out.push(triple(
+            &post,
+            iri(Ns::Sioc, "ip_address"),
+            text(address(&mut self.random)),
+        ));
         out.push(triple(&post, iri(Ns::Sioc, "content"), text(content)));
-        out.push(triple(&forum(channel), iri(Ns::Sioc, "container_of"), post.clone()));
-        out.push(triple(&self.user(author), iri(Ns::Sioc, "creator_of"), post.clone()));
+        out.push(triple(
+            &forum(channel),
+            iri(Ns::Sioc, "container_of"),
+            post.clone(),
+        ));
+        out.push(triple(
+            &self.user(author),
+            iri(Ns::Sioc, "creator_of"),
+            post.clone(),
+        ));
         let mut tags = Vec::new();
         for _ in 0..=self.random.below(4) {
             let tag = self.random.skewed(TAGS, 2.5);
             if !tags.contains(&tag) {
                 tags.push(tag);
-                out.push(triple(&post, iri(Ns::Sib, "hashtag"), text(format!("tag{tag}"))));
+                out.push(triple(
+                    &post,
+                    iri(Ns::Sib, "hashtag"),
+                    text(format!("tag{tag}")),
+                ));
             }
         }
         out
@@ -232,11 +276,31 @@ impl<'n> Activity<'n> {
         let random = &mut self.random;
         out.push(triple(&photo, rdf_type(), iri(Ns::Sib, "Photo")));
         out.push(triple(&photo, rdf_type(), iri(Ns::Sioc, "Item")));
-        out.push(triple(&photo, iri(Ns::Dbo, "location"), text(format!("Place {}", random.below(PLACES)))));
-        out.push(triple(&photo, iri(Ns::DbProp, "latd"), coordinate(country.latitude + random.unit() * 2.0)));
-        out.push(triple(&photo, iri(Ns::DbProp, "longd"), coordinate(country.longitude + random.unit() * 2.0)));
-        out.push(triple(&photo, iri(Ns::Sib, "browser"), text(*random.pick(&BROWSERS))));
-        out.push(triple(&photo, iri(Ns::Sioc, "ip_address"), text(address(random))));
+        out.push(triple(
+            &photo,
+            iri(Ns::Dbo, "location"),
+            text(format!("Place {}", random.below(PLACES))),
+        ));
+        out.push(triple(
+            &photo,
+            iri(Ns::DbProp, "latd"),
+            coordinate(country.latitude + random.unit() * 2.0),
+        ));
+        out.push(triple(
+            &photo,
+            iri(Ns::DbProp, "longd"),
+            coordinate(country.longitude + random.unit() * 2.0),
+        ));
+        out.push(triple(
+            &photo,
+            iri(Ns::Sib, "browser"),
+            text(*random.pick(&BROWSERS)),
+        ));
+        out.push(triple(
+            &photo,
+            iri(Ns::Sioc, "ip_address"),
+            text(address(random)),
+        ));
         out.push(triple(&photo, iri(Ns::Dc, "created"), moment(self.now_ms)));
         out.push(triple(&name, iri(Ns::Sioc, "container_of"), photo.clone()));
         // The tagged are a run of the owner's friends, so that nobody is tagged twice.
@@ -260,15 +324,26 @@ impl<'n> Activity<'n> {
         let gallery = NamedNode::new_unchecked("http://rdfs.org/sioc/type#ImageGallery");
         out.push(triple(&album.name, rdf_type(), gallery));
         out.push(triple(&album.name, iri(Ns::DcTerms, "title"), text(title)));
-        out.push(triple(&album.name, iri(Ns::Dc, "created"), moment(self.now_ms)));
-        out.push(triple(&self.user(album.owner), iri(Ns::Sioc, "creator_of"), album.name.clone()));
+        out.push(triple(
+            &album.name,
+            iri(Ns::Dc, "created"),
+            moment(self.now_ms),
+        ));
+        out.push(triple(
+            &self.user(album.owner),
+            iri(Ns::Sioc, "creator_of"),
+            album.name.clone(),
+        ));
         album
     }
 
     /// Mostly something recent, mostly by a friend of its author. Nothing where there is nothing to like yet.
     fn like(&mut self, of: StreamKind) -> Vec<Triple> {
-        let (authors, path) =
-            if of == StreamKind::Posts { (&self.posts, "post/po") } else { (&self.photos, "photoalbum/photo/pho") };
+        let (authors, path) = if of == StreamKind::Posts {
+            (&self.posts, "post/po")
+        } else {
+            (&self.photos, "photoalbum/photo/pho")
+        };
         let count = authors.len() as u32;
         if count == 0 {
             return Vec::new();
@@ -284,7 +359,11 @@ impl<'n> Activity<'n> {
         } else {
             self.random.below(self.population.len())
         };
-        vec![triple(&self.user(liker), iri(Ns::Sib, "like"), thing(path, item))]
+        vec![triple(
+            &self.user(liker),
+            iri(Ns::Sib, "like"),
+            thing(path, item),
+        )]
     }
 
     fn fix(&mut self) -> Vec<Triple> {
@@ -294,8 +373,16 @@ impl<'n> Activity<'n> {
         self.fixes += 1;
         vec![
             triple(&self.user(person), iri(Ns::Sib, "trackedAt"), fix.clone()),
-            triple(&fix, iri(Ns::DbProp, "latd"), coordinate(country.latitude + self.random.unit() * 0.01)),
-            triple(&fix, iri(Ns::DbProp, "longd"), coordinate(country.longitude + self.random.unit() * 0.01)),
+            triple(
+                &fix,
+                iri(Ns::DbProp, "latd"),
+                coordinate(country.latitude + self.random.unit() * 0.01),
+            ),
+            triple(
+                &fix,
+                iri(Ns::DbProp, "longd"),
+                coordinate(country.longitude + self.random.unit() * 0.01),
+            ),
             triple(&fix, iri(Ns::Sib, "trackedTime"), moment(self.now_ms)),
             triple(&fix, iri(Ns::Sib, "trackedLocation"), text(country.name)),
         ]
@@ -310,7 +397,11 @@ impl Iterator for Activity<'_> {
         loop {
             if self.now_ms >= 1 {
                 if let Some(triple) = self.ready.next() {
-                    return Some(Streamed { kind: StreamKind::ALL[self.kind], at_ms: self.now_ms, triple });
+                    return Some(Streamed {
+                        kind: StreamKind::ALL[self.kind],
+                        at_ms: self.now_ms,
+                        triple,
+                    });
                 }
             }
             if !self.happen(self.end_ms) {

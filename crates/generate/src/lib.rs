@@ -48,7 +48,13 @@ pub struct Parameters {
 
 impl Default for Parameters {
     fn default() -> Self {
-        Self { users: 1_000, seed: 1, rates: Rates::PAPER, history_ms: 5_000, streams_ms: 5_000 }
+        Self {
+            users: 1_000,
+            seed: 1,
+            rates: Rates::PAPER,
+            history_ms: 5_000,
+            streams_ms: 5_000,
+        }
     }
 }
 
@@ -69,12 +75,19 @@ pub struct Rates {
 
 impl Rates {
     /// The paper's: 133,500 a second in all.
-    pub const PAPER: Self = Self { posts: 10_000, post_likes: 86_000, photos: 10_000, photo_likes: 7_500, gps: 20_000 };
+    pub const PAPER: Self = Self {
+        posts: 10_000,
+        post_likes: 86_000,
+        photos: 10_000,
+        photo_likes: 7_500,
+        gps: 20_000,
+    };
 
     /// The paper's proportions at another total.
     pub fn in_total(tuples_per_second: u32) -> Self {
         let share = |of: u32| {
-            let exact = u64::from(of) * u64::from(tuples_per_second) / u64::from(Self::PAPER.total());
+            let exact =
+                u64::from(of) * u64::from(tuples_per_second) / u64::from(Self::PAPER.total());
             u32::try_from(exact).unwrap_or(u32::MAX)
         };
         Self {
@@ -120,7 +133,13 @@ pub enum StreamKind {
 
 impl StreamKind {
     /// All of them, in the order of their index.
-    pub const ALL: [Self; 5] = [Self::Posts, Self::PostLikes, Self::Photos, Self::PhotoLikes, Self::Gps];
+    pub const ALL: [Self; 5] = [
+        Self::Posts,
+        Self::PostLikes,
+        Self::Photos,
+        Self::PhotoLikes,
+        Self::Gps,
+    ];
 
     /// Its place in [`Self::ALL`].
     pub fn index(self) -> usize {
@@ -151,9 +170,15 @@ impl StreamKind {
 
     /// Its CREATE STREAM text: GPS fixes matter only while a window covers them, everything else is absorbed.
     pub fn declaration(self) -> String {
-        let classification =
-            if self == Self::Gps { "TIMING ALL".to_owned() } else { format!("TIMELESS INTO GRAPH <{STORED_GRAPH}>") };
-        format!("CREATE STREAM <{}> {classification} BATCH 100ms IDLE NEVER", self.iri())
+        let classification = if self == Self::Gps {
+            "TIMING ALL".to_owned()
+        } else {
+            format!("TIMELESS INTO GRAPH <{STORED_GRAPH}>")
+        };
+        format!(
+            "CREATE STREAM <{}> {classification} BATCH 100ms IDLE NEVER",
+            self.iri()
+        )
     }
 }
 
@@ -169,8 +194,14 @@ impl SocialNetwork {
     ///
     /// A network of no users has one, so that there is always somebody to post.
     pub fn new(parameters: Parameters) -> Self {
-        let parameters = Parameters { users: parameters.users.max(1), ..parameters };
-        Self { parameters, population: Population::new(parameters.users, parameters.seed) }
+        let parameters = Parameters {
+            users: parameters.users.max(1),
+            ..parameters
+        };
+        Self {
+            parameters,
+            population: Population::new(parameters.users, parameters.seed),
+        }
     }
 
     /// What it was drawn from.

@@ -2,14 +2,17 @@
 
 use crate::population::Population;
 use crate::random::Random;
-use crate::vocabulary::{Ns, coordinate, forum, iri, moment, person, rdf_type, text, thing, triple, typed, user};
+use crate::vocabulary::{
+    Ns, coordinate, forum, iri, moment, person, rdf_type, text, thing, triple, typed, user,
+};
 use oxrdf::Triple;
 
 /// What the draws of this file are for.
 const PURPOSE: u64 = 2;
 const ARTISTS: u32 = 60;
 const DAY_MS: i64 = 86_400_000;
-pub(crate) const BROWSERS: [&str; 5] = ["Firefox", "Safari", "Chrome", "Internet Explorer", "Opera"];
+pub(crate) const BROWSERS: [&str; 5] =
+    ["Firefox", "Safari", "Chrome", "Internet Explorer", "Opera"];
 
 /// The triples of everybody and everything that does not stream.
 pub(crate) struct People<'n> {
@@ -68,31 +71,92 @@ impl<'n> People<'n> {
         let subject = person(number);
         let random = &mut self.random;
         out.push(triple(&subject, rdf_type(), iri(Ns::Foaf, "Person")));
-        out.push(triple(&subject, iri(Ns::Foaf, "firstName"), text(format!("First{}", random.below(300)))));
-        out.push(triple(&subject, iri(Ns::Foaf, "lastName"), text(format!("Last{}", random.below(500)))));
-        out.push(triple(&subject, iri(Ns::Foaf, "based_near"), iri(Ns::Dbr, country.name)));
-        out.push(triple(&subject, iri(Ns::Foaf, "based_near"), text(country.name)));
-        out.push(triple(&subject, iri(Ns::DbProp, "latd"), coordinate(country.latitude + random.unit() * 2.0)));
-        out.push(triple(&subject, iri(Ns::DbProp, "longd"), coordinate(country.longitude + random.unit() * 2.0)));
+        out.push(triple(
+            &subject,
+            iri(Ns::Foaf, "firstName"),
+            text(format!("First{}", random.below(300))),
+        ));
+        out.push(triple(
+            &subject,
+            iri(Ns::Foaf, "lastName"),
+            text(format!("Last{}", random.below(500))),
+        ));
+        out.push(triple(
+            &subject,
+            iri(Ns::Foaf, "based_near"),
+            iri(Ns::Dbr, country.name),
+        ));
+        out.push(triple(
+            &subject,
+            iri(Ns::Foaf, "based_near"),
+            text(country.name),
+        ));
+        out.push(triple(
+            &subject,
+            iri(Ns::DbProp, "latd"),
+            coordinate(country.latitude + random.unit() * 2.0),
+        ));
+        out.push(triple(
+            &subject,
+            iri(Ns::DbProp, "longd"),
+            coordinate(country.longitude + random.unit() * 2.0),
+        ));
         if random.chance(0.8) {
-            out.push(triple(&subject, iri(Ns::Foaf, "organization"), text(format!("University {}", random.below(200)))));
-            out.push(triple(&subject, iri(Ns::Sib, "class_year"), typed(format!("{}-01-01", 1970 + random.below(40)), "date")));
+            out.push(triple(
+                &subject,
+                iri(Ns::Foaf, "organization"),
+                text(format!("University {}", random.below(200))),
+            ));
+            out.push(triple(
+                &subject,
+                iri(Ns::Sib, "class_year"),
+                typed(format!("{}-01-01", 1970 + random.below(40)), "date"),
+            ));
         }
         if random.chance(0.8) {
-            out.push(triple(&subject, iri(Ns::Sib, "workAt"), text(format!("Company {}", random.below(300)))));
+            out.push(triple(
+                &subject,
+                iri(Ns::Sib, "workAt"),
+                text(format!("Company {}", random.below(300))),
+            ));
         }
         if random.chance(0.8) {
-            out.push(triple(&subject, iri(Ns::Foaf, "gender"), text(*random.pick(&["male", "female"]))));
+            out.push(triple(
+                &subject,
+                iri(Ns::Foaf, "gender"),
+                text(*random.pick(&["male", "female"])),
+            ));
         }
         if random.chance(0.8) {
-            let date = format!("{}-{:02}-{:02}", 1950 + random.below(45), 1 + random.below(12), 1 + random.below(28));
-            out.push(triple(&subject, iri(Ns::Foaf, "birthday"), typed(date, "date")));
+            let date = format!(
+                "{}-{:02}-{:02}",
+                1950 + random.below(45),
+                1 + random.below(12),
+                1 + random.below(28)
+            );
+            out.push(triple(
+                &subject,
+                iri(Ns::Foaf, "birthday"),
+                typed(date, "date"),
+            ));
         }
         if random.chance(0.8) {
-            out.push(triple(&subject, iri(Ns::Sioc, "email"), text(format!("user{number}@example.org"))));
+            out.push(triple(
+                &subject,
+                iri(Ns::Sioc, "email"),
+                text(format!("user{number}@example.org")),
+            ));
         }
-        out.push(triple(&subject, iri(Ns::Sib, "browser"), text(*random.pick(&BROWSERS))));
-        out.push(triple(&subject, iri(Ns::Sioc, "ip_address"), text(address(random))));
+        out.push(triple(
+            &subject,
+            iri(Ns::Sib, "browser"),
+            text(*random.pick(&BROWSERS)),
+        ));
+        out.push(triple(
+            &subject,
+            iri(Ns::Sioc, "ip_address"),
+            text(address(random)),
+        ));
     }
 
     fn describe_user(&mut self, one: u32, out: &mut Vec<Triple>) {
@@ -101,13 +165,21 @@ impl<'n> People<'n> {
         let random = &mut self.random;
         out.push(triple(&subject, rdf_type(), iri(Ns::Sib, "User")));
         out.push(triple(&subject, rdf_type(), iri(Ns::Sioc, "user")));
-        out.push(triple(&subject, iri(Ns::Sioc, "account_of"), person(number)));
+        out.push(triple(
+            &subject,
+            iri(Ns::Sioc, "account_of"),
+            person(number),
+        ));
         for own in [forum(2 * number), forum(2 * number + 1)] {
             out.push(triple(&subject, iri(Ns::Sioc, "moderator_of"), own.clone()));
             out.push(triple(&subject, iri(Ns::Sioc, "subscriber_of"), own));
         }
         if random.chance(0.5) {
-            out.push(triple(&subject, iri(Ns::Sib, "status"), text(*random.pick(&["Single", "Married", "Engaged"]))));
+            out.push(triple(
+                &subject,
+                iri(Ns::Sib, "status"),
+                text(*random.pick(&["Single", "Married", "Engaged"])),
+            ));
         }
         out.push(triple(&subject, iri(Ns::Dc, "date"), past(300, random)));
         let mut liked = Vec::new();
@@ -115,7 +187,11 @@ impl<'n> People<'n> {
             let artist = random.skewed(ARTISTS, 5.0);
             if !liked.contains(&artist) {
                 liked.push(artist);
-                out.push(triple(&subject, iri(Ns::Sib, "interest"), text(format!("Artist {artist}"))));
+                out.push(triple(
+                    &subject,
+                    iri(Ns::Sib, "interest"),
+                    text(format!("Artist {artist}")),
+                ));
             }
         }
     }
@@ -128,14 +204,30 @@ impl<'n> People<'n> {
         let initiator = if random.chance(0.5) { &one } else { &other };
         out.push(triple(&subject, iri(Ns::Sib, "memb"), one.clone()));
         out.push(triple(&subject, iri(Ns::Sib, "memb"), other.clone()));
-        out.push(triple(&subject, iri(Ns::Sib, "initiator"), initiator.clone()));
-        out.push(triple(&subject, iri(Ns::Sib, "requested"), past(200, random)));
+        out.push(triple(
+            &subject,
+            iri(Ns::Sib, "initiator"),
+            initiator.clone(),
+        ));
+        out.push(triple(
+            &subject,
+            iri(Ns::Sib, "requested"),
+            past(200, random),
+        ));
         if random.chance(0.98) {
-            out.push(triple(&subject, iri(Ns::Sib, "approved"), past(200, random)));
+            out.push(triple(
+                &subject,
+                iri(Ns::Sib, "approved"),
+                past(200, random),
+            ));
             out.push(triple(&one, iri(Ns::Foaf, "knows"), other.clone()));
             out.push(triple(&other, iri(Ns::Foaf, "knows"), one));
         } else {
-            out.push(triple(&subject, iri(Ns::Sib, "declined"), past(200, random)));
+            out.push(triple(
+                &subject,
+                iri(Ns::Sib, "declined"),
+                past(200, random),
+            ));
         }
     }
 
@@ -146,20 +238,44 @@ impl<'n> People<'n> {
         let random = &mut self.random;
         out.push(triple(&subject, rdf_type(), iri(Ns::Sib, "Group")));
         out.push(triple(&subject, rdf_type(), iri(Ns::Sioc, "Usergroup")));
-        out.push(triple(&subject, iri(Ns::Sioc, "name"), text(format!("Group {n}"))));
+        out.push(triple(
+            &subject,
+            iri(Ns::Sioc, "name"),
+            text(format!("Group {n}")),
+        ));
         out.push(triple(&subject, iri(Ns::Dc, "created"), past(100, random)));
-        out.push(triple(&creator, iri(Ns::Sioc, "creator_of"), subject.clone()));
+        out.push(triple(
+            &creator,
+            iri(Ns::Sioc, "creator_of"),
+            subject.clone(),
+        ));
         for own in [forum(group.forum), forum(group.forum + 1)] {
-            out.push(triple(&subject, iri(Ns::Sioc, "subscriber_of"), own.clone()));
+            out.push(triple(
+                &subject,
+                iri(Ns::Sioc, "subscriber_of"),
+                own.clone(),
+            ));
             out.push(triple(&creator, iri(Ns::Sioc, "moderator_of"), own));
         }
         for &member in &group.members {
             let member = user(self.population.number(member));
             let membership = thing("group/membership/gm", self.memberships);
             self.memberships += 1;
-            out.push(triple(&subject, iri(Ns::Sioc, "has_member"), member.clone()));
-            out.push(triple(&membership, iri(Ns::Sib, "member_of_membership"), member));
-            out.push(triple(&membership, iri(Ns::Sib, "group_of_membership"), subject.clone()));
+            out.push(triple(
+                &subject,
+                iri(Ns::Sioc, "has_member"),
+                member.clone(),
+            ));
+            out.push(triple(
+                &membership,
+                iri(Ns::Sib, "member_of_membership"),
+                member,
+            ));
+            out.push(triple(
+                &membership,
+                iri(Ns::Sib, "group_of_membership"),
+                subject.clone(),
+            ));
             out.push(triple(&membership, iri(Ns::Sib, "added"), past(60, random)));
         }
     }
@@ -185,5 +301,11 @@ fn past(days: u32, random: &mut Random) -> oxrdf::Literal {
 
 /// An IPv4 address as text.
 pub(crate) fn address(random: &mut Random) -> String {
-    format!("{}.{}.{}.{}", 1 + random.below(220), random.below(256), random.below(256), random.below(256))
+    format!(
+        "{}.{}.{}.{}",
+        1 + random.below(220),
+        random.below(256),
+        random.below(256),
+        random.below(256)
+    )
 }

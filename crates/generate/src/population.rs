@@ -18,7 +18,12 @@ pub(crate) struct Country {
 }
 
 const fn country(name: &'static str, weight: u32, latitude: f64, longitude: f64) -> Country {
-    Country { name, weight, latitude, longitude }
+    Country {
+        name,
+        weight,
+        latitude,
+        longitude,
+    }
 }
 
 /// The countries of the published generator's most frequent locations.
@@ -65,12 +70,20 @@ impl Population {
     pub(crate) fn new(users: u32, seed: u64) -> Self {
         let mut random = Random::new(seed, PURPOSE);
         let total: u32 = COUNTRIES.iter().map(|country| country.weight).sum();
-        let mut country: Vec<u8> = (0..users).map(|_| country_at(random.below(total))).collect();
+        let mut country: Vec<u8> = (0..users)
+            .map(|_| country_at(random.below(total)))
+            .collect();
         country.sort_unstable();
         let numbers = shuffled(users, &mut random);
         let (friends, friendships) = befriend(users, &mut random);
         let groups = found_groups(users, &friends, &mut random);
-        Self { numbers, country, friends, friendships, groups }
+        Self {
+            numbers,
+            country,
+            friends,
+            friendships,
+            groups,
+        }
     }
 
     /// How many people there are.
@@ -115,8 +128,9 @@ fn shuffled(count: u32, random: &mut Random) -> Vec<u32> {
 /// Friendships with a heavy tail: most people have few, some have fifty; seven of ten live nearby.
 fn befriend(users: u32, random: &mut Random) -> (Vec<Vec<u32>>, Vec<(u32, u32)>) {
     const ATTEMPTS: u32 = 200;
-    let wanted: Vec<usize> =
-        (0..users).map(|_| ((5.0 * (1.0 - random.unit()).powf(-0.7)) as usize).min(MOST_FRIENDS)).collect();
+    let wanted: Vec<usize> = (0..users)
+        .map(|_| ((5.0 * (1.0 - random.unit()).powf(-0.7)) as usize).min(MOST_FRIENDS))
+        .collect();
     let mut friends: Vec<Vec<u32>> = vec![Vec::new(); users as usize];
     let mut friendships = Vec::new();
     for one in 0..users {
@@ -129,7 +143,10 @@ fn befriend(users: u32, random: &mut Random) -> (Vec<Vec<u32>>, Vec<(u32, u32)>)
             } else {
                 random.below(users)
             };
-            if other == one || friends[other as usize].len() >= MOST_FRIENDS || friends[one as usize].contains(&other) {
+            if other == one
+                || friends[other as usize].len() >= MOST_FRIENDS
+                || friends[one as usize].contains(&other)
+            {
                 continue;
             }
             friends[one as usize].push(other);
@@ -161,7 +178,11 @@ fn found_groups(users: u32, friends: &[Vec<u32>], random: &mut Random) -> Vec<Gr
                     members.push(member);
                 }
             }
-            groups.push(Group { forum, creator, members });
+            groups.push(Group {
+                forum,
+                creator,
+                members,
+            });
             forum += 2;
         }
     }

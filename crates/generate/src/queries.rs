@@ -43,14 +43,24 @@ pub(crate) fn one_shot(population: &Population) -> Vec<NamedQuery> {
 /// Person 0 is the most active, and the ones after are nearly as active and know each other.
 fn fill(templates: &[(&'static str, &str)], population: &Population) -> Vec<NamedQuery> {
     let active = population.number(0).to_string();
-    let sociable = (0..population.len().min(50)).max_by_key(|&one| population.friends(one).len()).unwrap_or(0);
+    let sociable = (0..population.len().min(50))
+        .max_by_key(|&one| population.friends(one).len())
+        .unwrap_or(0);
     let sociable = population.number(sociable).to_string();
-    let group = population.groups.iter().position(|group| group.members.len() > 5).unwrap_or(0).to_string();
+    let group = population
+        .groups
+        .iter()
+        .position(|group| group.members.len() > 5)
+        .unwrap_or(0)
+        .to_string();
     templates
         .iter()
         .map(|&(name, template)| NamedQuery {
             name,
-            text: template.replace("{active}", &active).replace("{sociable}", &sociable).replace("{group}", &group),
+            text: template
+                .replace("{active}", &active)
+                .replace("{sociable}", &sociable)
+                .replace("{group}", &group),
         })
         .collect()
 }

@@ -80,7 +80,14 @@ pub(crate) fn typed(value: impl Into<String>, datatype: &str) -> Literal {
 /// A coordinate as `xsd:double`, six digits at the most.
 pub(crate) fn coordinate(value: f64) -> Literal {
     let rounded = (value * 1e6).round() / 1e6;
-    typed(if rounded.fract() == 0.0 { format!("{rounded:.1}") } else { rounded.to_string() }, "double")
+    typed(
+        if rounded.fract() == 0.0 {
+            format!("{rounded:.1}")
+        } else {
+            rounded.to_string()
+        },
+        "double",
+    )
 }
 
 /// The moment `ms` milliseconds after 2010-02-01T00:00:00Z, to the second.
@@ -91,7 +98,12 @@ pub(crate) fn moment(ms: i64) -> Literal {
     let (year, month, day) = civil(BASE_DAY + seconds.div_euclid(86_400));
     let of_day = seconds.rem_euclid(86_400);
     typed(
-        format!("{year:04}-{month:02}-{day:02}T{:02}:{:02}:{:02}Z", of_day / 3600, of_day / 60 % 60, of_day % 60),
+        format!(
+            "{year:04}-{month:02}-{day:02}T{:02}:{:02}:{:02}Z",
+            of_day / 3600,
+            of_day / 60 % 60,
+            of_day % 60
+        ),
         "dateTime",
     )
 }
@@ -105,12 +117,20 @@ fn civil(days: i64) -> (i64, i64, i64) {
     let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
     let march_month = (5 * of_year + 2) / 153;
     let day = of_year - (153 * march_month + 2) / 5 + 1;
-    let month = if march_month < 10 { march_month + 3 } else { march_month - 9 };
+    let month = if march_month < 10 {
+        march_month + 3
+    } else {
+        march_month - 9
+    };
     (year_of_era + era * 400 + i64::from(month <= 2), month, day)
 }
 
 /// One triple.
-pub(crate) fn triple(subject: &NamedNode, predicate: NamedNode, object: impl Into<oxrdf::Term>) -> Triple {
+pub(crate) fn triple(
+    subject: &NamedNode,
+    predicate: NamedNode,
+    object: impl Into<oxrdf::Term>,
+) -> Triple {
     Triple::new(subject.clone(), predicate, object)
 }
 
@@ -127,7 +147,10 @@ mod tests {
 
     #[test]
     fn coordinates_are_doubles_in_plain_spelling() {
-        assert_eq!(coordinate(116.0).to_string(), "\"116.0\"^^<http://www.w3.org/2001/XMLSchema#double>");
+        assert_eq!(
+            coordinate(116.0).to_string(),
+            "\"116.0\"^^<http://www.w3.org/2001/XMLSchema#double>"
+        );
         assert_eq!(coordinate(-4.991_790_9).value(), "-4.991791");
     }
 }

@@ -132,6 +132,11 @@ impl Engine {
         unimplemented!()
     }
 
+    /// Loads statements that are there already, or are generated; the same path as [`Engine::load`].
+    pub fn load_quads(&self, _quads: impl IntoIterator<Item = Quad>) -> Result<LoadSummary, EngineError> {
+        unimplemented!()
+    }
+
     /// The triples of a graph (Graph Store Protocol GET).
     ///
     /// # Errors

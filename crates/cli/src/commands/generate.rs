@@ -27,25 +27,40 @@ pub(crate) fn run(args: &GenerateArgs) -> Result<(), CliError> {
         // Event times run to the last millisecond of the last second.
         streams_ms: (args.seconds * 1000.0) as i64 + 1,
     });
-    fs::create_dir_all(args.out.join("queries"))
-        .map_err(|error| CliError::failed(format_args!("cannot make the folder {}", args.out.display()), error))?;
+    fs::create_dir_all(args.out.join("queries")).map_err(|error| {
+        CliError::failed(
+            format_args!("cannot make the folder {}", args.out.display()),
+            error,
+        )
+    })?;
     let bar = ProgressBar::new_spinner();
-    if let Ok(style) = ProgressStyle::with_template("{spinner} {pos} triples  {per_sec}  {elapsed}") {
+    if let Ok(style) = ProgressStyle::with_template("{spinner} {pos} triples  {per_sec}  {elapsed}")
+    {
         bar.set_style(style);
     }
     let mut activity = network.activity();
     let stored = write_stored(args, network.people().chain(activity.past()), &bar)?;
     let streamed = write_streams(args, activity, &bar)?;
     bar.finish_and_clear();
-    let declarations: String = StreamKind::ALL.iter().map(|kind| kind.declaration() + ";\n").collect();
+    let declarations: String = StreamKind::ALL
+        .iter()
+        .map(|kind| kind.declaration() + ";\n")
+        .collect();
     write_text(&args.out.join("streams.sql"), &declarations)?;
     write_queries(&args.out, &network.continuous_queries(), "csparql")?;
     write_queries(&args.out, &network.one_shot_queries(), "rq")?;
-    println!("{}: {stored} stored triples, {streamed} in five streams, 15 queries", args.out.display());
+    println!(
+        "{}: {stored} stored triples, {streamed} in five streams, 15 queries",
+        args.out.display()
+    );
     Ok(())
 }
 
-fn write_stored(args: &GenerateArgs, triples: impl Iterator<Item = Triple>, bar: &ProgressBar) -> Result<u64, CliError> {
+fn write_stored(
+    args: &GenerateArgs,
+    triples: impl Iterator<Item = Triple>,
+    bar: &ProgressBar,
+) -> Result<u64, CliError> {
     let mut out = Output::create(args, "stored.nt")?;
     let mut count = 0_u64;
     for triple in triples {
@@ -70,7 +85,12 @@ fn write_streams(
         .collect::<Result<Vec<_>, _>>()?;
     let mut count = 0_u64;
     for streamed in activity {
-        writeln!(files[streamed.kind.index()], "{}\t{} .", streamed.at_ms, streamed.triple)?;
+        writeln!(
+            files[streamed.kind.index()],
+            "{}\t{} .",
+            streamed.at_ms,
+            streamed.triple
+        )?;
         count += 1;
         if count.is_multiple_of(LOOK) {
             bar.inc(LOOK);
@@ -84,13 +104,17 @@ fn write_streams(
 
 fn write_queries(out: &Path, queries: &[NamedQuery], ending: &str) -> Result<(), CliError> {
     for query in queries {
-        write_text(&out.join("queries").join(format!("{}.{ending}", query.name)), &query.text)?;
+        write_text(
+            &out.join("queries").join(format!("{}.{ending}", query.name)),
+            &query.text,
+        )?;
     }
     Ok(())
 }
 
 fn write_text(path: &Path, text: &str) -> Result<(), CliError> {
-    fs::write(path, text).map_err(|error| CliError::failed(format_args!("cannot write {}", path.display()), error))
+    fs::write(path, text)
+        .map_err(|error| CliError::failed(format_args!("cannot write {}", path.display()), error))
 }
 
 /// A data file, compressed if asked for.
@@ -101,10 +125,20 @@ enum Output {
 
 impl Output {
     fn create(args: &GenerateArgs, name: &str) -> Result<Self, CliError> {
-        let path = args.out.join(if args.gz { format!("{name}.gz") } else { name.to_owned() });
-        let file = File::create(&path).map_err(|error| CliError::failed(format_args!("cannot write {}", path.display()), error))?;
+        let path = args.out.join(if args.gz {
+            format!("{name}.gz")
+        } else {
+            name.to_owned()
+        });
+        let file = File::create(&path).map_err(|error| {
+            CliError::failed(format_args!("cannot write {}", path.display()), error)
+        })?;
         let buffered = BufWriter::with_capacity(1 << 18, file);
-        Ok(if args.gz { Self::Gzip(GzEncoder::new(buffered, Compression::fast())) } else { Self::Plain(buffered) })
+        Ok(if args.gz {
+            Self::Gzip(GzEncoder::new(buffered, Compression::fast()))
+        } else {
+            Self::Plain(buffered)
+        })
     }
 
     fn finish(self) -> Result<(), CliError> {

@@ -16,7 +16,12 @@ pub(crate) fn run(args: &LoadArgs) -> Result<(), CliError> {
         match &place {
             Place::Engine(engine) => {
                 let summary = load_file(engine, path, args.graph.as_deref())?;
-                println!("{}: {} statements read, {} stored in all", path.display(), summary.statements, summary.stored);
+                println!(
+                    "{}: {} statements read, {} stored in all",
+                    path.display(),
+                    summary.statements,
+                    summary.stored
+                );
             }
             Place::Server(client) => {
                 let bar = files::byte_bar();
@@ -27,7 +32,11 @@ pub(crate) fn run(args: &LoadArgs) -> Result<(), CliError> {
                     None => "/store?default".to_owned(),
                 };
                 client
-                    .post(&address, &[("Content-Type", format.media_type())], input.reader)
+                    .post(
+                        &address,
+                        &[("Content-Type", format.media_type())],
+                        input.reader,
+                    )
                     .map_err(|error| CliError::failed(path.display(), error))?;
                 bar.finish_and_clear();
                 println!("{}: loaded", path.display());

@@ -15,18 +15,34 @@ pub(crate) fn run(args: &PushArgs) -> Result<(), CliError> {
     let address = format!("/streams/{}", segment(&args.stream));
     let bar = files::byte_bar();
     let input = files::open(&args.file, &bar)?;
-    let mut sender = Sender { client: &client, address: &address, args, seq: args.seq, acknowledged: 0 };
+    let mut sender = Sender {
+        client: &client,
+        address: &address,
+        args,
+        seq: args.seq,
+        acknowledged: 0,
+    };
     if let Some(at) = args.at {
         let format = files::rdf_format(&input.stem)?;
         let at = at.to_string();
-        sender.send(&[("Content-Type", format.media_type()), ("Event-Time-Ms", &at)], input.reader)?;
+        sender.send(
+            &[
+                ("Content-Type", format.media_type()),
+                ("Event-Time-Ms", &at),
+            ],
+            input.reader,
+        )?;
     } else {
         sender.send_lines(BufReader::new(input.reader))?;
     }
     bar.finish_and_clear();
     if let Some(to) = args.advance {
         let body = format!("{{\"to_ms\":{to}}}");
-        client.post(&format!("{address}/advance"), &[("Content-Type", "application/json")], body.as_bytes())?;
+        client.post(
+            &format!("{address}/advance"),
+            &[("Content-Type", "application/json")],
+            body.as_bytes(),
+        )?;
     }
     println!("{}: pushed and durable", args.file.display());
     Ok(())
@@ -47,7 +63,12 @@ impl Sender<'_> {
         let mut statements = 0_u64;
         let mut last_time = String::new();
         for line in reader.lines() {
-            let line = line.map_err(|error| CliError::failed(format_args!("cannot read {}", self.args.file.display()), error))?;
+            let line = line.map_err(|error| {
+                CliError::failed(
+                    format_args!("cannot read {}", self.args.file.display()),
+                    error,
+                )
+            })?;
             let time = line.split('\t').next().unwrap_or_default();
             if statements >= self.args.batch && time != last_time {
                 self.send_batch(&batch, statements)?;
@@ -66,7 +87,10 @@ impl Sender<'_> {
     }
 
     fn send_batch(&mut self, batch: &str, statements: u64) -> Result<(), CliError> {
-        self.send(&[("Content-Type", "text/tab-separated-values")], batch.as_bytes())?;
+        self.send(
+            &[("Content-Type", "text/tab-separated-values")],
+            batch.as_bytes(),
+        )?;
         self.acknowledged += statements;
         Ok(())
     }
@@ -80,8 +104,15 @@ impl Sender<'_> {
                 *seq += 1;
             }
         }
-        self.client.post(&address, headers, body).map(drop).map_err(|error| {
-            CliError::Failed(format!("{error}; {} statements of {} were acknowledged before", self.acknowledged, self.args.file.display()))
-        })
+        self.client
+            .post(&address, headers, body)
+            .map(drop)
+            .map_err(|error| {
+                CliError::Failed(format!(
+                    "{error}; {} statements of {} were acknowledged before",
+                    self.acknowledged,
+                    self.args.file.display()
+                ))
+            })
     }
 }

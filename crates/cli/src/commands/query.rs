@@ -24,11 +24,20 @@ pub(crate) fn query(args: &QueryArgs) -> Result<(), CliError> {
             print_answer(&results.answer, args.format, &mut out)?;
         }
         Place::Server(client) => {
-            let headers = [("Accept", accept(args.format)), ("Content-Type", "application/sparql-query")];
+            let headers = [
+                ("Accept", accept(args.format)),
+                ("Content-Type", "application/sparql-query"),
+            ];
             let response = client.post("/query", &headers, text.as_bytes())?;
-            let media = response.headers().get("content-type").and_then(|value| value.to_str().ok()).unwrap_or_default().to_owned();
+            let media = response
+                .headers()
+                .get("content-type")
+                .and_then(|value| value.to_str().ok())
+                .unwrap_or_default()
+                .to_owned();
             let mut body = BufReader::new(response.into_body().into_reader());
-            if args.format == Format::Table && media.starts_with("application/sparql-results+json") {
+            if args.format == Format::Table && media.starts_with("application/sparql-results+json")
+            {
                 print_results_json(body, &mut out)?;
             } else {
                 io::copy(&mut body, &mut out)?;
@@ -52,7 +61,11 @@ pub(crate) fn update(args: &UpdateArgs) -> Result<(), CliError> {
             engine.shutdown()?;
         }
         Place::Server(client) => {
-            client.post("/update", &[("Content-Type", "application/sparql-update")], text.as_bytes())?;
+            client.post(
+                "/update",
+                &[("Content-Type", "application/sparql-update")],
+                text.as_bytes(),
+            )?;
             println!("done");
         }
     }
@@ -66,11 +79,25 @@ pub(crate) fn update(args: &UpdateArgs) -> Result<(), CliError> {
 pub(crate) fn explain(args: &ExplainArgs) -> Result<(), CliError> {
     let text = text_of(&args.text)?;
     match Place::open(&args.target, &args.stored)? {
-        Place::Engine(engine) => print!("{}", engine.explain(&text, &QueryOptions::default(), args.analyze)?),
+        Place::Engine(engine) => print!(
+            "{}",
+            engine.explain(&text, &QueryOptions::default(), args.analyze)?
+        ),
         Place::Server(client) => {
-            let address = if args.analyze { "/explain?analyze=true" } else { "/explain" };
-            let mut response = client.post(address, &[("Content-Type", "application/sparql-query")], text.as_bytes())?;
-            let plan = response.body_mut().read_to_string().map_err(|error| CliError::failed("cannot read the plan", error))?;
+            let address = if args.analyze {
+                "/explain?analyze=true"
+            } else {
+                "/explain"
+            };
+            let mut response = client.post(
+                address,
+                &[("Content-Type", "application/sparql-query")],
+                text.as_bytes(),
+            )?;
+            let plan = response
+                .body_mut()
+                .read_to_string()
+                .map_err(|error| CliError::failed("cannot read the plan", error))?;
             print!("{plan}");
         }
     }
@@ -91,7 +118,11 @@ fn accept(format: Format) -> &'static str {
 }
 
 /// Prints an answer of this process in the format asked for.
-pub(crate) fn print_answer(answer: &Answer, format: Format, out: &mut impl Write) -> Result<(), CliError> {
+pub(crate) fn print_answer(
+    answer: &Answer,
+    format: Format,
+    out: &mut impl Write,
+) -> Result<(), CliError> {
     let results = match format {
         Format::Json => Some(QueryResultsFormat::Json),
         Format::Xml => Some(QueryResultsFormat::Xml),
@@ -105,9 +136,15 @@ pub(crate) fn print_answer(answer: &Answer, format: Format, out: &mut impl Write
     match (answer.kind(), format) {
         (AnswerKind::Graph, Format::Ttl) => answer.write_graph(RdfFormat::Turtle, out)?,
         (AnswerKind::Graph, _) => answer.write_graph(RdfFormat::NTriples, out)?,
-        (AnswerKind::Boolean, Format::Table) => writeln!(out, "{}", answer.boolean() == Some(true))?,
+        (AnswerKind::Boolean, Format::Table) => {
+            writeln!(out, "{}", answer.boolean() == Some(true))?
+        }
         (AnswerKind::Solutions, Format::Table) => {
-            let variables: Vec<Variable> = answer.variables().iter().map(Variable::new_unchecked).collect();
+            let variables: Vec<Variable> = answer
+                .variables()
+                .iter()
+                .map(Variable::new_unchecked)
+                .collect();
             let mut table = Table::new(&variables);
             for row in answer.rows() {
                 table.push(row.iter().map(Option::as_ref));
@@ -126,7 +163,10 @@ pub(crate) fn print_answer(answer: &Answer, format: Format, out: &mut impl Write
 ///
 /// # Errors
 /// When the JSON is no SPARQL result.
-pub(crate) fn print_results_json(json: impl io::Read, out: &mut impl Write) -> Result<(), CliError> {
+pub(crate) fn print_results_json(
+    json: impl io::Read,
+    out: &mut impl Write,
+) -> Result<(), CliError> {
     let parsed = QueryResultsParser::from_format(QueryResultsFormat::Json)
         .for_reader(json)
         .map_err(|error| CliError::failed("the server's answer is not SPARQL JSON", error))?;
@@ -136,7 +176,8 @@ pub(crate) fn print_results_json(json: impl io::Read, out: &mut impl Write) -> R
             let variables = solutions.variables().to_vec();
             let mut table = Table::new(&variables);
             for solution in solutions {
-                let solution = solution.map_err(|error| CliError::failed("the server's answer ends early", error))?;
+                let solution = solution
+                    .map_err(|error| CliError::failed("the server's answer ends early", error))?;
                 table.push(variables.iter().map(|variable| solution.get(variable)));
             }
             table.print(out, table::terminal_width())?;

@@ -34,18 +34,28 @@ pub(crate) fn run(args: &ReplayArgs) -> Result<(), CliError> {
     for path in &args.stored {
         load_file(&engine, path, args.graph.as_deref())?;
     }
-    let files = args.streams.iter().map(|given| stream_file(given)).collect::<Result<Vec<_>, _>>()?;
+    let files = args
+        .streams
+        .iter()
+        .map(|given| stream_file(given))
+        .collect::<Result<Vec<_>, _>>()?;
     let batch_ms = declare(&engine, args, &files)?;
     let mut answers = Answers::new(&engine, args)?;
 
-    let plan = ReplayPlan { files, batch_ms, until_ms: args.until, snapshots_ms: Vec::new() };
+    let plan = ReplayPlan {
+        files,
+        batch_ms,
+        until_ms: args.until,
+        snapshots_ms: Vec::new(),
+    };
     let speed = match args.speed {
         Speed::Max => replay::Speed::Max,
         Speed::Real => replay::Speed::Times(1.0),
         Speed::Ten => replay::Speed::Times(10.0),
     };
     let bar = ProgressBar::new_spinner();
-    if let Ok(style) = ProgressStyle::with_template("{spinner} {pos} statements  {msg}  {elapsed}") {
+    if let Ok(style) = ProgressStyle::with_template("{spinner} {pos} statements  {msg}  {elapsed}")
+    {
         bar.set_style(style);
     }
     let summary = replay::replay(&engine, &plan, speed, &mut |step, _so_far| {
@@ -54,7 +64,9 @@ pub(crate) fn run(args: &ReplayArgs) -> Result<(), CliError> {
             Step::Advance { to_ms } => bar.set_message(format!("at {to_ms} ms")),
             Step::Snapshot { .. } => {}
         }
-        answers.write_ready().map_err(|error| ReplayError::Target(error.to_string()))
+        answers
+            .write_ready()
+            .map_err(|error| ReplayError::Target(error.to_string()))
     })
     .map_err(|error| CliError::Failed(error.to_string()))?;
     engine.quiesce(DRAIN)?;
@@ -79,8 +91,15 @@ fn stream_file(given: &str) -> Result<StreamFile, CliError> {
         .match_indices('=')
         .map(|(at, _)| (&given[..at], Path::new(&given[at + 1..])))
         .find(|(iri, path)| !iri.is_empty() && path.is_file())
-        .map(|(iri, path)| StreamFile { stream: iri.to_owned(), path: path.to_owned() })
-        .ok_or_else(|| CliError::Usage(format!("--stream {given} is not IRI=FILE with a file that exists")))
+        .map(|(iri, path)| StreamFile {
+            stream: iri.to_owned(),
+            path: path.to_owned(),
+        })
+        .ok_or_else(|| {
+            CliError::Usage(format!(
+                "--stream {given} is not IRI=FILE with a file that exists"
+            ))
+        })
 }
 
 /// Declares every stream and returns the interval that the replay pushes by: the greatest common divisor of the batches.
@@ -88,17 +107,30 @@ fn declare(engine: &Engine, args: &ReplayArgs, files: &[StreamFile]) -> Result<i
     let mut declared = BTreeSet::new();
     for path in &args.create {
         for (iri, text) in stream_declarations(&read_text(path)?) {
-            let stream = engine.create_stream(None, &text).map_err(|error| CliError::failed(path.display(), error))?;
+            let stream = engine
+                .create_stream(None, &text)
+                .map_err(|error| CliError::failed(path.display(), error))?;
             declared.insert(stream.iri);
             declared.insert(iri);
         }
     }
     for file in files {
         if !declared.contains(&file.stream) {
-            engine.create_stream(None, &format!("CREATE STREAM <{}> BATCH {DEFAULT_BATCH_MS}ms IDLE NEVER", file.stream))?;
+            engine.create_stream(
+                None,
+                &format!(
+                    "CREATE STREAM <{}> BATCH {DEFAULT_BATCH_MS}ms IDLE NEVER",
+                    file.stream
+                ),
+            )?;
         }
     }
-    Ok(engine.streams().iter().map(|stream| stream.batch_ms).fold(0, gcd).max(1))
+    Ok(engine
+        .streams()
+        .iter()
+        .map(|stream| stream.batch_ms)
+        .fold(0, gcd)
+        .max(1))
 }
 
 fn gcd(a: i64, b: i64) -> i64 {
@@ -118,17 +150,26 @@ impl Answers {
         for path in &args.queries {
             let text = read_text(path)?;
             let name = registered_name(&text).unwrap_or_else(|| stem(path));
-            engine.register(Some(&name), &text).map_err(|error| CliError::failed(path.display(), error))?;
-            let options = SubscribeOptions { capacity: usize::MAX, ..SubscribeOptions::default() };
+            engine
+                .register(Some(&name), &text)
+                .map_err(|error| CliError::failed(path.display(), error))?;
+            let options = SubscribeOptions {
+                capacity: usize::MAX,
+                ..SubscribeOptions::default()
+            };
             subscriptions.push(engine.subscribe(&name, options)?);
         }
         let out: Box<dyn Write> = match &args.output {
-            Some(path) => Box::new(
-                File::create(path).map_err(|error| CliError::failed(format_args!("cannot write {}", path.display()), error))?,
-            ),
+            Some(path) => Box::new(File::create(path).map_err(|error| {
+                CliError::failed(format_args!("cannot write {}", path.display()), error)
+            })?),
             None => Box::new(io::stdout()),
         };
-        Ok(Self { subscriptions, out: BufWriter::new(out), written: 0 })
+        Ok(Self {
+            subscriptions,
+            out: BufWriter::new(out),
+            written: 0,
+        })
     }
 
     /// Writes the firings that are there, query by query.
@@ -136,12 +177,23 @@ impl Answers {
         for subscription in &self.subscriptions {
             while let Some(event) = subscription.try_recv() {
                 let SubscriptionEvent::Firing(firing) = event else {
-                    return Err(CliError::Failed("firings were lost before they were written; use a slower --speed".to_owned()));
+                    return Err(CliError::Failed(
+                        "firings were lost before they were written; use a slower --speed"
+                            .to_owned(),
+                    ));
                 };
                 let answer = firing.answer.as_ref().map_err(|reason| {
-                    CliError::Failed(format!("query {} at {} ms has no answer: {reason}", firing.query, firing.close_ms))
+                    CliError::Failed(format!(
+                        "query {} at {} ms has no answer: {reason}",
+                        firing.query, firing.close_ms
+                    ))
                 })?;
-                let line = AnswerLine::new(&firing.query, AnswerTime::Close(firing.close_ms), answer, true);
+                let line = AnswerLine::new(
+                    &firing.query,
+                    AnswerTime::Close(firing.close_ms),
+                    answer,
+                    true,
+                );
                 writeln!(self.out, "{}", line.to_json())?;
                 self.written += 1;
             }
@@ -151,5 +203,8 @@ impl Answers {
 }
 
 fn stem(path: &Path) -> String {
-    PathBuf::from(path).file_stem().map_or_else(|| "query".to_owned(), |stem| stem.to_string_lossy().into_owned())
+    PathBuf::from(path).file_stem().map_or_else(
+        || "query".to_owned(),
+        |stem| stem.to_string_lossy().into_owned(),
+    )
 }

@@ -22,9 +22,14 @@ pub(crate) fn run(args: &ServeArgs) -> Result<(), CliError> {
     let engine = Engine::open(config)?;
     let address = listener.local_addr()?;
     if !address.ip().is_loopback() {
-        eprintln!("somersault: {address} is not loopback, and the server asks nobody for a password: whoever reaches it may read and write");
+        eprintln!(
+            "somersault: {address} is not loopback, and the server asks nobody for a password: whoever reaches it may read and write"
+        );
     }
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()?;
     listener.set_nonblocking(true)?;
     let served = runtime.block_on(async {
         let listener = tokio::net::TcpListener::from_std(listener)?;
@@ -44,7 +49,11 @@ pub(crate) fn run(args: &ServeArgs) -> Result<(), CliError> {
 pub(crate) fn listen(address: &str) -> Result<TcpListener, CliError> {
     let addresses: Vec<_> = address
         .to_socket_addrs()
-        .map_err(|error| CliError::Usage(format!("--listen {address} is not an address like 127.0.0.1:7878: {error}")))?
+        .map_err(|error| {
+            CliError::Usage(format!(
+                "--listen {address} is not an address like 127.0.0.1:7878: {error}"
+            ))
+        })?
         .collect();
     TcpListener::bind(addresses.as_slice()).map_err(|error| match error.kind() {
         std::io::ErrorKind::AddrInUse => CliError::Failed(format!(

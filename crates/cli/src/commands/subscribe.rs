@@ -77,7 +77,12 @@ fn print_event(event: &Event, format: Stream) -> Result<(), CliError> {
         writeln!(out, "-- {}: {}", event.kind, event.data)?;
         return Ok(());
     }
-    writeln!(out, "-- {} at {}", data["query"].as_str().unwrap_or_default(), data["close_ms"])?;
+    writeln!(
+        out,
+        "-- {} at {}",
+        data["query"].as_str().unwrap_or_default(),
+        data["close_ms"]
+    )?;
     match &data["results"] {
         serde_json::Value::String(graph) => writeln!(out, "{graph}")?,
         results => print_results_json(results.to_string().as_bytes(), &mut out)?,

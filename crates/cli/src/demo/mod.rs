@@ -29,8 +29,15 @@ const ONE_SHOT: &str = "PREFIX sib: <http://www.ins.cwi.nl/sib/vocabulary/> SELE
 /// When the address is taken, or the engine refuses what it should not.
 pub(crate) fn run(args: &DemoArgs) -> Result<(), CliError> {
     let listener = listen(&args.listen)?;
-    let engine = Engine::open(EngineConfig { workers: args.workers, ..EngineConfig::default() })?;
-    let server = Running::start(engine.clone(), listener, ServerConfig::with_limits(&engine.config().limits))?;
+    let engine = Engine::open(EngineConfig {
+        workers: args.workers,
+        ..EngineConfig::default()
+    })?;
+    let server = Running::start(
+        engine.clone(),
+        listener,
+        ServerConfig::with_limits(&engine.config().limits),
+    )?;
     let outcome = play(args, &engine, &server.address().to_string());
     server.stop()?;
     engine.shutdown()?;
@@ -48,7 +55,12 @@ fn play(args: &DemoArgs, engine: &Engine, address: &str) -> Result<(), CliError>
     let graph = NamedNode::new_unchecked(STORED_GRAPH);
     let mut activity = network.activity();
     let start = Instant::now();
-    let loaded = engine.load_quads(network.people().chain(activity.past()).map(|triple| triple.in_graph(graph.clone())))?;
+    let loaded = engine.load_quads(
+        network
+            .people()
+            .chain(activity.past())
+            .map(|triple| triple.in_graph(graph.clone())),
+    )?;
     println!(
         "{} users with their friends, groups and past posts: {} triples stored in {:.1} s",
         args.users,
@@ -62,18 +74,28 @@ fn play(args: &DemoArgs, engine: &Engine, address: &str) -> Result<(), CliError>
     for query in &queries {
         engine.register(Some(query.name), &query.text)?;
     }
-    println!("five streams and {} standing queries; HTTP answers at http://{address}\n", queries.len());
+    println!(
+        "five streams and {} standing queries; HTTP answers at http://{address}\n",
+        queries.len()
+    );
 
     let mut show = Show::new(args, engine, &queries, address)?;
     let plan = LivePlan {
-        streams: StreamKind::ALL.iter().map(|kind| kind.iri().to_owned()).collect(),
+        streams: StreamKind::ALL
+            .iter()
+            .map(|kind| kind.iri().to_owned())
+            .collect(),
         batch_ms: BATCH_MS,
         from_ms: 0,
         until_ms: i64::from(args.duration) * 1000,
         paced: true,
     };
     let mut statements = activity
-        .map(|streamed| LiveStatement { stream: streamed.kind.index(), at_ms: streamed.at_ms, triple: streamed.triple })
+        .map(|streamed| LiveStatement {
+            stream: streamed.kind.index(),
+            at_ms: streamed.at_ms,
+            triple: streamed.triple,
+        })
         .peekable();
     let mut drawn = Ok(());
     let progress = live::play(engine, &plan, &mut statements, &mut |progress| {
@@ -97,7 +119,12 @@ struct Show<'e> {
 }
 
 impl<'e> Show<'e> {
-    fn new(args: &DemoArgs, engine: &'e Engine, queries: &[NamedQuery], address: &str) -> Result<Self, CliError> {
+    fn new(
+        args: &DemoArgs,
+        engine: &'e Engine,
+        queries: &[NamedQuery],
+        address: &str,
+    ) -> Result<Self, CliError> {
         let names: Vec<_> = queries.iter().map(|query| query.name).collect();
         Ok(Self {
             engine,
@@ -153,12 +180,23 @@ impl<'e> Show<'e> {
 
     /// Asks the stored graph how many posts it has by now.
     fn one_shot(&self) -> Result<String, CliError> {
-        let options =
-            QueryOptions { default_graphs: vec![NamedNode::new_unchecked(STORED_GRAPH)], ..QueryOptions::default() };
+        let options = QueryOptions {
+            default_graphs: vec![NamedNode::new_unchecked(STORED_GRAPH)],
+            ..QueryOptions::default()
+        };
         let results = self.engine.query(ONE_SHOT, &options)?;
-        let posts = results.answer.rows().next().and_then(|row| row.into_iter().next().flatten());
-        let posts = posts.as_ref().map_or_else(|| "no".to_owned(), crate::table::short);
-        Ok(format!("{posts} posts stored (answered in {})", view::readable_time(results.execution)))
+        let posts = results
+            .answer
+            .rows()
+            .next()
+            .and_then(|row| row.into_iter().next().flatten());
+        let posts = posts
+            .as_ref()
+            .map_or_else(|| "no".to_owned(), crate::table::short);
+        Ok(format!(
+            "{posts} posts stored (answered in {})",
+            view::readable_time(results.execution)
+        ))
     }
 
     /// The summary, and what to try next.
@@ -166,17 +204,28 @@ impl<'e> Show<'e> {
         let played = Duration::from_millis(progress.at_ms.unsigned_abs());
         self.look(progress, played)?;
         if matches!(self.view, View::Terminal { .. }) {
-            self.moment.tuples_per_second = progress.statements as f64 / played.as_secs_f64().max(0.001);
+            self.moment.tuples_per_second =
+                progress.statements as f64 / played.as_secs_f64().max(0.001);
             self.view.draw(&self.moment)?;
         }
-        println!("\nSummary: {} tuples in {} s, {} triples stored, {}", progress.statements, played.as_secs(), self.moment.stored, self.moment.one_shot);
+        println!(
+            "\nSummary: {} tuples in {} s, {} triples stored, {}",
+            progress.statements,
+            played.as_secs(),
+            self.moment.stored,
+            self.moment.one_shot
+        );
         let width = crate::table::terminal_width();
         for line in view::table(&self.moment.queries, width.max(110)) {
             println!("{line}");
         }
-        println!("exec: start of a query → its answer ready. delay: the last statement it needs acknowledged → its answer ready. waiting: behind other queries.");
+        println!(
+            "exec: start of a query → its answer ready. delay: the last statement it needs acknowledged → its answer ready. waiting: behind other queries."
+        );
         if let Some(failure) = self.newest.failures().first() {
-            return Err(CliError::Failed(format!("a standing query failed: {failure}")));
+            return Err(CliError::Failed(format!(
+                "a standing query failed: {failure}"
+            )));
         }
         println!("\nNext, paste one of these:\n");
         for command in next_commands() {
@@ -192,13 +241,23 @@ fn next_commands() -> [String; 3] {
         .ok()
         .and_then(|path| {
             let here = std::env::current_dir().ok()?;
-            Some(path.strip_prefix(here).map_or(path.clone(), |relative| std::path::Path::new("./").join(relative)))
+            Some(path.strip_prefix(here).map_or(path.clone(), |relative| {
+                std::path::Path::new("./").join(relative)
+            }))
         })
-        .map_or_else(|| "somersault".to_owned(), |path| path.display().to_string());
-    let network = std::env::temp_dir().join("somersault-network").display().to_string();
+        .map_or_else(
+            || "somersault".to_owned(),
+            |path| path.display().to_string(),
+        );
+    let network = std::env::temp_dir()
+        .join("somersault-network")
+        .display()
+        .to_string();
     let generate = format!("{program} generate {network} --users 500 --rate 20000 --seconds 3");
     [
-        format!("{generate} && {program} query --stored {network}/stored.nt --file {network}/queries/S3.rq"),
+        format!(
+            "{generate} && {program} query --stored {network}/stored.nt --file {network}/queries/S3.rq"
+        ),
         format!(
             "{generate} && {program} replay --stored {network}/stored.nt --graph {STORED_GRAPH} --create {network}/streams.sql --stream {}={network}/PO.tsv --query {network}/queries/L3.csparql",
             StreamKind::Posts.iri()

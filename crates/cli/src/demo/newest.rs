@@ -17,11 +17,22 @@ impl Newest {
     ///
     /// # Errors
     /// When one of them is not registered.
-    pub(crate) fn new<'n>(engine: &Engine, names: impl Iterator<Item = &'n str>) -> Result<Self, EngineError> {
-        let options = SubscribeOptions { empties: false, capacity: CAPACITY, ..SubscribeOptions::default() };
-        let readers =
-            names.map(|name| Ok((engine.subscribe(name, options.clone())?, String::new()))).collect::<Result<_, EngineError>>()?;
-        Ok(Self { readers, failures: Vec::new() })
+    pub(crate) fn new<'n>(
+        engine: &Engine,
+        names: impl Iterator<Item = &'n str>,
+    ) -> Result<Self, EngineError> {
+        let options = SubscribeOptions {
+            empties: false,
+            capacity: CAPACITY,
+            ..SubscribeOptions::default()
+        };
+        let readers = names
+            .map(|name| Ok((engine.subscribe(name, options.clone())?, String::new())))
+            .collect::<Result<_, EngineError>>()?;
+        Ok(Self {
+            readers,
+            failures: Vec::new(),
+        })
     }
 
     /// Reads what has come and returns the newest line of each query, in the order of the names.
@@ -29,20 +40,35 @@ impl Newest {
         for (subscription, newest) in &mut self.readers {
             while let Some(event) = subscription.try_recv() {
                 // What a slow look missed is older than what comes next, so only the next firing counts.
-                let SubscriptionEvent::Firing(firing) = event else { continue };
+                let SubscriptionEvent::Firing(firing) = event else {
+                    continue;
+                };
                 match &firing.answer {
                     Ok(answer) => {
                         if let Some(row) = answer.rows().next() {
-                            let cells: Vec<String> =
-                                row.iter().map(|cell| cell.as_ref().map(short).unwrap_or_default()).collect();
-                            *newest = format!("{} ({} rows at {} ms)", cells.join("  "), answer.len(), firing.close_ms);
+                            let cells: Vec<String> = row
+                                .iter()
+                                .map(|cell| cell.as_ref().map(short).unwrap_or_default())
+                                .collect();
+                            *newest = format!(
+                                "{} ({} rows at {} ms)",
+                                cells.join("  "),
+                                answer.len(),
+                                firing.close_ms
+                            );
                         }
                     }
-                    Err(reason) => self.failures.push(format!("{} at {} ms: {reason}", firing.query, firing.close_ms)),
+                    Err(reason) => self.failures.push(format!(
+                        "{} at {} ms: {reason}",
+                        firing.query, firing.close_ms
+                    )),
                 }
             }
         }
-        self.readers.iter().map(|(_, newest)| newest.clone()).collect()
+        self.readers
+            .iter()
+            .map(|(_, newest)| newest.clone())
+            .collect()
     }
 
     /// Firings that failed, as sentences.

@@ -43,7 +43,13 @@ pub(crate) enum View {
 impl View {
     /// The live view on a terminal, plain lines elsewhere.
     pub(crate) fn new(terminal: bool) -> Self {
-        if terminal { Self::Terminal { lines: 0 } } else { Self::Plain { next: Duration::from_secs(1) } }
+        if terminal {
+            Self::Terminal { lines: 0 }
+        } else {
+            Self::Plain {
+                next: Duration::from_secs(1),
+            }
+        }
     }
 
     /// Whether [`Self::draw`] would show something now.
@@ -62,20 +68,31 @@ impl View {
         let mut out = io::stdout().lock();
         match self {
             Self::Terminal { lines } => {
-                let width = crossterm::terminal::size().map_or(100, |(columns, _)| usize::from(columns));
+                let width =
+                    crossterm::terminal::size().map_or(100, |(columns, _)| usize::from(columns));
                 let drawing = drawing(moment, width);
                 if *lines > 0 {
                     queue!(out, cursor::MoveToPreviousLine(*lines))?;
                 }
                 for line in &drawing {
-                    queue!(out, terminal::Clear(terminal::ClearType::CurrentLine), style::Print(line), style::Print("\n"))?;
+                    queue!(
+                        out,
+                        terminal::Clear(terminal::ClearType::CurrentLine),
+                        style::Print(line),
+                        style::Print("\n")
+                    )?;
                 }
                 *lines = u16::try_from(drawing.len()).unwrap_or(u16::MAX);
             }
             Self::Plain { next } => {
                 *next += Duration::from_secs(1);
                 let firings: u64 = moment.queries.iter().map(|query| query.firings).sum();
-                let slowest = moment.queries.iter().map(|query| query.execution[1]).max().unwrap_or_default();
+                let slowest = moment
+                    .queries
+                    .iter()
+                    .map(|query| query.execution[1])
+                    .max()
+                    .unwrap_or_default();
                 writeln!(
                     out,
                     "{:>3.0} s  {:>7.0} tuples/s  {:>9} stored triples  {:>6} firings  slowest query p99 {}  {}",
@@ -121,7 +138,10 @@ fn drawing(moment: &Moment, width: usize) -> Vec<String> {
         String::new(),
     ];
     lines.extend(table(&moment.queries, width));
-    lines.into_iter().map(|line| cut(&line, width.saturating_sub(1))).collect()
+    lines
+        .into_iter()
+        .map(|line| cut(&line, width.saturating_sub(1)))
+        .collect()
 }
 
 /// The figures of every query, one line each, under a heading.
@@ -149,7 +169,11 @@ pub(crate) fn table(queries: &[QueryRow], width: usize) -> Vec<String> {
 /// Microseconds or milliseconds, with three digits that matter.
 pub(crate) fn readable_time(time: Duration) -> String {
     let micros = time.as_secs_f64() * 1e6;
-    if micros < 1000.0 { format!("{micros:.0} µs") } else { format!("{:.2} ms", micros / 1000.0) }
+    if micros < 1000.0 {
+        format!("{micros:.0} µs")
+    } else {
+        format!("{:.2} ms", micros / 1000.0)
+    }
 }
 
 #[cfg(test)]
@@ -158,8 +182,16 @@ mod tests {
 
     #[test]
     fn the_drawing_fits_a_narrow_terminal() {
-        let query = QueryRow { name: "L1".to_owned(), newest: "u1 → ".repeat(50), ..QueryRow::default() };
-        let moment = Moment { duration: Duration::from_secs(20), queries: vec![query], ..Moment::default() };
+        let query = QueryRow {
+            name: "L1".to_owned(),
+            newest: "u1 → ".repeat(50),
+            ..QueryRow::default()
+        };
+        let moment = Moment {
+            duration: Duration::from_secs(20),
+            queries: vec![query],
+            ..Moment::default()
+        };
         for line in drawing(&moment, 82) {
             assert!(line.chars().count() <= 82, "{line}");
         }

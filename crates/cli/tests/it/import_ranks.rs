@@ -24,11 +24,35 @@ const RANKS: &[(&str, Option<u8>)] = &[
 
 /// Outside crates that only some parts may name, with the reason.
 const RESERVED: &[(&str, &[&str], &str)] = &[
-    ("spargebra", &["somersault-lang"], "one algebra of our own: only `lang` knows the syntax library's"),
-    ("sparopt", &["somersault-lang", "somersault-query"], "the oracle's expressions stay at the edge of `query`"),
-    ("spareval", &["somersault-query"], "the oracle is a fallback of `query`, nobody else's engine"),
-    ("timely", &["somersault-runtime"], "the core sees only `Fabric`"),
-    ("tokio", &["somersault-server", "somersault-cli", "somersault-conformance"], "the core is synchronous"),
+    (
+        "spargebra",
+        &["somersault-lang"],
+        "one algebra of our own: only `lang` knows the syntax library's",
+    ),
+    (
+        "sparopt",
+        &["somersault-lang", "somersault-query"],
+        "the oracle's expressions stay at the edge of `query`",
+    ),
+    (
+        "spareval",
+        &["somersault-query"],
+        "the oracle is a fallback of `query`, nobody else's engine",
+    ),
+    (
+        "timely",
+        &["somersault-runtime"],
+        "the core sees only `Fabric`",
+    ),
+    (
+        "tokio",
+        &[
+            "somersault-server",
+            "somersault-cli",
+            "somersault-conformance",
+        ],
+        "the core is synchronous",
+    ),
     ("axum", &["somersault-server"], "HTTP stays in `server`"),
 ];
 
@@ -42,7 +66,9 @@ fn breaches(metadata: &Value) -> Vec<String> {
     for package in metadata["packages"].as_array().into_iter().flatten() {
         let name = package["name"].as_str().unwrap_or_default();
         let Some((_, rank)) = rank_of(name) else {
-            found.push(format!("{name} has no rank: give it one in import_ranks.rs and in ARCHITECTURE.md"));
+            found.push(format!(
+                "{name} has no rank: give it one in import_ranks.rs and in ARCHITECTURE.md"
+            ));
             continue;
         };
         for dependency in package["dependencies"].as_array().into_iter().flatten() {
@@ -51,9 +77,13 @@ fn breaches(metadata: &Value) -> Vec<String> {
             }
             let target = dependency["name"].as_str().unwrap_or_default();
             match (rank_of(target), rank) {
-                (Some((_, None)), _) => found.push(format!("{name} imports {target}, which nobody may import")),
+                (Some((_, None)), _) => {
+                    found.push(format!("{name} imports {target}, which nobody may import"))
+                }
                 (Some((_, Some(lower))), Some(own)) if lower >= own => {
-                    found.push(format!("{name} (rank {own}) imports {target} (rank {lower}), which is not below it"));
+                    found.push(format!(
+                        "{name} (rank {own}) imports {target} (rank {lower}), which is not below it"
+                    ));
                 }
                 _ => {}
             }
@@ -69,11 +99,21 @@ fn breaches(metadata: &Value) -> Vec<String> {
 
 fn workspace_metadata() -> Value {
     let output = Command::new(env!("CARGO"))
-        .args(["metadata", "--no-deps", "--offline", "--format-version", "1"])
+        .args([
+            "metadata",
+            "--no-deps",
+            "--offline",
+            "--format-version",
+            "1",
+        ])
         .current_dir(env!("CARGO_MANIFEST_DIR"))
         .output()
         .expect("cargo runs");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
     serde_json::from_slice(&output.stdout).expect("cargo metadata prints JSON")
 }
 

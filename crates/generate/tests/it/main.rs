@@ -4,7 +4,13 @@ use somersault_generate::{Parameters, Rates, SocialNetwork, StreamKind};
 use std::collections::HashSet;
 
 fn small() -> Parameters {
-    Parameters { users: 200, streams_ms: 1_000, history_ms: 1_000, rates: Rates::in_total(13_350), ..Parameters::default() }
+    Parameters {
+        users: 200,
+        streams_ms: 1_000,
+        history_ms: 1_000,
+        rates: Rates::in_total(13_350),
+        ..Parameters::default()
+    }
 }
 
 #[test]
@@ -38,7 +44,10 @@ fn streams_are_in_order_and_in_proportion() {
     }
     for kind in StreamKind::ALL {
         let (made, wanted) = (counts[kind.index()], small().rates.of(kind));
-        assert!(made.abs_diff(wanted) <= 60, "{kind:?}: {made} made, {wanted} wanted");
+        assert!(
+            made.abs_diff(wanted) <= 60,
+            "{kind:?}: {made} made, {wanted} wanted"
+        );
     }
 }
 
@@ -46,14 +55,22 @@ fn streams_are_in_order_and_in_proportion() {
 fn stored_triples_are_distinct() {
     let network = SocialNetwork::new(small());
     let mut seen = HashSet::new();
-    assert!(network.people().all(|triple| seen.insert(triple.to_string())));
+    assert!(
+        network
+            .people()
+            .all(|triple| seen.insert(triple.to_string()))
+    );
 }
 
 #[test]
 fn queries_have_their_constants() {
     for users in [1, 200] {
         let network = SocialNetwork::new(Parameters { users, ..small() });
-        for query in network.continuous_queries().into_iter().chain(network.one_shot_queries()) {
+        for query in network
+            .continuous_queries()
+            .into_iter()
+            .chain(network.one_shot_queries())
+        {
             for hole in ["{active}", "{sociable}", "{group}"] {
                 assert!(!query.text.contains(hole), "{} has {hole} left", query.name);
             }
