@@ -1,15 +1,28 @@
-//! What all handlers share, the table of addresses, and what happens around every request.
+//! What all handlers share, the table of addresses, and what happens around every request: faults are
+//! caught, errors put into the form that the client reads, foreign web pages kept out, requests counted.
 
 use crate::body::Budget;
 use crate::config::ServerConfig;
-use crate::error::ApiError;
+use crate::error::{self, ApiError};
 use crate::gate::Gate;
+use crate::metrics::HttpMetrics;
+use crate::{
+    events, graph_store, health, index, metrics, openapi, protocol, push, queries, results, streams,
+};
 use axum::Router;
-use axum::routing::get;
+use axum::body::Body;
+use axum::extract::{MatchedPath, Request, State};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header};
+use axum::middleware::{Next, from_fn_with_state};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{MethodRouter, delete, get, post, put};
+use futures_util::FutureExt as _;
 use somersault::Engine;
 use std::ops::Deref;
-use std::sync::Arc;
-use tokio::sync::watch;
+use std::panic::AssertUnwindSafe;
+use std::sync::{Arc, Mutex};
+use std::time::Instant;
+use tokio::sync::{Semaphore, watch};
 
 /// The state of one server; clones are handles to it.
 #[derive(Clone)]
@@ -21,6 +34,13 @@ pub(crate) struct Shared {
     pub(crate) config: ServerConfig,
     pub(crate) gate: Gate,
     pub(crate) budget: Budget,
+    pub(crate) http: HttpMetrics,
+    /// Held while a stream is declared or a query registered.
+    pub(crate) declarations: Mutex<()>,
+    /// Places for event streams.
+    pub(crate) subscribers: Arc<Semaphore>,
+    /// Places for answers that are written while they are sent.
+    pub(crate) large_answers: Arc<Semaphore>,
     /// Turns true when the server is asked to stop.
     pub(crate) stopping: watch::Receiver<bool>,
 }
@@ -38,14 +58,17 @@ impl App {
         config: ServerConfig,
         stopping: watch::Receiver<bool>,
     ) -> App {
-        let gate = Gate::new(&config);
-        let budget = Budget::new(config.body_budget);
+        let subscribers = config.subscribers.min(Semaphore::MAX_PERMITS);
         App(Arc::new(Shared {
             engine,
-            config,
-            gate,
-            budget,
+            gate: Gate::new(&config),
+            budget: Budget::new(config.body_budget),
+            http: HttpMetrics::new(),
+            declarations: Mutex::new(()),
+            subscribers: Arc::new(Semaphore::new(subscribers)),
+            large_answers: results::large_answer_places(),
             stopping,
+            config,
         }))
     }
 
@@ -55,12 +78,254 @@ impl App {
         // The borrow of the value must end here, before anyone awaits further.
         let _ = stopping.wait_for(|stop| *stop).await.map(|stop| *stop);
     }
+
+    /// The URL of a path of this server as the client sees it: what relative IRIs are resolved against,
+    /// and what a graph that is named by its URL is called.
+    pub(crate) fn public_url(&self, headers: &HeaderMap, path: &str) -> String {
+        if let Some(url) = &self.config.public_url {
+            return format!("{}{path}", url.trim_end_matches('/'));
+        }
+        let host = headers
+            .get(header::HOST)
+            .and_then(|host| host.to_str().ok())
+            .filter(|host| plausible_host(host));
+        format!("http://{}{path}", host.unwrap_or("localhost"))
+    }
 }
 
-/// Every address.
+/// A host name or address with a port, and nothing that could end it early inside an IRI.
+fn plausible_host(host: &str) -> bool {
+    !host.is_empty()
+        && host
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || b".-_:[]".contains(&byte))
+}
+
+/// Every address with its methods. The OpenAPI description is checked against this table.
+pub(crate) fn routes() -> Vec<(&'static str, &'static [&'static str], MethodRouter<App>)> {
+    vec![
+        ("/", &["GET"], get(index::index)),
+        (
+            "/query",
+            &["GET", "POST"],
+            get(protocol::query).post(protocol::query),
+        ),
+        ("/update", &["POST"], post(protocol::update)),
+        (
+            "/sparql",
+            &["GET", "POST"],
+            get(protocol::sparql).post(protocol::sparql),
+        ),
+        (
+            "/sparql/",
+            &["GET", "POST"],
+            get(protocol::sparql).post(protocol::sparql),
+        ),
+        (
+            "/explain",
+            &["GET", "POST"],
+            get(protocol::explain).post(protocol::explain),
+        ),
+        ("/store", GRAPH_METHODS, graph_methods()),
+        ("/store/{*path}", GRAPH_METHODS, graph_methods()),
+        ("/streams", &["GET"], get(streams::list)),
+        (
+            "/streams/{name}",
+            &["GET", "PUT", "POST", "DELETE"],
+            get(streams::show)
+                .put(streams::create)
+                .post(push::push)
+                .delete(streams::drop_stream),
+        ),
+        (
+            "/streams/{name}/advance",
+            &["POST"],
+            post(streams::advance_one),
+        ),
+        ("/advance", &["POST"], post(streams::advance_several)),
+        ("/queries", &["GET"], get(queries::list)),
+        (
+            "/queries/{name}",
+            &["GET", "PUT", "DELETE"],
+            get(queries::show)
+                .put(queries::register)
+                .delete(queries::drop_query),
+        ),
+        ("/queries/{name}/pause", &["POST"], post(queries::pause)),
+        ("/queries/{name}/resume", &["POST"], post(queries::resume)),
+        ("/queries/{name}/results", &["GET"], get(events::results)),
+        ("/health", &["GET"], get(health::health)),
+        ("/metrics", &["GET"], get(metrics::metrics)),
+        ("/openapi.json", &["GET"], get(openapi::openapi)),
+    ]
+}
+
+const GRAPH_METHODS: &[&str] = &["GET", "HEAD", "PUT", "POST", "DELETE"];
+
+fn graph_methods() -> MethodRouter<App> {
+    let handler = graph_store::graph_store;
+    put(handler)
+        .merge(get(handler))
+        .merge(post(handler))
+        .merge(delete(handler))
+}
+
+/// The whole service.
 pub(crate) fn router(app: App) -> Router {
-    Router::new()
-        .route("/", get(|| async { "Somersault\n" }))
-        .fallback(|| async { ApiError::not_found("There is nothing at this address.") })
+    routes()
+        .into_iter()
+        .fold(Router::new(), |router, (path, _, methods)| {
+            router.route(path, methods)
+        })
+        .fallback(nothing_here)
+        .method_not_allowed_fallback(wrong_method)
+        .layer(from_fn_with_state(app.clone(), around))
         .with_state(app)
+}
+
+async fn nothing_here(uri: Uri) -> ApiError {
+    let path = uri.path();
+    for (kind, what) in [("/streams/", "stream"), ("/queries/", "query")] {
+        if path.starts_with(kind) {
+            return ApiError::not_found(format!(
+                "There is nothing at this address. If the name of the {what} holds a /, percent-encode it as %2F: {kind}http%3A%2F%2Fexample.org%2Fname."
+            ));
+        }
+    }
+    ApiError::not_found(
+        "There is nothing at this address. GET / lists what there is, GET /openapi.json describes it.",
+    )
+}
+
+async fn wrong_method(method: Method) -> ApiError {
+    let method = crate::text::shorten(method.as_str());
+    ApiError::new(
+        StatusCode::METHOD_NOT_ALLOWED,
+        "method_not_allowed",
+        format!("This address cannot be asked to {method}. The Allow header lists what it takes."),
+    )
+}
+
+async fn around(State(app): State<App>, request: Request, next: Next) -> Response {
+    let started = Instant::now();
+    let method = request.method().clone();
+    let headers = request.headers().clone();
+    let route = request
+        .extensions()
+        .get::<MatchedPath>()
+        .map_or_else(|| "other".to_owned(), |path| path.as_str().to_owned());
+    let mut response = match foreign_page(&app, &method, &headers) {
+        Page::Preflight => preflight(),
+        Page::Refused(error) => error.into_response(),
+        Page::Welcome => AssertUnwindSafe(next.run(request))
+            .catch_unwind()
+            .await
+            .unwrap_or_else(|_panic| {
+                ApiError::internal("the handler was broken off").into_response()
+            }),
+    };
+    response = error::finish(response, &headers);
+    response.headers_mut().insert(
+        header::X_CONTENT_TYPE_OPTIONS,
+        HeaderValue::from_static("nosniff"),
+    );
+    allow_origin(&app, &headers, &mut response);
+    app.http
+        .count(&route, &method, response.status(), started.elapsed());
+    response
+}
+
+enum Page {
+    Welcome,
+    Preflight,
+    Refused(ApiError),
+}
+
+/// Browsers send `Origin` with whatever a page of another site makes them send. A form on such a page
+/// could change data here without CORS having a say, so that writes are refused by origin.
+fn foreign_page(app: &App, method: &Method, headers: &HeaderMap) -> Page {
+    let Some(origin) = headers.get(header::ORIGIN) else {
+        return Page::Welcome;
+    };
+    let origin = origin.to_str().unwrap_or("null");
+    if app.config.cors.allows(origin) {
+        let preflight = method == Method::OPTIONS
+            && headers.contains_key(header::ACCESS_CONTROL_REQUEST_METHOD);
+        return if preflight {
+            Page::Preflight
+        } else {
+            Page::Welcome
+        };
+    }
+    let own = headers
+        .get(header::HOST)
+        .and_then(|host| host.to_str().ok());
+    let same = origin
+        .split_once("://")
+        .is_some_and(|(_, authority)| Some(authority) == own);
+    if same || method == Method::GET || method == Method::HEAD {
+        return Page::Welcome;
+    }
+    Page::Refused(ApiError::new(
+        StatusCode::FORBIDDEN,
+        "foreign_origin",
+        format!(
+            "A web page of {} may not write to this server. Start the server so that it allows this origin (--cors) if it should.",
+            crate::text::shorten(origin)
+        ),
+    ))
+}
+
+fn preflight() -> Response {
+    let mut response = Response::new(Body::empty());
+    *response.status_mut() = StatusCode::NO_CONTENT;
+    let headers = response.headers_mut();
+    headers.insert(
+        header::ACCESS_CONTROL_ALLOW_METHODS,
+        HeaderValue::from_static("GET, HEAD, POST, PUT, DELETE"),
+    );
+    headers.insert(
+        header::ACCESS_CONTROL_ALLOW_HEADERS,
+        HeaderValue::from_static("accept, content-type, last-event-id, event-time, event-time-ms, push-source, push-sequence"),
+    );
+    headers.insert(
+        header::ACCESS_CONTROL_MAX_AGE,
+        HeaderValue::from_static("600"),
+    );
+    response
+}
+
+fn allow_origin(app: &App, request: &HeaderMap, response: &mut Response) {
+    let Some(origin) = request.get(header::ORIGIN) else {
+        return;
+    };
+    if origin
+        .to_str()
+        .is_ok_and(|origin| app.config.cors.allows(origin))
+    {
+        let headers = response.headers_mut();
+        headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin.clone());
+        headers.append(header::VARY, HeaderValue::from_static("Origin"));
+        headers.insert(
+            header::ACCESS_CONTROL_EXPOSE_HEADERS,
+            HeaderValue::from_static(
+                "location, retry-after, somersault-sn, somersault-execution-us",
+            ),
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hosts_that_would_break_an_iri_are_not_used() {
+        for good in ["localhost", "127.0.0.1:7878", "[::1]:80", "www.example"] {
+            assert!(plausible_host(good), "{good}");
+        }
+        for bad in ["", "a/b", "a b", "a>b", "user@host", "a\"b"] {
+            assert!(!plausible_host(bad), "{bad}");
+        }
+    }
 }

@@ -81,11 +81,13 @@ impl ApiError {
         self
     }
 
+    #[cfg(test)]
     /// The HTTP status this error is answered with.
     pub(crate) fn status(&self) -> StatusCode {
         self.status
     }
 
+    #[cfg(test)]
     /// The sentence alone.
     pub(crate) fn message(&self) -> &str {
         &self.message

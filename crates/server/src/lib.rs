@@ -11,12 +11,27 @@
 mod app;
 mod body;
 mod config;
+mod engine_error;
 mod error;
+mod events;
+mod exposition;
 mod gate;
+mod graph_store;
+mod health;
+mod index;
+mod metrics;
 mod multipart;
 mod negotiate;
+mod openapi;
+mod protocol;
+mod push;
+mod queries;
+mod rdf;
+mod results;
 mod serve;
+mod streams;
 mod text;
+mod time;
 
 pub use config::{Cors, ServerConfig};
 pub use serve::{Running, serve};

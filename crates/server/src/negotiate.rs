@@ -134,13 +134,6 @@ pub(crate) const RDF_OFFERS: &[Offer<RdfFormat>] = &[
     offer("text/plain", RdfFormat::NTriples),
 ];
 
-/// What all graphs together come in: the formats that can name a graph.
-pub(crate) const DATASET_OFFERS: &[Offer<RdfFormat>] = &[
-    offer("application/n-quads", RdfFormat::NQuads),
-    offer("application/trig", RdfFormat::TriG),
-    offer("application/ld+json", JSON_LD),
-];
-
 /// What a request's body of RDF may come in.
 pub(crate) const RDF_INPUT: &[Offer<RdfFormat>] = &[
     offer("application/n-triples", RdfFormat::NTriples),

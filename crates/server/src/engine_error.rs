@@ -1,0 +1,127 @@
+//! The engine's errors as HTTP statuses. Whatever a client can cause is 4xx and carries the engine's own
+//! sentence; 5xx is for what only the operator can mend.
+
+use crate::error::ApiError;
+use axum::http::StatusCode;
+use somersault::{EngineError, LimitKind};
+
+/// How long a source that reached its stream's budget should wait before it tries again.
+const BUDGET_PAUSE_S: u32 = 1;
+/// How long to leave a server with a full disk alone.
+const DISK_PAUSE_S: u32 = 30;
+
+impl From<EngineError> for ApiError {
+    fn from(error: EngineError) -> ApiError {
+        let sentence = error.to_string();
+        let client = |status: StatusCode, code| ApiError::new(status, code, sentence.clone());
+        match error {
+            EngineError::Parse { line, column, .. } => {
+                client(StatusCode::BAD_REQUEST, "syntax").at(line, column)
+            }
+            // Line 0 is said of syntaxes that have no lines.
+            EngineError::Data {
+                line: 0, message, ..
+            } => ApiError::bad_request("bad_rdf", message),
+            EngineError::Data { line, column, .. } => {
+                client(StatusCode::BAD_REQUEST, "bad_rdf").at(line, column)
+            }
+            EngineError::NotSupported(_) => client(StatusCode::BAD_REQUEST, "not_supported"),
+            EngineError::Invalid(_) => client(StatusCode::BAD_REQUEST, "invalid"),
+            EngineError::NotFound(_) => client(StatusCode::NOT_FOUND, "not_found"),
+            EngineError::Conflict(_) => client(StatusCode::CONFLICT, "conflict"),
+            EngineError::Evaluation(_) => client(StatusCode::UNPROCESSABLE_ENTITY, "evaluation"),
+            EngineError::Limit { which, .. } => limit(which, &sentence),
+            EngineError::DiskFull(_) => {
+                client(StatusCode::SERVICE_UNAVAILABLE, "disk_full").retry_after(DISK_PAUSE_S)
+            }
+            EngineError::Stopped => ApiError::busy(
+                "The server is stopping. Send the request again when it is back.",
+                5,
+            ),
+            other => ApiError::internal(other),
+        }
+    }
+}
+
+/// Reaching a limit is the request's doing, so the status is one of 4xx; which limit it was and how it is
+/// raised is in the sentence, and the limit's name in `limit`.
+fn limit(which: LimitKind, sentence: &str) -> ApiError {
+    let (status, code) = match which {
+        LimitKind::QueryTime => (StatusCode::UNPROCESSABLE_ENTITY, "query_time"),
+        LimitKind::ResultRows => (StatusCode::UNPROCESSABLE_ENTITY, "result_rows"),
+        LimitKind::QueryMemory => (StatusCode::UNPROCESSABLE_ENTITY, "query_memory"),
+        LimitKind::Body => (StatusCode::PAYLOAD_TOO_LARGE, "body_too_large"),
+        LimitKind::PushStatements => (StatusCode::PAYLOAD_TOO_LARGE, "push_statements"),
+        LimitKind::StreamBudget => {
+            return ApiError::new(StatusCode::TOO_MANY_REQUESTS, "stream_budget", sentence)
+                .detail("limit", "stream_budget")
+                .retry_after(BUDGET_PAUSE_S);
+        }
+        _ => (StatusCode::UNPROCESSABLE_ENTITY, "limit"),
+    };
+    ApiError::new(status, code, sentence).detail("limit", code)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn statuses_and_places() {
+        let cases = [
+            (
+                EngineError::Parse {
+                    line: 2,
+                    column: 5,
+                    message: "x".into(),
+                },
+                400,
+                "syntax",
+            ),
+            (
+                EngineError::Data {
+                    line: 0,
+                    column: 0,
+                    message: "x".into(),
+                },
+                400,
+                "bad_rdf",
+            ),
+            (EngineError::NotFound("x".into()), 404, "not_found"),
+            (EngineError::Conflict("x".into()), 409, "conflict"),
+            (
+                EngineError::Limit {
+                    which: LimitKind::StreamBudget,
+                    message: "x".into(),
+                },
+                429,
+                "stream_budget",
+            ),
+            (
+                EngineError::Limit {
+                    which: LimitKind::QueryTime,
+                    message: "x".into(),
+                },
+                422,
+                "query_time",
+            ),
+            (EngineError::DiskFull("x".into()), 503, "disk_full"),
+            (EngineError::Internal("x".into()), 500, "internal"),
+        ];
+        for (error, status, code) in cases {
+            let answer = ApiError::from(error);
+            assert_eq!(answer.status(), status);
+            assert_eq!(answer.to_json()["code"], code);
+        }
+        let json = ApiError::from(EngineError::Parse {
+            line: 2,
+            column: 5,
+            message: "x".into(),
+        })
+        .to_json();
+        assert_eq!(
+            (json["line"].as_u64(), json["column"].as_u64()),
+            (Some(2), Some(5))
+        );
+    }
+}

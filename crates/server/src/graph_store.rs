@@ -1,0 +1,349 @@
+//! The SPARQL 1.1 Graph Store HTTP Protocol at `/store`. A graph is named by `?graph=IRI` or `?default`
+//! (indirectly), or by its own URL below `/store/` (directly). POST to `/store` alone makes a new graph,
+//! or, with N-Quads or TriG, loads the graphs that the body names.
+
+use crate::app::App;
+use crate::body::{self, Held};
+use crate::error::{ApiError, ApiResult};
+use crate::gate::Lane;
+use crate::multipart;
+use crate::negotiate::{self, Accept, RDF_INPUT, RDF_OFFERS};
+use crate::protocol::graph_iri;
+use crate::rdf::syntax_error;
+use crate::results::Prepared;
+use crate::text::Params;
+use axum::Json;
+use axum::extract::{Request, State};
+use axum::http::request::Parts;
+use axum::http::{HeaderValue, Method, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use oxrdfio::{RdfFormat, RdfParser, RdfSerializer};
+use serde_json::json;
+use somersault::oxrdf::GraphName;
+use somersault::{GraphWrite, LoadOptions};
+use std::collections::hash_map::RandomState;
+use std::hash::{BuildHasher, Hasher};
+use std::io::Cursor;
+
+const MULTIPART: &str = "multipart/form-data";
+
+/// What a request's URL names.
+enum Target {
+    Graph(GraphName),
+    /// `/store` alone.
+    Store,
+}
+
+pub(crate) async fn graph_store(State(app): State<App>, request: Request) -> ApiResult {
+    let (head, body) = request.into_parts();
+    let target = target(&app, &head)?;
+    match (&head.method, target) {
+        (&Method::GET | &Method::HEAD, Target::Graph(graph)) => {
+            read_graph(&app, &head, graph).await
+        }
+        (&Method::DELETE, Target::Graph(graph)) => delete_graph(&app, graph).await,
+        (&Method::PUT | &Method::POST, Target::Graph(graph)) => {
+            let base = base_of(&app, &head, &graph);
+            let document = document(&app, &head, body, &base).await?;
+            write_graph(&app, head.method == Method::PUT, graph, document, base).await
+        }
+        (&Method::POST, Target::Store) => post_to_store(&app, &head, body).await,
+        (_, Target::Store) => Err(ApiError::bad_request(
+            "missing_parameter",
+            "The request names no graph. Add ?graph=IRI (percent-encoded) or ?default.",
+        )),
+        // The router lets no other method through.
+        (method, Target::Graph(_)) => Err(ApiError::new(
+            StatusCode::METHOD_NOT_ALLOWED,
+            "method_not_allowed",
+            format!("A graph cannot be asked to {method}."),
+        )),
+    }
+}
+
+fn target(app: &App, head: &Parts) -> ApiResult<Target> {
+    let params = Params::of(&head.uri)?;
+    params.only(&["graph", "default"])?;
+    let direct = head
+        .uri
+        .path()
+        .strip_prefix("/store/")
+        .is_some_and(|rest| !rest.is_empty());
+    match (params.one("graph")?, params.has("default"), direct) {
+        (Some(iri), false, false) => Ok(Target::Graph(graph_iri("graph", iri)?.into())),
+        (None, true, false) if params.one("default")?.is_some_and(str::is_empty) => {
+            Ok(Target::Graph(GraphName::DefaultGraph))
+        }
+        (None, true, false) => Err(ApiError::bad_request(
+            "bad_parameter",
+            "\"default\" takes no value; a named graph is ?graph=IRI.",
+        )),
+        (None, false, true) => {
+            let iri = app.public_url(&head.headers, head.uri.path());
+            Ok(Target::Graph(graph_iri("the URL", &iri)?.into()))
+        }
+        (None, false, false) => Ok(Target::Store),
+        _ => Err(ApiError::bad_request(
+            "two_graphs",
+            "The request names its graph in two ways. Use one of ?graph=IRI, ?default, and a path below /store/.",
+        )),
+    }
+}
+
+/// Relative IRIs in a body are resolved against the graph's own IRI.
+fn base_of(app: &App, head: &Parts, graph: &GraphName) -> String {
+    match graph {
+        GraphName::NamedNode(iri) => iri.as_str().to_owned(),
+        _ => app.public_url(&head.headers, head.uri.path()),
+    }
+}
+
+async fn read_graph(app: &App, head: &Parts, graph: GraphName) -> ApiResult {
+    let accept = Accept::from_headers(&head.headers);
+    let offer = accept.choose(RDF_OFFERS, "a graph")?;
+    let engine = app.engine.clone();
+    if head.method == Method::HEAD {
+        let found = app
+            .gate
+            .run(Lane::Query, move || engine.graph(&graph))
+            .await??;
+        let mut response = Response::new(axum::body::Body::empty());
+        response
+            .headers_mut()
+            .insert(header::CONTENT_TYPE, offer.content_type());
+        response
+            .headers_mut()
+            .insert("somersault-sn", HeaderValue::from(found.sn));
+        return Ok(response);
+    }
+    let prepared = app
+        .gate
+        .run(Lane::Query, move || {
+            Prepared::new(engine.graph(&graph)?, &accept)
+        })
+        .await??;
+    prepared.into_response(app).await
+}
+
+async fn delete_graph(app: &App, graph: GraphName) -> ApiResult {
+    let engine = app.engine.clone();
+    let done = app
+        .gate
+        .run(Lane::Write, move || engine.delete_graph(&graph))
+        .await??;
+    Ok(written(&done, false))
+}
+
+/// RDF in one syntax, as the engine takes it.
+struct Document {
+    bytes: Bytes,
+    format: RdfFormat,
+}
+
+enum Bytes {
+    Sent(Held),
+    Joined(Vec<u8>),
+}
+
+impl AsRef<[u8]> for Bytes {
+    fn as_ref(&self) -> &[u8] {
+        match self {
+            Bytes::Sent(held) => held,
+            Bytes::Joined(bytes) => bytes,
+        }
+    }
+}
+
+async fn document(
+    app: &App,
+    head: &Parts,
+    body: axum::body::Body,
+    base: &str,
+) -> ApiResult<Document> {
+    let body_type = body::media_type(&head.headers)?;
+    let multipart = body_type.as_deref() == Some(MULTIPART);
+    let format = body_type.as_deref().and_then(negotiate::rdf_input_format);
+    if format.is_none() && !multipart {
+        let supported: Vec<&str> = RDF_INPUT
+            .iter()
+            .map(|offer| offer.media_type)
+            .chain([MULTIPART])
+            .collect();
+        return Err(body::unsupported(body_type.as_deref(), &supported));
+    }
+    let held = body::read(app, &head.headers, body).await?;
+    match format {
+        Some(format) => Ok(Document {
+            bytes: Bytes::Sent(held),
+            format,
+        }),
+        None => {
+            let content_type = head
+                .headers
+                .get(header::CONTENT_TYPE)
+                .and_then(|value| value.to_str().ok())
+                .unwrap_or_default();
+            let bytes = join_parts(content_type, &held, base)?;
+            Ok(Document {
+                bytes: Bytes::Joined(bytes),
+                format: RdfFormat::NTriples,
+            })
+        }
+    }
+}
+
+/// Several documents as one of N-Triples. Each keeps its blank nodes to itself.
+fn join_parts(content_type: &str, body: &[u8], base: &str) -> ApiResult<Vec<u8>> {
+    let mut joined = RdfSerializer::from_format(RdfFormat::NTriples).for_writer(Vec::new());
+    for part in multipart::parts(content_type, body)? {
+        let essence = part.media_type.map(negotiate::essence);
+        let format = essence
+            .as_deref()
+            .and_then(negotiate::rdf_input_format)
+            .ok_or_else(|| {
+                let supported: Vec<&str> = RDF_INPUT.iter().map(|offer| offer.media_type).collect();
+                body::unsupported(essence.as_deref(), &supported)
+            })?;
+        let parser = RdfParser::from_format(format)
+            .without_named_graphs()
+            .rename_blank_nodes()
+            .with_base_iri(base)
+            .map_err(|error| {
+                ApiError::bad_request(
+                    "bad_iri",
+                    format!("\"{base}\" is not an absolute IRI ({error})."),
+                )
+            })?;
+        for quad in parser.for_slice(part.content) {
+            let quad = quad.map_err(|error| syntax_error(&error))?;
+            joined
+                .serialize_triple(quad.as_ref())
+                .map_err(ApiError::internal)?;
+        }
+    }
+    joined.finish().map_err(ApiError::internal)
+}
+
+async fn write_graph(
+    app: &App,
+    replace: bool,
+    graph: GraphName,
+    document: Document,
+    base: String,
+) -> ApiResult {
+    let engine = app.engine.clone();
+    let done = app
+        .gate
+        .run(Lane::Write, move || {
+            let reader = Cursor::new(&document.bytes);
+            if replace {
+                engine.put_graph(&graph, reader, document.format, Some(&base))
+            } else {
+                engine.post_graph(&graph, reader, document.format, Some(&base))
+            }
+        })
+        .await??;
+    Ok(written(&done, done.created))
+}
+
+/// 201 for a graph that held nothing before, 200 otherwise.
+fn written(done: &GraphWrite, created: bool) -> Response {
+    let graph = match &done.graph {
+        GraphName::NamedNode(iri) => json!(iri.as_str()),
+        _ => json!(null),
+    };
+    let status = if created {
+        StatusCode::CREATED
+    } else {
+        StatusCode::OK
+    };
+    let body = json!({ "graph": graph, "created": created, "inserted": done.inserted, "deleted": done.deleted, "sn": done.sn });
+    (status, Json(body)).into_response()
+}
+
+async fn post_to_store(app: &App, head: &Parts, body: axum::body::Body) -> ApiResult {
+    let path = format!("/store/{}", fresh_name());
+    let iri = app.public_url(&head.headers, &path);
+    let document = document(app, head, body, &iri).await?;
+    if matches!(document.format, RdfFormat::NQuads | RdfFormat::TriG) {
+        return load_dataset(app, document, app.public_url(&head.headers, "/store")).await;
+    }
+    let location = HeaderValue::from_str(&iri).map_err(ApiError::internal)?;
+    let mut response = write_graph(
+        app,
+        false,
+        graph_iri("the new graph", &iri)?.into(),
+        document,
+        iri,
+    )
+    .await?;
+    // Also where the body was empty and so left no graph behind: the name is the client's to use.
+    *response.status_mut() = StatusCode::CREATED;
+    response.headers_mut().insert(header::LOCATION, location);
+    Ok(response)
+}
+
+async fn load_dataset(app: &App, document: Document, base: String) -> ApiResult {
+    let engine = app.engine.clone();
+    let done = app
+        .gate
+        .run(Lane::Write, move || {
+            // The reader must own the bytes, as a load may read on a thread of its own.
+            let options = LoadOptions {
+                base: Some(base),
+                ..LoadOptions::default()
+            };
+            engine.load(Cursor::new(document.bytes), document.format, options)
+        })
+        .await??;
+    Ok(
+        Json(json!({ "statements": done.statements, "stored": done.stored, "sn": done.sn }))
+            .into_response(),
+    )
+}
+
+/// A name that nobody has used or can guess: 128 bits from the standard library's random hash keys.
+fn fresh_name() -> String {
+    let half = || RandomState::new().build_hasher().finish();
+    format!("{:016x}{:016x}", half(), half())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_are_joined_and_blank_nodes_kept_apart() {
+        let body = b"--b\r\nContent-Type: text/turtle\r\n\r\n_:x <p> 1 .\r\n--b\r\nContent-Type: application/n-triples\r\n\r\n_:x <http://e/p> \"2\" .\r\n--b--\r\n";
+        let joined =
+            join_parts("multipart/form-data; boundary=b", body, "http://e/g").expect("valid");
+        let text = String::from_utf8(joined).expect("UTF-8");
+        let subjects: Vec<&str> = text
+            .lines()
+            .filter_map(|line| line.split(' ').next())
+            .collect();
+        assert_eq!(subjects.len(), 2);
+        assert_ne!(subjects[0], subjects[1]);
+        assert!(text.contains("<http://e/p>"));
+    }
+
+    #[test]
+    fn errors_say_the_place_once_and_count_from_one() {
+        let body = b"--b\r\nContent-Type: text/turtle\r\n\r\n<a> <b> <c> .\n<a> <b> .\r\n--b--\r\n";
+        let error = join_parts("multipart/form-data; boundary=b", body, "http://e/g")
+            .expect_err("malformed");
+        assert_eq!(error.status(), 400);
+        assert_eq!(error.to_json()["line"], 2);
+        assert_eq!(
+            error.message().matches("line ").count(),
+            1,
+            "{}",
+            error.message()
+        );
+    }
+
+    #[test]
+    fn fresh_names_differ() {
+        assert_ne!(fresh_name(), fresh_name());
+    }
+}

@@ -1,0 +1,37 @@
+//! `/health`: whether this server does all that it should, in a word and a sentence.
+
+use crate::app::App;
+use crate::error::ApiResult;
+use crate::gate::Lane;
+use axum::Json;
+use axum::extract::State;
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::IntoResponse;
+use serde_json::json;
+use somersault::HealthStatus;
+
+/// 200 when all is well, 503 with the reason when something is not; queries may be answered all the same.
+pub(crate) async fn health(State(app): State<App>) -> ApiResult {
+    let engine = app.engine.clone();
+    let health = app.gate.run(Lane::Control, move || engine.health()).await?;
+    let stopping = *app.stopping.borrow();
+    let (status, word) = match health.status {
+        HealthStatus::Ok if stopping => (StatusCode::SERVICE_UNAVAILABLE, "stopping"),
+        HealthStatus::Ok => (StatusCode::OK, "ok"),
+        HealthStatus::ReadOnly => (StatusCode::SERVICE_UNAVAILABLE, "read_only"),
+        HealthStatus::Stopping => (StatusCode::SERVICE_UNAVAILABLE, "stopping"),
+        _ => (StatusCode::SERVICE_UNAVAILABLE, "failed"),
+    };
+    let body = json!({
+        "status": word,
+        "message": health.message,
+        "stable_sn": health.stable_sn,
+        "stored_statements": health.stored_statements,
+        "version": env!("CARGO_PKG_VERSION"),
+    });
+    let mut response = (status, Json(body)).into_response();
+    response
+        .headers_mut()
+        .insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    Ok(response)
+}

@@ -1,0 +1,137 @@
+//! `/metrics` in the Prometheus text format: what this server counts about its requests, through a
+//! recorder of its own (several servers may live in one process), and then the engine's counters.
+
+use crate::app::App;
+use crate::error::ApiResult;
+use crate::exposition;
+use crate::gate::Lane;
+use axum::extract::State;
+use axum::http::{Method, StatusCode, header};
+use axum::response::IntoResponse;
+use metrics_exporter_prometheus::{
+    Matcher, PrometheusBuilder, PrometheusHandle, PrometheusRecorder,
+};
+use std::time::Duration;
+
+const REQUESTS: &str = "somersault_http_requests_total";
+const REQUEST_SECONDS: &str = "somersault_http_request_seconds";
+const BUCKETS: &[f64] = &[
+    0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0,
+];
+
+/// Counts requests by address, method and status.
+pub(crate) struct HttpMetrics {
+    recorder: PrometheusRecorder,
+    handle: PrometheusHandle,
+}
+
+impl HttpMetrics {
+    pub(crate) fn new() -> HttpMetrics {
+        let recorder = PrometheusBuilder::new()
+            .set_buckets_for_metric(Matcher::Full(REQUEST_SECONDS.to_owned()), BUCKETS)
+            .expect("the list of buckets is not empty")
+            .build_recorder();
+        metrics::with_local_recorder(&recorder, || {
+            metrics::describe_counter!(
+                REQUESTS,
+                "HTTP requests answered, by address, method and status."
+            );
+            metrics::describe_histogram!(
+                REQUEST_SECONDS,
+                "Time from a request's head to its answer's head, in seconds."
+            );
+        });
+        let handle = recorder.handle();
+        HttpMetrics { recorder, handle }
+    }
+
+    /// `route` is the address with its placeholders, so that there are only so many of them.
+    pub(crate) fn count(&self, route: &str, method: &Method, status: StatusCode, took: Duration) {
+        let route = route.to_owned();
+        let method = known(method);
+        metrics::with_local_recorder(&self.recorder, || {
+            metrics::counter!(REQUESTS, "route" => route.clone(), "method" => method, "status" => status.as_u16().to_string()).increment(1);
+            metrics::histogram!(REQUEST_SECONDS, "route" => route).record(took.as_secs_f64());
+        });
+    }
+}
+
+/// Clients may invent methods; labels must not grow with them.
+fn known(method: &Method) -> &'static str {
+    match method.as_str() {
+        "GET" => "GET",
+        "HEAD" => "HEAD",
+        "POST" => "POST",
+        "PUT" => "PUT",
+        "DELETE" => "DELETE",
+        "OPTIONS" => "OPTIONS",
+        "PATCH" => "PATCH",
+        _ => "other",
+    }
+}
+
+pub(crate) async fn metrics(State(app): State<App>) -> ApiResult {
+    let engine = app.engine.clone();
+    let snapshot = app
+        .gate
+        .run(Lane::Control, move || engine.metrics())
+        .await?;
+    let mut text = app.http.handle.render();
+    exposition::render(&snapshot, &mut text);
+    let subscribed = app
+        .config
+        .subscribers
+        .saturating_sub(app.subscribers.available_permits());
+    exposition::gauge(
+        &mut text,
+        "somersault_http_subscribers",
+        "Open event streams.",
+        subscribed as f64,
+    );
+    Ok((
+        [(
+            header::CONTENT_TYPE,
+            "text/plain; version=0.0.4; charset=utf-8",
+        )],
+        text,
+    )
+        .into_response())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_are_counted_by_route_and_servers_apart() {
+        let (one, other) = (HttpMetrics::new(), HttpMetrics::new());
+        let strange = Method::from_bytes(b"BREW").expect("a token");
+        one.count(
+            "/query",
+            &Method::GET,
+            StatusCode::OK,
+            Duration::from_millis(2),
+        );
+        one.count(
+            "/query",
+            &strange,
+            StatusCode::METHOD_NOT_ALLOWED,
+            Duration::from_millis(2),
+        );
+        let text = one.handle.render();
+        assert!(
+            text.contains(
+                "somersault_http_requests_total{route=\"/query\",method=\"GET\",status=\"200\"} 1"
+            ),
+            "{text}"
+        );
+        assert!(text.contains("method=\"other\""), "{text}");
+        assert!(
+            text.contains(
+                "somersault_http_request_seconds_bucket{route=\"/query\",le=\"0.003\"} 2"
+            ),
+            "{text}"
+        );
+        assert!(!other.handle.render().contains("route=\"/query\""));
+    }
+}

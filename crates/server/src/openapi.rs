@@ -1,0 +1,460 @@
+//! `/openapi.json`: the description of every address, as OpenAPI 3.1. One entry of [`operations`] is one
+//! operation; a test compares them with the router's table.
+
+use crate::negotiate::{Offer, RDF_INPUT, RDF_OFFERS, RESULT_OFFERS};
+use crate::push::TIMED_LINES;
+use axum::Json;
+use axum::response::{IntoResponse, Response};
+use serde_json::{Map, Value, json};
+
+mod schemas;
+
+/// One method of one address.
+struct Operation {
+    method: &'static str,
+    path: &'static str,
+    id: &'static str,
+    tag: &'static str,
+    summary: &'static str,
+    description: &'static str,
+    /// Names in `components.parameters`.
+    parameters: &'static [&'static str],
+    body: Body,
+    /// Status, what it says, and its content.
+    success: &'static [(&'static str, &'static str, Content)],
+    /// The errors beyond those that any address may answer.
+    errors: &'static [&'static str],
+}
+
+/// What a request carries.
+#[derive(Clone, Copy)]
+enum Body {
+    None,
+    Query,
+    Update,
+    QueryOrUpdate,
+    Rdf,
+    Push,
+    /// A text in the query language, whatever its Content-Type.
+    Text(&'static str),
+    Json(&'static str),
+}
+
+/// What an answer carries.
+#[derive(Clone, Copy)]
+enum Content {
+    None,
+    Json(&'static str),
+    /// An answer of SELECT or ASK, or a graph.
+    Answer,
+    /// An answer, or what an update did.
+    AnswerOrUpdate,
+    Graph,
+    Text,
+    Html,
+    Events,
+}
+
+const DATASET: &[&str] = &["default-graph-uri", "named-graph-uri", "timeout_ms"];
+const QUERY_GET: &[&str] = &[
+    "query",
+    "default-graph-uri",
+    "named-graph-uri",
+    "timeout_ms",
+];
+const EXPLAIN_GET: &[&str] = &["query", "analyze", "default-graph-uri", "named-graph-uri"];
+const EXPLAIN_POST: &[&str] = &["analyze", "default-graph-uri", "named-graph-uri"];
+const USING: &[&str] = &["using-graph-uri", "using-named-graph-uri", "timeout_ms"];
+const BOTH: &[&str] = &[
+    "default-graph-uri",
+    "named-graph-uri",
+    "using-graph-uri",
+    "using-named-graph-uri",
+    "timeout_ms",
+];
+const GRAPH: &[&str] = &["graph", "default"];
+const DIRECT: &[&str] = &["path"];
+const STREAM: &[&str] = &["stream"];
+const QUERY_NAME: &[&str] = &["name"];
+const PUSH: &[&str] = &[
+    "stream",
+    "Event-Time-Ms",
+    "Event-Time",
+    "Push-Source",
+    "Push-Sequence",
+    "event_time_ms",
+    "source",
+    "seq",
+];
+const SUBSCRIBE: &[&str] = &["name", "Last-Event-ID", "lastEventId", "from", "empties"];
+
+const WRITTEN: &[(&str, &str, Content)] = &[
+    (
+        "200",
+        "The graph held something before.",
+        Content::Json("GraphWrite"),
+    ),
+    ("201", "The graph is new.", Content::Json("GraphWrite")),
+];
+
+const fn op(
+    method: &'static str,
+    path: &'static str,
+    id: &'static str,
+    tag: &'static str,
+    summary: &'static str,
+) -> Operation {
+    Operation {
+        method,
+        path,
+        id,
+        tag,
+        summary,
+        description: "",
+        parameters: &[],
+        body: Body::None,
+        success: &[],
+        errors: &[],
+    }
+}
+
+#[rustfmt::skip]
+fn operations() -> Vec<Operation> {
+    let mut all = vec![
+        Operation { success: &[("200", "The page.", Content::Html)], ..op("get", "/", "index", "server", "What is here") },
+        Operation { parameters: QUERY_GET, success: &[("200", "The answer.", Content::Answer)], errors: &["406", "422"],
+            description: "SPARQL 1.1 Protocol. The query sees the stable snapshot at its start and nothing after; its number is in the header Somersault-Sn.",
+            ..op("get", "/query", "queryGet", "SPARQL", "Answer a SPARQL query") },
+        Operation { parameters: DATASET, body: Body::Query, success: &[("200", "The answer.", Content::Answer)], errors: &["406", "413", "415", "422"],
+            ..op("post", "/query", "queryPost", "SPARQL", "Answer a SPARQL query") },
+        Operation { parameters: USING, body: Body::Update, success: &[("200", "The update is stable: every later query sees it.", Content::Json("UpdateSummary"))], errors: &["413", "415", "422"],
+            ..op("post", "/update", "update", "SPARQL", "Carry out a SPARQL update") },
+        Operation { parameters: EXPLAIN_GET, success: &[("200", "The plan.", Content::Text)], errors: &["422"],
+            ..op("get", "/explain", "explainGet", "SPARQL", "Say how a query would run") },
+        Operation { parameters: EXPLAIN_POST, body: Body::Query, success: &[("200", "The plan.", Content::Text)], errors: &["413", "415", "422"],
+            ..op("post", "/explain", "explainPost", "SPARQL", "Say how a query would run") },
+        Operation { success: &[("200", "The streams.", Content::Json("StreamList"))],
+            ..op("get", "/streams", "listStreams", "streams", "List the streams") },
+        Operation { parameters: STREAM, success: &[("200", "The stream.", Content::Json("Stream"))], errors: &["404"],
+            ..op("get", "/streams/{name}", "showStream", "streams", "Show a stream") },
+        Operation { parameters: STREAM, body: Body::Text("A CREATE STREAM text whose IRI is the URL's name."), errors: &["409", "413"],
+            success: &[("200", "The same text had declared it before.", Content::Json("Stream")), ("201", "It is declared.", Content::Json("Stream"))],
+            ..op("put", "/streams/{name}", "createStream", "streams", "Declare a stream") },
+        Operation { parameters: PUSH, body: Body::Push, errors: &["404", "409", "413", "415", "429"],
+            success: &[("200", "The push is durable, or a repeat was dropped.", Content::Json("PushReceipt"))],
+            description: "All of a push is taken or nothing. The event time is that of the header for the whole body, or that of each line in text/tab-separated-values: `t_ms<TAB>statement .`, one statement in N-Triples or N-Quads a line; on a stream declared ARRIVAL TIME it is the clock's and none is given. Event times must not go back. A push whose (stream, source, sequence number) was taken before is dropped and acknowledged with `repeated`.",
+            ..op("post", "/streams/{name}", "push", "streams", "Push statements into a stream") },
+        Operation { parameters: STREAM, success: &[("204", "It is dropped.", Content::None)], errors: &["404", "409"],
+            ..op("delete", "/streams/{name}", "dropStream", "streams", "Drop a stream that no query windows") },
+        Operation { parameters: STREAM, body: Body::Json("AdvanceOne"), success: &[("200", "The stream is complete through this time.", Content::Json("Advanced"))], errors: &["404", "413"],
+            description: "An event-time heartbeat: every statement with an earlier event time has been sent. Closes that become due by it fire.",
+            ..op("post", "/streams/{name}/advance", "advanceStream", "streams", "Move a stream's time") },
+        Operation { body: Body::Json("AdvanceSeveral"), success: &[("200", "The streams are complete through these times.", Content::Json("Advanced"))], errors: &["404", "413"],
+            description: "All streams move in one log record, hence in one snapshot.",
+            ..op("post", "/advance", "advanceStreams", "streams", "Move the time of several streams at once") },
+        Operation { success: &[("200", "The queries.", Content::Json("QueryList"))],
+            ..op("get", "/queries", "listQueries", "continuous queries", "List the continuous queries") },
+        Operation { parameters: QUERY_NAME, success: &[("200", "The query.", Content::Json("Query"))], errors: &["404"],
+            ..op("get", "/queries/{name}", "showQuery", "continuous queries", "Show a continuous query") },
+        Operation { parameters: QUERY_NAME, body: Body::Text("A C-SPARQL query. The URL's name is the query's; a REGISTER header must not say another."), errors: &["404", "409", "413"],
+            success: &[("200", "The same text was registered before.", Content::Json("Query")), ("201", "It is registered.", Content::Json("Query"))],
+            ..op("put", "/queries/{name}", "registerQuery", "continuous queries", "Register a continuous query") },
+        Operation { parameters: QUERY_NAME, success: &[("204", "It is dropped; its event streams end.", Content::None)], errors: &["404", "409"],
+            ..op("delete", "/queries/{name}", "dropQuery", "continuous queries", "Drop a continuous query") },
+        Operation { parameters: QUERY_NAME, success: &[("204", "It is paused.", Content::None)], errors: &["404", "409"],
+            ..op("post", "/queries/{name}/pause", "pauseQuery", "continuous queries", "Stop a query from firing") },
+        Operation { parameters: QUERY_NAME, success: &[("204", "It goes on.", Content::None)], errors: &["404", "409"],
+            ..op("post", "/queries/{name}/resume", "resumeQuery", "continuous queries", "Let a paused query fire again") },
+        Operation { parameters: SUBSCRIBE, success: &[("200", "One event for each firing.", Content::Events)], errors: &["404", "406"],
+            description: "Server-Sent Events. A firing is an event without a name; its id is the close time, its data a Firing. Event `gap` says that firings after the given id are no longer kept; event `end` is the last and says why: the query was dropped, the server is stopping, or the client is too slow. Comments keep the connection open.",
+            ..op("get", "/queries/{name}/results", "subscribe", "continuous queries", "Follow a query's answers") },
+        Operation { success: &[("200", "All is well.", Content::Json("Health")), ("503", "Something is not, as the message says; queries may be answered all the same.", Content::Json("Health"))],
+            ..op("get", "/health", "health", "server", "Whether all is well") },
+        Operation { success: &[("200", "Counters in the Prometheus text format.", Content::Text)],
+            ..op("get", "/metrics", "metrics", "server", "Counters for Prometheus") },
+        Operation { success: &[("200", "This description.", Content::Json("Anything"))],
+            ..op("get", "/openapi.json", "openapi", "server", "This description") },
+    ];
+    all.extend(sparql_aliases());
+    all.extend(graph_store());
+    all
+}
+
+#[rustfmt::skip]
+fn sparql_aliases() -> Vec<Operation> {
+    [("/sparql", ["sparqlGet", "sparqlPost"]), ("/sparql/", ["sparqlSlashGet", "sparqlSlashPost"])].into_iter().flat_map(|(path, [get, post])| [
+        Operation { parameters: QUERY_GET, success: &[("200", "The answer.", Content::Answer)], errors: &["406", "422"],
+            ..op("get", path, get, "SPARQL", "As /query") },
+        Operation { parameters: BOTH, body: Body::QueryOrUpdate, success: &[("200", "The answer, or what the update did.", Content::AnswerOrUpdate)], errors: &["406", "413", "415", "422"],
+            ..op("post", path, post, "SPARQL", "As /query or /update, by what is sent") },
+    ]).collect()
+}
+
+#[rustfmt::skip]
+fn graph_store() -> Vec<Operation> {
+    let of_path = |path, parameters, ids: [&'static str; 5], put_note, post_note| vec![
+        Operation { parameters, success: &[("200", "The graph.", Content::Graph)], errors: &["404", "406"],
+            ..op("get", path, ids[0], "graph store", "Read a graph") },
+        Operation { parameters, success: &[("200", "The graph is there.", Content::None)], errors: &["404", "406"],
+            ..op("head", path, ids[1], "graph store", "Whether a graph is there") },
+        Operation { parameters, body: Body::Rdf, success: WRITTEN, errors: &["413", "415"], description: put_note,
+            ..op("put", path, ids[2], "graph store", "Replace a graph") },
+        Operation { parameters, body: Body::Rdf, success: WRITTEN, errors: &["413", "415"], description: post_note,
+            ..op("post", path, ids[3], "graph store", "Add to a graph, or load graphs") },
+        Operation { parameters, success: &[("200", "It was there and is gone.", Content::Json("GraphWrite"))], errors: &["404"],
+            ..op("delete", path, ids[4], "graph store", "Delete a graph") },
+    ];
+    let mut all = of_path("/store", GRAPH, ["getGraph", "headGraph", "putGraph", "postGraph", "deleteGraph"],
+        "SPARQL 1.1 Graph Store Protocol.",
+        "Without graph and default: N-Quads and TriG are loaded into the graphs that they name (the answer is a LoadSummary); any other syntax makes a new graph, whose IRI is in the Location header.");
+    all.extend(of_path("/store/{path}", DIRECT, ["getGraphByUrl", "headGraphByUrl", "putGraphByUrl", "postGraphByUrl", "deleteGraphByUrl"],
+        "The graph whose IRI is this URL.", "The graph whose IRI is this URL."));
+    all
+}
+
+/// Method, path and summary of every operation, for the index page.
+pub(crate) fn summaries() -> Vec<(String, &'static str, &'static str)> {
+    let shown = |operation: &Operation| operation.path != "/sparql/" && operation.path != "/";
+    operations()
+        .iter()
+        .filter(|operation| shown(operation))
+        .map(|operation| {
+            (
+                operation.method.to_uppercase(),
+                operation.path,
+                operation.summary,
+            )
+        })
+        .collect()
+}
+
+pub(crate) async fn openapi() -> Response {
+    Json(document()).into_response()
+}
+
+fn document() -> Value {
+    let mut paths: Map<String, Value> = Map::new();
+    for operation in operations() {
+        let path = paths.entry(operation.path).or_insert_with(|| json!({}));
+        path[operation.method] = operation_json(&operation);
+    }
+    json!({
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Somersault",
+            "version": env!("CARGO_PKG_VERSION"),
+            "description": "Continuous queries over streams and an evolving RDF graph, and SPARQL on consistent snapshots of it.",
+            "license": { "name": "Apache-2.0 OR MIT", "identifier": "Apache-2.0 OR MIT" },
+        },
+        "servers": [{ "url": "/" }],
+        "paths": paths,
+        "components": {
+            "schemas": schemas::schemas(),
+            "parameters": schemas::parameters(),
+            "responses": schemas::errors(),
+        },
+    })
+}
+
+fn operation_json(operation: &Operation) -> Value {
+    let mut responses = Map::new();
+    for (status, description, content) in operation.success {
+        let mut response = json!({ "description": description });
+        if let Some(content) = content_json(*content) {
+            response["content"] = content;
+        }
+        responses.insert((*status).to_owned(), response);
+    }
+    // 400, 408, 500 and 503 can befall any request.
+    for status in ["400", "408", "500", "503"].iter().chain(operation.errors) {
+        responses
+            .entry(*status)
+            .or_insert_with(|| json!({ "$ref": format!("#/components/responses/{status}") }));
+    }
+    let parameters: Vec<Value> = operation
+        .parameters
+        .iter()
+        .map(|name| json!({ "$ref": format!("#/components/parameters/{name}") }))
+        .collect();
+    let mut object = json!({
+        "operationId": operation.id,
+        "tags": [operation.tag],
+        "summary": operation.summary,
+        "responses": responses,
+    });
+    if !operation.description.is_empty() {
+        object["description"] = operation.description.into();
+    }
+    if !parameters.is_empty() {
+        object["parameters"] = parameters.into();
+    }
+    if let Some(body) = body_json(operation.body) {
+        object["requestBody"] = body;
+    }
+    object
+}
+
+fn media_types<F>(offers: &[Offer<F>]) -> Map<String, Value> {
+    offers
+        .iter()
+        .map(|offer| (offer.media_type.to_owned(), text_schema()))
+        .collect()
+}
+
+fn text_schema() -> Value {
+    json!({ "schema": { "type": "string" } })
+}
+
+fn schema_ref(name: &str) -> Value {
+    json!({ "schema": { "$ref": format!("#/components/schemas/{name}") } })
+}
+
+fn content_json(content: Content) -> Option<Value> {
+    let answers = || {
+        let mut types = media_types(RESULT_OFFERS);
+        types.extend(media_types(RDF_OFFERS));
+        types
+    };
+    Some(match content {
+        Content::None => return None,
+        Content::Json(schema) => json!({ "application/json": schema_ref(schema) }),
+        Content::Answer | Content::AnswerOrUpdate => Value::Object(answers()),
+        Content::Graph => Value::Object(media_types(RDF_OFFERS)),
+        Content::Text => json!({ "text/plain": text_schema() }),
+        Content::Html => json!({ "text/html": text_schema(), "text/plain": text_schema() }),
+        Content::Events => json!({ "text/event-stream": schema_ref("Firing") }),
+    })
+}
+
+fn body_json(body: Body) -> Option<Value> {
+    let form = |members: &[&str]| {
+        let properties: Map<String, Value> = members
+            .iter()
+            .map(|name| ((*name).to_owned(), json!({ "type": "string" })))
+            .collect();
+        json!({ "schema": { "type": "object", "properties": properties } })
+    };
+    let content = match body {
+        Body::None => return None,
+        Body::Query => {
+            json!({ "application/sparql-query": text_schema(), "application/x-www-form-urlencoded": form(&["query"]) })
+        }
+        Body::Update => {
+            json!({ "application/sparql-update": text_schema(), "application/x-www-form-urlencoded": form(&["update"]) })
+        }
+        Body::QueryOrUpdate => json!({
+            "application/sparql-query": text_schema(),
+            "application/sparql-update": text_schema(),
+            "application/x-www-form-urlencoded": form(&["query", "update"]),
+        }),
+        Body::Rdf => {
+            let mut types = media_types(RDF_INPUT);
+            types.insert(
+                "multipart/form-data".to_owned(),
+                json!({ "schema": { "type": "object" } }),
+            );
+            Value::Object(types)
+        }
+        Body::Push => {
+            let mut types = media_types(RDF_INPUT);
+            types.insert(TIMED_LINES.to_owned(), text_schema());
+            Value::Object(types)
+        }
+        Body::Text(description) => {
+            return Some(
+                json!({ "required": true, "description": description, "content": { "text/plain": text_schema() } }),
+            );
+        }
+        Body::Json(schema) => json!({ "application/json": schema_ref(schema) }),
+    };
+    Some(json!({ "required": true, "content": content }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    fn refs<'a>(value: &'a Value, found: &mut Vec<&'a str>) {
+        match value {
+            Value::Object(object) => {
+                for (key, value) in object {
+                    match value.as_str() {
+                        Some(target) if key == "$ref" => found.push(target),
+                        _ => refs(value, found),
+                    }
+                }
+            }
+            Value::Array(items) => items.iter().for_each(|item| refs(item, found)),
+            _ => {}
+        }
+    }
+
+    #[test]
+    fn every_route_is_described_and_nothing_else() {
+        let served: BTreeSet<(String, String)> = crate::app::routes()
+            .into_iter()
+            .flat_map(|(path, methods, _)| {
+                methods
+                    .iter()
+                    .map(move |method| (path.replace("{*path}", "{path}"), method.to_lowercase()))
+            })
+            .collect();
+        let described: BTreeSet<(String, String)> = operations()
+            .iter()
+            .map(|operation| (operation.path.to_owned(), operation.method.to_owned()))
+            .collect();
+        assert_eq!(served, described);
+    }
+
+    #[test]
+    fn references_resolve_and_ids_are_unique() {
+        let document = document();
+        let mut found = Vec::new();
+        refs(&document, &mut found);
+        assert!(found.len() > 50);
+        for target in &found {
+            let pointer = target.strip_prefix('#').expect("local references only");
+            assert!(document.pointer(pointer).is_some(), "{target}");
+        }
+        let ids: BTreeSet<&str> = operations().iter().map(|operation| operation.id).collect();
+        assert_eq!(ids.len(), operations().len());
+        for (kind, prefix) in [
+            ("schemas", "#/components/schemas/"),
+            ("parameters", "#/components/parameters/"),
+            ("responses", "#/components/responses/"),
+        ] {
+            for name in document["components"][kind]
+                .as_object()
+                .expect("an object")
+                .keys()
+            {
+                assert!(
+                    found.contains(&format!("{prefix}{name}").as_str()),
+                    "{kind} {name} is used nowhere"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn path_parameters_are_declared() {
+        let document = document();
+        for operation in operations() {
+            let declared: Vec<&str> = operation
+                .parameters
+                .iter()
+                .filter_map(|name| {
+                    let parameter = &document["components"]["parameters"][*name];
+                    (parameter["in"] == "path").then(|| parameter["name"].as_str().expect("a name"))
+                })
+                .collect();
+            let in_path: Vec<&str> = operation
+                .path
+                .split('/')
+                .filter_map(|part| part.strip_prefix('{')?.strip_suffix('}'))
+                .collect();
+            assert_eq!(declared, in_path, "{}", operation.path);
+        }
+    }
+}

@@ -1,0 +1,324 @@
+//! The parts that the operations of the OpenAPI description refer to: schemas, parameters, errors.
+
+use serde_json::{Map, Value, json};
+
+fn integer(description: &str) -> Value {
+    json!({ "type": "integer", "format": "int64", "description": description })
+}
+
+fn optional(description: &str) -> Value {
+    json!({ "type": ["integer", "null"], "format": "int64", "description": description })
+}
+
+fn text(description: &str) -> Value {
+    json!({ "type": "string", "description": description })
+}
+
+fn optional_text(description: &str) -> Value {
+    json!({ "type": ["string", "null"], "description": description })
+}
+
+fn flag(description: &str) -> Value {
+    json!({ "type": "boolean", "description": description })
+}
+
+fn list_of(schema: &str) -> Value {
+    json!({ "type": "array", "items": { "$ref": format!("#/components/schemas/{schema}") } })
+}
+
+fn refer(schema: &str) -> Value {
+    json!({ "$ref": format!("#/components/schemas/{schema}") })
+}
+
+/// An object of which every property is always there, except those named as optional.
+fn object(properties: Value, absent: &[&str]) -> Value {
+    let required: Vec<&String> = properties
+        .as_object()
+        .map(|map| {
+            map.keys()
+                .filter(|key| !absent.contains(&key.as_str()))
+                .collect()
+        })
+        .unwrap_or_default();
+    json!({ "type": "object", "required": required, "properties": properties })
+}
+
+pub(super) fn schemas() -> Value {
+    let mut all = Map::new();
+    answers(&mut all);
+    streams(&mut all);
+    queries(&mut all);
+    Value::Object(all)
+}
+
+fn answers(all: &mut Map<String, Value>) {
+    all.insert("Anything".into(), json!({ "type": "object" }));
+    all.insert(
+        "Error".into(),
+        object(
+            json!({
+                "error": text("What was wrong, where, and what to do, in a sentence or two."),
+                "code": text("The same in one word that does not change."),
+                "line": integer("Where in the text that was sent, from 1."),
+                "column": integer("Where in that line, in characters from 1."),
+                "limit": text("The limit that was reached."),
+                "limit_bytes": integer("The limit on the body."),
+                "available": json!({ "type": "array", "items": { "type": "string" }, "description": "406: the media types that there are." }),
+                "supported": json!({ "type": "array", "items": { "type": "string" }, "description": "415: the media types that are read." }),
+            }),
+            &["line", "column", "limit", "limit_bytes", "available", "supported"],
+        ),
+    );
+    all.insert(
+        "UpdateSummary".into(),
+        object(
+            json!({
+                "sn": integer("The snapshot number in which the effects are visible."),
+                "inserted": integer("Statements that were not there before."),
+                "deleted": integer("Statements that are not there any more."),
+            }),
+            &[],
+        ),
+    );
+    all.insert(
+        "GraphWrite".into(),
+        object(
+            json!({
+                "graph": optional_text("The graph's IRI; null for the default graph."),
+                "created": flag("Whether the graph held nothing before."),
+                "inserted": integer("Statements that were not there before."),
+                "deleted": integer("Statements that are not there any more."),
+                "sn": integer("The snapshot number in which this is visible."),
+            }),
+            &[],
+        ),
+    );
+    all.insert(
+        "Health".into(),
+        object(
+            json!({
+                "status": json!({ "type": "string", "enum": ["ok", "read_only", "failed", "stopping"] }),
+                "message": text("In a sentence, with the remedy where there is one."),
+                "stable_sn": integer("The snapshot number that one-shot queries see."),
+                "stored_statements": integer("Statements stored, over all graphs."),
+                "version": text("The server's version."),
+            }),
+            &[],
+        ),
+    );
+}
+
+fn streams(all: &mut Map<String, Value>) {
+    all.insert(
+        "StreamList".into(),
+        object(json!({ "streams": list_of("Stream") }), &[]),
+    );
+    all.insert(
+        "Stream".into(),
+        object(
+            json!({
+                "iri": text("The stream's IRI."),
+                "href": text("Its address on this server."),
+                "text": text("The CREATE STREAM text."),
+                "batch_ms": integer("Its batch interval."),
+                "complete_through_ms": optional("Every statement with an earlier event time has been seen; null before the first push or advance."),
+                "stable_time_ms": optional("Event time through which it is visible."),
+                "lag_ms": optional("The difference of the two."),
+                "tuples": integer("Statements taken."),
+                "late": integer("Late statements dropped."),
+                "batches": integer("Batches closed that held something."),
+                "memory_bytes": integer("What its slices take."),
+                "budget_bytes": integer("What they may take."),
+                "idle_ms": optional("After so long without data its time goes on by the clock; null is never."),
+            }),
+            &[],
+        ),
+    );
+    all.insert(
+        "PushReceipt".into(),
+        object(
+            json!({
+                "accepted": integer("Statements taken; 0 for a repeat."),
+                "dropped": integer("Statements that were too late and dropped, as the stream's LATE DROP says."),
+                "repeated": flag("Whether this (stream, source, sequence number) had been taken before."),
+            }),
+            &[],
+        ),
+    );
+    all.insert(
+        "AdvanceOne".into(),
+        object(json!({ "to_ms": integer("Milliseconds since 1970.") }), &[]),
+    );
+    all.insert(
+        "AdvanceSeveral".into(),
+        object(
+            json!({
+                "to_ms": integer("Milliseconds since 1970, for all streams."),
+                "streams": json!({ "type": "object", "additionalProperties": { "type": "integer", "format": "int64" }, "description": "IRI to milliseconds since 1970." }),
+            }),
+            &["to_ms", "streams"],
+        ),
+    );
+    all.insert(
+        "Advanced".into(),
+        object(
+            json!({ "sn": integer("The snapshot number in which what became due is stable.") }),
+            &[],
+        ),
+    );
+}
+
+fn queries(all: &mut Map<String, Value>) {
+    all.insert(
+        "QueryList".into(),
+        object(json!({ "queries": list_of("Query") }), &[]),
+    );
+    all.insert("Quantiles".into(), object(json!({ "p50": integer("Half of the firings, in microseconds."), "p99": integer("99 of 100 firings, in microseconds.") }), &[]));
+    all.insert(
+        "Window".into(),
+        object(json!({ "stream": text("The stream's IRI."), "range_ms": integer("RANGE."), "step_ms": integer("STEP.") }), &[]),
+    );
+    all.insert(
+        "HeldUp".into(),
+        object(
+            json!({
+                "stream": text("The stream that is behind the others."),
+                "complete_through_ms": optional("How far it is complete; null if it has no time yet."),
+                "close_ms": optional("The close that waits for it."),
+            }),
+            &[],
+        ),
+    );
+    all.insert(
+        "Query".into(),
+        object(
+            json!({
+                "name": text("Its name."),
+                "uid": integer("Its number; a new registration has a new one."),
+                "href": text("Its address on this server."),
+                "results": text("Where its answers can be followed."),
+                "text": text("Its text as registered."),
+                "windows": list_of("Window"),
+                "paused": flag("Whether it is paused."),
+                "firings": integer("Firings so far, empty ones included."),
+                "rows": integer("Rows in all of them."),
+                "last_close_ms": optional("The newest close that has been answered."),
+                "held_up_by": json!({ "anyOf": [refer("HeldUp"), { "type": "null" }] }),
+                "native": flag("Whether the native engine runs all of it."),
+                "fallback_reason": optional_text("Why part of it does not run natively."),
+                "last_error": optional_text("The newest firing's error, if it failed."),
+                "subscribers": integer("Open event streams."),
+                "execution_us": refer("Quantiles"),
+                "delay_us": refer("Quantiles"),
+                "waiting_us": refer("Quantiles"),
+            }),
+            &[],
+        ),
+    );
+    all.insert(
+        "Firing".into(),
+        object(
+            json!({
+                "query": text("The query's name."),
+                "close_ms": integer("The close; also the event's id."),
+                "revision": integer("0, and more for firings that late statements amended."),
+                "ordinal": integer("The running number among the query's firings."),
+                "sn": integer("The snapshot number that it saw."),
+                "complete_from_ms": integer("The windows are complete from here on only."),
+                "execution_us": integer("Start of execution to answer."),
+                "delay_us": integer("The last statement that it needed acknowledged, to its answer."),
+                "waiting_us": integer("What of that was waiting behind other queries."),
+                "results": json!({ "type": ["object", "string"], "description": "SPARQL 1.1 JSON results for SELECT and ASK; N-Triples in a string for CONSTRUCT and DESCRIBE." }),
+                "error": text("Instead of results: why this firing has none."),
+            }),
+            &["complete_from_ms", "results", "error"],
+        ),
+    );
+}
+
+pub(super) fn parameters() -> Value {
+    let iri = || json!({ "type": "string", "format": "iri" });
+    let iris = || json!({ "type": "array", "items": { "type": "string", "format": "iri" } });
+    let number = || json!({ "type": "integer", "format": "int64" });
+    let switch = || json!({ "type": "boolean", "default": false });
+    let string = || json!({ "type": "string" });
+    let query = |name: &str, description: &str, schema: Value| json!({ "name": name, "in": "query", "description": description, "schema": schema });
+    let header = |name: &str, description: &str, schema: Value| json!({ "name": name, "in": "header", "description": description, "schema": schema });
+    let path = |name: &str, description: &str| json!({ "name": name, "in": "path", "required": true, "description": description, "schema": { "type": "string" } });
+    json!({
+        "query": { "name": "query", "in": "query", "required": true, "description": "The SPARQL text.", "schema": string() },
+        "analyze": query("analyze", "Also run the query and show actual rows.", switch()),
+        "default-graph-uri": query("default-graph-uri", "A graph of the default graph; replaces the query's own dataset.", iris()),
+        "named-graph-uri": query("named-graph-uri", "A named graph; replaces the query's own dataset.", iris()),
+        "using-graph-uri": query("using-graph-uri", "A graph of the default graph of WHERE; the update must have no USING or WITH.", iris()),
+        "using-named-graph-uri": query("using-named-graph-uri", "A named graph of WHERE; the update must have no USING or WITH.", iris()),
+        "timeout_ms": query("timeout_ms", "A shorter time limit than the server's.", number()),
+        "graph": query("graph", "The IRI of a named graph.", iri()),
+        "default": { "name": "default", "in": "query", "description": "The default graph; takes no value.", "allowEmptyValue": true, "schema": string() },
+        "path": path("path", "The rest of the graph's URL; may hold slashes."),
+        "stream": path("name", "The stream's IRI, percent-encoded."),
+        "name": path("name", "The query's name, percent-encoded."),
+        "Event-Time-Ms": header("Event-Time-Ms", "The event time of the whole body in milliseconds since 1970.", number()),
+        "Event-Time": header("Event-Time", "The same as an RFC 3339 date-time, to the millisecond.", json!({ "type": "string", "format": "date-time" })),
+        "Push-Source": header("Push-Source", "Who sends. Each source of a stream is ordered for itself.", string()),
+        "Push-Sequence": header("Push-Sequence", "The sender's running number; a repeat is dropped.", number()),
+        "event_time_ms": query("event_time_ms", "As Event-Time-Ms.", number()),
+        "source": query("source", "As Push-Source.", string()),
+        "seq": query("seq", "As Push-Sequence.", number()),
+        "Last-Event-ID": header("Last-Event-ID", "Go on after the firing with this close time.", number()),
+        "lastEventId": query("lastEventId", "As Last-Event-ID, which wins.", number()),
+        "from": query("from", "Where to begin without an id: with the oldest firing that is kept, or with the next.", json!({ "type": "string", "enum": ["kept", "now"], "default": "kept" })),
+        "empties": query("empties", "Also firings without rows.", switch()),
+    })
+}
+
+pub(super) fn errors() -> Value {
+    let all = [
+        (
+            "400",
+            "The request is malformed, or what it says cannot be accepted; line and column where there is a text.",
+        ),
+        ("404", "There is no such stream, query or graph."),
+        (
+            "406",
+            "None of the media types that the client accepts is available; the list of those that are.",
+        ),
+        ("408", "The client stopped sending the body."),
+        (
+            "409",
+            "The name is taken by something else, or the state does not allow it.",
+        ),
+        (
+            "413",
+            "The body or the push is over its limit, which is named.",
+        ),
+        (
+            "415",
+            "The body's media type is not read here; the list of those that are.",
+        ),
+        (
+            "422",
+            "The query was understood and not answered: a limit was reached, which is named, or its evaluation failed.",
+        ),
+        (
+            "429",
+            "The stream's memory budget is used up; Retry-After says when to try again.",
+        ),
+        ("500", "A fault of the server."),
+        (
+            "503",
+            "Not now: too many requests at one time, a full disk, or the server is stopping. Retry-After says when to try again.",
+        ),
+    ];
+    let content = json!({ "application/json": { "schema": { "$ref": "#/components/schemas/Error" } }, "text/plain": { "schema": { "type": "string" } } });
+    Value::Object(
+        all.into_iter()
+            .map(|(status, description)| {
+                (
+                    status.to_owned(),
+                    json!({ "description": description, "content": content }),
+                )
+            })
+            .collect(),
+    )
+}

@@ -1,0 +1,295 @@
+//! The SPARQL 1.1 Protocol: `/query`, `/update`, and `/sparql`, which takes both. Also `/explain`.
+//!
+//! What the protocol calls the dataset (`default-graph-uri` …) wins over the text's own for queries, and
+//! must not meet USING or WITH in updates; both are the engine's to do.
+
+use crate::app::App;
+use crate::body::{self, Held};
+use crate::error::{ApiError, ApiResult};
+use crate::gate::Lane;
+use crate::negotiate::Accept;
+use crate::results::{self, Prepared};
+use crate::text::{Params, shorten};
+use axum::Json;
+use axum::extract::{Request, State};
+use axum::http::{HeaderMap, Method, Uri, header};
+use axum::response::{IntoResponse, Response};
+use serde_json::json;
+use somersault::oxrdf::NamedNode;
+use somersault::{QueryOptions, UpdateOptions};
+use std::time::Duration;
+
+const FORM: &str = "application/x-www-form-urlencoded";
+const QUERY: &str = "application/sparql-query";
+const UPDATE: &str = "application/sparql-update";
+
+/// What an address takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Takes {
+    Query,
+    Update,
+    Both,
+}
+
+/// What a request asks for.
+enum Operation {
+    Query(String),
+    Update(String),
+}
+
+pub(crate) async fn query(State(app): State<App>, request: Request) -> ApiResult {
+    sparql_request(&app, request, Takes::Query).await
+}
+
+pub(crate) async fn update(State(app): State<App>, request: Request) -> ApiResult {
+    sparql_request(&app, request, Takes::Update).await
+}
+
+pub(crate) async fn sparql(State(app): State<App>, request: Request) -> ApiResult {
+    sparql_request(&app, request, Takes::Both).await
+}
+
+async fn sparql_request(app: &App, request: Request, takes: Takes) -> ApiResult {
+    let (head, body) = request.into_parts();
+    let base = app.public_url(&head.headers, head.uri.path());
+    let (operation, params) = if head.method == Method::POST {
+        let body_type = body::media_type(&head.headers)?;
+        let held = body::read(app, &head.headers, body).await?;
+        posted(&head.uri, body_type.as_deref(), &held, takes)?
+    } else {
+        got(&head.uri)?
+    };
+    match operation {
+        Operation::Query(text) => {
+            let options = query_options(app, &params, base)?;
+            run_query(app, &head.headers, text, options).await
+        }
+        Operation::Update(text) => run_update(app, text, update_options(app, &params, base)?).await,
+    }
+}
+
+/// The operation of a GET: always a query, as a GET must not change anything.
+fn got(uri: &Uri) -> ApiResult<(Operation, Params)> {
+    let params = Params::of(uri)?;
+    if params.has("update") {
+        return Err(ApiError::bad_request(
+            "update_by_get",
+            "An update must be sent with POST, as a form with \"update\" or as application/sparql-update.",
+        ));
+    }
+    let text = params.one("query")?.map(str::to_owned);
+    match text {
+        Some(text) => Ok((Operation::Query(text), params)),
+        None => Err(ApiError::bad_request(
+            "missing_parameter",
+            "The request has no query. Give it as ?query=…, percent-encoded, or POST it as application/sparql-query.",
+        )),
+    }
+}
+
+/// The operation of a POST. The dataset's parameters may stand in the URL and in the form.
+fn posted(
+    uri: &Uri,
+    body_type: Option<&str>,
+    held: &Held,
+    takes: Takes,
+) -> ApiResult<(Operation, Params)> {
+    let mut params = Params::of(uri)?;
+    let operation = match (body_type, takes) {
+        (Some(FORM), _) => {
+            params.extend(Params::parse(held.text()?)?);
+            match (params.one("query")?, params.one("update")?) {
+                (Some(_), Some(_)) => {
+                    return Err(ApiError::bad_request(
+                        "query_and_update",
+                        "The request has a query and an update. Send one of them.",
+                    ));
+                }
+                (Some(text), None) => Operation::Query(text.to_owned()),
+                (None, Some(text)) => Operation::Update(text.to_owned()),
+                (None, None) => {
+                    return Err(ApiError::bad_request(
+                        "missing_parameter",
+                        "The form has neither \"query\" nor \"update\".",
+                    ));
+                }
+            }
+        }
+        (Some(QUERY), Takes::Query | Takes::Both) => Operation::Query(held.text()?.to_owned()),
+        (Some(UPDATE), Takes::Update | Takes::Both) => Operation::Update(held.text()?.to_owned()),
+        (given, takes) => {
+            let supported: &[&str] = match takes {
+                Takes::Query => &[QUERY, FORM],
+                Takes::Update => &[UPDATE, FORM],
+                Takes::Both => &[QUERY, UPDATE, FORM],
+            };
+            return Err(body::unsupported(given, supported));
+        }
+    };
+    if body_type != Some(FORM) && (params.has("query") || params.has("update")) {
+        return Err(ApiError::bad_request(
+            "query_and_update",
+            "The request has a text in its body and another in its URL. Send one of them.",
+        ));
+    }
+    match (&operation, takes) {
+        (Operation::Query(_), Takes::Update) => Err(ApiError::bad_request(
+            "wrong_address",
+            "This is a query, and this address takes updates. Send it to /query.",
+        )),
+        (Operation::Update(_), Takes::Query) => Err(ApiError::bad_request(
+            "wrong_address",
+            "This is an update, and this address takes queries. Send it to /update.",
+        )),
+        _ => Ok((operation, params)),
+    }
+}
+
+fn query_options(app: &App, params: &Params, base: String) -> ApiResult<QueryOptions> {
+    for name in ["using-graph-uri", "using-named-graph-uri"] {
+        if params.has(name) {
+            return Err(ApiError::bad_request(
+                "wrong_parameter",
+                format!(
+                    "\"{name}\" is for updates; a query takes default-graph-uri and named-graph-uri."
+                ),
+            ));
+        }
+    }
+    Ok(QueryOptions {
+        default_graphs: graphs(params, "default-graph-uri")?,
+        named_graphs: graphs(params, "named-graph-uri")?,
+        base: Some(base),
+        timeout: timeout(app, params)?,
+        result_rows: None,
+    })
+}
+
+fn update_options(app: &App, params: &Params, base: String) -> ApiResult<UpdateOptions> {
+    for name in ["default-graph-uri", "named-graph-uri"] {
+        if params.has(name) {
+            return Err(ApiError::bad_request(
+                "wrong_parameter",
+                format!(
+                    "\"{name}\" is for queries; an update takes using-graph-uri and using-named-graph-uri."
+                ),
+            ));
+        }
+    }
+    Ok(UpdateOptions {
+        using_graphs: graphs(params, "using-graph-uri")?,
+        using_named_graphs: graphs(params, "using-named-graph-uri")?,
+        base: Some(base),
+        timeout: timeout(app, params)?,
+    })
+}
+
+fn graphs(params: &Params, name: &str) -> ApiResult<Vec<NamedNode>> {
+    params.all(name).map(|iri| graph_iri(name, iri)).collect()
+}
+
+/// A graph's IRI from a parameter.
+///
+/// # Errors
+/// 400 where it is not an absolute IRI.
+pub(crate) fn graph_iri(parameter: &str, iri: &str) -> ApiResult<NamedNode> {
+    NamedNode::new(iri).map_err(|error| {
+        ApiError::bad_request(
+            "bad_iri",
+            format!(
+                "\"{parameter}\" must be an absolute IRI, and \"{}\" is not one ({error}).",
+                shorten(iri)
+            ),
+        )
+    })
+}
+
+/// `timeout_ms`: a client may be less patient than the server, not more.
+fn timeout(app: &App, params: &Params) -> ApiResult<Option<Duration>> {
+    let Some(text) = params.one("timeout_ms")? else {
+        return Ok(None);
+    };
+    let millis: u64 = text
+        .parse()
+        .ok()
+        .filter(|millis| *millis > 0)
+        .ok_or_else(|| {
+            ApiError::bad_request(
+                "bad_parameter",
+                format!(
+                    "\"timeout_ms\" is a whole number of milliseconds above 0, not \"{}\".",
+                    shorten(text)
+                ),
+            )
+        })?;
+    Ok(Some(
+        Duration::from_millis(millis).min(app.engine.config().limits.query_time),
+    ))
+}
+
+async fn run_query(
+    app: &App,
+    headers: &HeaderMap,
+    text: String,
+    options: QueryOptions,
+) -> ApiResult {
+    let accept = Accept::from_headers(headers);
+    results::acceptable(&accept)?;
+    let engine = app.engine.clone();
+    let prepared = app
+        .gate
+        .run(Lane::Query, move || {
+            Prepared::new(engine.query(&text, &options)?, &accept)
+        })
+        .await??;
+    prepared.into_response(app).await
+}
+
+async fn run_update(app: &App, text: String, options: UpdateOptions) -> ApiResult {
+    let engine = app.engine.clone();
+    let done = app
+        .gate
+        .run(Lane::Write, move || engine.update(&text, &options))
+        .await??;
+    Ok(
+        Json(json!({ "sn": done.sn, "inserted": done.inserted, "deleted": done.deleted }))
+            .into_response(),
+    )
+}
+
+/// How a query would run, as text.
+pub(crate) async fn explain(State(app): State<App>, request: Request) -> ApiResult {
+    let (head, body) = request.into_parts();
+    let (operation, params) = if head.method == Method::POST {
+        let body_type = body::media_type(&head.headers)?;
+        let held = body::read(&app, &head.headers, body).await?;
+        posted(&head.uri, body_type.as_deref(), &held, Takes::Query)?
+    } else {
+        got(&head.uri)?
+    };
+    let Operation::Query(text) = operation else {
+        return Err(ApiError::bad_request(
+            "wrong_address",
+            "Only queries can be explained.",
+        ));
+    };
+    let analyze = params.flag("analyze")?;
+    let options = query_options(
+        &app,
+        &params,
+        app.public_url(&head.headers, head.uri.path()),
+    )?;
+    let engine = app.engine.clone();
+    let explanation = app
+        .gate
+        .run(Lane::Query, move || {
+            engine.explain(&text, &options, analyze)
+        })
+        .await??;
+    Ok(text_response(explanation))
+}
+
+/// A plain text answer.
+pub(crate) fn text_response(text: String) -> Response {
+    ([(header::CONTENT_TYPE, "text/plain; charset=utf-8")], text).into_response()
+}

@@ -1,0 +1,381 @@
+//! Pushes: a request's body as timed statements. Everything is parsed before the engine sees anything,
+//! so that a malformed statement refuses the whole push with its line and column.
+//!
+//! The event time comes in a header for the whole body (any RDF syntax), or per line, as
+//! `t_ms<TAB>statement .` in `text/tab-separated-values`.
+
+use crate::app::App;
+use crate::body::{self, Held};
+use crate::error::{ApiError, ApiResult};
+use crate::gate::Lane;
+use crate::negotiate::{self, RDF_INPUT};
+use crate::rdf::syntax_error;
+use crate::streams::name_of;
+use crate::text::{Params, shorten};
+use crate::time::parse_rfc3339;
+use axum::Json;
+use axum::extract::{Request, State};
+use axum::http::HeaderMap;
+use axum::response::IntoResponse;
+use oxrdfio::{RdfFormat, RdfParser};
+use serde_json::json;
+use somersault::{Push, StreamStatement};
+
+/// The media type of lines `t_ms<TAB>statement .`.
+pub(crate) const TIMED_LINES: &str = "text/tab-separated-values";
+const PARAMETERS: &[&str] = &["event_time_ms", "source", "seq"];
+
+pub(crate) async fn push(State(app): State<App>, request: Request) -> ApiResult {
+    let (head, body) = request.into_parts();
+    let stream = name_of(head.uri.path(), "/streams/", "")?;
+    let params = Params::of(&head.uri)?;
+    params.only(PARAMETERS)?;
+    let sender = Sender::of(&head.headers, &params)?;
+    let event_time = event_time(&head.headers, &params)?;
+    let syntax = Syntax::of(&head.headers, event_time)?;
+    let held = body::read(&app, &head.headers, body).await?;
+    let engine = app.engine.clone();
+    let limit = app.engine.config().limits.push_statements;
+    let receipt = app
+        .gate
+        .run(Lane::Write, move || {
+            let statements = statements(&held, syntax, &stream, limit)?;
+            drop(held);
+            let push = Push {
+                source: sender.source,
+                seq: sender.seq,
+                statements,
+            };
+            engine.push(&stream, push).map_err(ApiError::from)
+        })
+        .await??;
+    let answer = json!({ "accepted": receipt.accepted, "dropped": receipt.dropped, "repeated": receipt.repeated });
+    Ok(Json(answer).into_response())
+}
+
+/// Who sends, and the running number by which a repeat is known.
+#[derive(Debug, PartialEq, Eq)]
+struct Sender {
+    source: Option<String>,
+    seq: Option<u64>,
+}
+
+impl Sender {
+    fn of(headers: &HeaderMap, params: &Params) -> ApiResult<Sender> {
+        let source = given(headers, params, "push-source", "source")?;
+        if let Some(name) = &source
+            && (name.is_empty() || name.len() > 256 || name.chars().any(char::is_control))
+        {
+            return Err(ApiError::bad_request(
+                "bad_parameter",
+                "A source's name has 1 to 256 bytes and no control characters.",
+            ));
+        }
+        let seq = given(headers, params, "push-sequence", "seq")?;
+        let seq = seq
+            .map(|text| whole_number::<u64>(&text, "The sequence number (Push-Sequence, or ?seq=)"))
+            .transpose()?;
+        Ok(Sender { source, seq })
+    }
+}
+
+/// A value that may come as a header or as a parameter, but not as two different ones.
+fn given(
+    headers: &HeaderMap,
+    params: &Params,
+    header: &str,
+    parameter: &str,
+) -> ApiResult<Option<String>> {
+    let mut lines = headers.get_all(header).iter();
+    let in_header = match (lines.next(), lines.next()) {
+        (Some(_), Some(_)) => {
+            return Err(ApiError::bad_request(
+                "repeated_header",
+                format!("The header {header} comes more than once. Send it once."),
+            ));
+        }
+        (line, _) => line,
+    };
+    let in_header = in_header
+        .map(|line| std::str::from_utf8(line.as_bytes()).map(|text| text.trim().to_owned()))
+        .transpose()
+        .map_err(|_| {
+            ApiError::bad_request("bad_header", format!("The header {header} is not UTF-8."))
+        })?;
+    match (in_header, params.one(parameter)?) {
+        (Some(header_value), Some(value)) if header_value != value => Err(ApiError::bad_request(
+            "contradiction",
+            format!(
+                "The header {header} says \"{}\" and the parameter {parameter} says \"{}\". Give one of them.",
+                shorten(&header_value),
+                shorten(value)
+            ),
+        )),
+        (Some(value), _) => Ok(Some(value)),
+        (None, value) => Ok(value.map(str::to_owned)),
+    }
+}
+
+fn whole_number<N: std::str::FromStr>(text: &str, what: &str) -> ApiResult<N> {
+    text.parse().map_err(|_| {
+        ApiError::bad_request(
+            "bad_number",
+            format!("{what} is a whole number, not \"{}\".", shorten(text)),
+        )
+    })
+}
+
+/// The event time of the whole body: `Event-Time-Ms`, `?event_time_ms=`, or `Event-Time` in RFC 3339.
+fn event_time(headers: &HeaderMap, params: &Params) -> ApiResult<Option<i64>> {
+    let millis = given(headers, params, "event-time-ms", "event_time_ms")?
+        .map(|text| {
+            whole_number::<i64>(
+                &text,
+                "The event time (Event-Time-Ms, in milliseconds since 1970)",
+            )
+        })
+        .transpose()?;
+    let date = given(headers, &Params::default(), "event-time", "")?
+        .map(|text| {
+            parse_rfc3339(&text).ok_or_else(|| {
+                ApiError::bad_request("bad_header", format!("Event-Time is an RFC 3339 date-time with at most three digits after the seconds, such as 2023-11-14T22:13:20.5Z, not \"{}\". For milliseconds since 1970 use Event-Time-Ms.", shorten(&text)))
+            })
+        })
+        .transpose()?;
+    match (millis, date) {
+        (Some(a), Some(b)) if a != b => Err(ApiError::bad_request(
+            "contradiction",
+            "Event-Time-Ms and Event-Time say different times. Give one of them.",
+        )),
+        (a, b) => Ok(a.or(b)),
+    }
+}
+
+/// How the body is to be read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Syntax {
+    /// Times stand in the lines.
+    TimedLines,
+    /// One time for all; none on a stream that has ARRIVAL TIME.
+    Rdf {
+        format: RdfFormat,
+        at_ms: Option<i64>,
+    },
+}
+
+impl Syntax {
+    fn of(headers: &HeaderMap, event_time: Option<i64>) -> ApiResult<Syntax> {
+        let body_type = body::media_type(headers)?;
+        if body_type.as_deref() == Some(TIMED_LINES) {
+            return match event_time {
+                None => Ok(Syntax::TimedLines),
+                Some(_) => Err(ApiError::bad_request(
+                    "contradiction",
+                    "The body has an event time in each line, and the request gives another for all of it. Leave that out.",
+                )),
+            };
+        }
+        match body_type.as_deref().and_then(negotiate::rdf_input_format) {
+            Some(format) => Ok(Syntax::Rdf {
+                format,
+                at_ms: event_time,
+            }),
+            None => {
+                let supported: Vec<&str> = RDF_INPUT
+                    .iter()
+                    .map(|offer| offer.media_type)
+                    .chain([TIMED_LINES])
+                    .collect();
+                Err(body::unsupported(body_type.as_deref(), &supported))
+            }
+        }
+    }
+}
+
+fn statements(
+    held: &Held,
+    syntax: Syntax,
+    stream: &str,
+    limit: u64,
+) -> ApiResult<Vec<StreamStatement>> {
+    match syntax {
+        Syntax::TimedLines => timed_lines(held, limit),
+        Syntax::Rdf { format, at_ms } => rdf(held, format, at_ms, stream, limit),
+    }
+}
+
+/// One RDF document; relative IRIs are resolved against the stream's.
+fn rdf(
+    bytes: &[u8],
+    format: RdfFormat,
+    at_ms: Option<i64>,
+    stream: &str,
+    limit: u64,
+) -> ApiResult<Vec<StreamStatement>> {
+    let mut parser = RdfParser::from_format(format);
+    // A stream whose name is not an absolute IRI is unknown to the engine, which says so better.
+    if let Ok(based) = RdfParser::from_format(format).with_base_iri(stream) {
+        parser = based;
+    }
+    let mut statements = Vec::new();
+    for quad in parser.for_slice(bytes) {
+        let quad = quad.map_err(|error| syntax_error(&error))?;
+        within(limit, statements.len())?;
+        statements.push(StreamStatement { at_ms, quad });
+    }
+    Ok(statements)
+}
+
+/// Lines `t_ms<TAB>statement .`, N-Triples or N-Quads; empty lines and lines that begin with `#` are
+/// passed over. The times are blanked out in a copy, and the copy parsed as one document of N-Quads: so
+/// the places in error messages are those of the body.
+fn timed_lines(bytes: &[u8], limit: u64) -> ApiResult<Vec<StreamStatement>> {
+    let mut blanked = bytes.to_vec();
+    let mut times = Vec::new();
+    let mut from = 0;
+    for (index, line) in bytes.split(|byte| *byte == b'\n').enumerate() {
+        let start = from;
+        from += line.len() + 1;
+        let line = line.strip_suffix(b"\r").unwrap_or(line);
+        if line.is_empty() || line.starts_with(b"#") {
+            continue;
+        }
+        let tab = line.iter().position(|byte| *byte == b'\t');
+        let time = tab.and_then(|tab| std::str::from_utf8(&line[..tab]).ok()?.parse::<i64>().ok());
+        let (Some(tab), Some(time)) = (tab, time) else {
+            let number = index as u64 + 1;
+            return Err(ApiError::bad_request(
+                "bad_line",
+                format!("line {number}, column 1 of the data: a line is the event time in milliseconds, a tab, and a statement that ends in a full stop. Nothing of the body was taken."),
+            )
+            .at(number, 1));
+        };
+        within(limit, times.len())?;
+        times.push(time);
+        blanked[start..=start + tab].fill(b' ');
+    }
+    let mut statements = Vec::with_capacity(times.len());
+    let mut times = times.into_iter();
+    for quad in RdfParser::from_format(RdfFormat::NQuads).for_slice(&blanked) {
+        let quad = quad.map_err(|error| syntax_error(&error))?;
+        let at_ms = Some(times.next().ok_or_else(|| uneven())?);
+        statements.push(StreamStatement { at_ms, quad });
+    }
+    match times.next() {
+        None => Ok(statements),
+        Some(_) => Err(uneven()),
+    }
+}
+
+/// A line holds a time and no statement, or more than one statement.
+fn uneven() -> ApiError {
+    ApiError::bad_request(
+        "bad_line",
+        "The data has not one statement in each of its lines. Write one statement a line, and a comment only in a line of its own. Nothing of the body was taken.",
+    )
+}
+
+fn within(limit: u64, statements: usize) -> ApiResult<()> {
+    if (statements as u64) < limit {
+        return Ok(());
+    }
+    Err(somersault::EngineError::Limit {
+        which: somersault::LimitKind::PushStatements,
+        message: format!("One push may have {limit} statements and this one has more. Send it in parts, or raise the limit push_statements."),
+    }
+    .into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const A: &str = "<http://e/a> <http://e/b> <http://e/c>";
+
+    #[test]
+    fn timed_lines_of_triples_quads_comments_and_empty_lines() {
+        let body = format!("# head\r\n1\t{A} .\r\n\n-5\t{A} <http://e/g> .\n7\t{A} .");
+        let statements = timed_lines(body.as_bytes(), 10).expect("well formed");
+        assert_eq!(
+            statements.iter().map(|s| s.at_ms).collect::<Vec<_>>(),
+            [Some(1), Some(-5), Some(7)]
+        );
+        assert!(!statements[1].quad.graph_name.is_default_graph());
+        assert!(timed_lines(b"", 10).expect("empty").is_empty());
+    }
+
+    #[test]
+    fn a_broken_line_is_named_where_it_stands() {
+        for (body, line, column) in [
+            (format!("1\t{A} .\n2 {A} .\n"), 2, 1),
+            (format!("1\t{A} .\n\nx\t{A} .\n"), 3, 1),
+            (
+                format!("1\t{A} .\n12\t<http://e/a> <http://e/b> oops .\n"),
+                2,
+                30,
+            ),
+        ] {
+            let error = timed_lines(body.as_bytes(), 10).expect_err(&body);
+            let json = error.to_json();
+            assert_eq!(
+                (json["line"].as_u64(), json["column"].as_u64()),
+                (Some(line), Some(column)),
+                "{json}"
+            );
+        }
+    }
+
+    #[test]
+    fn one_statement_a_line() {
+        for body in [
+            format!("1\t{A} . {A} .\n"),
+            "1\t# nothing\n".to_owned(),
+            "1\t \n".to_owned(),
+            "1\t".to_owned(),
+        ] {
+            assert_eq!(
+                timed_lines(body.as_bytes(), 10).expect_err(&body).status(),
+                400
+            );
+        }
+    }
+
+    #[test]
+    fn the_limit_of_statements_is_named() {
+        let body = format!("1\t{A} .\n").repeat(3);
+        assert!(timed_lines(body.as_bytes(), 3).is_ok());
+        let error = timed_lines(body.as_bytes(), 2).expect_err("one too many");
+        assert_eq!(
+            (
+                error.status().as_u16(),
+                error.message().contains("push_statements")
+            ),
+            (413, true)
+        );
+    }
+
+    #[test]
+    fn headers_and_parameters_agree_or_are_refused() {
+        let mut headers = HeaderMap::new();
+        headers.insert("event-time-ms", "1700000000000".parse().expect("valid"));
+        headers.insert("event-time", "2023-11-14T22:13:20Z".parse().expect("valid"));
+        headers.insert("push-sequence", "7".parse().expect("valid"));
+        let none = Params::default();
+        assert_eq!(
+            event_time(&headers, &none).expect("equal"),
+            Some(1_700_000_000_000)
+        );
+        assert_eq!(
+            Sender::of(&headers, &none).expect("valid"),
+            Sender {
+                source: None,
+                seq: Some(7)
+            }
+        );
+        let other = Params::parse("event_time_ms=1&seq=8").expect("valid");
+        assert!(event_time(&headers, &other).is_err());
+        assert!(Sender::of(&headers, &other).is_err());
+        assert!(Sender::of(&HeaderMap::new(), &Params::parse("seq=-1").expect("valid")).is_err());
+        assert!(Sender::of(&HeaderMap::new(), &Params::parse("source=").expect("valid")).is_err());
+    }
+}
