@@ -14,7 +14,11 @@ pub(crate) struct Cursor<'t> {
 
 impl<'t> Cursor<'t> {
     pub(crate) fn new(source: &'t str, tokens: &'t [Token]) -> Self {
-        Cursor { source, tokens, at: 0 }
+        Cursor {
+            source,
+            tokens,
+            at: 0,
+        }
     }
 
     pub(crate) fn peek(&self) -> Option<Token> {
@@ -36,7 +40,8 @@ impl<'t> Cursor<'t> {
 
     /// The byte offset of the next token, or of the end of the text.
     pub(crate) fn offset(&self) -> usize {
-        self.peek().map_or(self.source.trim_end().len(), |token| token.start)
+        self.peek()
+            .map_or(self.source.trim_end().len(), |token| token.start)
     }
 
     pub(crate) fn bump(&mut self) -> Option<Token> {
@@ -70,9 +75,9 @@ impl<'t> Cursor<'t> {
     }
 
     pub(crate) fn is_punctuation_at(&self, ahead: usize, what: &str) -> bool {
-        self.tokens
-            .get(self.at + ahead)
-            .is_some_and(|token| token.kind == TokenKind::Punctuation && token.text(self.source) == what)
+        self.tokens.get(self.at + ahead).is_some_and(|token| {
+            token.kind == TokenKind::Punctuation && token.text(self.source) == what
+        })
     }
 
     pub(crate) fn take_punctuation(&mut self, what: &str) -> bool {
@@ -82,15 +87,25 @@ impl<'t> Cursor<'t> {
     }
 
     pub(crate) fn take_kind(&mut self, kind: TokenKind) -> Option<Token> {
-        self.peek().filter(|token| token.kind == kind).inspect(|_| self.at += 1)
+        self.peek()
+            .filter(|token| token.kind == kind)
+            .inspect(|_| self.at += 1)
     }
 
     pub(crate) fn expect_keyword(&mut self, keyword: &str) -> Result<(), ParseError> {
-        if self.take_keyword(keyword) { Ok(()) } else { Err(self.unexpected(keyword)) }
+        if self.take_keyword(keyword) {
+            Ok(())
+        } else {
+            Err(self.unexpected(keyword))
+        }
     }
 
     pub(crate) fn expect_punctuation(&mut self, what: &str) -> Result<(), ParseError> {
-        if self.take_punctuation(what) { Ok(()) } else { Err(self.unexpected(&format!("`{what}`"))) }
+        if self.take_punctuation(what) {
+            Ok(())
+        } else {
+            Err(self.unexpected(&format!("`{what}`")))
+        }
     }
 
     /// The error for a next token that does not fit.
@@ -105,7 +120,11 @@ impl<'t> Cursor<'t> {
                 .unwrap_or_default(),
             _ => String::new(),
         };
-        ParseError::syntax(self.source, self.offset(), format!("{found}, but {expected} was expected{hint}"))
+        ParseError::syntax(
+            self.source,
+            self.offset(),
+            format!("{found}, but {expected} was expected{hint}"),
+        )
     }
 
     /// What the next token is, as the beginning of a sentence.
@@ -116,7 +135,9 @@ impl<'t> Cursor<'t> {
             Some(TokenKind::Variable) => format!("found the variable `{text}`"),
             Some(TokenKind::Iri) => format!("found the IRI `{text}`"),
             Some(TokenKind::String) => format!("found the string `{text}`"),
-            Some(TokenKind::Integer | TokenKind::Decimal | TokenKind::Double) => format!("found the number `{text}`"),
+            Some(TokenKind::Integer | TokenKind::Decimal | TokenKind::Double) => {
+                format!("found the number `{text}`")
+            }
             Some(TokenKind::Duration) => format!("found the duration `{text}`"),
             Some(TokenKind::Word) => format!("found the word `{text}`"),
             Some(_) => format!("found `{text}`"),
@@ -127,7 +148,11 @@ impl<'t> Cursor<'t> {
         let text = self.peek_text();
         let message = match fault {
             Fault::UnterminatedString => {
-                let quote = if text.starts_with("\"\"\"") || text.starts_with("'''") { &text[..3] } else { &text[..1] };
+                let quote = if text.starts_with("\"\"\"") || text.starts_with("'''") {
+                    &text[..3]
+                } else {
+                    &text[..1]
+                };
                 let long = if quote.len() == 1 {
                     " on the same line (a string over several lines stands between three quotes)"
                 } else {
@@ -141,7 +166,10 @@ impl<'t> Cursor<'t> {
                 shorten(text)
             ),
             Fault::StrayCharacter => {
-                format!("found the character `{}`, which starts nothing here; remove it", text.escape_debug())
+                format!(
+                    "found the character `{}`, which starts nothing here; remove it",
+                    text.escape_debug()
+                )
             }
         };
         ParseError::syntax(self.source, self.offset(), message)
@@ -149,13 +177,24 @@ impl<'t> Cursor<'t> {
 
     /// The error for the first token that is none.
     pub(crate) fn first_bad_token(mut self) -> Option<ParseError> {
-        self.at = self.tokens.iter().position(|token| matches!(token.kind, TokenKind::Bad(_)))?;
+        self.at = self
+            .tokens
+            .iter()
+            .position(|token| matches!(token.kind, TokenKind::Bad(_)))?;
         Some(self.unexpected(""))
     }
 }
 
 /// At most 60 characters on one line.
 pub(crate) fn shorten(text: &str) -> String {
-    let line: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(61).collect();
-    if line.chars().count() > 60 { format!("{}…", line.chars().take(57).collect::<String>()) } else { line }
+    let line: String = text
+        .chars()
+        .map(|c| if c.is_control() { ' ' } else { c })
+        .take(61)
+        .collect();
+    if line.chars().count() > 60 {
+        format!("{}…", line.chars().take(57).collect::<String>())
+    } else {
+        line
+    }
 }

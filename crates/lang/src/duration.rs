@@ -16,7 +16,10 @@ pub(crate) fn parse(text: &str) -> Result<Millis, DurationFault> {
     if text.starts_with(['P', 'p']) {
         return parse_iso(text).ok_or(DurationFault::Value);
     }
-    let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.').len();
+    let digits = text.len()
+        - text
+            .trim_start_matches(|c: char| c.is_ascii_digit() || c == '.')
+            .len();
     let (number, unit) = text.split_at(digits);
     let scale = match unit.to_ascii_lowercase().as_str() {
         "ms" => 1,
@@ -27,7 +30,10 @@ pub(crate) fn parse(text: &str) -> Result<Millis, DurationFault> {
         _ => return Err(DurationFault::Unit),
     };
     let number: i64 = number.parse().map_err(|_| DurationFault::Value)?;
-    number.checked_mul(scale).map(Millis).ok_or(DurationFault::Value)
+    number
+        .checked_mul(scale)
+        .map(Millis)
+        .ok_or(DurationFault::Value)
 }
 
 /// `P[nD][T[nH][nM][n[.f]S]]` or `PnW`; `None` if the text is no such duration or no whole number of milliseconds.
@@ -70,7 +76,10 @@ fn take_seconds<'t>(text: &'t str, total: &mut i64) -> Option<&'t str> {
         return take_field(text, 'S', 1_000, total);
     };
     let (fraction, rest) = fraction_and_rest.split_once('S')?;
-    if whole.is_empty() || fraction.is_empty() || !(whole.bytes().chain(fraction.bytes())).all(|b| b.is_ascii_digit()) {
+    if whole.is_empty()
+        || fraction.is_empty()
+        || !(whole.bytes().chain(fraction.bytes())).all(|b| b.is_ascii_digit())
+    {
         return None;
     }
     let significant = fraction.trim_end_matches('0');
@@ -78,13 +87,24 @@ fn take_seconds<'t>(text: &'t str, total: &mut i64) -> Option<&'t str> {
         return None;
     }
     let millis: i64 = format!("{significant:0<3}").parse().ok()?;
-    *total = total.checked_add(whole.parse::<i64>().ok()?.checked_mul(1_000)?.checked_add(millis)?)?;
+    *total = total.checked_add(
+        whole
+            .parse::<i64>()
+            .ok()?
+            .checked_mul(1_000)?
+            .checked_add(millis)?,
+    )?;
     Some(rest)
 }
 
 /// The duration as a reader would write it: the largest unit that divides it.
 pub(crate) fn spell(span: Millis) -> String {
-    for (scale, unit) in [(86_400_000, "d"), (3_600_000, "h"), (60_000, "m"), (1_000, "s")] {
+    for (scale, unit) in [
+        (86_400_000, "d"),
+        (3_600_000, "h"),
+        (60_000, "m"),
+        (1_000, "s"),
+    ] {
         if span.0 != 0 && span.0 % scale == 0 {
             return format!("{}{unit}", span.0 / scale);
         }
@@ -113,7 +133,20 @@ mod tests {
         ] {
             assert_eq!(parse(text), Ok(Millis(millis)), "{text}");
         }
-        for text in ["10", "10x", "1.5s", "P", "PT", "P1", "PT1", "P1M", "PT0.0005S", "PT.5S", "99999999999999999d", "s"] {
+        for text in [
+            "10",
+            "10x",
+            "1.5s",
+            "P",
+            "PT",
+            "P1",
+            "PT1",
+            "P1M",
+            "PT0.0005S",
+            "PT.5S",
+            "99999999999999999d",
+            "s",
+        ] {
             assert!(parse(text).is_err(), "{text}");
         }
         assert_eq!(spell(Millis(90_000)), "90s");

@@ -32,15 +32,30 @@ pub struct ParseError {
 
 impl fmt::Display for ParseError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "line {}, column {}: {}", self.line, self.column, self.message)
+        write!(
+            f,
+            "line {}, column {}: {}",
+            self.line, self.column, self.message
+        )
     }
 }
 
 impl ParseError {
     /// An error of a kind at a byte offset of a text.
-    pub(crate) fn at(source: &str, offset: usize, kind: ParseErrorKind, message: impl Into<String>) -> Self {
+    pub(crate) fn at(
+        source: &str,
+        offset: usize,
+        kind: ParseErrorKind,
+        message: impl Into<String>,
+    ) -> Self {
         let Place { line, column } = Place::of(source, offset);
-        ParseError { line, column, offset: offset.min(source.len()), message: message.into(), kind }
+        ParseError {
+            line,
+            column,
+            offset: offset.min(source.len()),
+            message: message.into(),
+            kind,
+        }
     }
 
     pub(crate) fn syntax(source: &str, offset: usize, message: impl Into<String>) -> Self {
@@ -53,6 +68,11 @@ impl ParseError {
 
     /// `not yet supported: ` and what was asked for.
     pub(crate) fn not_yet(source: &str, offset: usize, what: &str) -> Self {
-        Self::at(source, offset, ParseErrorKind::NotYet, format!("not yet supported: {what}"))
+        Self::at(
+            source,
+            offset,
+            ParseErrorKind::NotYet,
+            format!("not yet supported: {what}"),
+        )
     }
 }

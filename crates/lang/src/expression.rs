@@ -72,7 +72,10 @@ pub enum Arithmetic {
 
 /// A function of SPARQL, or a custom one by its IRI (casts such as `xsd:integer(…)` are custom functions).
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-#[allow(missing_docs, reason = "each variant is the function of that name in SPARQL 1.1, section 17.4, or SPARQL 1.2")]
+#[allow(
+    missing_docs,
+    reason = "each variant is the function of that name in SPARQL 1.1, section 17.4, or SPARQL 1.2"
+)]
 pub enum Function {
     Str,
     Lang,

@@ -8,27 +8,52 @@
 
 pub mod algebra;
 pub mod continuous;
+mod convert;
 mod cursor;
+mod declare;
 mod duration;
 mod error;
 pub mod expression;
+mod grammar;
+mod names;
+mod nesting;
 mod parser;
 mod query;
+mod rewrite;
 mod scan;
 pub mod spareval;
+mod sparql;
 pub mod statement;
+mod surface;
 pub mod token;
 pub mod update;
 mod words;
 
 pub use algebra::{
-    GraphTarget, NameOrVariable, PathExpression, Pattern, QuadTemplate, TemplateGraph, TemplateTerm,
-    TermPattern, TriplePattern, TripleTemplate, VarId,
+    GraphTarget, NameOrVariable, PathExpression, Pattern, QuadTemplate, TemplateGraph,
+    TemplateTerm, TermPattern, TriplePattern, TripleTemplate, VarId,
 };
 pub use continuous::{ContinuousQuery, Dialect, RegistrationKind, WindowClause};
 pub use error::{ParseError, ParseErrorKind};
-pub use expression::{Aggregate, AggregateFunction, Arithmetic, Comparison, Expression, Function, OrderKey};
+pub use expression::{
+    Aggregate, AggregateFunction, Arithmetic, Comparison, Expression, Function, OrderKey,
+};
 pub use parser::Parser;
 pub use query::{DatasetClause, Query, QueryForm};
 pub use statement::{Classification, CreateStream, LatePolicy, Statement, TimeDomain};
 pub use update::{DeleteInsert, Update, UpdateOperation};
+
+/// Runs the recogniser alone: what finds the words for errors. For tests and for editors that check while typing.
+///
+/// # Errors
+/// Where the text is not in the SPARQL grammar, or breaks one of the rules that the recogniser knows.
+pub fn check_grammar(text: &str, is_update: bool, has_base: bool) -> Result<(), ParseError> {
+    let tokens = token::tokenize(text);
+    nesting::check(text, &tokens)?;
+    let mut grammar = grammar::Grammar::new(text, &tokens, false, has_base);
+    if is_update {
+        grammar.update_unit()
+    } else {
+        grammar.query_unit()
+    }
+}

@@ -1,10 +1,33 @@
 //! The entry points.
 
-use crate::continuous::ContinuousQuery;
-use crate::error::ParseError;
-use crate::query::Query;
+use crate::algebra::VarId;
+use crate::continuous::{ContinuousQuery, Dialect, RegistrationKind};
+use crate::convert::{
+    Converter, convert_dataset, convert_graph_name, convert_ground_quad, convert_quad,
+    convert_target,
+};
+use crate::cursor::Cursor;
+use crate::declare;
+use crate::error::{ParseError, ParseErrorKind};
+use crate::names::Names;
+use crate::nesting;
+use crate::query::{Query, QueryForm};
+use crate::rewrite;
+use crate::spareval::pattern_mut;
+use crate::sparql::Sparql;
 use crate::statement::Statement;
-use crate::update::Update;
+use crate::surface::{self, Surface};
+use crate::token::{Token, TokenKind, tokenize};
+use crate::update::{DeleteInsert, Update, UpdateOperation};
+use oxiri::Iri;
+use oxrdf::NamedNode;
+use somersault_model::EventTime;
+use spargebra::algebra as al;
+use std::collections::HashSet;
+use std::sync::Arc;
+
+/// C-SPARQL's function for the event time of a statement; recognised, and refused for now.
+const F_TIMESTAMP: &str = "http://larkc.eu/csparql/sparql/jena/ext#timestamp";
 
 /// Reads every text that the engine takes. Cheap to make and to clone.
 #[derive(Debug, Clone, Default)]
@@ -36,13 +59,29 @@ impl Parser {
         self
     }
 
-    /// Parses a one-shot query.
+    /// Parses a one-shot query. In the paper's dialect (where there are bare names) `FROM g` also names `g`.
     ///
     /// # Errors
     /// If the text is not a SPARQL query, or is a continuous one.
     pub fn parse_query(&self, text: &str) -> Result<Query, ParseError> {
-        let _ = text;
-        unimplemented!()
+        let tokens = tokenize(text);
+        nesting::check(text, &tokens)?;
+        let names = self.names_of(text, &tokens)?;
+        let sparql = Sparql {
+            source: text,
+            tokens,
+            blanks: Vec::new(),
+        };
+        match sparql.query(self.base.as_deref(), &names) {
+            Ok(parsed) => Ok(build_query(text, &sparql.tokens, parsed.value, parsed.bare)),
+            Err(error) => Err(surface::is_continuous(text, &sparql.tokens).map_or(error, |offset| {
+                ParseError::semantics(
+                    text,
+                    offset,
+                    "this is a continuous query, and was sent as a one-shot one; register it, or take REGISTER and the windows away",
+                )
+            })),
+        }
     }
 
     /// Parses an update request.
@@ -50,8 +89,16 @@ impl Parser {
     /// # Errors
     /// If the text is not a SPARQL update.
     pub fn parse_update(&self, text: &str) -> Result<Update, ParseError> {
-        let _ = text;
-        unimplemented!()
+        let tokens = tokenize(text);
+        nesting::check(text, &tokens)?;
+        let names = self.names_of(text, &tokens)?;
+        let sparql = Sparql {
+            source: text,
+            tokens,
+            blanks: Vec::new(),
+        };
+        let parsed = sparql.update(self.base.as_deref(), &names)?;
+        Ok(build_update(text, &sparql.tokens, &parsed.value))
     }
 
     /// Parses a continuous query, with or without a `REGISTER` header.
@@ -59,8 +106,43 @@ impl Parser {
     /// # Errors
     /// If the text is not a continuous query, has no window, or uses what is not supported yet.
     pub fn parse_continuous(&self, text: &str) -> Result<ContinuousQuery, ParseError> {
-        let _ = text;
-        unimplemented!()
+        let tokens = tokenize(text);
+        nesting::check(text, &tokens)?;
+        if let Some(error) = Cursor::new(text, &tokens).first_bad_token() {
+            return Err(error);
+        }
+        let surface = surface::read(text, &tokens, self.start_names()?)?;
+        surface.check(text)?;
+        refuse_timestamp(text, &tokens, &surface.names)?;
+        let sparql = remaining_sparql(text, &tokens, &surface);
+        let parsed = sparql.query(self.base.as_deref(), &surface.names)?;
+        if surface.windows.is_empty() {
+            let offset = surface.header.as_ref().map_or(0, |header| header.offset);
+            return Err(ParseError::semantics(
+                text,
+                offset,
+                "this query has no window, so it would never fire; add FROM STREAM <iri> [RANGE 10s STEP 1s], or send it as a one-shot query",
+            ));
+        }
+        let bare = parsed.bare || surface.bare;
+        let query = build_query(text, &tokens, parsed.value, bare);
+        let header = surface.header.as_ref();
+        Ok(ContinuousQuery {
+            name: header
+                .map(|header| surface::name_text(text, header.name, &surface.names))
+                .transpose()?,
+            kind: header.map_or(RegistrationKind::Query, |header| header.kind),
+            windows: surface.windows,
+            computed_every: header.and_then(|header| header.computed_every),
+            starting_at: EventTime(0),
+            query,
+            dialect: if bare {
+                Dialect::Paper
+            } else {
+                Dialect::CSparql
+            },
+            text: text.to_owned(),
+        })
     }
 
     /// Parses a statement: CREATE STREAM, DROP, PAUSE, RESUME, REGISTER.
@@ -68,7 +150,263 @@ impl Parser {
     /// # Errors
     /// If the text is none of these.
     pub fn parse_statement(&self, text: &str) -> Result<Statement, ParseError> {
-        let _ = text;
-        unimplemented!()
+        let tokens = tokenize(text);
+        let mut names = self.start_names()?;
+        let mut cursor = Cursor::new(text, &tokens);
+        names.read_prologue(&mut cursor)?;
+        if cursor.is_keyword("REGISTER") {
+            return Ok(Statement::Register(Box::new(self.parse_continuous(text)?)));
+        }
+        declare::read_statement(&mut cursor, &names)
+    }
+
+    /// The names in force before the text says anything.
+    fn start_names(&self) -> Result<Names, ParseError> {
+        let base = self
+            .base
+            .clone()
+            .map(Iri::parse)
+            .transpose()
+            .map_err(|fault| ParseError {
+                line: 1,
+                column: 1,
+                offset: 0,
+                message: format!(
+                    "the base IRI given with this text is not valid ({fault}); correct it"
+                ),
+                kind: ParseErrorKind::Syntax,
+            })?;
+        Ok(Names::new(base, self.default_namespace.clone()))
+    }
+
+    /// The names in force after the prologue; a prologue with faults is left to the grammar.
+    fn names_of(&self, text: &str, tokens: &[Token]) -> Result<Names, ParseError> {
+        let mut names = self.start_names()?;
+        // What is wrong in the prologue is said by the grammar, which runs where the parse fails.
+        let _ = names.read_prologue(&mut Cursor::new(text, tokens));
+        Ok(names)
+    }
+}
+
+/// The text without its header and windows.
+fn remaining_sparql<'t>(text: &'t str, tokens: &[Token], surface: &Surface) -> Sparql<'t> {
+    let is_removed = |index: usize| surface.removed.iter().any(|range| range.contains(&index));
+    Sparql {
+        source: text,
+        tokens: tokens
+            .iter()
+            .enumerate()
+            .filter(|(index, _)| !is_removed(*index))
+            .map(|(_, token)| *token)
+            .collect(),
+        blanks: surface
+            .removed
+            .iter()
+            .filter(|range| !range.is_empty())
+            .map(|range| tokens[range.start].start..tokens[range.end - 1].end)
+            .collect(),
+    }
+}
+
+fn refuse_timestamp(text: &str, tokens: &[Token], names: &Names) -> Result<(), ParseError> {
+    for token in tokens {
+        let may_be = matches!(token.kind, TokenKind::Iri | TokenKind::PrefixedName)
+            && token.text(text).contains("timestamp");
+        if may_be
+            && names
+                .resolve(text, *token)
+                .is_ok_and(|iri| iri.as_str() == F_TIMESTAMP)
+        {
+            return Err(ParseError::not_yet(
+                text,
+                token.start,
+                "f:timestamp (the event time of a statement); push the time as a statement of its own",
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// The names of the variables that stand in the text.
+fn written_variables<'t>(text: &'t str, tokens: &[Token]) -> HashSet<&'t str> {
+    let variables = tokens
+        .iter()
+        .filter(|token| token.kind == TokenKind::Variable);
+    variables
+        .map(|token| &text[token.start + 1..token.end])
+        .collect()
+}
+
+fn build_query(
+    text: &str,
+    tokens: &[Token],
+    mut algebra: spargebra::Query,
+    is_paper_dialect: bool,
+) -> Query {
+    let written = written_variables(text, tokens);
+    let mut converter = Converter::new(&written);
+    let (pattern, projection) = converter.outermost(pattern_mut(&mut algebra));
+    let form = match &algebra {
+        spargebra::Query::Select { .. } => QueryForm::Select { projection },
+        spargebra::Query::Describe { .. } => QueryForm::Describe { projection },
+        spargebra::Query::Ask { .. } => QueryForm::Ask,
+        spargebra::Query::Construct { template, .. } => QueryForm::Construct {
+            template: converter.template(template),
+        },
+    };
+    let (clause, base) = match &mut algebra {
+        spargebra::Query::Select {
+            dataset, base_iri, ..
+        }
+        | spargebra::Query::Construct {
+            dataset, base_iri, ..
+        }
+        | spargebra::Query::Describe {
+            dataset, base_iri, ..
+        }
+        | spargebra::Query::Ask {
+            dataset, base_iri, ..
+        } => (dataset.take(), base_iri.as_ref()),
+    };
+    let base = base.map(|base| base.as_str().to_owned());
+    let mut dataset = convert_dataset(clause.as_ref());
+    if is_paper_dialect {
+        let unnamed: Vec<NamedNode> = dataset
+            .default
+            .iter()
+            .filter(|graph| !dataset.named.contains(graph))
+            .cloned()
+            .collect();
+        dataset.named.extend(unnamed);
+    }
+    let reads_now = key_and_find_now(pattern_mut(&mut algebra));
+    Query {
+        form,
+        dataset,
+        variables: converter.names,
+        pattern,
+        base,
+        text: text.to_owned(),
+        algebra: Arc::new(algebra),
+        reads_now,
+    }
+}
+
+/// Renames the keyed functions; tells whether there is a `NOW()`.
+fn key_and_find_now(pattern: &mut al::GraphPattern) -> bool {
+    let mut reads_now = false;
+    rewrite::each_expression(pattern, &mut |expression| {
+        reads_now |= rewrite::is_now(expression);
+        rewrite::key_functions(expression);
+    });
+    reads_now
+}
+
+fn build_update(text: &str, tokens: &[Token], update: &spargebra::Update) -> Update {
+    use spargebra::GraphUpdateOperation as U;
+    let written = written_variables(text, tokens);
+    let base = update
+        .base_iri
+        .as_ref()
+        .map(|base| base.as_str().to_owned());
+    let operations = update.operations.iter().map(|operation| match operation {
+        U::InsertData { data } => {
+            UpdateOperation::InsertData(data.iter().map(convert_quad).collect())
+        }
+        U::DeleteData { data } => {
+            UpdateOperation::DeleteData(data.iter().map(convert_ground_quad).collect())
+        }
+        U::DeleteInsert { .. } => UpdateOperation::DeleteInsert(Box::new(build_delete_insert(
+            text, &written, operation, update,
+        ))),
+        U::Load {
+            silent,
+            source,
+            destination,
+        } => UpdateOperation::Load {
+            silent: *silent,
+            source: source.clone(),
+            into: convert_graph_name(destination),
+        },
+        U::Clear { silent, graph } => UpdateOperation::Clear {
+            silent: *silent,
+            target: convert_target(graph),
+        },
+        U::Create { silent, graph } => UpdateOperation::Create {
+            silent: *silent,
+            graph: graph.clone(),
+        },
+        U::Drop { silent, graph } => UpdateOperation::Drop {
+            silent: *silent,
+            target: convert_target(graph),
+        },
+    });
+    Update {
+        operations: operations.collect(),
+        base,
+        text: text.to_owned(),
+    }
+}
+
+fn build_delete_insert(
+    text: &str,
+    written: &HashSet<&str>,
+    operation: &spargebra::GraphUpdateOperation,
+    update: &spargebra::Update,
+) -> DeleteInsert {
+    let spargebra::GraphUpdateOperation::DeleteInsert {
+        delete,
+        insert,
+        using,
+        pattern,
+    } = operation
+    else {
+        unreachable!("the caller gives a DELETE/INSERT operation only")
+    };
+    // ADD, COPY and MOVE are rewritten with variables that no text has.
+    let made_up = ["s", "p", "o"];
+    let written: HashSet<&str> = written.iter().copied().chain(made_up).collect();
+    let mut converter = Converter::new(&written);
+    let inner = converter.pattern(pattern);
+    let delete = converter.delete_template(delete);
+    let insert = converter.insert_template(insert);
+    let projection: Vec<VarId> = (0..converter.names.len())
+        .filter(|&index| !converter.names[index].starts_with(['_', '.']))
+        .map(|index| VarId(u32::try_from(index).expect("variables are numbered in 32 bits")))
+        .collect();
+    let mut algebra = spargebra::Query::Select {
+        dataset: None,
+        pattern: al::GraphPattern::Project {
+            inner: pattern.clone(),
+            variables: projection
+                .iter()
+                .map(|id| oxrdf::Variable::new_unchecked(&converter.names[id.index()]))
+                .collect(),
+        },
+        base_iri: update.base_iri.clone(),
+    };
+    let reads_now = key_and_find_now(pattern_mut(&mut algebra));
+    let query = Query {
+        form: QueryForm::Select {
+            projection: projection.clone(),
+        },
+        dataset: convert_dataset(using.as_ref()),
+        variables: converter.names,
+        pattern: crate::Pattern::Project {
+            inner: Box::new(inner),
+            variables: projection,
+        },
+        base: update
+            .base_iri
+            .as_ref()
+            .map(|base| base.as_str().to_owned()),
+        text: text.to_owned(),
+        algebra: Arc::new(algebra),
+        reads_now,
+    };
+    DeleteInsert {
+        delete,
+        insert,
+        query,
     }
 }

@@ -57,6 +57,7 @@ pub struct Query {
     pub text: String,
     /// The same query for `spareval`, without its dataset clause.
     pub(crate) algebra: Arc<spargebra::Query>,
+    pub(crate) reads_now: bool,
 }
 
 impl Query {

@@ -18,7 +18,8 @@ pub(crate) fn is_name_start(c: char) -> bool {
 }
 
 fn is_variable_char(c: char) -> bool {
-    is_name_start(c) || matches!(c, '0'..='9' | '\u{B7}' | '\u{300}'..='\u{36F}' | '\u{203F}'..='\u{2040}')
+    is_name_start(c)
+        || matches!(c, '0'..='9' | '\u{B7}' | '\u{300}'..='\u{36F}' | '\u{203F}'..='\u{2040}')
 }
 
 /// PN_CHARS.
@@ -92,7 +93,8 @@ impl<'t> Scanner<'t> {
 
     pub(crate) fn take_iri(&mut self) -> bool {
         let rest = self.rest();
-        let is_inside = |c: char| c > ' ' && !matches!(c, '<' | '>' | '"' | '{' | '}' | '|' | '^' | '`');
+        let is_inside =
+            |c: char| c > ' ' && !matches!(c, '<' | '>' | '"' | '{' | '}' | '|' | '^' | '`');
         let inside = rest[1..].find(|c| !is_inside(c)).unwrap_or(rest.len() - 1);
         let closed = rest[1 + inside..].starts_with('>');
         if closed {
@@ -102,7 +104,11 @@ impl<'t> Scanner<'t> {
     }
 
     pub(crate) fn take_string(&mut self) -> Result<(), Fault> {
-        let quote = if self.rest().starts_with('"') { '"' } else { '\'' };
+        let quote = if self.rest().starts_with('"') {
+            '"'
+        } else {
+            '\''
+        };
         let triple = if quote == '"' { "\"\"\"" } else { "'''" };
         let long = self.take_literally(triple);
         if !long {
@@ -152,7 +158,10 @@ impl<'t> Scanner<'t> {
 
     pub(crate) fn take_variable(&mut self) -> bool {
         let name = &self.rest()[1..];
-        let starts = name.chars().next().is_some_and(|c| is_variable_char(c) && (is_name_start(c) || c.is_ascii_digit()));
+        let starts = name
+            .chars()
+            .next()
+            .is_some_and(|c| is_variable_char(c) && (is_name_start(c) || c.is_ascii_digit()));
         if starts {
             self.at += 1;
             self.take_while(is_variable_char);
@@ -184,7 +193,10 @@ impl<'t> Scanner<'t> {
     pub(crate) fn take_blank_label(&mut self) -> bool {
         let rest = self.rest();
         let starts = rest.starts_with("_:")
-            && rest[2..].chars().next().is_some_and(|c| is_name_start(c) || c.is_ascii_digit());
+            && rest[2..]
+                .chars()
+                .next()
+                .is_some_and(|c| is_name_start(c) || c.is_ascii_digit());
         if starts {
             self.at += 2;
             self.take_with_inner_dots(is_name_char);
@@ -226,7 +238,11 @@ impl<'t> Scanner<'t> {
     pub(crate) fn take_prefixed_name(&mut self) -> bool {
         let start = self.at;
         // A prefix with dots is looked for in a bounded stretch, or `a.a.a.…` would be scanned again for each `a`.
-        let stretch = self.rest().char_indices().nth(LONGEST_DOTTED_PREFIX).map_or(self.rest().len(), |(at, _)| at);
+        let stretch = self
+            .rest()
+            .char_indices()
+            .nth(LONGEST_DOTTED_PREFIX)
+            .map_or(self.rest().len(), |(at, _)| at);
         let mut ahead = Scanner::new(&self.rest()[..stretch]);
         ahead.take_with_inner_dots(is_name_char);
         self.at += ahead.at;
@@ -241,7 +257,11 @@ impl<'t> Scanner<'t> {
     /// A word: a keyword or bare name. `NOW-10s` is three tokens.
     pub(crate) fn take_bare_word(&mut self) {
         let rest = self.rest();
-        if rest.len() > 3 && rest.is_char_boundary(3) && rest[..3].eq_ignore_ascii_case("now") && rest[3..].starts_with('-') {
+        if rest.len() > 3
+            && rest.is_char_boundary(3)
+            && rest[..3].eq_ignore_ascii_case("now")
+            && rest[3..].starts_with('-')
+        {
             self.at += 3;
             return;
         }
@@ -255,8 +275,12 @@ impl<'t> Scanner<'t> {
         let is_digit = |c: char| c.is_ascii_digit();
         let whole = self.take_while(is_digit);
         let mut kind = TokenKind::Integer;
-        let after_dot = self.rest().strip_prefix('.').and_then(|rest| rest.chars().next());
-        let exponent_follows = self.rest().starts_with('.') && exponent_length(&self.rest()[1..]) > 0;
+        let after_dot = self
+            .rest()
+            .strip_prefix('.')
+            .and_then(|rest| rest.chars().next());
+        let exponent_follows =
+            self.rest().starts_with('.') && exponent_length(&self.rest()[1..]) > 0;
         if after_dot.is_some_and(is_digit) || (whole > 0 && exponent_follows) {
             self.at += 1;
             self.take_while(is_digit);
@@ -279,7 +303,11 @@ impl<'t> Scanner<'t> {
         if !rest.starts_with(['P', 'p']) {
             return false;
         }
-        let end = rest.bytes().take(64).take_while(|b| b.is_ascii_alphanumeric() || *b == b'.').count();
+        let end = rest
+            .bytes()
+            .take(64)
+            .take_while(|b| b.is_ascii_alphanumeric() || *b == b'.')
+            .count();
         let word = &rest[..end];
         let word = word.trim_end_matches('.');
         let next = rest[word.len()..].chars().next();
@@ -295,13 +323,24 @@ impl<'t> Scanner<'t> {
 fn local_unit(rest: &str, first: bool) -> usize {
     let mut chars = rest.chars();
     match chars.next() {
-        Some('%') if rest.len() >= 3 && rest.as_bytes()[1..3].iter().all(u8::is_ascii_hexdigit) => 3,
+        Some('%') if rest.len() >= 3 && rest.as_bytes()[1..3].iter().all(u8::is_ascii_hexdigit) => {
+            3
+        }
         Some('\\') => match chars.next() {
-            Some('_' | '~' | '.' | '-' | '!' | '$' | '&' | '\'' | '(' | ')' | '*' | '+' | ',' | ';' | '=' | '/' | '?'
-            | '#' | '@' | '%') => 2,
+            Some(
+                '_' | '~' | '.' | '-' | '!' | '$' | '&' | '\'' | '(' | ')' | '*' | '+' | ',' | ';'
+                | '=' | '/' | '?' | '#' | '@' | '%',
+            ) => 2,
             _ => 0,
         },
-        Some(c) if c == ':' || c.is_ascii_digit() || is_name_start(c) || (!first && is_name_char(c)) => c.len_utf8(),
+        Some(c)
+            if c == ':'
+                || c.is_ascii_digit()
+                || is_name_start(c)
+                || (!first && is_name_char(c)) =>
+        {
+            c.len_utf8()
+        }
         _ => 0,
     }
 }
@@ -313,6 +352,9 @@ fn exponent_length(rest: &str) -> usize {
         return 0;
     }
     let sign = usize::from(matches!(bytes.get(1), Some(b'+' | b'-')));
-    let digits = bytes[1 + sign..].iter().take_while(|b| b.is_ascii_digit()).count();
+    let digits = bytes[1 + sign..]
+        .iter()
+        .take_while(|b| b.is_ascii_digit())
+        .count();
     if digits == 0 { 0 } else { 1 + sign + digits }
 }

@@ -1,22 +1,30 @@
 //! What `spareval` takes, as opaque values: the caller passes `&*value` on without naming `spargebra`.
 //!
 //! Everything that would make two runs differ is rewritten on the way (S6): `NOW()` becomes a constant,
-//! `RAND`, `UUID`, `STRUUID` and `BNODE` become custom functions under [`KEYED_FUNCTIONS`], which the caller
+//! `RAND`, `UUID`, `STRUUID` and `BNODE` become custom functions named by [`KEYED_FUNCTIONS`], which the caller
 //! registers with `QueryEvaluator::with_custom_function` and keys by (query, close, row).
 
-use crate::expression::Expression;
+use crate::convert::function_for_spargebra;
+use crate::expression::{Arithmetic, Comparison, Expression};
 use crate::query::Query;
+use crate::rewrite;
+use oxrdf::{Literal, Term, Variable, vocab::xsd};
 use somersault_model::EventTime;
+use spargebra::algebra as al;
 use std::ops::Deref;
 use std::sync::Arc;
 
 /// The IRIs that replace `RAND`, `UUID`, `STRUUID` and `BNODE`, in this order. The last takes no or one argument.
-pub const KEYED_FUNCTIONS: [&str; 4] =
-    ["urn:somersault:rand", "urn:somersault:uuid", "urn:somersault:struuid", "urn:somersault:bnode"];
+pub const KEYED_FUNCTIONS: [&str; 4] = [
+    "urn:somersault:rand",
+    "urn:somersault:uuid",
+    "urn:somersault:struuid",
+    "urn:somersault:bnode",
+];
 
 /// A query for `QueryEvaluator::prepare(&query)`, without a dataset clause.
 #[derive(Debug, Clone)]
-pub struct SparevalQuery(pub(crate) Arc<spargebra::Query>);
+pub struct SparevalQuery(Arc<spargebra::Query>);
 
 impl Deref for SparevalQuery {
     type Target = spargebra::Query;
@@ -28,7 +36,7 @@ impl Deref for SparevalQuery {
 
 /// An expression for `QueryEvaluator::evaluate_expression(&expression, bindings)`.
 #[derive(Debug, Clone)]
-pub struct SparevalExpression(pub(crate) sparopt::algebra::Expression);
+pub struct SparevalExpression(sparopt::algebra::Expression);
 
 impl Deref for SparevalExpression {
     type Target = sparopt::algebra::Expression;
@@ -38,12 +46,79 @@ impl Deref for SparevalExpression {
     }
 }
 
+/// The value of `NOW()` at a time: the xsd:dateTime in UTC.
+#[must_use]
+pub fn now_literal(now: EventTime) -> Literal {
+    let (days, in_day) = (now.0.div_euclid(86_400_000), now.0.rem_euclid(86_400_000));
+    let (year, month, day) = civil_date(days);
+    let (hours, minutes, seconds, millis) = (
+        in_day / 3_600_000,
+        in_day / 60_000 % 60,
+        in_day / 1_000 % 60,
+        in_day % 1_000,
+    );
+    let sign = if year < 0 { "-" } else { "" };
+    let fraction = match millis {
+        0 => String::new(),
+        millis => format!(".{millis:03}").trim_end_matches('0').to_owned(),
+    };
+    let value = format!(
+        "{sign}{:04}-{month:02}-{day:02}T{hours:02}:{minutes:02}:{seconds:02}{fraction}Z",
+        year.unsigned_abs()
+    );
+    Literal::new_typed_literal(value, xsd::DATE_TIME)
+}
+
+/// Year, month and day of a number of days since 1970-01-01, in the proleptic Gregorian calendar: eras of 400 years
+/// that begin on the first of March, so that the leap day is the last of its year.
+fn civil_date(days: i64) -> (i64, i64, i64) {
+    let from_march = days + 719_468;
+    let (era, in_era) = (
+        from_march.div_euclid(146_097),
+        from_march.rem_euclid(146_097),
+    );
+    let year_in_era = (in_era - in_era / 1_460 + in_era / 36_524 - in_era / 146_096) / 365;
+    let in_year = in_era - (365 * year_in_era + year_in_era / 4 - year_in_era / 100);
+    let month_from_march = (5 * in_year + 2) / 153;
+    let day = in_year - (153 * month_from_march + 2) / 5 + 1;
+    let month = if month_from_march < 10 {
+        month_from_march + 3
+    } else {
+        month_from_march - 9
+    };
+    (era * 400 + year_in_era + i64::from(month <= 2), month, day)
+}
+
 impl Query {
     /// The query for `spareval`: no dataset clause (the view resolves it), `NOW()` = `now`, keyed functions renamed.
+    /// Without a `NOW()` in the query this only counts a reference up.
     #[must_use]
     pub fn for_spareval(&self, now: EventTime) -> SparevalQuery {
-        let _ = now;
-        unimplemented!()
+        if !self.reads_now {
+            return SparevalQuery(Arc::clone(&self.algebra));
+        }
+        let now = now_literal(now);
+        let mut query = (*self.algebra).clone();
+        rewrite::each_expression(pattern_mut(&mut query), &mut |e| {
+            rewrite::replace_now(e, &now)
+        });
+        SparevalQuery(Arc::new(query))
+    }
+
+    /// Whether the query calls `NOW()`.
+    #[must_use]
+    pub fn reads_now(&self) -> bool {
+        self.reads_now
+    }
+}
+
+/// The pattern of a query of any form.
+pub(crate) fn pattern_mut(query: &mut spargebra::Query) -> &mut al::GraphPattern {
+    match query {
+        spargebra::Query::Select { pattern, .. }
+        | spargebra::Query::Construct { pattern, .. }
+        | spargebra::Query::Describe { pattern, .. }
+        | spargebra::Query::Ask { pattern, .. } => pattern,
     }
 }
 
@@ -52,7 +127,120 @@ impl Expression {
     /// of variable `v` is given. `None` if it holds EXISTS, which needs the data.
     #[must_use]
     pub fn for_spareval(&self, names: &[String], now: EventTime) -> Option<SparevalExpression> {
-        let _ = (names, now);
-        unimplemented!()
+        let expression = Rebuild {
+            names,
+            now: now_literal(now),
+        }
+        .expression(self)?;
+        // The conversion of a bare expression is private to sparopt; that of a pattern around it is not.
+        let pattern = al::GraphPattern::Extend {
+            inner: Box::default(),
+            variable: Variable::new_unchecked("result"),
+            expression,
+        };
+        match sparopt::algebra::GraphPattern::from(&pattern) {
+            sparopt::algebra::GraphPattern::Extend { expression, .. } => {
+                Some(SparevalExpression(expression))
+            }
+            _ => None,
+        }
+    }
+}
+
+/// Our expressions back to `spargebra`'s.
+struct Rebuild<'a> {
+    names: &'a [String],
+    now: Literal,
+}
+
+impl Rebuild<'_> {
+    fn boxed(&self, expression: &Expression) -> Option<Box<al::Expression>> {
+        self.expression(expression).map(Box::new)
+    }
+
+    fn all(&self, expressions: &[Expression]) -> Option<Vec<al::Expression>> {
+        expressions
+            .iter()
+            .map(|expression| self.expression(expression))
+            .collect()
+    }
+
+    fn fold(
+        &self,
+        members: &[Expression],
+        combine: fn(Box<al::Expression>, Box<al::Expression>) -> al::Expression,
+    ) -> Option<al::Expression> {
+        self.all(members)?
+            .into_iter()
+            .reduce(|a, b| combine(Box::new(a), Box::new(b)))
+    }
+
+    fn expression(&self, expression: &Expression) -> Option<al::Expression> {
+        use al::Expression as E;
+        let variable = |id: &crate::VarId| Variable::new_unchecked(&self.names[id.index()]);
+        Some(match expression {
+            Expression::Constant(Term::NamedNode(node)) => E::NamedNode(node.clone()),
+            Expression::Constant(Term::Literal(literal)) => E::Literal(literal.clone()),
+            // The parser makes no other constants.
+            Expression::Constant(Term::BlankNode(_) | Term::Triple(_)) | Expression::Exists(_) => {
+                return None;
+            }
+            Expression::Variable(id) => E::Variable(variable(id)),
+            Expression::Bound(id) => E::Bound(variable(id)),
+            Expression::Or(members) => self.fold(members, E::Or)?,
+            Expression::And(members) => self.fold(members, E::And)?,
+            Expression::Not(a) => E::Not(self.boxed(a)?),
+            Expression::Compare(comparison, a, b) => {
+                let (a, b) = (self.boxed(a)?, self.boxed(b)?);
+                match comparison {
+                    Comparison::Equal => E::Equal(a, b),
+                    Comparison::Less => E::Less(a, b),
+                    Comparison::LessOrEqual => E::LessOrEqual(a, b),
+                    Comparison::Greater => E::Greater(a, b),
+                    Comparison::GreaterOrEqual => E::GreaterOrEqual(a, b),
+                }
+            }
+            Expression::SameTerm(a, b) => E::SameTerm(self.boxed(a)?, self.boxed(b)?),
+            Expression::In(a, list) => E::In(self.boxed(a)?, self.all(list)?),
+            Expression::Arithmetic(operator, a, b) => {
+                let (a, b) = (self.boxed(a)?, self.boxed(b)?);
+                match operator {
+                    Arithmetic::Add => E::Add(a, b),
+                    Arithmetic::Subtract => E::Subtract(a, b),
+                    Arithmetic::Multiply => E::Multiply(a, b),
+                    Arithmetic::Divide => E::Divide(a, b),
+                }
+            }
+            Expression::UnaryPlus(a) => E::UnaryPlus(self.boxed(a)?),
+            Expression::UnaryMinus(a) => E::UnaryMinus(self.boxed(a)?),
+            Expression::If(a, b, c) => E::If(self.boxed(a)?, self.boxed(b)?, self.boxed(c)?),
+            Expression::Coalesce(list) => E::Coalesce(self.all(list)?),
+            Expression::Call(function, arguments) => {
+                let mut call =
+                    E::FunctionCall(function_for_spargebra(function), self.all(arguments)?);
+                rewrite::key_functions(&mut call);
+                rewrite::replace_now(&mut call, &self.now);
+                call
+            }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn now_is_a_date() {
+        for (millis, expected) in [
+            (0, "1970-01-01T00:00:00Z"),
+            (817_500, "1970-01-01T00:13:37.5Z"),
+            (951_782_400_000, "2000-02-29T00:00:00Z"),
+            (1_700_000_000_123, "2023-11-14T22:13:20.123Z"),
+            (-1, "1969-12-31T23:59:59.999Z"),
+        ] {
+            assert_eq!(now_literal(EventTime(millis)).value(), expected);
+        }
+        let _ = (now_literal(EventTime::MIN), now_literal(EventTime::MAX));
     }
 }

@@ -119,10 +119,19 @@ pub fn tokenize(source: &str) -> Vec<Token> {
     loop {
         scanner.skip_blank();
         let start = scanner.at();
-        let Some(first) = scanner.peek() else { return tokens };
+        let Some(first) = scanner.peek() else {
+            return tokens;
+        };
         let kind = next_kind(&mut scanner, first);
-        debug_assert!(scanner.at() > start, "every token has at least one character");
-        tokens.push(Token { kind, start, end: scanner.at() });
+        debug_assert!(
+            scanner.at() > start,
+            "every token has at least one character"
+        );
+        tokens.push(Token {
+            kind,
+            start,
+            end: scanner.at(),
+        });
     }
 }
 
@@ -165,8 +174,8 @@ fn take_punctuation(scanner: &mut Scanner<'_>, first: char) -> TokenKind {
     }
     scanner.bump();
     match first {
-        '{' | '}' | '(' | ')' | '[' | ']' | '.' | ',' | ';' | '*' | '/' | '+' | '-' | '!' | '=' | '<' | '>'
-        | '|' | '^' | '?' | '~' | '$' => TokenKind::Punctuation,
+        '{' | '}' | '(' | ')' | '[' | ']' | '.' | ',' | ';' | '*' | '/' | '+' | '-' | '!' | '='
+        | '<' | '>' | '|' | '^' | '?' | '~' | '$' => TokenKind::Punctuation,
         _ => TokenKind::Bad(Fault::StrayCharacter),
     }
 }

@@ -1,0 +1,262 @@
+//! `CREATE STREAM`, `DROP`, `PAUSE` and `RESUME`.
+
+use crate::cursor::Cursor;
+use crate::error::ParseError;
+use crate::names::Names;
+use crate::statement::{Classification, CreateStream, LatePolicy, Statement, TimeDomain};
+use crate::surface::{any_duration, name_text, name_token, positive_duration, source_token};
+use crate::token::TokenKind;
+use somersault_model::Millis;
+
+const DEFAULT_BATCH: Millis = Millis(100);
+const DEFAULT_IDLE: Millis = Millis(5_000);
+const DEFAULT_KEEP: Millis = Millis(60_000);
+const DEFAULT_BUDGET_BYTES: u64 = 256 << 20;
+const CLAUSES: &str =
+    "TIMELESS, TIMING, INTO GRAPH, BATCH, EVENT TIME, ARRIVAL TIME, LATENESS, IDLE, KEEP, BUDGET";
+
+/// Reads a statement other than REGISTER; the cursor stands on its first word.
+pub(crate) fn read_statement(
+    cursor: &mut Cursor<'_>,
+    names: &Names,
+) -> Result<Statement, ParseError> {
+    let statement = if cursor.take_keyword("CREATE") {
+        cursor.expect_keyword("STREAM")?;
+        Statement::CreateStream(read_create(cursor, names)?)
+    } else if cursor.take_keyword("DROP") {
+        if cursor.take_keyword("STREAM") {
+            let token = source_token(cursor, "the IRI of a stream")?;
+            Statement::DropStream(names.resolve(cursor.source, token)?)
+        } else if cursor.take_keyword("QUERY") {
+            Statement::DropQuery(read_query_name(cursor, names)?)
+        } else {
+            return Err(cursor.unexpected("STREAM or QUERY after DROP"));
+        }
+    } else if cursor.take_keyword("PAUSE") {
+        cursor.expect_keyword("QUERY")?;
+        Statement::PauseQuery(read_query_name(cursor, names)?)
+    } else if cursor.take_keyword("RESUME") {
+        cursor.expect_keyword("QUERY")?;
+        Statement::ResumeQuery(read_query_name(cursor, names)?)
+    } else {
+        return Err(cursor.unexpected("CREATE STREAM, DROP, PAUSE, RESUME or REGISTER"));
+    };
+    cursor.take_punctuation(";");
+    if cursor.is_end() {
+        Ok(statement)
+    } else {
+        Err(cursor.unexpected("the end of the statement"))
+    }
+}
+
+fn read_query_name(cursor: &mut Cursor<'_>, names: &Names) -> Result<String, ParseError> {
+    let token = name_token(cursor, "the name of a query")?;
+    name_text(cursor.source, token, names)
+}
+
+/// The clauses of a CREATE STREAM as far as they were given.
+#[derive(Default)]
+struct Clauses {
+    seen: Vec<&'static str>,
+    classification: Option<Classification>,
+    into: Option<oxrdf::NamedNode>,
+    batch: Option<Millis>,
+    time: Option<TimeDomain>,
+    lateness: Option<Millis>,
+    late_policy: Option<LateClause>,
+    idle: Option<Option<Millis>>,
+    keep: Option<Millis>,
+    budget_bytes: Option<u64>,
+}
+
+enum LateClause {
+    Reject,
+    Drop,
+    Amend(Option<Millis>),
+}
+
+fn read_create(cursor: &mut Cursor<'_>, names: &Names) -> Result<CreateStream, ParseError> {
+    let token = source_token(cursor, "the IRI of the new stream")?;
+    let iri = names.resolve(cursor.source, token)?;
+    let mut clauses = Clauses::default();
+    while !cursor.is_end() && !cursor.is_punctuation(";") {
+        clauses.read(cursor, names)?;
+    }
+    let keep = clauses.keep.unwrap_or(DEFAULT_KEEP);
+    Ok(CreateStream {
+        iri,
+        classification: clauses.classification.unwrap_or(Classification::TimingAll),
+        into: clauses.into,
+        batch: clauses.batch.unwrap_or(DEFAULT_BATCH),
+        time: clauses.time.unwrap_or(TimeDomain::Event),
+        lateness: clauses.lateness.unwrap_or_default(),
+        late_policy: match clauses.late_policy {
+            None | Some(LateClause::Reject) => LatePolicy::Reject,
+            Some(LateClause::Drop) => LatePolicy::Drop,
+            Some(LateClause::Amend(within)) => LatePolicy::Amend {
+                within: within.unwrap_or(keep),
+            },
+        },
+        idle: clauses.idle.unwrap_or(Some(DEFAULT_IDLE)),
+        keep,
+        budget_bytes: clauses.budget_bytes.unwrap_or(DEFAULT_BUDGET_BYTES),
+        text: cursor.source.to_owned(),
+    })
+}
+
+impl Clauses {
+    fn read(&mut self, cursor: &mut Cursor<'_>, names: &Names) -> Result<(), ParseError> {
+        let offset = cursor.offset();
+        if cursor.take_keyword("TIMELESS") {
+            self.once(cursor, offset, "TIMELESS or TIMING")?;
+            self.classification = Some(Classification::Timeless);
+        } else if cursor.take_keyword("TIMING") {
+            self.once(cursor, offset, "TIMELESS or TIMING")?;
+            self.classification = Some(read_timing(cursor, names)?);
+        } else if cursor.take_keyword("INTO") {
+            self.once(cursor, offset, "INTO GRAPH")?;
+            cursor.expect_keyword("GRAPH")?;
+            let token = source_token(cursor, "the IRI of a graph")?;
+            self.into = Some(names.resolve(cursor.source, token)?);
+        } else if cursor.take_keyword("BATCH") {
+            self.once(cursor, offset, "BATCH")?;
+            self.batch = Some(positive_duration(cursor, "BATCH")?);
+        } else if cursor.is_any_keyword(&["EVENT", "ARRIVAL"]) {
+            self.once(cursor, offset, "EVENT TIME or ARRIVAL TIME")?;
+            let domain = if cursor.is_keyword("EVENT") {
+                TimeDomain::Event
+            } else {
+                TimeDomain::Arrival
+            };
+            cursor.bump();
+            cursor.expect_keyword("TIME")?;
+            self.time = Some(domain);
+        } else if cursor.take_keyword("LATENESS") {
+            self.once(cursor, offset, "LATENESS")?;
+            self.lateness = Some(any_duration(cursor, "LATENESS")?);
+            if cursor.take_keyword("LATE") {
+                self.late_policy = Some(read_late(cursor)?);
+            }
+        } else if cursor.take_keyword("IDLE") {
+            self.once(cursor, offset, "IDLE")?;
+            let never = cursor.take_keyword("NEVER");
+            self.idle = Some(if never {
+                None
+            } else {
+                Some(positive_duration(cursor, "IDLE")?)
+            });
+        } else if cursor.take_keyword("KEEP") {
+            self.once(cursor, offset, "KEEP")?;
+            self.keep = Some(any_duration(cursor, "KEEP")?);
+        } else if cursor.take_keyword("BUDGET") {
+            self.once(cursor, offset, "BUDGET")?;
+            self.budget_bytes = Some(read_bytes(cursor)?);
+        } else if cursor.is_keyword("LATE") {
+            return Err(ParseError::syntax(
+                cursor.source,
+                offset,
+                "LATE belongs to LATENESS; write LATENESS 0s LATE REJECT, DROP or AMEND",
+            ));
+        } else {
+            return Err(cursor.unexpected(&format!("one of {CLAUSES} or the end")));
+        }
+        Ok(())
+    }
+
+    /// Refuses a second clause of one sort.
+    fn once(
+        &mut self,
+        cursor: &Cursor<'_>,
+        offset: usize,
+        clause: &'static str,
+    ) -> Result<(), ParseError> {
+        if self.seen.contains(&clause) {
+            return Err(ParseError::semantics(
+                cursor.source,
+                offset,
+                format!("{clause} is given a second time here; give it once"),
+            ));
+        }
+        self.seen.push(clause);
+        Ok(())
+    }
+}
+
+fn read_timing(cursor: &mut Cursor<'_>, names: &Names) -> Result<Classification, ParseError> {
+    if cursor.take_keyword("ALL") {
+        return Ok(Classification::TimingAll);
+    }
+    if !cursor.take_punctuation("(") {
+        return Err(cursor.unexpected("ALL or a list of predicates in parentheses after TIMING"));
+    }
+    let mut predicates = Vec::new();
+    while !cursor.take_punctuation(")") {
+        let token = source_token(cursor, "the IRI of a predicate or `)`")?;
+        let predicate = names.resolve(cursor.source, token)?;
+        if !predicates.contains(&predicate) {
+            predicates.push(predicate);
+        }
+        cursor.take_punctuation(",");
+    }
+    if predicates.is_empty() {
+        return Err(ParseError::semantics(
+            cursor.source,
+            cursor.tokens[cursor.at - 1].start,
+            "TIMING () names no predicate; name at least one, or write TIMELESS",
+        ));
+    }
+    Ok(Classification::Timing(predicates))
+}
+
+fn read_late(cursor: &mut Cursor<'_>) -> Result<LateClause, ParseError> {
+    if cursor.take_keyword("REJECT") {
+        return Ok(LateClause::Reject);
+    }
+    if cursor.take_keyword("DROP") {
+        return Ok(LateClause::Drop);
+    }
+    if cursor.take_keyword("AMEND") {
+        let within = if cursor.take_keyword("WITHIN") {
+            Some(positive_duration(cursor, "WITHIN")?)
+        } else {
+            None
+        };
+        return Ok(LateClause::Amend(within));
+    }
+    Err(cursor.unexpected("REJECT, DROP or AMEND after LATE"))
+}
+
+/// `268435456`, `256 MiB`, `1GB`.
+fn read_bytes(cursor: &mut Cursor<'_>) -> Result<u64, ParseError> {
+    const EXPECTED: &str = "a number of bytes above 0, such as 256 MiB,";
+    let at_number = *cursor;
+    let mut text = match cursor.peek_kind() {
+        Some(TokenKind::Integer | TokenKind::Duration) => cursor.peek_text().to_owned(),
+        _ => return Err(cursor.unexpected(EXPECTED)),
+    };
+    let has_unit = cursor.peek_kind() == Some(TokenKind::Duration);
+    cursor.bump();
+    if !has_unit && cursor.is_any_keyword(&["B", "KB", "KiB", "MB", "MiB", "GB", "GiB"]) {
+        text.push_str(cursor.peek_text());
+        cursor.bump();
+    }
+    let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+    let scale: Option<u64> = match text[digits..].to_ascii_lowercase().as_str() {
+        "" | "b" => Some(1),
+        "kb" => Some(1_000),
+        "kib" => Some(1 << 10),
+        "mb" => Some(1_000_000),
+        "mib" => Some(1 << 20),
+        "gb" => Some(1_000_000_000),
+        "gib" => Some(1 << 30),
+        _ => None,
+    };
+    let bytes = text[..digits]
+        .parse::<u64>()
+        .ok()
+        .zip(scale)
+        .and_then(|(number, scale)| number.checked_mul(scale));
+    bytes
+        .filter(|&bytes| bytes > 0)
+        .ok_or_else(|| at_number.unexpected(EXPECTED))
+}

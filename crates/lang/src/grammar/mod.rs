@@ -1,0 +1,756 @@
+//! The SPARQL grammar as a recogniser over our tokens. It builds nothing: it finds the place and the words for an
+//! error, and tells which words stand where a term belongs (bare names).
+//!
+//! `spargebra` decides what is accepted; this recogniser runs where it refuses, or where there are bare names. It
+//! must accept everything that `spargebra` accepts (a test holds it to that), and may accept more.
+
+mod expression;
+mod pattern;
+mod update;
+
+use crate::cursor::Cursor;
+use crate::error::ParseError;
+use crate::token::{Token, TokenKind};
+use crate::words;
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+
+/// What variables a pattern binds.
+pub(crate) type Scope<'t> = BTreeSet<&'t str>;
+
+/// The recogniser.
+pub(crate) struct Grammar<'t> {
+    pub(crate) cursor: Cursor<'t>,
+    /// The prefixes declared so far, without the colon.
+    prefixes: BTreeSet<&'t str>,
+    /// Whether a word may stand for an IRI.
+    accept_bare_names: bool,
+    /// The tokens that did, by index.
+    pub(crate) bare_names: Vec<usize>,
+    /// Labels of blank nodes with the number of the basic graph pattern that they belong to.
+    blank_labels: BTreeMap<&'t str, usize>,
+    /// The number of the current basic graph pattern.
+    current_bgp: usize,
+    /// How many there were so far.
+    bgp_count: usize,
+    /// Variables read outside aggregates since the last column began, and whether there was an aggregate.
+    free_variables: Vec<Token>,
+    aggregate_depth: usize,
+    saw_aggregate: bool,
+    /// Whether variables and blank nodes may stand in the triples read now.
+    terms: TermRules,
+    has_base: bool,
+}
+
+/// What a triple may hold where it stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct TermRules {
+    /// The construct, for messages; `None` = a pattern, in which everything may stand.
+    place: &'static str,
+    variables: bool,
+    blank_nodes: bool,
+    paths: bool,
+}
+
+const IN_PATTERN: TermRules = TermRules {
+    place: "a pattern",
+    variables: true,
+    blank_nodes: true,
+    paths: true,
+};
+const IN_TEMPLATE: TermRules = TermRules {
+    place: "a template",
+    variables: true,
+    blank_nodes: true,
+    paths: false,
+};
+const IN_INSERT_DATA: TermRules = TermRules {
+    place: "INSERT DATA",
+    variables: false,
+    blank_nodes: true,
+    paths: false,
+};
+const IN_DELETE_DATA: TermRules = TermRules {
+    place: "DELETE DATA",
+    variables: false,
+    blank_nodes: false,
+    paths: false,
+};
+const IN_DELETE: TermRules = TermRules {
+    place: "DELETE",
+    variables: true,
+    blank_nodes: false,
+    paths: false,
+};
+
+type Checked<T = ()> = Result<T, ParseError>;
+
+impl<'t> Grammar<'t> {
+    pub(crate) fn new(
+        source: &'t str,
+        tokens: &'t [Token],
+        accept_bare_names: bool,
+        has_base: bool,
+    ) -> Self {
+        Grammar {
+            cursor: Cursor::new(source, tokens),
+            prefixes: BTreeSet::new(),
+            accept_bare_names,
+            bare_names: Vec::new(),
+            blank_labels: BTreeMap::new(),
+            current_bgp: 0,
+            bgp_count: 0,
+            free_variables: Vec::new(),
+            aggregate_depth: 0,
+            saw_aggregate: false,
+            terms: IN_PATTERN,
+            has_base,
+        }
+    }
+
+    /// Checks a whole query.
+    pub(crate) fn query_unit(&mut self) -> Checked {
+        self.prologue()?;
+        let cursor = &self.cursor;
+        if cursor.is_keyword("SELECT") {
+            self.select_query()?;
+        } else if cursor.is_keyword("CONSTRUCT") {
+            self.construct_query()?;
+        } else if cursor.is_keyword("DESCRIBE") {
+            self.describe_query()?;
+        } else if cursor.is_keyword("ASK") {
+            self.cursor.bump();
+            self.dataset_clauses()?;
+            self.where_clause()?;
+            self.modifiers()?;
+        } else if cursor.is_any_keyword(&[
+            "INSERT", "DELETE", "LOAD", "CLEAR", "DROP", "CREATE", "ADD", "MOVE", "COPY", "WITH",
+        ]) {
+            return Err(ParseError::syntax(
+                cursor.source,
+                cursor.offset(),
+                format!(
+                    "found {}, which begins an update, where a query was expected; send it as an update",
+                    cursor.peek_text().to_ascii_uppercase()
+                ),
+            ));
+        } else {
+            return Err(cursor.unexpected("SELECT, ASK, CONSTRUCT or DESCRIBE"));
+        }
+        if self.cursor.take_keyword("VALUES") {
+            self.data_block()?;
+        }
+        self.end("the end of the query")
+    }
+
+    fn end(&self, expected: &str) -> Checked {
+        if self.cursor.is_end() {
+            return Ok(());
+        }
+        let cursor = &self.cursor;
+        if cursor.is_punctuation("}") {
+            return Err(ParseError::syntax(
+                cursor.source,
+                cursor.offset(),
+                "this `}` closes nothing; remove it, or open a group with `{` before it",
+            ));
+        }
+        Err(cursor.unexpected(expected))
+    }
+
+    /// PREFIX, BASE and VERSION declarations.
+    pub(crate) fn prologue(&mut self) -> Checked {
+        loop {
+            if self.cursor.take_keyword("BASE") {
+                let Some(iri) = self.cursor.take_kind(TokenKind::Iri) else {
+                    return Err(self.cursor.unexpected("the base IRI between `<` and `>`"));
+                };
+                self.check_iri(iri)?;
+                self.has_base = true;
+            } else if self.cursor.take_keyword("PREFIX") {
+                let name = self.cursor.peek_text();
+                let is_prefix =
+                    self.cursor.peek_kind() == Some(TokenKind::PrefixedName) && name.ends_with(':');
+                if !is_prefix || name.matches(':').count() != 1 {
+                    return Err(self
+                        .cursor
+                        .unexpected("a prefix that ends with a colon, such as `ex:`,"));
+                }
+                self.cursor.bump();
+                let Some(iri) = self.cursor.take_kind(TokenKind::Iri) else {
+                    return Err(self
+                        .cursor
+                        .unexpected("the namespace of the prefix between `<` and `>`"));
+                };
+                self.check_iri(iri)?;
+                self.prefixes.insert(&name[..name.len() - 1]);
+            } else if self.cursor.take_keyword("VERSION") {
+                if self.cursor.take_kind(TokenKind::String).is_none() {
+                    return Err(self.cursor.unexpected("a version such as \"1.2\""));
+                }
+            } else {
+                return Ok(());
+            }
+        }
+    }
+
+    fn select_query(&mut self) -> Checked<Scope<'t>> {
+        let selection = self.select_clause()?;
+        self.dataset_clauses()?;
+        let visible = self.where_clause()?;
+        self.select_tail(&selection, visible)
+    }
+
+    /// What follows the WHERE clause of a SELECT, and the checks of its columns against the pattern.
+    fn select_tail(&mut self, selection: &Selection<'t>, visible: Scope<'t>) -> Checked<Scope<'t>> {
+        self.saw_aggregate = selection.has_aggregate;
+        let keys = self.modifiers()?;
+        let grouped = keys.is_some() || self.saw_aggregate;
+        self.saw_aggregate = false;
+        if let (Some(star), true) = (selection.star, grouped) {
+            return Err(self.semantics(
+                star,
+                "SELECT * cannot stand with GROUP BY; name the columns",
+            ));
+        }
+        if selection.star.is_some() {
+            return Ok(visible);
+        }
+        let visible = if grouped {
+            keys.unwrap_or_default()
+        } else {
+            visible
+        };
+        self.check_columns(&selection.columns, &visible, grouped)?;
+        Ok(selection.columns.iter().map(|column| column.name).collect())
+    }
+
+    fn check_columns(&self, columns: &[Column<'t>], visible: &Scope<'t>, grouped: bool) -> Checked {
+        let mut named = HashSet::new();
+        for column in columns {
+            let name = column.name;
+            let bound_already = column.is_expression && visible.contains(name);
+            if bound_already {
+                return Err(self.semantics(
+                    column.token.start,
+                    format!("?{name} is bound by the pattern already, so an expression cannot be called ?{name}; choose another name after AS"),
+                ));
+            }
+            let unbound = column
+                .reads
+                .iter()
+                .find(|token| grouped && !visible.contains(self.variable_name(**token)));
+            if let Some(token) = unbound {
+                let read = self.variable_name(*token);
+                if named.contains(read) && column.is_expression {
+                    return Err(ParseError::not_yet(
+                        self.cursor.source,
+                        token.start,
+                        &format!(
+                            "a grouped column that reads another column (?{read}); repeat its expression, or use a sub-select"
+                        ),
+                    ));
+                }
+                return Err(self.semantics(
+                    token.start,
+                    format!("?{read} is neither grouped nor aggregated; add it to GROUP BY, or take an aggregate such as SAMPLE(?{read})"),
+                ));
+            }
+            if !named.insert(name) {
+                return Err(self.semantics(
+                    column.token.start,
+                    format!("the column ?{name} is selected twice; remove one of the two"),
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    fn select_clause(&mut self) -> Checked<Selection<'t>> {
+        self.cursor.expect_keyword("SELECT")?;
+        if !self.cursor.take_keyword("DISTINCT") {
+            self.cursor.take_keyword("REDUCED");
+        }
+        let mut selection = Selection {
+            star: None,
+            columns: Vec::new(),
+            has_aggregate: false,
+        };
+        let start = self.cursor.offset();
+        if self.cursor.take_punctuation("*") {
+            selection.star = Some(start);
+            return Ok(selection);
+        }
+        let outer_aggregate = std::mem::take(&mut self.saw_aggregate);
+        loop {
+            self.free_variables.clear();
+            if let Some(token) = self.cursor.take_kind(TokenKind::Variable) {
+                let name = self.variable_name(token);
+                selection.columns.push(Column {
+                    name,
+                    token,
+                    is_expression: false,
+                    reads: vec![token],
+                });
+            } else if self.cursor.take_punctuation("(") {
+                self.expression()?;
+                if !self.cursor.take_keyword("AS") {
+                    return Err(self.cursor.unexpected(
+                        "an operator, or AS and a variable as in `(expression AS ?name)`,",
+                    ));
+                }
+                let token = self.variable("the variable that names the column")?;
+                self.cursor.expect_punctuation(")")?;
+                let reads = std::mem::take(&mut self.free_variables);
+                selection.columns.push(Column {
+                    name: self.variable_name(token),
+                    token,
+                    is_expression: true,
+                    reads,
+                });
+            } else if selection.columns.is_empty() {
+                return Err(self
+                    .cursor
+                    .unexpected("`*`, a variable or `(expression AS ?name)` to select"));
+            } else {
+                selection.has_aggregate =
+                    std::mem::replace(&mut self.saw_aggregate, outer_aggregate);
+                return Ok(selection);
+            }
+        }
+    }
+
+    fn construct_query(&mut self) -> Checked {
+        self.cursor.bump();
+        if self.cursor.is_punctuation("{") {
+            self.refuse_graph_in_template()?;
+            self.begin_bgp();
+            self.with_terms(IN_TEMPLATE, |grammar| {
+                grammar.braced_triples("the triples of the template")
+            })?;
+            self.blank_labels.clear();
+            self.dataset_clauses()?;
+            self.where_clause()?;
+        } else {
+            self.dataset_clauses()?;
+            if !self.cursor.take_keyword("WHERE") {
+                return Err(self.cursor.unexpected("a template `{ … }`, FROM or WHERE"));
+            }
+            self.begin_bgp();
+            self.with_terms(IN_TEMPLATE, |grammar| {
+                grammar.braced_triples("triples (CONSTRUCT WHERE takes no other pattern)")
+            })?;
+        }
+        self.modifiers().map(drop)
+    }
+
+    /// `GRAPH` in a CONSTRUCT template is of RSP-QL and not yet done.
+    fn refuse_graph_in_template(&self) -> Checked {
+        let mut ahead = self.cursor;
+        let mut depth = 0;
+        while let Some(token) = ahead.bump() {
+            match token.text(ahead.source) {
+                "{" => depth += 1,
+                "}" => depth -= 1,
+                word if word.eq_ignore_ascii_case("GRAPH") && token.kind == TokenKind::Word => {
+                    return Err(ParseError::not_yet(
+                        ahead.source,
+                        token.start,
+                        "GRAPH in the template of a CONSTRUCT; write the triples without it",
+                    ));
+                }
+                _ => {}
+            }
+            if depth == 0 {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn describe_query(&mut self) -> Checked {
+        self.cursor.bump();
+        if !self.cursor.take_punctuation("*") {
+            self.variable_or_iri("`*`, a variable or an IRI to describe")?;
+            while !self.cursor.is_any_keyword(&[
+                "FROM", "WHERE", "GROUP", "HAVING", "ORDER", "LIMIT", "OFFSET", "VALUES",
+            ]) && !self.cursor.is_punctuation("{")
+                && !self.cursor.is_end()
+            {
+                self.variable_or_iri("a variable, an IRI, FROM or WHERE")?;
+            }
+        }
+        self.dataset_clauses()?;
+        if self.cursor.is_keyword("WHERE") || self.cursor.is_punctuation("{") {
+            self.where_clause()?;
+        }
+        self.modifiers().map(drop)
+    }
+
+    fn dataset_clauses(&mut self) -> Checked {
+        while self.cursor.take_keyword("FROM") {
+            self.cursor.take_keyword("NAMED");
+            self.iri("the IRI of a graph")?;
+        }
+        Ok(())
+    }
+
+    fn where_clause(&mut self) -> Checked<Scope<'t>> {
+        if !self.cursor.take_keyword("WHERE") && !self.cursor.is_punctuation("{") {
+            return Err(self.cursor.unexpected("WHERE or `{`"));
+        }
+        self.group_graph_pattern()
+    }
+
+    /// GROUP BY, HAVING, ORDER BY, LIMIT, OFFSET. Gives the grouped variables where there is a GROUP BY.
+    fn modifiers(&mut self) -> Checked<Option<Scope<'t>>> {
+        let mut grouped = None;
+        if self.cursor.take_keyword("GROUP") {
+            self.cursor.expect_keyword("BY")?;
+            grouped = Some(self.group_conditions()?);
+        }
+        if self.cursor.take_keyword("HAVING") {
+            self.constraint("a condition such as `(COUNT(?x) > 3)`")?;
+            while self.at_constraint() {
+                self.constraint("a condition")?;
+            }
+        }
+        if self.cursor.take_keyword("ORDER") {
+            self.cursor.expect_keyword("BY")?;
+            self.order_conditions()?;
+        }
+        self.limit_and_offset()?;
+        Ok(grouped)
+    }
+
+    fn group_conditions(&mut self) -> Checked<Scope<'t>> {
+        let mut keys = Scope::new();
+        let mut count = 0;
+        loop {
+            if let Some(token) = self.cursor.take_kind(TokenKind::Variable) {
+                keys.insert(self.variable_name(token));
+            } else if self.cursor.take_punctuation("(") {
+                self.expression()?;
+                if self.cursor.take_keyword("AS") {
+                    let token = self.variable("the variable that names the key")?;
+                    keys.insert(self.variable_name(token));
+                }
+                self.cursor.expect_punctuation(")")?;
+            } else if self.at_constraint() {
+                self.constraint("an expression to group by")?;
+            } else if count == 0 {
+                return Err(self
+                    .cursor
+                    .unexpected("a variable or an expression to group by"));
+            } else {
+                return Ok(keys);
+            }
+            count += 1;
+        }
+    }
+
+    fn order_conditions(&mut self) -> Checked {
+        let mut count = 0;
+        loop {
+            if self.cursor.is_any_keyword(&["ASC", "DESC"]) {
+                self.cursor.bump();
+                self.bracketed_expression()?;
+            } else if self.cursor.take_kind(TokenKind::Variable).is_some() {
+            } else if self.at_constraint() {
+                self.constraint("an expression to order by")?;
+            } else if count == 0 {
+                return Err(self
+                    .cursor
+                    .unexpected("a variable, ASC(…), DESC(…) or an expression to order by"));
+            } else {
+                return Ok(());
+            }
+            count += 1;
+        }
+    }
+
+    fn limit_and_offset(&mut self) -> Checked {
+        let mut seen = Vec::new();
+        while self.cursor.is_any_keyword(&["LIMIT", "OFFSET"]) {
+            let keyword = self.cursor.peek_text().to_ascii_uppercase();
+            if seen.contains(&keyword) {
+                return Err(self.cursor.unexpected(&format!("no second {keyword}")));
+            }
+            self.cursor.bump();
+            if self.cursor.peek_kind() != Some(TokenKind::Integer)
+                || self.cursor.peek_text().parse::<usize>().is_err()
+            {
+                return Err(self
+                    .cursor
+                    .unexpected(&format!("a whole number below 2^64 after {keyword}")));
+            }
+            self.cursor.bump();
+            seen.push(keyword);
+        }
+        Ok(())
+    }
+
+    /// VALUES data: checks that every row is as wide as the variable list.
+    fn data_block(&mut self) -> Checked<Scope<'t>> {
+        if let Some(token) = self.cursor.take_kind(TokenKind::Variable) {
+            self.cursor.expect_punctuation("{")?;
+            while !self.cursor.take_punctuation("}") {
+                self.data_value()?;
+            }
+            return Ok(Scope::from([self.variable_name(token)]));
+        }
+        if !self.cursor.take_punctuation("(") {
+            return Err(self
+                .cursor
+                .unexpected("a variable or a list of variables in parentheses"));
+        }
+        let mut scope = Scope::new();
+        while let Some(token) = self.cursor.take_kind(TokenKind::Variable) {
+            let name = self.variable_name(token);
+            if !scope.insert(name) {
+                return Err(self.semantics(
+                    token.start,
+                    format!("?{name} stands twice in this VALUES; name each variable once"),
+                ));
+            }
+        }
+        self.cursor.expect_punctuation(")")?;
+        self.cursor.expect_punctuation("{")?;
+        while !self.cursor.take_punctuation("}") {
+            let row = self.cursor.offset();
+            if !self.cursor.take_punctuation("(") {
+                return Err(self.cursor.unexpected("a row `( … )` or `}`"));
+            }
+            let mut width = 0;
+            while !self.cursor.take_punctuation(")") {
+                self.data_value()?;
+                width += 1;
+            }
+            if width != scope.len() {
+                return Err(self.semantics(
+                    row,
+                    format!("this row has {width} values for {} variables; write UNDEF where a value is unknown", scope.len()),
+                ));
+            }
+        }
+        Ok(scope)
+    }
+
+    fn data_value(&mut self) -> Checked {
+        if self.cursor.take_keyword("UNDEF") {
+            return Ok(());
+        }
+        match self.cursor.peek_kind() {
+            Some(TokenKind::Variable | TokenKind::BlankLabel) => {
+                Err(self.cursor.unexpected("an IRI, a literal or UNDEF"))
+            }
+            _ if self.cursor.is_punctuation("<<") => self.triple_term(),
+            _ if self.at_literal() => self.literal(),
+            _ => self
+                .iri("an IRI, a literal, UNDEF or the end of the row")
+                .map(drop),
+        }
+    }
+
+    // Terms.
+
+    /// An IRI, prefixed name or bare name.
+    pub(super) fn iri(&mut self, expected: &str) -> Checked<Token> {
+        let Some(token) = self.cursor.peek() else {
+            return Err(self.cursor.unexpected(expected));
+        };
+        match token.kind {
+            TokenKind::Iri => self.check_iri(token)?,
+            TokenKind::PrefixedName => self.check_prefix(token)?,
+            TokenKind::Word if self.may_be_bare_name() => {
+                if !self.accept_bare_names {
+                    return Err(self.bare_name_without_namespace(expected));
+                }
+                self.bare_names.push(self.cursor.at);
+            }
+            _ => return Err(self.cursor.unexpected(expected)),
+        }
+        self.cursor.bump();
+        Ok(token)
+    }
+
+    fn at_iri(&self) -> bool {
+        match self.cursor.peek_kind() {
+            Some(TokenKind::Iri | TokenKind::PrefixedName) => true,
+            Some(TokenKind::Word) => self.accept_bare_names && self.may_be_bare_name(),
+            _ => false,
+        }
+    }
+
+    /// Whether the word here can be a bare name: no keyword, and no function that is called.
+    fn may_be_bare_name(&self) -> bool {
+        let word = self.cursor.peek_text();
+        let is_call = self.cursor.is_punctuation_at(1, "(");
+        !words::is_keyword(word)
+            && word != "a"
+            && !(is_call && (words::function_arity(word).is_some() || words::is_aggregate(word)))
+    }
+
+    fn bare_name_without_namespace(&self, expected: &str) -> ParseError {
+        let mut error = self.cursor.unexpected(expected);
+        if !error.message.contains("did you mean") {
+            let word = self.cursor.peek_text();
+            error.message.push_str(&format!(
+                "; for a bare name set the default namespace (--namespace), or write `:{word}` with PREFIX : <…>"
+            ));
+        }
+        error
+    }
+
+    fn check_iri(&self, token: Token) -> Checked {
+        let text = token.text(self.cursor.source);
+        let iri = &text[1..text.len() - 1];
+        // Escapes are resolved by the parser proper; whether what they give is an IRI, it says.
+        if iri.contains('\\') {
+            return Ok(());
+        }
+        let fault = if self.has_base {
+            oxiri::IriRef::parse(iri)
+                .err()
+                .map(|fault| fault.to_string())
+        } else {
+            oxiri::Iri::parse(iri).err().map(|fault| fault.to_string())
+        };
+        let Some(fault) = fault else { return Ok(()) };
+        let message = if !self.has_base && oxiri::IriRef::parse(iri).is_ok() {
+            format!(
+                "the IRI {text} is relative and there is no base; write it in full, or declare BASE <…>"
+            )
+        } else {
+            format!(
+                "{text} is no valid IRI ({}); correct it, percent-encoding what may not stand in one",
+                fault.to_lowercase()
+            )
+        };
+        Err(ParseError::syntax(self.cursor.source, token.start, message))
+    }
+
+    fn check_prefix(&self, token: Token) -> Checked {
+        let text = token.text(self.cursor.source);
+        let prefix = text.split(':').next().unwrap_or_default();
+        if self.prefixes.contains(prefix) {
+            return Ok(());
+        }
+        Err(ParseError::syntax(
+            self.cursor.source,
+            token.start,
+            format!(
+                "the prefix `{prefix}:` of `{text}` is not declared; add `PREFIX {prefix}: <…>` before the query"
+            ),
+        ))
+    }
+
+    fn variable(&mut self, expected: &str) -> Checked<Token> {
+        self.cursor
+            .take_kind(TokenKind::Variable)
+            .ok_or_else(|| self.cursor.unexpected(expected))
+    }
+
+    pub(super) fn variable_name(&self, token: Token) -> &'t str {
+        &self.cursor.source[token.start + 1..token.end]
+    }
+
+    fn variable_or_iri(&mut self, expected: &str) -> Checked<Option<&'t str>> {
+        if let Some(token) = self.cursor.take_kind(TokenKind::Variable) {
+            if !self.terms.variables {
+                self.cursor.at -= 1;
+                return Err(self.no_variables_here());
+            }
+            return Ok(Some(self.variable_name(token)));
+        }
+        self.iri(expected).map(|_| None)
+    }
+
+    fn no_variables_here(&self) -> ParseError {
+        ParseError::syntax(
+            self.cursor.source,
+            self.cursor.offset(),
+            format!(
+                "{}, but {} takes constants only; use {} … WHERE for variables",
+                self.cursor.describe_next(),
+                self.terms.place,
+                self.terms.place.trim_end_matches(" DATA")
+            ),
+        )
+    }
+
+    /// Begins a basic graph pattern: blank nodes are its own.
+    fn begin_bgp(&mut self) {
+        self.bgp_count += 1;
+        self.current_bgp = self.bgp_count;
+    }
+
+    fn with_terms<T>(
+        &mut self,
+        terms: TermRules,
+        read: impl FnOnce(&mut Self) -> Checked<T>,
+    ) -> Checked<T> {
+        let outer = std::mem::replace(&mut self.terms, terms);
+        let result = read(self);
+        self.terms = outer;
+        result
+    }
+
+    fn at_literal(&self) -> bool {
+        let cursor = &self.cursor;
+        match cursor.peek_kind() {
+            Some(
+                TokenKind::String | TokenKind::Integer | TokenKind::Decimal | TokenKind::Double,
+            ) => true,
+            Some(TokenKind::Word) => cursor.is_any_keyword(&["true", "false"]),
+            Some(TokenKind::Punctuation) => {
+                cursor.is_punctuation("+") || cursor.is_punctuation("-")
+            }
+            _ => false,
+        }
+    }
+
+    fn literal(&mut self) -> Checked {
+        if self.cursor.take_kind(TokenKind::String).is_some() {
+            if self.cursor.take_punctuation("^^") {
+                self.iri("the IRI of a datatype")?;
+            } else {
+                self.cursor.take_kind(TokenKind::LanguageTag);
+            }
+            return Ok(());
+        }
+        if self.cursor.take_punctuation("+")
+            || self.cursor.take_punctuation("-")
+            || !self.cursor.is_any_keyword(&["true", "false"])
+        {
+            return match self.cursor.peek_kind() {
+                Some(TokenKind::Integer | TokenKind::Decimal | TokenKind::Double) => {
+                    self.cursor.bump();
+                    Ok(())
+                }
+                _ => Err(self.cursor.unexpected("a number")),
+            };
+        }
+        self.cursor.bump();
+        Ok(())
+    }
+
+    pub(super) fn semantics(&self, offset: usize, message: impl Into<String>) -> ParseError {
+        ParseError::semantics(self.cursor.source, offset, message)
+    }
+}
+
+/// The SELECT clause.
+struct Selection<'t> {
+    /// Where `*` stands.
+    star: Option<usize>,
+    columns: Vec<Column<'t>>,
+    has_aggregate: bool,
+}
+
+struct Column<'t> {
+    name: &'t str,
+    token: Token,
+    is_expression: bool,
+    /// The variables that it reads outside aggregates.
+    reads: Vec<Token>,
+}

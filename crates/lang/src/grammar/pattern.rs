@@ -1,0 +1,451 @@
+//! Graph patterns, triples and paths.
+
+use super::{Checked, Grammar, IN_PATTERN, Scope};
+use crate::error::ParseError;
+use crate::token::TokenKind;
+
+const GROUP_MEMBER: &str =
+    "a triple pattern, FILTER, OPTIONAL, GRAPH, UNION, BIND, VALUES, MINUS, SERVICE, `{` or `}`";
+
+impl<'t> Grammar<'t> {
+    /// `{ … }`; gives the variables that it binds.
+    pub(super) fn group_graph_pattern(&mut self) -> Checked<Scope<'t>> {
+        let open = self.cursor.offset();
+        self.cursor.expect_punctuation("{")?;
+        if self.cursor.is_keyword("SELECT") {
+            let selection = self.select_clause()?;
+            let visible = self.where_clause()?;
+            let mut scope = self.select_tail(&selection, visible)?;
+            if self.cursor.take_keyword("VALUES") {
+                scope.extend(self.data_block()?);
+            }
+            return self
+                .close_group(open, "`}` after the sub-select")
+                .map(|()| scope);
+        }
+        let outer_terms = std::mem::replace(&mut self.terms, IN_PATTERN);
+        let result = self.group_members(open);
+        self.terms = outer_terms;
+        result
+    }
+
+    fn close_group(&mut self, open: usize, expected: &str) -> Checked {
+        if self.cursor.take_punctuation("}") {
+            return Ok(());
+        }
+        if self.cursor.is_end() {
+            let place = crate::token::Place::of(self.cursor.source, open);
+            return Err(ParseError::syntax(
+                self.cursor.source,
+                self.cursor.offset(),
+                format!("the text ends here, but the `{{` of {place} is not closed; add `}}`"),
+            ));
+        }
+        Err(self.cursor.unexpected(expected))
+    }
+
+    fn group_members(&mut self, open: usize) -> Checked<Scope<'t>> {
+        let mut scope = Scope::new();
+        self.begin_bgp();
+        loop {
+            self.refuse_foreign_window()?;
+            if self.cursor.is_punctuation("}") || self.cursor.is_end() {
+                return self.close_group(open, "`}`").map(|()| scope);
+            }
+            if self.at_triples() {
+                self.triples_same_subject(&mut scope)?;
+                if !self.cursor.take_punctuation(".") && self.at_triples() {
+                    return Err(self
+                        .cursor
+                        .unexpected("`.`, `;` or `,` between triples, or `}`"));
+                }
+                continue;
+            }
+            self.group_member(&mut scope)?;
+            self.cursor.take_punctuation(".");
+        }
+    }
+
+    /// A member that is no triple.
+    fn group_member(&mut self, scope: &mut Scope<'t>) -> Checked {
+        // FILTER does not end a basic graph pattern; everything else does.
+        if self.cursor.take_keyword("FILTER") {
+            return self.constraint("a condition: `( … )`, a function call or EXISTS");
+        }
+        if self.cursor.is_punctuation("{") {
+            loop {
+                scope.extend(self.group_graph_pattern()?);
+                if !self.cursor.take_keyword("UNION") {
+                    break;
+                }
+            }
+        } else if self.cursor.take_keyword("OPTIONAL") {
+            scope.extend(self.group_graph_pattern()?);
+        } else if self.cursor.take_keyword("MINUS") {
+            self.group_graph_pattern()?;
+        } else if self.cursor.take_keyword("GRAPH") {
+            scope.extend(self.variable_or_iri("a graph: an IRI or a variable")?);
+            scope.extend(self.group_graph_pattern()?);
+        } else if self.cursor.take_keyword("SERVICE") {
+            self.cursor.take_keyword("SILENT");
+            scope.extend(self.variable_or_iri("a service: an IRI or a variable")?);
+            scope.extend(self.group_graph_pattern()?);
+        } else if self.cursor.take_keyword("BIND") {
+            self.bind(scope)?;
+        } else if self.cursor.take_keyword("VALUES") {
+            scope.extend(self.data_block()?);
+        } else {
+            return Err(self.not_a_member());
+        }
+        self.begin_bgp();
+        Ok(())
+    }
+
+    /// `WINDOW w { … }` of RSP-QL and `STREAM s [ … ] { … }` of CQELS-QL.
+    fn refuse_foreign_window(&self) -> Checked {
+        let cursor = &self.cursor;
+        let syntax = if cursor.is_keyword("WINDOW") && cursor.is_punctuation_at(2, "{") {
+            "WINDOW of RSP-QL"
+        } else if cursor.is_keyword("STREAM") {
+            "STREAM of CQELS-QL"
+        } else {
+            return Ok(());
+        };
+        Err(ParseError::not_yet(
+            cursor.source,
+            cursor.offset(),
+            &format!(
+                "{syntax} inside WHERE; write FROM STREAM <iri> [RANGE … STEP …] before WHERE and read the window with GRAPH <iri> {{ … }}"
+            ),
+        ))
+    }
+
+    fn not_a_member(&self) -> ParseError {
+        let cursor = &self.cursor;
+        if cursor.is_keyword("UNION") {
+            return ParseError::syntax(
+                cursor.source,
+                cursor.offset(),
+                "found UNION without a group before it; write `{ … } UNION { … }`",
+            );
+        }
+        if self.cursor.peek_kind() == Some(TokenKind::Word)
+            && !self.accept_bare_names
+            && self.may_be_bare_name()
+        {
+            return self.bare_name_without_namespace(GROUP_MEMBER);
+        }
+        cursor.unexpected(GROUP_MEMBER)
+    }
+
+    fn bind(&mut self, scope: &mut Scope<'t>) -> Checked {
+        self.cursor.expect_punctuation("(")?;
+        self.expression()?;
+        if !self.cursor.take_keyword("AS") {
+            return Err(self
+                .cursor
+                .unexpected("AS and a variable, as in `BIND(expression AS ?name)`,"));
+        }
+        let token = self.variable("the variable that takes the value")?;
+        let name = self.variable_name(token);
+        if !scope.insert(name) {
+            return Err(self.semantics(
+                token.start,
+                format!("BIND gives ?{name} a value, but the pattern before it binds ?{name} already; choose another name"),
+            ));
+        }
+        self.cursor.expect_punctuation(")")
+    }
+
+    /// `{ triples }`, of a template.
+    pub(super) fn braced_triples(&mut self, expected: &str) -> Checked {
+        let open = self.cursor.offset();
+        self.cursor.expect_punctuation("{")?;
+        let mut scope = Scope::new();
+        while self.at_triples() {
+            self.triples_same_subject(&mut scope)?;
+            if !self.cursor.take_punctuation(".") {
+                break;
+            }
+        }
+        self.close_group(open, &format!("{expected}, or `}}`"))
+    }
+
+    pub(super) fn at_triples(&self) -> bool {
+        match self.cursor.peek_kind() {
+            Some(TokenKind::Variable | TokenKind::BlankLabel) => true,
+            Some(TokenKind::Punctuation) => ["(", "[", "<<", "-", "+"]
+                .iter()
+                .any(|what| self.cursor.is_punctuation(what)),
+            Some(TokenKind::Bad(_)) | None => false,
+            _ => self.at_iri() || self.at_literal(),
+        }
+    }
+
+    pub(super) fn triples_same_subject(&mut self, scope: &mut Scope<'t>) -> Checked {
+        let may_stand_alone = self.cursor.is_punctuation("<<")
+            && !self.cursor.is_punctuation_at(1, "(")
+            || (self.cursor.is_punctuation("[") && !self.cursor.is_punctuation_at(1, "]"))
+            || (self.cursor.is_punctuation("(") && !self.cursor.is_punctuation_at(1, ")"));
+        self.graph_node(scope, "a subject")?;
+        if may_stand_alone && !self.at_verb() {
+            return Ok(());
+        }
+        self.property_list(scope)
+    }
+
+    fn at_verb(&self) -> bool {
+        let cursor = &self.cursor;
+        match cursor.peek_kind() {
+            Some(TokenKind::Variable) => true,
+            Some(TokenKind::Punctuation) => ["^", "!", "("]
+                .iter()
+                .any(|what| cursor.is_punctuation(what)),
+            Some(TokenKind::Word) if cursor.peek_text() == "a" => true,
+            _ => self.at_iri(),
+        }
+    }
+
+    fn property_list(&mut self, scope: &mut Scope<'t>) -> Checked {
+        loop {
+            self.verb(scope)?;
+            self.object_list(scope)?;
+            if !self.cursor.take_punctuation(";") {
+                return Ok(());
+            }
+            while self.cursor.take_punctuation(";") {}
+            if !self.at_verb() {
+                return Ok(());
+            }
+        }
+    }
+
+    fn verb(&mut self, scope: &mut Scope<'t>) -> Checked {
+        if self.cursor.peek_kind() == Some(TokenKind::Variable) {
+            scope.extend(self.variable_or_iri("a predicate")?);
+            return Ok(());
+        }
+        self.path()
+    }
+
+    /// A property path; a single predicate is one.
+    fn path(&mut self) -> Checked {
+        const EXPECTED: &str = "a predicate (an IRI, `a`, a variable or a property path)";
+        loop {
+            let offset = self.cursor.offset();
+            let mut is_path = self.cursor.take_punctuation("^");
+            if self.cursor.take_punctuation("!") {
+                is_path = true;
+                self.negated_set()?;
+            } else if self.cursor.take_punctuation("(") {
+                is_path = true;
+                self.path()?;
+                if !self.cursor.take_punctuation(")") {
+                    return Err(self
+                        .cursor
+                        .unexpected("`/`, `|` or `)` in the property path"));
+                }
+            } else if self.cursor.peek_text() == "a"
+                && self.cursor.peek_kind() == Some(TokenKind::Word)
+            {
+                self.cursor.bump();
+            } else {
+                self.iri(EXPECTED)?;
+            }
+            is_path |= ["*", "+", "?"]
+                .iter()
+                .any(|modifier| self.cursor.take_punctuation(modifier));
+            let more = self.cursor.take_punctuation("/") || self.cursor.take_punctuation("|");
+            if (is_path || more) && !self.terms.paths {
+                return Err(ParseError::syntax(
+                    self.cursor.source,
+                    offset,
+                    format!(
+                        "found a property path in {}, which takes plain predicates only",
+                        self.terms.place
+                    ),
+                ));
+            }
+            if !more {
+                return Ok(());
+            }
+        }
+    }
+
+    fn negated_set(&mut self) -> Checked {
+        if !self.cursor.take_punctuation("(") {
+            return self.negated_member();
+        }
+        if self.cursor.take_punctuation(")") {
+            return Ok(());
+        }
+        loop {
+            self.negated_member()?;
+            if !self.cursor.take_punctuation("|") {
+                return self.cursor.expect_punctuation(")");
+            }
+        }
+    }
+
+    fn negated_member(&mut self) -> Checked {
+        self.cursor.take_punctuation("^");
+        if self.cursor.peek_text() == "a" && self.cursor.peek_kind() == Some(TokenKind::Word) {
+            self.cursor.bump();
+            return Ok(());
+        }
+        self.iri("a predicate").map(drop)
+    }
+
+    fn object_list(&mut self, scope: &mut Scope<'t>) -> Checked {
+        loop {
+            self.graph_node(
+                scope,
+                "an object (a variable, an IRI, a literal or a blank node)",
+            )?;
+            self.annotations(scope)?;
+            if !self.cursor.take_punctuation(",") {
+                return Ok(());
+            }
+        }
+    }
+
+    /// SPARQL 1.2's `~ reifier` and `{| … |}` after an object.
+    fn annotations(&mut self, scope: &mut Scope<'t>) -> Checked {
+        loop {
+            if self.cursor.take_punctuation("~") {
+                self.optional_reifier(scope)?;
+            } else if self.cursor.take_punctuation("{|") {
+                self.property_list(scope)?;
+                self.cursor.expect_punctuation("|}")?;
+            } else {
+                return Ok(());
+            }
+        }
+    }
+
+    fn optional_reifier(&mut self, scope: &mut Scope<'t>) -> Checked {
+        match self.cursor.peek_kind() {
+            Some(TokenKind::Variable | TokenKind::BlankLabel) => {
+                self.graph_node(scope, "a reifier")
+            }
+            _ if self.cursor.is_punctuation("[") => self.graph_node(scope, "a reifier"),
+            _ if self.at_iri() => self.iri("a reifier").map(drop),
+            _ => Ok(()),
+        }
+    }
+
+    /// A variable, term, collection or blank node with properties.
+    fn graph_node(&mut self, scope: &mut Scope<'t>, expected: &str) -> Checked {
+        match self.cursor.peek_kind() {
+            Some(TokenKind::Variable) => {
+                scope.extend(self.variable_or_iri(expected)?);
+                Ok(())
+            }
+            Some(TokenKind::BlankLabel) => self.blank_label(),
+            Some(TokenKind::Punctuation) if self.cursor.is_punctuation("[") => {
+                self.blank_node_properties(scope)
+            }
+            Some(TokenKind::Punctuation) if self.cursor.is_punctuation("(") => {
+                self.collection(scope)
+            }
+            Some(TokenKind::Punctuation) if self.cursor.is_punctuation("<<") => {
+                self.triple_node(scope)
+            }
+            _ if self.at_literal() => self.literal(),
+            _ => self.iri(expected).map(drop),
+        }
+    }
+
+    fn blank_label(&mut self) -> Checked {
+        if !self.terms.blank_nodes {
+            return Err(self.no_blank_nodes_here());
+        }
+        let label = self.cursor.peek_text();
+        if *self.blank_labels.entry(label).or_insert(self.current_bgp) != self.current_bgp {
+            return Err(self.semantics(
+                self.cursor.offset(),
+                format!("the blank node {label} is used in two separate patterns, where it cannot be the same node; use a variable"),
+            ));
+        }
+        self.cursor.bump();
+        Ok(())
+    }
+
+    fn no_blank_nodes_here(&self) -> ParseError {
+        ParseError::syntax(
+            self.cursor.source,
+            self.cursor.offset(),
+            format!(
+                "{}: blank nodes cannot stand in {}; use a variable in DELETE … WHERE",
+                self.cursor.describe_next(),
+                self.terms.place
+            ),
+        )
+    }
+
+    fn blank_node_properties(&mut self, scope: &mut Scope<'t>) -> Checked {
+        if !self.terms.blank_nodes {
+            return Err(self.no_blank_nodes_here());
+        }
+        self.refuse_window()?;
+        self.cursor.bump();
+        if self.cursor.take_punctuation("]") {
+            return Ok(());
+        }
+        self.property_list(scope)?;
+        if self.cursor.take_punctuation("]") {
+            Ok(())
+        } else {
+            Err(self.cursor.unexpected("`;`, `,` or `]`"))
+        }
+    }
+
+    /// `[RANGE …]` is a window, and stands elsewhere.
+    pub(crate) fn refuse_window(&self) -> Checked {
+        if self.cursor.is_keyword_at(1, "RANGE") {
+            return Err(ParseError::syntax(
+                self.cursor.source,
+                self.cursor.offset(),
+                "found a window here; windows belong to FROM STREAM <iri> [RANGE … STEP …] before WHERE",
+            ));
+        }
+        Ok(())
+    }
+
+    fn collection(&mut self, scope: &mut Scope<'t>) -> Checked {
+        self.cursor.bump();
+        while !self.cursor.take_punctuation(")") {
+            self.graph_node(scope, "a member of the list or `)`")?;
+        }
+        Ok(())
+    }
+
+    /// `<< s p o >>` or `<<( s p o )>>`.
+    fn triple_node(&mut self, scope: &mut Scope<'t>) -> Checked {
+        if self.cursor.is_punctuation_at(1, "(") {
+            return self.triple_term();
+        }
+        self.cursor.bump();
+        self.graph_node(scope, "the subject of the triple")?;
+        self.verb(scope)?;
+        self.graph_node(scope, "the object of the triple")?;
+        if self.cursor.take_punctuation("~") {
+            self.optional_reifier(scope)?;
+        }
+        self.cursor.expect_punctuation(">>")
+    }
+
+    /// `<<( s p o )>>`.
+    pub(super) fn triple_term(&mut self) -> Checked {
+        let mut scope = Scope::new();
+        self.cursor.expect_punctuation("<<")?;
+        let parenthesis = self.cursor.take_punctuation("(");
+        self.graph_node(&mut scope, "the subject of the triple term")?;
+        self.verb(&mut scope)?;
+        self.graph_node(&mut scope, "the object of the triple term")?;
+        if parenthesis {
+            self.cursor.expect_punctuation(")")?;
+        }
+        self.cursor.expect_punctuation(">>")
+    }
+}

@@ -1,0 +1,152 @@
+//! IRIs of a text: what its prefixes, its base and the default namespace make of a token.
+
+use crate::cursor::Cursor;
+use crate::error::ParseError;
+use crate::token::{Token, TokenKind};
+use oxiri::{Iri, IriRef};
+use oxrdf::NamedNode;
+use std::collections::HashMap;
+
+/// The names in force.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Names {
+    prefixes: HashMap<String, String>,
+    base: Option<Iri<String>>,
+    default_namespace: Option<String>,
+}
+
+impl Names {
+    pub(crate) fn new(base: Option<Iri<String>>, default_namespace: Option<String>) -> Self {
+        Names {
+            prefixes: HashMap::new(),
+            base,
+            default_namespace,
+        }
+    }
+
+    pub(crate) fn has_default_namespace(&self) -> bool {
+        self.default_namespace.is_some()
+    }
+
+    /// Reads PREFIX, BASE and VERSION declarations. What is malformed is left standing, for the grammar to refuse.
+    pub(crate) fn read_prologue(&mut self, cursor: &mut Cursor<'_>) -> Result<(), ParseError> {
+        loop {
+            let before = cursor.at;
+            if cursor.take_keyword("PREFIX") {
+                let name = cursor.peek_text();
+                let (Some(_), Some(iri)) = (
+                    cursor.take_kind(TokenKind::PrefixedName),
+                    cursor.take_kind(TokenKind::Iri),
+                ) else {
+                    cursor.at = before;
+                    return Ok(());
+                };
+                let namespace = self.resolve(cursor.source, iri)?.into_string();
+                self.prefixes
+                    .insert(name.trim_end_matches(':').to_owned(), namespace);
+            } else if cursor.take_keyword("BASE") {
+                let Some(iri) = cursor.take_kind(TokenKind::Iri) else {
+                    cursor.at = before;
+                    return Ok(());
+                };
+                let base = self.resolve(cursor.source, iri)?.into_string();
+                self.base = Iri::parse(base).ok();
+            } else if cursor.is_keyword("VERSION")
+                && cursor
+                    .tokens
+                    .get(cursor.at + 1)
+                    .is_some_and(|t| t.kind == TokenKind::String)
+            {
+                cursor.at += 2;
+            } else {
+                return Ok(());
+            }
+        }
+    }
+
+    /// The IRI that a token names: an IRI, a prefixed name or a bare name.
+    pub(crate) fn resolve(&self, source: &str, token: Token) -> Result<NamedNode, ParseError> {
+        let text = token.text(source);
+        let refuse = |message: String| Err(ParseError::syntax(source, token.start, message));
+        let iri = match token.kind {
+            TokenKind::Iri => {
+                let written = unescape(&text[1..text.len() - 1]);
+                match &self.base {
+                    Some(base) => IriRef::parse(written)
+                        .and_then(|written| base.resolve(&written))
+                        .map(Iri::into_inner),
+                    None => Iri::parse(written).map(Iri::into_inner),
+                }
+            }
+            TokenKind::PrefixedName => {
+                let (prefix, local) = text.split_once(':').unwrap_or((text, ""));
+                let Some(namespace) = self.prefixes.get(prefix) else {
+                    return refuse(format!(
+                        "the prefix `{prefix}:` of `{text}` is not declared; add `PREFIX {prefix}: <…>` before or after the header"
+                    ));
+                };
+                Iri::parse(format!("{namespace}{}", local.replace('\\', ""))).map(Iri::into_inner)
+            }
+            _ => {
+                let Some(namespace) = &self.default_namespace else {
+                    return refuse(bare_name_message(text));
+                };
+                Iri::parse(format!("{namespace}{text}")).map(Iri::into_inner)
+            }
+        };
+        match iri {
+            Ok(iri) => Ok(NamedNode::new_unchecked(iri)),
+            Err(_)
+                if token.kind == TokenKind::Iri
+                    && self.base.is_none()
+                    && IriRef::parse(&text[1..text.len() - 1]).is_ok() =>
+            {
+                refuse(format!(
+                    "the IRI {text} is relative and there is no base; write it in full, or declare BASE <…>"
+                ))
+            }
+            Err(fault) => refuse(format!(
+                "`{text}` gives no valid IRI ({}); correct it, percent-encoding what may not stand in one",
+                fault.to_string().to_lowercase()
+            )),
+        }
+    }
+}
+
+/// The message for a bare name where there is no default namespace.
+pub(crate) fn bare_name_message(word: &str) -> String {
+    format!(
+        "`{word}` is a bare name, and there is no default namespace to resolve it by; set one (--namespace), \
+         or write <…> or `:{word}` with PREFIX : <…>"
+    )
+}
+
+/// Resolves the `\u` escapes of an IRI; anything else stays as it is.
+fn unescape(iri: &str) -> String {
+    let mut out = String::with_capacity(iri.len());
+    let mut rest = iri;
+    while let Some((before, after)) = rest.split_once('\\') {
+        out.push_str(before);
+        let digits = match after.as_bytes().first() {
+            Some(b'u') => 4,
+            Some(b'U') => 8,
+            _ => 0,
+        };
+        let escaped = after.get(1..=digits).filter(|_| digits > 0);
+        match escaped
+            .and_then(|hex| u32::from_str_radix(hex, 16).ok())
+            .and_then(char::from_u32)
+        {
+            Some(c) => {
+                out.push(c);
+                rest = &after[digits + 1..];
+            }
+            None => {
+                out.push('\\');
+                rest = after;
+            }
+        }
+    }
+    out.push_str(rest);
+    out
+}

@@ -1,0 +1,233 @@
+//! From tokens to `spargebra` and back: bare names are written out, and refusals are put in our own words.
+
+use crate::cursor::Cursor;
+use crate::error::ParseError;
+use crate::grammar::Grammar;
+use crate::names::Names;
+use crate::token::Token;
+use std::ops::Range;
+
+/// SPARQL inside a text: the text, and those of its tokens that are SPARQL.
+pub(crate) struct Sparql<'t> {
+    pub(crate) source: &'t str,
+    pub(crate) tokens: Vec<Token>,
+    /// Bytes of the text that are not SPARQL.
+    pub(crate) blanks: Vec<Range<usize>>,
+}
+
+/// What `spargebra` made of a text, and whether there were bare names in it.
+pub(crate) struct Parsed<T> {
+    pub(crate) value: T,
+    pub(crate) bare: bool,
+}
+
+impl<'t> Sparql<'t> {
+    pub(crate) fn query(
+        &self,
+        base: Option<&str>,
+        names: &Names,
+    ) -> Result<Parsed<spargebra::Query>, ParseError> {
+        self.parse(
+            base,
+            names,
+            |parser, text| parser.parse_query(text),
+            |grammar| grammar.query_unit(),
+        )
+    }
+
+    pub(crate) fn update(
+        &self,
+        base: Option<&str>,
+        names: &Names,
+    ) -> Result<Parsed<spargebra::Update>, ParseError> {
+        self.parse(
+            base,
+            names,
+            |parser, text| parser.parse_update(text),
+            |grammar| grammar.update_unit(),
+        )
+    }
+
+    /// Tries the text as it is; where that fails, the grammar finds the error or the bare names.
+    fn parse<T>(
+        &self,
+        base: Option<&str>,
+        names: &Names,
+        read: impl Fn(spargebra::SparqlParser, &str) -> Result<T, spargebra::SparqlSyntaxError>,
+        check: impl Fn(&mut Grammar<'_>) -> Result<(), ParseError>,
+    ) -> Result<Parsed<T>, ParseError> {
+        let mut parser = spargebra::SparqlParser::new();
+        if let Some(base) = base {
+            parser = parser.with_base_iri(base).map_err(|fault| {
+                ParseError::syntax(self.source, 0, format!("the base IRI <{base}> given with this text is not valid ({fault}); correct it"))
+            })?;
+        }
+        let first = match read(parser.clone(), &self.text(&[])) {
+            Ok(value) => return Ok(Parsed { value, bare: false }),
+            Err(error) => error,
+        };
+        let mut grammar = Grammar::new(
+            self.source,
+            &self.tokens,
+            names.has_default_namespace(),
+            base.is_some(),
+        );
+        check(&mut grammar)?;
+        let mut written = Vec::new();
+        for &index in &grammar.bare_names {
+            let token = self.tokens[index];
+            written.push((
+                token.range(),
+                format!("<{}>", names.resolve(self.source, token)?.as_str()),
+            ));
+        }
+        if written.is_empty() {
+            return Err(self.in_own_words(&first));
+        }
+        match read(parser, &self.text(&written)) {
+            Ok(value) => Ok(Parsed { value, bare: true }),
+            Err(error) => Err(self.in_own_words(&error)),
+        }
+    }
+
+    /// The text for `spargebra`: what is not SPARQL blanked out, replacements written in. Lines stay lines.
+    fn text(&self, written: &[(Range<usize>, String)]) -> String {
+        let blanks = self.blanks.iter().map(|range| (range.clone(), None));
+        let written = written
+            .iter()
+            .map(|(range, text)| (range.clone(), Some(text.as_str())));
+        let mut edits: Vec<(Range<usize>, Option<&str>)> = blanks.chain(written).collect();
+        edits.sort_by_key(|(range, _)| range.start);
+        let mut out = String::with_capacity(self.source.len());
+        let mut at = 0;
+        for (range, text) in edits {
+            out.push_str(&self.source[at..range.start]);
+            match text {
+                Some(text) => out.push_str(text),
+                None => out.extend(
+                    self.source[range.clone()]
+                        .chars()
+                        .map(|c| if c == '\n' { '\n' } else { ' ' }),
+                ),
+            }
+            at = range.end;
+        }
+        out.push_str(&self.source[at..]);
+        out
+    }
+
+    /// The error for a text that `spargebra` refuses and our grammar finds no fault with: its reasons are rules
+    /// about meaning, and the place it gives is where it stopped reading.
+    fn in_own_words(&self, error: &spargebra::SparqlSyntaxError) -> ParseError {
+        let said = error.to_string();
+        let (offset, reason) = self.place_in(&said);
+        if let Some(label) = said
+            .strip_prefix("The blank node ")
+            .and_then(|rest| rest.split(' ').next())
+        {
+            let offset = self.source.rfind(label).unwrap_or(0);
+            return ParseError::semantics(
+                self.source,
+                offset,
+                format!(
+                    "the blank node {label} is used in two INSERT DATA operations, where it cannot be the same node; use an IRI, or join the operations"
+                ),
+            );
+        }
+        let known = KNOWN_REASONS.iter().find(|(part, _)| reason.contains(part));
+        let message = match known {
+            Some((_, words)) => (*words).to_owned(),
+            None => {
+                let mut cursor = Cursor::new(self.source, &self.tokens);
+                cursor.at = self.tokens.partition_point(|token| token.end <= offset);
+                format!(
+                    "{}, and the query cannot go on like this; compare it with the SPARQL grammar from here backwards",
+                    cursor.describe_next()
+                )
+            }
+        };
+        ParseError::syntax(self.source, offset, message)
+    }
+
+    /// Takes `error at LINE:COLUMN: expected REASON` apart; the text was not moved, except behind bare names.
+    fn place_in<'e>(&self, said: &'e str) -> (usize, &'e str) {
+        let parts = said.strip_prefix("error at ").and_then(|rest| {
+            let (place, reason) = rest.split_once(": expected ")?;
+            let (line, column) = place.split_once(':')?;
+            Some((
+                line.parse::<usize>().ok()?,
+                column.parse::<usize>().ok()?,
+                reason,
+            ))
+        });
+        let Some((line, column, reason)) = parts else {
+            return (0, said);
+        };
+        let line_start: usize = self
+            .source
+            .split_inclusive('\n')
+            .take(line.saturating_sub(1))
+            .map(str::len)
+            .sum();
+        let in_line = self.source[line_start.min(self.source.len())..]
+            .char_indices()
+            .nth(column.saturating_sub(1));
+        let end = self.source.trim_end().len();
+        (
+            in_line.map_or(end, |(at, _)| line_start + at).min(end),
+            reason,
+        )
+    }
+}
+
+/// Parts of `spargebra`'s reasons and what we say instead.
+const KNOWN_REASONS: [(&str, &str); 12] = [
+    (
+        "BIND is overriding",
+        "BIND gives a value to a variable that the pattern before it binds already; choose another name",
+    ),
+    (
+        "SELECT contains a variable that is unbound",
+        "SELECT names a variable that is neither grouped nor aggregated; add it to GROUP BY, or take an aggregate such as SAMPLE",
+    ),
+    (
+        "SELECT contains an expression with a variable",
+        "an expression of SELECT reads a variable that is neither grouped nor aggregated; add it to GROUP BY, or take an aggregate such as SAMPLE",
+    ),
+    (
+        "SELECT overrides an existing",
+        "an expression of SELECT has the name of a variable that the pattern binds already; choose another name after AS",
+    ),
+    (
+        "Duplicated variable name",
+        "SELECT names one column twice; remove one of the two",
+    ),
+    (
+        "SELECT * is not authorized",
+        "SELECT * cannot stand with GROUP BY; name the columns",
+    ),
+    (
+        "Repeated variables",
+        "VALUES names one variable twice; name each once",
+    ),
+    (
+        "VALUES clause rows",
+        "a row of VALUES has another number of values than there are variables; write UNDEF where a value is unknown",
+    ),
+    (
+        "Blank nodes are not allowed in DELETE",
+        "blank nodes cannot stand in DELETE; use a variable",
+    ),
+    (
+        "Already used blank node",
+        "a blank node label is used in two separate patterns, where it cannot be the same node; use a variable",
+    ),
+    (
+        "language tag parsing failed",
+        "a language tag here is not valid; write one such as @en or @en-GB",
+    ),
+    (
+        "base directions",
+        "the base direction after a language tag is `--ltr` or `--rtl`; correct it",
+    ),
+];
