@@ -1,1 +1,24 @@
-//! Shards, injectors, query pool and the fabric between them
+//! What carries the engine: shards and their injectors, the fabric between them, the query pool, and
+//! the driver, which is the one thread that puts inputs in order.
+//!
+//! Shards, dictionary and slices are owned outside the fabric and survive it (S16); queries run on
+//! the pool, never inside a timely operator; nothing is answered, fired or delivered from a snapshot
+//! number that is not stable (S5).
+
+mod acks;
+mod clock;
+mod driver;
+mod error;
+mod fabric;
+mod host;
+mod injectors;
+mod pool;
+mod resolver;
+
+pub use clock::{Clock, ManualClock, SystemClock};
+pub use driver::{Done, Driver, DriverConfig, DriverStatus, UpdateJob, UpdateResult};
+pub use error::RuntimeError;
+pub use fabric::{Apply, Fabric, FabricError, OnApplied, ShardWork, SimFabric, SliceWork, TimelyFabric};
+pub use host::{FiringJob, Host};
+pub use injectors::{Injectors, ShardCounters};
+pub use pool::{Class, QueryPool};

@@ -1,0 +1,116 @@
+//! What carries records to the shards and says how far they have come. The core knows this trait and
+//! no implementation: [`TimelyFabric`] runs shards on timely workers, [`SimFabric`] runs them all on the
+//! calling thread in a seeded random order, and the answers must not differ (CL-1).
+
+mod simulated;
+mod timely;
+
+pub use simulated::SimFabric;
+pub use timely::TimelyFabric;
+
+use somersault_model::{BatchNumber, Millis, ShardId, Sn, StreamUid, TimedTriple};
+use somersault_store::ShardBatch;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A closed batch that a shard turns into a slice.
+#[derive(Debug)]
+pub struct SliceWork {
+    /// The stream.
+    pub stream: StreamUid,
+    /// The batch.
+    pub batch: BatchNumber,
+    /// The stream's batch interval.
+    pub interval: Millis,
+    /// All statements of the batch in order of arrival.
+    pub statements: Vec<TimedTriple>,
+}
+
+/// What one SN is for one shard.
+#[derive(Debug)]
+pub struct ShardWork {
+    /// Half edges of the stored graphs that this shard owns.
+    pub batch: ShardBatch,
+    /// Slices that this shard builds; a slice is built whole by one shard (ADR 1).
+    pub slices: Vec<SliceWork>,
+}
+
+impl ShardWork {
+    /// Whether there is nothing to do.
+    pub fn is_empty(&self) -> bool {
+        self.batch.is_empty() && self.slices.is_empty()
+    }
+}
+
+/// Where a fabric puts work down: the shards, owned by others. Called on the shard's own thread, for
+/// one shard in ascending order of SNs.
+pub trait Apply: Send + Sync + 'static {
+    /// Applies the work of one SN to one shard.
+    fn apply(&self, shard: ShardId, sn: Sn, work: ShardWork);
+}
+
+/// Called whenever [`Fabric::applied`] may have moved or the fabric has failed, from any thread.
+pub type OnApplied = Arc<dyn Fn() + Send + Sync>;
+
+/// Why a fabric carries nothing more. The shards stay as they are; a new fabric may go on with them.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum FabricError {
+    /// A worker panicked; that ends the whole generation, never one worker alone.
+    #[error("shard {shard} failed ({message}); all shards have been stopped, restart the engine to go on")]
+    Worker {
+        /// The shard whose work failed.
+        shard: u16,
+        /// What the panic said.
+        message: String,
+    },
+    /// The workers could not be started.
+    #[error("the shards could not be started: {0}")]
+    Start(String),
+    /// It was stopped.
+    #[error("the shards have been stopped")]
+    Stopped,
+    /// Workers did not stop in time.
+    #[error("the shards did not stop within {} ms", .deadline.as_millis())]
+    Deadline {
+        /// How long was waited.
+        deadline: Duration,
+    },
+}
+
+/// Ordered hand-over of work to shards. SNs are dense and ascend; each is injected at most once per
+/// shard and then sealed.
+pub trait Fabric: Send {
+    /// How many shards there are.
+    fn shards(&self) -> u16;
+
+    /// Hands over the work of `sn`: at most one item per shard, with the shard that it is for.
+    ///
+    /// # Errors
+    /// The fabric has failed or was stopped.
+    fn inject(&mut self, sn: Sn, work: Vec<(ShardId, ShardWork)>) -> Result<(), FabricError>;
+
+    /// Nothing more comes for `sn` or before it.
+    ///
+    /// # Errors
+    /// The fabric has failed or was stopped.
+    fn seal(&mut self, sn: Sn) -> Result<(), FabricError>;
+
+    /// Every shard has applied all SNs up to this one (VT-1: never goes back).
+    ///
+    /// # Errors
+    /// The fabric has failed or was stopped.
+    fn applied(&self) -> Result<Sn, FabricError>;
+
+    /// Does some of the outstanding work on the calling thread, for fabrics that have no threads of
+    /// their own; whether there is more to do.
+    fn drive(&mut self) -> bool {
+        false
+    }
+
+    /// Ends it. Outstanding work may or may not be done.
+    ///
+    /// # Errors
+    /// [`FabricError::Deadline`] if workers are still running after `deadline`.
+    fn stop(&mut self, deadline: Duration) -> Result<(), FabricError>;
+}

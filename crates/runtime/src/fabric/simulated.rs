@@ -1,0 +1,140 @@
+//! The seeded, single-threaded fabric: each step applies the next item of a shard drawn at random, so
+//! that shards run ahead of each other in every way that threads could. The same seed gives the same
+//! order. What it proves: answers depend on no interleaving of shards (CL-1).
+
+use super::{Apply, Fabric, FabricError, OnApplied, ShardWork};
+use somersault_model::{ShardId, Sn};
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How many items one call of `drive` applies at most.
+const STEPS_PER_DRIVE: usize = 8;
+
+/// See the module.
+pub struct SimFabric {
+    apply: Arc<dyn Apply>,
+    on_applied: OnApplied,
+    random: SplitMix64,
+    /// Per shard: what is not applied yet. A sealed SN is an item without work.
+    queues: Vec<VecDeque<(Sn, Option<ShardWork>)>>,
+    /// Per shard: all SNs up to here are applied.
+    applied: Vec<Sn>,
+    stopped: bool,
+}
+
+impl SimFabric {
+    /// A fabric over `shards` shards that have applied everything up to `from`.
+    pub fn start(
+        shards: u16,
+        from: Sn,
+        seed: u64,
+        apply: Arc<dyn Apply>,
+        on_applied: OnApplied,
+    ) -> SimFabric {
+        let shards = usize::from(shards.max(1));
+        SimFabric {
+            apply,
+            on_applied,
+            random: SplitMix64(seed),
+            queues: (0..shards).map(|_| VecDeque::new()).collect(),
+            applied: vec![from; shards],
+            stopped: false,
+        }
+    }
+
+    fn check(&self) -> Result<(), FabricError> {
+        if self.stopped {
+            return Err(FabricError::Stopped);
+        }
+        Ok(())
+    }
+
+    /// Applies one item of a random shard; false if there is none.
+    fn step(&mut self) -> bool {
+        let waiting: Vec<usize> = (0..self.queues.len())
+            .filter(|shard| !self.queues[*shard].is_empty())
+            .collect();
+        if waiting.is_empty() {
+            return false;
+        }
+        let shard = waiting[self.random.below(waiting.len())];
+        match self.queues[shard].pop_front() {
+            Some((sn, Some(work))) => self.apply.apply(ShardId(shard as u16), sn, work),
+            Some((sn, None)) => {
+                debug_assert!(self.applied[shard] < sn, "SNs are sealed in order");
+                self.applied[shard] = sn;
+            }
+            None => {}
+        }
+        true
+    }
+}
+
+impl Fabric for SimFabric {
+    fn shards(&self) -> u16 {
+        self.queues.len() as u16
+    }
+
+    fn inject(&mut self, sn: Sn, work: Vec<(ShardId, ShardWork)>) -> Result<(), FabricError> {
+        self.check()?;
+        for (shard, work) in work {
+            self.queues[usize::from(shard.0)].push_back((sn, Some(work)));
+        }
+        Ok(())
+    }
+
+    fn seal(&mut self, sn: Sn) -> Result<(), FabricError> {
+        self.check()?;
+        for queue in &mut self.queues {
+            queue.push_back((sn, None));
+        }
+        // Sometimes a shard goes on at once, sometimes only when all have work.
+        for _ in 0..self.random.below(4) {
+            self.step();
+        }
+        Ok(())
+    }
+
+    fn applied(&self) -> Result<Sn, FabricError> {
+        self.check()?;
+        Ok(self.applied.iter().copied().min().unwrap_or_default())
+    }
+
+    fn drive(&mut self) -> bool {
+        let before = self.applied.iter().copied().min();
+        let mut more = true;
+        for _ in 0..STEPS_PER_DRIVE {
+            more = self.step();
+            if !more {
+                break;
+            }
+        }
+        if self.applied.iter().copied().min() != before {
+            (self.on_applied)();
+        }
+        more
+    }
+
+    fn stop(&mut self, _deadline: Duration) -> Result<(), FabricError> {
+        self.stopped = true;
+        Ok(())
+    }
+}
+
+/// A small seeded generator (Steele, Lea, Flood: "Fast splittable pseudorandom number generators", 2014).
+struct SplitMix64(u64);
+
+impl SplitMix64 {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        z ^ (z >> 31)
+    }
+
+    fn below(&mut self, bound: usize) -> usize {
+        (self.next() % bound as u64) as usize
+    }
+}

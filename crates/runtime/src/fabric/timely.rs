@@ -1,0 +1,339 @@
+//! The fabric on timely dataflow: one worker thread per shard, and one injection dataflow, built at
+//! start, whose timestamp is the SN. Streams, loads and updates are data in it, so its size does not
+//! grow with them. Before changing anything here: operators only move work to the shards, a bounded
+//! amount per activation; workers park, and every hand-over must unpark the one that it is for.
+//!
+//! Work is handed over by pointer. Nothing of it can leave the process; the cluster's exchange will
+//! need a container of its own.
+
+use super::{Apply, Fabric, FabricError, OnApplied, ShardWork};
+use crossbeam_channel::{Receiver, Sender, TryRecvError, bounded, unbounded};
+use parking_lot::Mutex;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use somersault_model::{ShardId, Sn};
+use std::any::Any;
+use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::Thread;
+use std::time::Duration;
+use ::timely::communication::WorkerGuards;
+use ::timely::dataflow::Scope;
+use ::timely::dataflow::channels::pact::Exchange;
+use ::timely::dataflow::operators::Probe;
+use ::timely::dataflow::operators::capability::Capability;
+use ::timely::dataflow::operators::generic::operator::{Operator, source};
+use ::timely::dataflow::operators::probe::Handle as ProbeHandle;
+use ::timely::scheduling::SyncActivator;
+use ::timely::worker::Worker;
+
+/// How many hand-overs the source takes, and how many items an injector applies, per activation.
+const PER_ACTIVATION: usize = 64;
+
+/// What the driver hands to the source operator.
+enum Hand {
+    Work(Sn, ShardId, ShardWork),
+    Seal(Sn),
+}
+
+/// One shard's work on its way through the exchange.
+struct Parcel {
+    shard: ShardId,
+    work: ShardWork,
+}
+
+impl Serialize for Parcel {
+    fn serialize<S: Serializer>(&self, _: S) -> Result<S::Ok, S::Error> {
+        Err(serde::ser::Error::custom("work never leaves its process"))
+    }
+}
+
+impl<'de> Deserialize<'de> for Parcel {
+    fn deserialize<D: Deserializer<'de>>(_: D) -> Result<Self, D::Error> {
+        Err(serde::de::Error::custom("work never leaves its process"))
+    }
+}
+
+/// What the driver's side and the workers share.
+struct Shared {
+    /// The frontier of the injection dataflow: all SNs below are applied by every shard.
+    frontier: AtomicU64,
+    ended: AtomicBool,
+    failure: Mutex<Option<FabricError>>,
+    threads: Mutex<Vec<Thread>>,
+    on_applied: OnApplied,
+}
+
+impl Shared {
+    /// Ends the generation: every worker leaves its loop.
+    fn end(&self) {
+        self.ended.store(true, Ordering::SeqCst);
+        for thread in self.threads.lock().iter() {
+            thread.unpark();
+        }
+    }
+
+    fn fail(&self, shard: u16, payload: &(dyn Any + Send)) {
+        let message = payload
+            .downcast_ref::<&str>()
+            .map(|text| (*text).to_owned())
+            .or_else(|| payload.downcast_ref::<String>().cloned())
+            .unwrap_or_else(|| "a panic without a message".to_owned());
+        self.failure
+            .lock()
+            .get_or_insert(FabricError::Worker { shard, message });
+        self.end();
+        (self.on_applied)();
+    }
+
+    fn ended(&self) -> bool {
+        self.ended.load(Ordering::SeqCst)
+    }
+}
+
+/// See the module.
+pub struct TimelyFabric {
+    shards: u16,
+    hands: Sender<Hand>,
+    activator: SyncActivator,
+    shared: Arc<Shared>,
+    guards: Option<WorkerGuards<()>>,
+}
+
+impl TimelyFabric {
+    /// Starts one worker per shard; the shards have applied everything up to `from`.
+    ///
+    /// # Errors
+    /// [`FabricError::Start`] if threads cannot be had.
+    pub fn start(
+        shards: u16,
+        from: Sn,
+        apply: Arc<dyn Apply>,
+        on_applied: OnApplied,
+    ) -> Result<TimelyFabric, FabricError> {
+        let shards = shards.max(1);
+        let shared = Arc::new(Shared {
+            frontier: AtomicU64::new(from.next().0),
+            ended: AtomicBool::new(false),
+            failure: Mutex::new(None),
+            threads: Mutex::new(Vec::new()),
+            on_applied,
+        });
+        let (hands, receiver) = unbounded();
+        let (ready, is_ready) = bounded(1);
+        let worker_shared = Arc::clone(&shared);
+        let config = ::timely::Config::process(usize::from(shards));
+        let guards = ::timely::execute(config, move |worker| {
+            let shared = Arc::clone(&worker_shared);
+            shared.threads.lock().push(std::thread::current());
+            let shard = worker.index() as u16;
+            let run = AssertUnwindSafe(|| {
+                let probe = build(worker, from, &receiver, &ready, &apply, &shared);
+                run_worker(worker, &probe, &shared);
+            });
+            if let Err(payload) = catch_unwind(run) {
+                shared.fail(shard, payload.as_ref());
+            }
+            for dataflow in worker.installed_dataflows() {
+                worker.drop_dataflow(dataflow);
+            }
+        })
+        .map_err(FabricError::Start)?;
+        let activator = is_ready
+            .recv()
+            .map_err(|_| FabricError::Start("the first worker ended at once".to_owned()))?;
+        Ok(TimelyFabric {
+            shards,
+            hands,
+            activator,
+            shared,
+            guards: Some(guards),
+        })
+    }
+
+    fn check(&self) -> Result<(), FabricError> {
+        if !self.shared.ended() {
+            return Ok(());
+        }
+        let failure = self.shared.failure.lock().clone();
+        Err(failure.unwrap_or(FabricError::Stopped))
+    }
+
+    fn hand_over(&self, hand: Hand) -> Result<(), FabricError> {
+        self.check()?;
+        self.hands.send(hand).map_err(|_| FabricError::Stopped)
+    }
+
+    fn unpark(&self) -> Result<(), FabricError> {
+        self.activator.activate().map_err(|_| FabricError::Stopped)
+    }
+}
+
+impl Fabric for TimelyFabric {
+    fn shards(&self) -> u16 {
+        self.shards
+    }
+
+    fn inject(&mut self, sn: Sn, work: Vec<(ShardId, ShardWork)>) -> Result<(), FabricError> {
+        for (shard, work) in work {
+            self.hand_over(Hand::Work(sn, shard, work))?;
+        }
+        Ok(())
+    }
+
+    fn seal(&mut self, sn: Sn) -> Result<(), FabricError> {
+        self.hand_over(Hand::Seal(sn))?;
+        self.unpark()
+    }
+
+    fn applied(&self) -> Result<Sn, FabricError> {
+        self.check()?;
+        Ok(Sn(self.shared.frontier.load(Ordering::Acquire) - 1))
+    }
+
+    fn stop(&mut self, deadline: Duration) -> Result<(), FabricError> {
+        self.shared.end();
+        let Some(guards) = self.guards.take() else {
+            return Ok(());
+        };
+        let (joined, is_joined) = bounded(1);
+        std::thread::spawn(move || {
+            // A worker's panic has been recorded in `failure` already.
+            let _ = guards.join();
+            let _ = joined.send(());
+        });
+        is_joined
+            .recv_timeout(deadline)
+            .map_err(|_| FabricError::Deadline { deadline })
+    }
+}
+
+impl Drop for TimelyFabric {
+    fn drop(&mut self) {
+        let _ = self.stop(Duration::from_secs(5));
+    }
+}
+
+/// Steps one worker until the generation ends.
+fn run_worker(worker: &mut Worker, probe: &ProbeHandle<u64>, shared: &Shared) {
+    let reports = worker.index() == 0;
+    while !shared.ended() {
+        worker.step_or_park(None);
+        if reports {
+            report(probe, shared);
+        }
+    }
+}
+
+/// Publishes the frontier if it has moved.
+fn report(probe: &ProbeHandle<u64>, shared: &Shared) {
+    let frontier = probe.with_frontier(|frontier| frontier.first().copied());
+    if let Some(frontier) = frontier
+        && frontier > shared.frontier.load(Ordering::Relaxed)
+    {
+        shared.frontier.store(frontier, Ordering::Release);
+        (shared.on_applied)();
+    }
+}
+
+/// Builds the injection dataflow: source on worker 0 → exchange by shard → injector → probe.
+fn build(
+    worker: &mut Worker,
+    from: Sn,
+    receiver: &Receiver<Hand>,
+    ready: &Sender<SyncActivator>,
+    apply: &Arc<dyn Apply>,
+    shared: &Arc<Shared>,
+) -> ProbeHandle<u64> {
+    let activations = worker.index() == 0;
+    let (probe, address) = worker.dataflow::<u64, _, _>(|scope| {
+        let mut address = Vec::new();
+        let parcels = feed(scope, from, receiver, activations, &mut address);
+        let injected = parcels.unary(
+            Exchange::new(|parcel: &Parcel| u64::from(parcel.shard.0)),
+            "inject",
+            |_, info| {
+                let apply = Arc::clone(apply);
+                let shared = Arc::clone(shared);
+                let activator = scope.activator_for(info.address);
+                let mut waiting: VecDeque<(Capability<u64>, Parcel)> = VecDeque::new();
+                move |input, output| {
+                    input.for_each(|time, data: &mut Vec<Parcel>| {
+                        for parcel in data.drain(..) {
+                            waiting.push_back((time.retain(output.output_index()), parcel));
+                        }
+                    });
+                    for _ in 0..PER_ACTIVATION {
+                        let Some((time, parcel)) = waiting.pop_front() else {
+                            break;
+                        };
+                        if shared.ended() {
+                            return;
+                        }
+                        let shard = parcel.shard;
+                        let sn = Sn(*time.time());
+                        let work = AssertUnwindSafe(|| apply.apply(shard, sn, parcel.work));
+                        // Caught here, timely itself stays in order and the generation ends cleanly.
+                        if let Err(payload) = catch_unwind(work) {
+                            shared.fail(shard.0, payload.as_ref());
+                            // The frontier must never pass what was not applied (VT-1).
+                            std::mem::forget(time);
+                            return;
+                        }
+                        let mut session = output.session(&time);
+                        session.give(());
+                    }
+                    if !waiting.is_empty() {
+                        activator.activate();
+                    }
+                }
+            },
+        );
+        let (probe, _): (_, ::timely::dataflow::Stream<'_, u64, Vec<()>>) = injected.probe();
+        (probe, address)
+    });
+    if activations {
+        let _ = ready.send(worker.sync_activator_for(address));
+    }
+    probe
+}
+
+/// The source: takes hand-overs from the driver on worker 0, and ends at once on the others.
+fn feed<'scope>(
+    scope: Scope<'scope, u64>,
+    from: Sn,
+    receiver: &Receiver<Hand>,
+    feeds: bool,
+    address: &mut Vec<usize>,
+) -> ::timely::dataflow::Stream<'scope, u64, Vec<Parcel>> {
+    source(scope, "feed", |mut capability, info| {
+        *address = info.address.to_vec();
+        let activator = scope.activator_for(info.address);
+        let receiver = receiver.clone();
+        let mut capability = feeds.then(|| {
+            capability.downgrade(&from.next().0);
+            capability
+        });
+        move |output| {
+            let Some(open) = capability.as_mut() else {
+                return;
+            };
+            for _ in 0..PER_ACTIVATION {
+                match receiver.try_recv() {
+                    Ok(Hand::Work(sn, shard, work)) => {
+                        let time = open.delayed(&sn.0);
+                        output.session(&time).give(Parcel { shard, work });
+                    }
+                    Ok(Hand::Seal(sn)) => open.downgrade(&sn.next().0),
+                    Err(TryRecvError::Empty) => return,
+                    Err(TryRecvError::Disconnected) => {
+                        capability = None;
+                        return;
+                    }
+                }
+            }
+            activator.activate();
+        }
+    })
+}

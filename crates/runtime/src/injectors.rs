@@ -1,0 +1,90 @@
+//! The injectors: the one writer of each shard, owned outside the fabric so that shards survive it
+//! (S16). A mutex guards each writer; only its shard's thread takes it, so it is never contended.
+
+use crate::fabric::{Apply, ShardWork};
+use parking_lot::Mutex;
+use somersault_model::{ShardId, Sn};
+use somersault_store::{ShardWriter, Slice, Store, WriterTaken};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// How many lists an injector folds after each SN beyond those that it touched.
+const FOLD_PER_APPLY: usize = 64;
+
+/// The writers of all shards.
+pub struct Injectors {
+    store: Arc<Store>,
+    writers: Vec<Mutex<ShardWriter>>,
+    counters: Vec<Counters>,
+}
+
+#[derive(Default)]
+struct Counters {
+    injected: AtomicU64,
+    slices: AtomicU64,
+    applied: AtomicU64,
+}
+
+/// What one shard has done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ShardCounters {
+    /// Half edges written, and statements put into slices.
+    pub injected: u64,
+    /// Slices built.
+    pub slices: u64,
+    /// The newest SN that brought it something.
+    pub applied: Sn,
+}
+
+impl Injectors {
+    /// Takes the writers of all shards.
+    ///
+    /// # Errors
+    /// Somebody has one of them already.
+    pub fn new(store: &Arc<Store>) -> Result<Injectors, WriterTaken> {
+        let shards = store.placement().all();
+        let writers: Result<Vec<_>, _> = shards
+            .map(|shard| store.take_writer(shard).map(Mutex::new))
+            .collect();
+        let writers = writers?;
+        Ok(Injectors {
+            store: Arc::clone(store),
+            counters: writers.iter().map(|_| Counters::default()).collect(),
+            writers,
+        })
+    }
+
+    /// What each shard has done, in order of shards.
+    pub fn counters(&self) -> Vec<ShardCounters> {
+        self.counters
+            .iter()
+            .map(|counters| ShardCounters {
+                injected: counters.injected.load(Ordering::Relaxed),
+                slices: counters.slices.load(Ordering::Relaxed),
+                applied: Sn(counters.applied.load(Ordering::Relaxed)),
+            })
+            .collect()
+    }
+}
+
+impl Apply for Injectors {
+    fn apply(&self, shard: ShardId, sn: Sn, work: ShardWork) {
+        let index = usize::from(shard.0);
+        let counters = &self.counters[index];
+        let mut injected = work.batch.len() as u64;
+        if !work.batch.is_empty() {
+            let mut writer = self.writers[index].lock();
+            let applied = writer.apply(sn, &work.batch);
+            assert!(applied.is_ok(), "an injector gets its own batches in order: {applied:?}");
+            writer.fold(FOLD_PER_APPLY);
+        }
+        for slice in work.slices {
+            injected += slice.statements.len() as u64;
+            let built = Slice::build(slice.batch, slice.interval, 0, &slice.statements);
+            self.store.slices().insert(slice.stream, built);
+            counters.slices.fetch_add(1, Ordering::Relaxed);
+        }
+        counters.injected.fetch_add(injected, Ordering::Relaxed);
+        counters.applied.fetch_max(sn.0, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,223 @@
+//! The query pool: threads that execute continuous and one-shot queries. Firings go first, but after
+//! so many of them in a row a waiting one-shot query gets its turn; and one thread never takes
+//! one-shot queries, so that long ones cannot hold up the firings. Nobody starves.
+
+use parking_lot::{Condvar, Mutex};
+use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+/// After so many firings in a row a waiting one-shot query goes first.
+const FIRINGS_IN_A_ROW: u32 = 16;
+
+/// What kind of work it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Class {
+    /// The firing of a continuous query.
+    Continuous,
+    /// A one-shot query.
+    OneShot,
+}
+
+type Job = Box<dyn FnOnce() + Send>;
+
+#[derive(Default)]
+struct Queues {
+    continuous: VecDeque<Job>,
+    one_shot: VecDeque<Job>,
+    /// Firings started since the last one-shot query while one was waiting.
+    in_a_row: u32,
+    one_shots_running: usize,
+    /// How many one-shot queries may run at once.
+    one_shots_allowed: usize,
+    stopping: bool,
+}
+
+impl Queues {
+    fn take(&mut self) -> Option<(Class, Job)> {
+        let may_one_shot =
+            !self.one_shot.is_empty() && self.one_shots_running < self.one_shots_allowed;
+        let its_turn = self.continuous.is_empty() || self.in_a_row >= FIRINGS_IN_A_ROW;
+        if may_one_shot && its_turn {
+            self.in_a_row = 0;
+            self.one_shots_running += 1;
+            return self.one_shot.pop_front().map(|job| (Class::OneShot, job));
+        }
+        let job = self.continuous.pop_front()?;
+        self.in_a_row = if may_one_shot { self.in_a_row + 1 } else { 0 };
+        Some((Class::Continuous, job))
+    }
+}
+
+struct Shared {
+    queues: Mutex<Queues>,
+    wake: Condvar,
+}
+
+/// See the module.
+pub struct QueryPool {
+    shared: Arc<Shared>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+}
+
+impl QueryPool {
+    /// A pool of `threads` threads; at least two, since one is kept for firings.
+    ///
+    /// # Errors
+    /// The system gives no threads.
+    pub fn start(threads: usize) -> std::io::Result<QueryPool> {
+        let threads = threads.max(2);
+        let shared = Arc::new(Shared {
+            queues: Mutex::new(Queues {
+                one_shots_allowed: threads - 1,
+                ..Queues::default()
+            }),
+            wake: Condvar::new(),
+        });
+        let pool = QueryPool {
+            shared,
+            threads: Mutex::new(Vec::new()),
+        };
+        for number in 0..threads {
+            let shared = Arc::clone(&pool.shared);
+            let thread = std::thread::Builder::new()
+                .name(format!("query-{number}"))
+                // Deeply nested patterns are evaluated by recursion.
+                .stack_size(16 << 20)
+                .spawn(move || work(&shared))?;
+            pool.threads.lock().push(thread);
+        }
+        Ok(pool)
+    }
+
+    /// Queues a job. After [`QueryPool::stop`] it is dropped instead.
+    pub fn submit(&self, class: Class, job: impl FnOnce() + Send + 'static) {
+        let mut queues = self.shared.queues.lock();
+        if queues.stopping {
+            return;
+        }
+        match class {
+            Class::Continuous => queues.continuous.push_back(Box::new(job)),
+            Class::OneShot => queues.one_shot.push_back(Box::new(job)),
+        }
+        drop(queues);
+        self.shared.wake.notify_one();
+    }
+
+    /// How many one-shot queries wait or run.
+    pub fn one_shots(&self) -> usize {
+        let queues = self.shared.queues.lock();
+        queues.one_shot.len() + queues.one_shots_running
+    }
+
+    /// Takes no more jobs, drops those that wait, and waits for those that run.
+    pub fn stop(&self) {
+        let dropped = {
+            let mut queues = self.shared.queues.lock();
+            queues.stopping = true;
+            (
+                std::mem::take(&mut queues.continuous),
+                std::mem::take(&mut queues.one_shot),
+            )
+        };
+        self.shared.wake.notify_all();
+        drop(dropped);
+        let threads = std::mem::take(&mut *self.threads.lock());
+        let own = std::thread::current().id();
+        for thread in threads {
+            if thread.thread().id() != own {
+                // A job's panic has been caught in `work`.
+                let _ = thread.join();
+            }
+        }
+    }
+}
+
+impl Drop for QueryPool {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+fn work(shared: &Shared) {
+    let mut queues = shared.queues.lock();
+    loop {
+        if let Some((class, job)) = queues.take() {
+            drop(queues);
+            if catch_unwind(AssertUnwindSafe(job)).is_err() {
+                tracing::error!("a query panicked; the thread goes on");
+            }
+            queues = shared.queues.lock();
+            if class == Class::OneShot {
+                queues.one_shots_running -= 1;
+                if !queues.one_shot.is_empty() {
+                    shared.wake.notify_one();
+                }
+            }
+        } else if queues.stopping {
+            return;
+        } else {
+            shared.wake.wait(&mut queues);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crossbeam_channel::unbounded;
+
+    #[test]
+    fn firings_go_first_and_one_shots_get_their_turn() {
+        let mut queues = Queues {
+            one_shots_allowed: 1,
+            ..Queues::default()
+        };
+        for _ in 0..40 {
+            queues.continuous.push_back(Box::new(|| ()));
+        }
+        for _ in 0..2 {
+            queues.one_shot.push_back(Box::new(|| ()));
+        }
+        let mut order = Vec::new();
+        while let Some((class, _)) = queues.take() {
+            if class == Class::OneShot {
+                queues.one_shots_running -= 1;
+            }
+            order.push(class);
+        }
+        assert_eq!(order.len(), 42);
+        assert_eq!(order[16], Class::OneShot);
+        assert_eq!(order[33], Class::OneShot);
+        assert_eq!(order[0], Class::Continuous);
+    }
+
+    #[test]
+    fn long_one_shots_leave_a_thread_for_firings() {
+        let pool = QueryPool::start(2).unwrap();
+        let (release, released) = unbounded::<()>();
+        let (done, is_done) = unbounded();
+        for _ in 0..4 {
+            let released = released.clone();
+            pool.submit(Class::OneShot, move || {
+                let _ = released.recv();
+            });
+        }
+        pool.submit(Class::Continuous, move || done.send(()).unwrap());
+        is_done.recv().unwrap();
+        drop(release);
+        pool.stop();
+    }
+
+    #[test]
+    fn a_panicking_query_does_not_take_its_thread_along() {
+        let pool = QueryPool::start(2).unwrap();
+        for _ in 0..4 {
+            pool.submit(Class::OneShot, || panic!("planted"));
+        }
+        let (done, is_done) = unbounded();
+        pool.submit(Class::OneShot, move || done.send(()).unwrap());
+        is_done.recv().unwrap();
+    }
+}
