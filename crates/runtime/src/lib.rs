@@ -16,9 +16,12 @@ mod pool;
 mod resolver;
 
 pub use clock::{Clock, ManualClock, SystemClock};
-pub use driver::{Done, Driver, DriverConfig, DriverStatus, UpdateJob, UpdateResult};
+pub use driver::{
+    Done, Driver, DriverConfig, DriverParts, DriverStatus, Outcome, UpdateJob, UpdateResult,
+};
 pub use error::RuntimeError;
 pub use fabric::{Apply, Fabric, FabricError, OnApplied, ShardWork, SimFabric, SliceWork, TimelyFabric};
 pub use host::{FiringJob, Host};
 pub use injectors::{Injectors, ShardCounters};
 pub use pool::{Class, QueryPool};
+pub use resolver::intern_quad;

@@ -1,0 +1,54 @@
+//! Acknowledgements: who waits for a log position to be durable. They are answered by the log's own
+//! thread as soon as a group is durable, so that an update being evaluated holds no push up.
+
+use crate::error::RuntimeError;
+use crossbeam_channel::Sender;
+use parking_lot::Mutex;
+use somersault_log::{LogError, Position};
+use std::collections::VecDeque;
+
+/// Something to be answered once a position is durable.
+pub(crate) struct Ack<T> {
+    pub(crate) position: Position,
+    pub(crate) answer: T,
+    pub(crate) reply: Sender<Result<T, RuntimeError>>,
+}
+
+/// Waiting acknowledgements, in order of position.
+pub(crate) struct Acks<T> {
+    waiting: Mutex<VecDeque<Ack<T>>>,
+}
+
+impl<T> Acks<T> {
+    pub(crate) fn new() -> Acks<T> {
+        Acks {
+            waiting: Mutex::new(VecDeque::new()),
+        }
+    }
+
+    /// Positions are added in ascending order, by one thread.
+    pub(crate) fn add(&self, ack: Ack<T>) {
+        self.waiting.lock().push_back(ack);
+    }
+
+    /// Answers what is durable, and if the log has failed all the rest.
+    pub(crate) fn settle(&self, durable: Position, failed: Option<LogError>) {
+        loop {
+            let ack = {
+                let mut waiting = self.waiting.lock();
+                match waiting.front() {
+                    Some(ack) if ack.position <= durable || failed.is_some() => waiting.pop_front(),
+                    _ => None,
+                }
+            };
+            let Some(ack) = ack else { return };
+            let result = if ack.position <= durable {
+                Ok(ack.answer)
+            } else {
+                Err(failed.clone().map_or(RuntimeError::Stopped, RuntimeError::Log))
+            };
+            // Nobody listening any more is no error.
+            let _ = ack.reply.send(result);
+        }
+    }
+}

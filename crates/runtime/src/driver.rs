@@ -1,0 +1,374 @@
+//! The driver: the sequencer thread that puts inputs in order, and the handle that others hold.
+//!
+//! admit → log → apply → cuts → inject → (applied by every shard, and the plan record durable) →
+//! stable → firings to the pool. Before changing anything here: the sequencer blocks on nothing but
+//! its channels and, for an update, on the snapshot that the update reads (S15).
+
+mod firings;
+mod inject;
+mod recovery;
+mod requests;
+mod sequencer;
+mod stable;
+mod update;
+
+pub use requests::{Done, Outcome, UpdateJob, UpdateResult};
+
+use crate::acks::Acks;
+use crate::clock::Clock;
+use crate::error::RuntimeError;
+use crate::fabric::Fabric;
+use crate::host::Host;
+use crate::resolver::Resolver;
+use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
+use parking_lot::Mutex;
+use requests::{Request, Want};
+use sequencer::Sequencer;
+use somersault_log::{LoadSegment, Log, Recovered};
+use somersault_model::{EventTime, QuadIds, QueryUid, Sn};
+use somersault_store::Store;
+use somersault_stream::{Coordinator, Input, QueryStatus, StreamStatus};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// How a driver goes about it.
+#[derive(Clone, Debug)]
+pub struct DriverConfig {
+    /// A cut is made at least this often while something waits for one.
+    pub freshness: Duration,
+    /// How many firings of each query are kept for subscribers, and executed again by recovery.
+    pub kept_firings: usize,
+    /// How long a firing may keep its snapshot pinned (S9).
+    pub pin_time: Duration,
+    /// How many inputs may wait for the sequencer.
+    pub inbox: usize,
+}
+
+/// Counters of the driver.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DriverStatus {
+    /// The newest stable SN.
+    pub stable: Sn,
+    /// SNs that are cut and not yet stable.
+    pub unstable: u64,
+    /// Firings that are due and not yet answered.
+    pub outstanding: u64,
+}
+
+/// What the handle and the sequencer share.
+pub(crate) struct Shared {
+    pub(crate) config: DriverConfig,
+    pub(crate) store: Arc<Store>,
+    pub(crate) log: Arc<Log>,
+    pub(crate) coordinator: Mutex<Coordinator>,
+    pub(crate) resolver: Resolver,
+    pub(crate) host: Arc<dyn Host>,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) acks: Acks<Done>,
+    pub(crate) started: Instant,
+    pub(crate) failure: Mutex<Option<RuntimeError>>,
+    pub(crate) aborted: AtomicBool,
+    pub(crate) unstable: AtomicU64,
+    pub(crate) outstanding: AtomicU64,
+}
+
+impl Shared {
+    /// The driver's own clock, by which pins expire; it only goes on.
+    pub(crate) fn uptime_ms(&self) -> i64 {
+        self.started.elapsed().as_millis() as i64
+    }
+
+    pub(crate) fn failure(&self) -> Option<RuntimeError> {
+        self.log
+            .failed()
+            .map(RuntimeError::Log)
+            .or_else(|| self.failure.lock().clone())
+    }
+}
+
+/// Tells the sequencer that something may have moved; many signals become one.
+#[derive(Clone)]
+pub(crate) struct Waker(Sender<()>);
+
+impl Waker {
+    pub(crate) fn wake(&self) {
+        // A full channel means that a signal is waiting already.
+        let _ = self.0.try_send(());
+    }
+}
+
+/// What makes a driver.
+pub struct DriverParts {
+    /// Settings.
+    pub config: DriverConfig,
+    /// The store.
+    pub store: Arc<Store>,
+    /// The log.
+    pub log: Arc<Log>,
+    /// What the log held when it was opened.
+    pub recovered: Option<Recovered>,
+    /// Who keeps the queries.
+    pub host: Arc<dyn Host>,
+    /// The clock.
+    pub clock: Arc<dyn Clock>,
+}
+
+/// A handle to the sequencer; shared by all threads of the engine.
+pub struct Driver {
+    shared: Arc<Shared>,
+    requests: Sender<Request>,
+    fired: Sender<(QueryUid, EventTime)>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl Driver {
+    /// Replays what the log holds and starts the sequencer. `fabric` is called with what to call when
+    /// shards have applied something.
+    ///
+    /// # Errors
+    /// What the log or the fabric says, or a record that cannot be applied.
+    pub fn start(
+        parts: DriverParts,
+        fabric: impl FnOnce(crate::OnApplied) -> Result<Box<dyn Fabric>, RuntimeError>,
+    ) -> Result<Arc<Driver>, RuntimeError> {
+        let (wake, woken) = bounded(1);
+        let waker = Waker(wake);
+        let (requests, inbox) = bounded(parts.config.inbox);
+        let (fired, fired_inbox) = unbounded();
+        let shared = Arc::new(Shared {
+            resolver: Resolver::new(Arc::clone(&parts.store), Arc::clone(&parts.log)),
+            config: parts.config,
+            store: parts.store,
+            log: parts.log,
+            coordinator: Mutex::new(Coordinator::new()),
+            host: parts.host,
+            clock: parts.clock,
+            acks: Acks::new(),
+            started: Instant::now(),
+            failure: Mutex::new(None),
+            aborted: AtomicBool::new(false),
+            unstable: AtomicU64::new(0),
+            outstanding: AtomicU64::new(0),
+        });
+        let fabric = fabric({
+            let waker = waker.clone();
+            Arc::new(move || waker.wake())
+        })?;
+        observe_log(&shared, waker);
+        let driver = Arc::new(Driver {
+            shared: Arc::clone(&shared),
+            requests,
+            fired,
+            thread: Mutex::new(None),
+        });
+        let channels = Channels {
+            requests: inbox,
+            fired: fired_inbox,
+            woken,
+        };
+        let recovered = parts.recovered;
+        let (ready, is_ready) = bounded(1);
+        let thread = std::thread::Builder::new()
+            .name("sequencer".to_owned())
+            .spawn(move || {
+                let mut sequencer = Sequencer::new(shared, fabric, channels);
+                let recovery = sequencer.recover(recovered);
+                let goes_on = recovery.is_ok();
+                let _ = ready.send(recovery);
+                if goes_on {
+                    sequencer.run();
+                }
+            })
+            .map_err(|error| RuntimeError::Internal(format!("no thread to be had: {error}")))?;
+        *driver.thread.lock() = Some(thread);
+        match is_ready.recv() {
+            Ok(Ok(())) => Ok(driver),
+            Ok(Err(error)) => Err(error),
+            Err(_) => Err(RuntimeError::Internal(
+                "the sequencer ended while it replayed the log".to_owned(),
+            )),
+        }
+    }
+
+    fn ask<T>(
+        &self,
+        request: impl FnOnce(Sender<Result<T, RuntimeError>>) -> Request,
+    ) -> Result<T, RuntimeError> {
+        let (reply, answer) = bounded(1);
+        self.requests
+            .send(request(reply))
+            .map_err(|_| RuntimeError::Stopped)?;
+        answer.recv().map_err(|_| RuntimeError::Stopped)?
+    }
+
+    /// Takes an input and returns when its record is durable.
+    ///
+    /// # Errors
+    /// It is refused, or the log has failed.
+    pub fn log_input(&self, input: Input) -> Result<Done, RuntimeError> {
+        self.ask(|reply| Request::Input {
+            input,
+            want: Want::Durable,
+            reply,
+        })
+    }
+
+    /// Takes an input, cuts, and returns when that snapshot is stable.
+    ///
+    /// # Errors
+    /// It is refused, or the log or a shard has failed.
+    pub fn apply_input(&self, input: Input) -> Result<Done, RuntimeError> {
+        self.ask(|reply| Request::Input {
+            input,
+            want: Want::Stable,
+            reply,
+        })
+    }
+
+    /// Takes a load segment, whose statements are handed over by pointer; returns when it is stable.
+    ///
+    /// # Errors
+    /// The log or a shard has failed.
+    pub fn load(
+        &self,
+        segment: LoadSegment,
+        statements: Arc<[QuadIds]>,
+    ) -> Result<Done, RuntimeError> {
+        self.shared.resolver.hand_over(&segment, statements);
+        let received_ms = self.shared.clock.now_ms();
+        let done = self.apply_input(Input::Load {
+            received_ms,
+            segment: segment.clone(),
+        });
+        self.shared.resolver.forget(&segment);
+        done
+    }
+
+    /// Evaluates an update on the newest snapshot and makes its effects the next one (S15).
+    ///
+    /// # Errors
+    /// The log or a shard has failed.
+    pub fn update(&self, job: UpdateJob) -> Result<UpdateResult, RuntimeError> {
+        self.ask(|reply| Request::Update { job, reply })
+    }
+
+    /// Waits until all that is due has been answered.
+    ///
+    /// # Errors
+    /// [`RuntimeError::Timeout`], or what has failed.
+    pub fn quiesce(&self, timeout: Duration) -> Result<(), RuntimeError> {
+        let (reply, answer) = bounded(1);
+        self.requests
+            .send(Request::Quiesce { reply })
+            .map_err(|_| RuntimeError::Stopped)?;
+        match answer.recv_timeout(timeout) {
+            Ok(result) => result,
+            Err(crossbeam_channel::RecvTimeoutError::Timeout) => Err(RuntimeError::Timeout {
+                what: "answering everything that is due",
+                waited_ms: timeout.as_millis(),
+            }),
+            Err(crossbeam_channel::RecvTimeoutError::Disconnected) => Err(RuntimeError::Stopped),
+        }
+    }
+
+    /// A firing has been answered.
+    pub fn fired(&self, query: QueryUid, close: EventTime) {
+        // After the sequencer has stopped there is nobody to tell.
+        let _ = self.fired.send((query, close));
+    }
+
+    /// What has failed, if something has.
+    pub fn failure(&self) -> Option<RuntimeError> {
+        self.shared.failure()
+    }
+
+    /// Counters.
+    pub fn status(&self) -> DriverStatus {
+        DriverStatus {
+            stable: self.shared.store.snapshots().stable(),
+            unstable: self.shared.unstable.load(Ordering::Relaxed),
+            outstanding: self.shared.outstanding.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Milliseconds on the clock by which pins expire.
+    pub fn uptime_ms(&self) -> i64 {
+        self.shared.uptime_ms()
+    }
+
+    /// All streams, by IRI.
+    pub fn streams(&self) -> Vec<StreamStatus> {
+        self.shared.coordinator.lock().streams()
+    }
+
+    /// One stream.
+    pub fn stream(&self, iri: &str) -> Option<StreamStatus> {
+        self.shared.coordinator.lock().stream(iri)
+    }
+
+    /// All continuous queries, by name.
+    pub fn queries(&self) -> Vec<QueryStatus> {
+        self.shared.coordinator.lock().queries()
+    }
+
+    /// One continuous query.
+    pub fn query(&self, name: &str) -> Option<QueryStatus> {
+        self.shared.coordinator.lock().query(name)
+    }
+
+    /// Takes nothing more, finishes what is due (at most for `deadline`), and ends the sequencer and the fabric.
+    pub fn stop(&self, deadline: Duration) {
+        let (reply, answer) = bounded(1);
+        if self.requests.send(Request::Stop { deadline, reply }).is_ok() {
+            let _ = answer.recv_timeout(deadline + Duration::from_secs(5));
+        }
+        self.join();
+    }
+
+    /// Ends the sequencer at once; what is under way is left as it is.
+    pub fn abort(&self) {
+        self.shared.aborted.store(true, Ordering::SeqCst);
+        // Wakes it if it waits; if the channel is full it is awake.
+        let (reply, _) = bounded(1);
+        let _ = self.requests.try_send(Request::Stop {
+            deadline: Duration::ZERO,
+            reply,
+        });
+        self.join();
+    }
+
+    fn join(&self) {
+        let thread = self.thread.lock().take();
+        if let Some(thread) = thread
+            && thread.thread().id() != std::thread::current().id()
+        {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Drop for Driver {
+    fn drop(&mut self) {
+        self.abort();
+    }
+}
+
+/// Where the sequencer hears from the rest.
+pub(crate) struct Channels {
+    pub(crate) requests: Receiver<Request>,
+    pub(crate) fired: Receiver<(QueryUid, EventTime)>,
+    pub(crate) woken: Receiver<()>,
+}
+
+/// Answers acknowledgements and wakes the sequencer whenever a group is durable.
+fn observe_log(shared: &Arc<Shared>, waker: Waker) {
+    let weak = Arc::downgrade(shared);
+    shared.log.on_durable(Box::new(move |durable| {
+        if let Some(shared) = weak.upgrade() {
+            shared.acks.settle(durable, shared.log.failed());
+        }
+        waker.wake();
+    }));
+}

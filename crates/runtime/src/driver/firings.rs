@@ -1,0 +1,151 @@
+//! Firings between due and answered: their pins, how many are under way, and the `Delivered` marks
+//! by which recovery knows what need not be executed again (S9, S12).
+
+use super::Shared;
+use super::sequencer::Sequencer;
+use crate::host::FiringJob;
+use somersault_log::{DeliveredRecord, Record};
+use somersault_model::{EventTime, QueryUid};
+use somersault_store::Snapshot;
+use somersault_stream::Firing;
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use std::time::Instant;
+
+/// A mark is logged when so many firings have left the kept ones since the last mark.
+const FIRINGS_PER_MARK: usize = 16;
+/// So many firings may be under way, and so many more per query, before inputs have to wait.
+const UNDER_WAY: usize = 32;
+const UNDER_WAY_PER_QUERY: usize = 4;
+
+type Key = (QueryUid, EventTime, u32, u32);
+
+fn key(firing: &Firing) -> Key {
+    (
+        firing.query,
+        firing.close,
+        firing.ordinal,
+        firing.revision,
+    )
+}
+
+pub(crate) struct Firings {
+    kept: usize,
+    /// Pins of firings that are due and not yet released.
+    pins: HashMap<Key, Snapshot>,
+    /// Firings that are due and not yet answered, cancelled ones excepted.
+    outstanding: usize,
+    /// Per query: closes that have been answered and are kept or were since the last mark.
+    answered: HashMap<QueryUid, VecDeque<EventTime>>,
+}
+
+impl Firings {
+    pub(crate) fn new(kept: usize) -> Firings {
+        Firings {
+            kept,
+            pins: HashMap::new(),
+            outstanding: 0,
+            answered: HashMap::new(),
+        }
+    }
+
+    pub(crate) fn outstanding(&self) -> usize {
+        self.outstanding
+    }
+
+    /// Whether so many firings are under way that inputs have to wait.
+    pub(crate) fn backlogged(&self) -> bool {
+        self.outstanding > UNDER_WAY + UNDER_WAY_PER_QUERY * self.answered.len()
+    }
+
+    pub(crate) fn registered(&mut self, query: QueryUid) {
+        self.answered.insert(query, VecDeque::new());
+    }
+
+    pub(crate) fn dropped(&mut self, query: QueryUid) {
+        self.answered.remove(&query);
+    }
+
+    /// Pins the firing's SN.
+    pub(crate) fn due(&mut self, shared: &Shared, firing: Firing) {
+        let deadline_ms = shared.uptime_ms() + shared.config.pin_time.as_millis() as i64;
+        match shared.store.pin_until(firing.sn, deadline_ms) {
+            Ok(snapshot) => {
+                self.outstanding += 1;
+                self.pins.insert(key(&firing), snapshot);
+            }
+            // A due SN is above the stable one, and the floor never is (SN-2).
+            Err(error) => tracing::error!("a due firing could not be pinned: {error}"),
+        }
+    }
+
+    /// Hands a firing whose SN is stable to the host.
+    pub(crate) fn fire(
+        &mut self,
+        shared: &Shared,
+        firing: Firing,
+        acknowledged: Option<Instant>,
+    ) {
+        let Some(snapshot) = self.pins.remove(&key(&firing)) else {
+            tracing::error!("a firing was released that had not become due");
+            return;
+        };
+        shared.host.fire(FiringJob {
+            firing,
+            snapshot,
+            acknowledged,
+            released: Instant::now(),
+        });
+    }
+
+    pub(crate) fn cancel(&mut self, firing: &Firing) {
+        if self.pins.remove(&key(firing)).is_some() {
+            self.outstanding -= 1;
+        }
+    }
+
+    /// Takes note of an answer; the close up to which a mark should be logged, if it is time.
+    fn on_answered(&mut self, query: QueryUid, close: EventTime) -> Option<EventTime> {
+        self.outstanding = self.outstanding.saturating_sub(1);
+        let answered = self.answered.get_mut(&query)?;
+        answered.push_back(close);
+        if answered.len() < self.kept + FIRINGS_PER_MARK {
+            return None;
+        }
+        let gone = answered.len() - self.kept;
+        answered.drain(..gone).next_back()
+    }
+}
+
+impl Sequencer {
+    pub(super) fn on_fired(&mut self, query: QueryUid, close: EventTime) {
+        let shared = Arc::clone(&self.shared);
+        let mut outputs = Vec::new();
+        shared
+            .coordinator
+            .lock()
+            .on_fired(query, close, &mut outputs);
+        let mark = self.firings.on_answered(query, close);
+        if let Some(close) = mark
+            && !shared.log.is_volatile()
+        {
+            self.mark_delivered(query, close);
+        }
+        // Retired slices and counts only; nothing is injected.
+        let carried_out = self.carry_out(outputs, shared.log.end());
+        debug_assert!(carried_out.is_ok());
+    }
+
+    fn mark_delivered(&mut self, query: QueryUid, close: EventTime) {
+        let record = Record::Delivered(DeliveredRecord { query, close });
+        // A mark that is not written only costs recovery some work.
+        match self.shared.log.append(&record) {
+            Ok(position) => {
+                if let Err(error) = self.apply(&record, position) {
+                    tracing::warn!("a mark could not be applied: {error}");
+                }
+            }
+            Err(error) => tracing::warn!("a mark could not be logged: {error}"),
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! From one SN's changes to one item per shard: half edges go to the owners of their vertices, each
+//! slice whole to one shard (ADR 1).
+
+use crate::fabric::{Fabric, FabricError, ShardWork, SliceWork};
+use somersault_model::{BatchNumber, Millis, Placement, ShardId, StreamUid};
+use somersault_store::ShardBatch;
+use somersault_stream::Inject;
+use std::collections::HashMap;
+
+/// Knows the batch intervals of the streams.
+#[derive(Default)]
+pub(crate) struct Injection {
+    intervals: HashMap<StreamUid, Millis>,
+}
+
+impl Injection {
+    pub(crate) fn stream_created(&mut self, stream: StreamUid, batch: Millis) {
+        self.intervals.insert(stream, batch);
+    }
+
+    pub(crate) fn stream_dropped(&mut self, stream: StreamUid) {
+        self.intervals.remove(&stream);
+    }
+
+    /// Hands all of an SN to the shards and seals it.
+    pub(crate) fn inject(
+        &self,
+        inject: Inject,
+        fabric: &mut dyn Fabric,
+    ) -> Result<(), FabricError> {
+        let sn = inject.sn;
+        let placement = Placement::new(fabric.shards());
+        let batches = ShardBatch::split_with_loads(&inject.loads, &inject.mutations, placement);
+        let mut work: Vec<ShardWork> = batches
+            .into_iter()
+            .map(|batch| ShardWork {
+                batch,
+                slices: Vec::new(),
+            })
+            .collect();
+        for closed in inject.slices {
+            let home = home_shard(closed.stream, closed.batch, placement);
+            let Some(interval) = self.intervals.get(&closed.stream) else {
+                debug_assert!(false, "batches close only for streams that exist");
+                continue;
+            };
+            work[usize::from(home.0)].slices.push(SliceWork {
+                stream: closed.stream,
+                batch: closed.batch,
+                interval: *interval,
+                statements: closed.statements,
+            });
+        }
+        let items: Vec<(ShardId, ShardWork)> = placement
+            .all()
+            .zip(work)
+            .filter(|(_, work)| !work.is_empty())
+            .collect();
+        if !items.is_empty() {
+            fabric.inject(sn, items)?;
+        }
+        fabric.seal(sn)
+    }
+}
+
+/// Which shard builds a slice: another one for each batch, so that one heavy stream keeps all busy.
+fn home_shard(stream: StreamUid, batch: BatchNumber, placement: Placement) -> ShardId {
+    let mixed = (batch.0 as u64)
+        .wrapping_add(u64::from(stream.0) << 32)
+        .wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    ShardId(((mixed >> 32) % u64::from(placement.shards())) as u16)
+}

@@ -1,0 +1,81 @@
+//! What can be asked of the sequencer, and what it answers.
+
+use crate::error::RuntimeError;
+use crossbeam_channel::Sender;
+use somersault_log::Resolved;
+use somersault_model::Sn;
+use somersault_query::Effects;
+use somersault_store::Snapshot;
+use somersault_stream::{Input, Repeat};
+use std::time::Duration;
+
+/// When an input is answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Want {
+    /// When its record is durable.
+    Durable,
+    /// When a snapshot that holds it is stable; a cut is made for it.
+    Stable,
+}
+
+/// What became of an input.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// It was logged; of a push, so many statements.
+    Taken {
+        /// Statements in the record of a push, 0 for other inputs.
+        statements: u64,
+    },
+    /// What a command was resolved to.
+    Command(Resolved),
+    /// It had been done before.
+    Repeat(Repeat),
+    /// It changes nothing.
+    Nothing,
+}
+
+/// The answer to an input.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Done {
+    /// What became of it.
+    pub outcome: Outcome,
+    /// The newest SN that was cut when it was taken; it is stable if that was asked for.
+    pub sn: Sn,
+}
+
+/// Evaluates an update on the pinned newest snapshot; `None` calls it off.
+pub type UpdateJob = Box<dyn FnOnce(Snapshot) -> Option<Effects> + Send>;
+
+/// What became of an update.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UpdateResult {
+    /// The SN that it was evaluated at.
+    pub evaluated_at: Sn,
+    /// The SN in which its effects are visible; the same if there are none.
+    pub sn: Sn,
+    /// Statements that were put in.
+    pub inserted: u64,
+    /// Statements that were taken out.
+    pub deleted: u64,
+    /// Whether the job called it off.
+    pub called_off: bool,
+}
+
+pub(crate) enum Request {
+    Input {
+        input: Input,
+        want: Want,
+        reply: Sender<Result<Done, RuntimeError>>,
+    },
+    Update {
+        job: UpdateJob,
+        reply: Sender<Result<UpdateResult, RuntimeError>>,
+    },
+    Quiesce {
+        reply: Sender<Result<(), RuntimeError>>,
+    },
+    Stop {
+        deadline: Duration,
+        reply: Sender<()>,
+    },
+}

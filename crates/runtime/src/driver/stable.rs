@@ -1,0 +1,216 @@
+//! From cut to stable: an SN is stable when every shard has applied it and its plan record is
+//! durable (VT-1, S5). Only then do answers, firings and retired slices follow.
+
+use super::requests::{Done, UpdateResult};
+use super::sequencer::Sequencer;
+use crate::error::RuntimeError;
+use crossbeam_channel::Sender;
+use somersault_log::{Position, Record};
+use somersault_model::{BatchNumber, Sn, StreamUid};
+use somersault_store::Store;
+use std::collections::VecDeque;
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+/// Who is answered when an SN is stable.
+pub(crate) enum Waiter {
+    Input {
+        sn: Sn,
+        done: Done,
+        reply: Sender<Result<Done, RuntimeError>>,
+    },
+    Update {
+        result: UpdateResult,
+        reply: Sender<Result<UpdateResult, RuntimeError>>,
+    },
+}
+
+impl Waiter {
+    fn sn(&self) -> Sn {
+        match self {
+            Waiter::Input { sn, .. } => *sn,
+            Waiter::Update { result, .. } => result.sn,
+        }
+    }
+
+    fn answer(self) {
+        // Nobody listening any more is no error.
+        match self {
+            Waiter::Input { done, reply, .. } => drop(reply.send(Ok(done))),
+            Waiter::Update { result, reply } => drop(reply.send(Ok(result))),
+        }
+    }
+
+    fn refuse(self, error: &RuntimeError) {
+        match self {
+            Waiter::Input { reply, .. } => drop(reply.send(Err(error.clone()))),
+            Waiter::Update { reply, .. } => drop(reply.send(Err(error.clone()))),
+        }
+    }
+}
+
+/// A cut on its way to being stable.
+struct Cut {
+    sn: Sn,
+    /// Its plan record.
+    plan: Position,
+    /// The newest input record in it: what its firings waited for last.
+    input: Position,
+    /// When `input` was seen to be durable.
+    acknowledged: Option<Instant>,
+    /// The time of its newest record.
+    time_ms: i64,
+}
+
+enum Retirement {
+    Slices(StreamUid, BatchNumber),
+    Stream(StreamUid),
+}
+
+/// Cuts that are not yet stable, and what waits for them.
+#[derive(Default)]
+pub(crate) struct Stability {
+    cuts: VecDeque<Cut>,
+    /// Those that have just become stable, while their firings are released.
+    released: Vec<(Sn, Option<Instant>)>,
+    waiters: Vec<Waiter>,
+    /// Slices that may go once all SNs that were cut before are applied.
+    retirements: VecDeque<(Sn, Retirement)>,
+    last_input: Position,
+    time_ms: i64,
+}
+
+impl Stability {
+    pub(crate) fn unstable(&self) -> usize {
+        self.cuts.len()
+    }
+
+    /// Takes note of when the newest input came.
+    pub(crate) fn on_record(&mut self, record: &Record, position: Position) {
+        let received_ms = match record {
+            Record::Push(push) => push.received_ms,
+            Record::Advance(advance) => advance.received_ms,
+            Record::Command(command) => command.received_ms,
+            Record::Load(load) => load.received_ms,
+            Record::Update(update) => update.received_ms,
+            Record::Plan(_) | Record::Delivered(_) => return,
+        };
+        self.last_input = position;
+        self.time_ms = self.time_ms.max(received_ms);
+    }
+
+    /// An SN has been handed to the shards.
+    pub(crate) fn cut(&mut self, sn: Sn, plan: Position) {
+        debug_assert!(self.cuts.back().is_none_or(|last| last.sn < sn));
+        self.cuts.push_back(Cut {
+            sn,
+            plan,
+            input: self.last_input,
+            acknowledged: None,
+            time_ms: self.time_ms,
+        });
+    }
+
+    /// When the records that this SN needed were acknowledged, if it is one that has just become stable.
+    pub(crate) fn acknowledged(&self, sn: Sn) -> Option<Instant> {
+        let found = self.released.iter().find(|(released, _)| *released == sn);
+        found.and_then(|(_, acknowledged)| *acknowledged)
+    }
+
+    pub(crate) fn wait(&mut self, waiter: Waiter) {
+        self.waiters.push(waiter);
+    }
+
+    pub(crate) fn retire(&mut self, after: Sn, stream: StreamUid, below: BatchNumber) {
+        self.retirements
+            .push_back((after, Retirement::Slices(stream, below)));
+    }
+
+    pub(crate) fn drop_stream(&mut self, after: Sn, stream: StreamUid) {
+        self.retirements
+            .push_back((after, Retirement::Stream(stream)));
+    }
+
+    /// Nothing becomes stable any more: everybody who waits is told.
+    pub(crate) fn give_up(&mut self, error: &RuntimeError) {
+        for waiter in self.waiters.drain(..) {
+            waiter.refuse(error);
+        }
+    }
+
+    /// Moves cuts that are applied and durable out of the queue; the newest of them, with its time.
+    fn settle(&mut self, applied: Sn, durable: Position) -> Option<(Sn, i64)> {
+        let now = Instant::now();
+        for cut in &mut self.cuts {
+            if cut.input > durable {
+                break;
+            }
+            cut.acknowledged.get_or_insert(now);
+        }
+        self.released.clear();
+        let mut newest = None;
+        while let Some(cut) = self.cuts.front()
+            && cut.sn <= applied
+            && cut.plan <= durable
+        {
+            self.released.push((cut.sn, cut.acknowledged));
+            newest = Some((cut.sn, cut.time_ms));
+            self.cuts.pop_front();
+        }
+        newest
+    }
+
+    fn answer(&mut self, stable: Sn) {
+        let (answered, waiting) = std::mem::take(&mut self.waiters)
+            .into_iter()
+            .partition(|waiter| waiter.sn() <= stable);
+        self.waiters = waiting;
+        let answered: Vec<Waiter> = answered;
+        for waiter in answered {
+            waiter.answer();
+        }
+    }
+
+    fn carry_out_retirements(&mut self, stable: Sn, store: &Store) {
+        while let Some((after, _)) = self.retirements.front()
+            && *after <= stable
+        {
+            match self.retirements.pop_front() {
+                Some((_, Retirement::Slices(stream, below))) => {
+                    store.slices().retire(stream, below);
+                }
+                Some((_, Retirement::Stream(stream))) => store.slices().drop_stream(stream),
+                None => {}
+            }
+        }
+    }
+}
+
+impl Sequencer {
+    /// Publishes what has become stable and releases what waited for it.
+    pub(super) fn publish(&mut self) {
+        let applied = match self.fabric.applied() {
+            Ok(applied) => applied,
+            Err(error) => {
+                self.fail(RuntimeError::Fabric(error));
+                return;
+            }
+        };
+        let durable = self.shared.log.durable();
+        let shared = std::sync::Arc::clone(&self.shared);
+        if let Some((stable, time_ms)) = self.stability.settle(applied, durable) {
+            shared.store.snapshots().publish_stable(stable);
+            shared.host.stable(stable, time_ms);
+            let mut outputs = Vec::new();
+            shared.coordinator.lock().on_stable(stable, &mut outputs);
+            // Releasing firings injects nothing, so this cannot fail.
+            let released = self.carry_out(outputs, shared.log.end());
+            debug_assert!(released.is_ok());
+        }
+        let stable = shared.store.snapshots().stable();
+        self.stability.answer(stable);
+        self.stability.carry_out_retirements(stable, &shared.store);
+        let unstable = self.stability.unstable() as u64;
+        shared.unstable.store(unstable, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,64 @@
+//! Updates: evaluated at SN n, their effects are SN n+1, with nothing between (S15). That is why the
+//! sequencer takes no input while one is evaluated; acknowledgements and firings go on meanwhile.
+
+use super::requests::{UpdateJob, UpdateResult};
+use super::sequencer::Sequencer;
+use super::stable::Waiter;
+use crate::error::RuntimeError;
+use crossbeam_channel::Sender;
+use somersault_stream::Input;
+
+impl Sequencer {
+    /// Evaluates an update and takes its effects.
+    pub(super) fn begin_update(
+        &mut self,
+        job: UpdateJob,
+    ) -> Result<UpdateResult, RuntimeError> {
+        self.cut_all()?;
+        let evaluated_at = self.last_cut();
+        self.wait_until(|sequencer| {
+            sequencer.shared.store.snapshots().stable() >= evaluated_at
+        })?;
+        let snapshot = self.shared.store.pin_stable();
+        if snapshot.sn() != evaluated_at {
+            return Err(RuntimeError::Internal(format!(
+                "an update was to be evaluated at {evaluated_at}, but {} is stable",
+                snapshot.sn()
+            )));
+        }
+        let mut result = UpdateResult {
+            evaluated_at,
+            sn: evaluated_at,
+            inserted: 0,
+            deleted: 0,
+            called_off: false,
+        };
+        let Some(effects) = job(snapshot) else {
+            result.called_off = true;
+            return Ok(result);
+        };
+        if effects.deletes.is_empty() && effects.inserts.is_empty() {
+            return Ok(result);
+        }
+        result.inserted = effects.inserts.len() as u64;
+        result.deleted = effects.deletes.len() as u64;
+        self.take(Input::Update {
+            received_ms: self.shared.clock.now_ms(),
+            evaluated_at: Some(evaluated_at),
+            deletes: effects.deletes,
+            inserts: effects.inserts,
+        })?;
+        self.cut_all()?;
+        result.sn = self.last_cut();
+        Ok(result)
+    }
+
+    /// Answers when the effects are stable.
+    pub(super) fn answer_update(
+        &mut self,
+        result: UpdateResult,
+        reply: Sender<Result<UpdateResult, RuntimeError>>,
+    ) {
+        self.stability.wait(Waiter::Update { result, reply });
+    }
+}

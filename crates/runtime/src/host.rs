@@ -1,0 +1,43 @@
+//! What the driver needs from above: somebody who keeps the continuous queries and executes firings.
+
+use crate::error::RuntimeError;
+use somersault_model::{EventTime, QueryUid, Sn};
+use somersault_store::Snapshot;
+use somersault_stream::Firing;
+use std::time::Instant;
+
+/// A firing whose snapshot is stable and pinned.
+pub struct FiringJob {
+    /// What to execute.
+    pub firing: Firing,
+    /// The stored graph that it reads; dropping it unpins.
+    pub snapshot: Snapshot,
+    /// When the last record that the firing needed was acknowledged; `None` during recovery.
+    pub acknowledged: Option<Instant>,
+    /// When its snapshot became stable: from here on it waits only behind other queries.
+    pub released: Instant,
+}
+
+/// Told by the driver's thread, in order; it must return quickly and hand execution to the pool.
+///
+/// Each [`Host::fire`] is followed, when its answer is ready and those of the query's earlier firings
+/// are, by one call of [`crate::Driver::fired`].
+pub trait Host: Send + Sync + 'static {
+    /// A query was registered (or is registered again by recovery).
+    fn registered(&self, uid: QueryUid, name: &str, text: &str, namespace: Option<&str>);
+
+    /// A query was dropped; firings under way may still finish.
+    fn dropped(&self, uid: QueryUid);
+
+    /// Execute this. Firings of one query come in close order.
+    fn fire(&self, job: FiringJob);
+
+    /// Closes up to `last` were passed because their windows hold nothing.
+    fn passed(&self, uid: QueryUid, last: EventTime, count: u64);
+
+    /// A new snapshot number is stable; `now_ms` is the time of its newest record.
+    fn stable(&self, sn: Sn, now_ms: i64);
+
+    /// Nothing becomes stable any more.
+    fn failed(&self, error: &RuntimeError);
+}
