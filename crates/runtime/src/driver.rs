@@ -321,7 +321,11 @@ impl Driver {
     /// Takes nothing more, finishes what is due (at most for `deadline`), and ends the sequencer and the fabric.
     pub fn stop(&self, deadline: Duration) {
         let (reply, answer) = bounded(1);
-        if self.requests.send(Request::Stop { deadline, reply }).is_ok() {
+        if self
+            .requests
+            .send(Request::Stop { deadline, reply })
+            .is_ok()
+        {
             let _ = answer.recv_timeout(deadline + Duration::from_secs(5));
         }
         self.join();

@@ -28,7 +28,9 @@ pub enum RuntimeError {
     #[error("the engine has been stopped")]
     Stopped,
     /// It did not happen in time.
-    #[error("{what} did not happen within {waited_ms} ms; wait longer, or look at the list of queries for what is slow")]
+    #[error(
+        "{what} did not happen within {waited_ms} ms; wait longer, or look at the list of queries for what is slow"
+    )]
     Timeout {
         /// What was waited for.
         what: &'static str,

@@ -57,7 +57,9 @@ pub type OnApplied = Arc<dyn Fn() + Send + Sync>;
 #[non_exhaustive]
 pub enum FabricError {
     /// A worker panicked; that ends the whole generation, never one worker alone.
-    #[error("shard {shard} failed ({message}); all shards have been stopped, restart the engine to go on")]
+    #[error(
+        "shard {shard} failed ({message}); all shards have been stopped, restart the engine to go on"
+    )]
     Worker {
         /// The shard whose work failed.
         shard: u16,

@@ -75,7 +75,10 @@ impl Apply for Injectors {
         if !work.batch.is_empty() {
             let mut writer = self.writers[index].lock();
             let applied = writer.apply(sn, &work.batch);
-            assert!(applied.is_ok(), "an injector gets its own batches in order: {applied:?}");
+            assert!(
+                applied.is_ok(),
+                "an injector gets its own batches in order: {applied:?}"
+            );
             writer.fold(FOLD_PER_APPLY);
         }
         for slice in work.slices {

@@ -20,7 +20,9 @@ pub use driver::{
     Done, Driver, DriverConfig, DriverParts, DriverStatus, Outcome, UpdateJob, UpdateResult,
 };
 pub use error::RuntimeError;
-pub use fabric::{Apply, Fabric, FabricError, OnApplied, ShardWork, SimFabric, SliceWork, TimelyFabric};
+pub use fabric::{
+    Apply, Fabric, FabricError, OnApplied, ShardWork, SimFabric, SliceWork, TimelyFabric,
+};
 pub use host::{FiringJob, Host};
 pub use injectors::{Injectors, ShardCounters};
 pub use pool::{Class, QueryPool};

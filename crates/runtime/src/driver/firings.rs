@@ -21,12 +21,7 @@ const UNDER_WAY_PER_QUERY: usize = 4;
 type Key = (QueryUid, EventTime, u32, u32);
 
 fn key(firing: &Firing) -> Key {
-    (
-        firing.query,
-        firing.close,
-        firing.ordinal,
-        firing.revision,
-    )
+    (firing.query, firing.close, firing.ordinal, firing.revision)
 }
 
 pub(crate) struct Firings {
@@ -80,12 +75,7 @@ impl Firings {
     }
 
     /// Hands a firing whose SN is stable to the host.
-    pub(crate) fn fire(
-        &mut self,
-        shared: &Shared,
-        firing: Firing,
-        acknowledged: Option<Instant>,
-    ) {
+    pub(crate) fn fire(&mut self, shared: &Shared, firing: Firing, acknowledged: Option<Instant>) {
         let Some(snapshot) = self.pins.remove(&key(&firing)) else {
             tracing::error!("a firing was released that had not become due");
             return;

@@ -4,7 +4,7 @@
 
 use super::sequencer::Sequencer;
 use crate::error::RuntimeError;
-use somersault_log::{Record, Recovered};
+use somersault_log::{Position, Record, Recovered};
 use std::collections::BTreeMap;
 
 impl Sequencer {
@@ -13,9 +13,9 @@ impl Sequencer {
         let Some(recovered) = recovered else {
             return Ok(());
         };
-        self.expect_delivered(recovered.clone())?;
-        for entry in recovered {
-            let (position, record) = entry?;
+        let records = recovered.collect::<Result<Vec<_>, _>>()?;
+        self.expect_delivered(&records);
+        for (position, record) in records {
             self.apply(&record, position)?;
             // Shards and firings are as far behind as live inputs would let them be.
             self.wait_until(|sequencer| !sequencer.backlogged())?;
@@ -24,10 +24,10 @@ impl Sequencer {
     }
 
     /// The last mark of each query: its closes up to there are not executed again.
-    fn expect_delivered(&mut self, recovered: Recovered) -> Result<(), RuntimeError> {
+    fn expect_delivered(&mut self, records: &[(Position, Record)]) {
         let mut marks = BTreeMap::new();
-        for entry in recovered {
-            if let (_, Record::Delivered(mark)) = entry? {
+        for (_, record) in records {
+            if let Record::Delivered(mark) = record {
                 marks.insert(mark.query, mark.close);
             }
         }
@@ -35,6 +35,5 @@ impl Sequencer {
         for (query, close) in marks {
             coordinator.expect_delivered(query, close);
         }
-        Ok(())
     }
 }

@@ -72,7 +72,11 @@ impl Sequencer {
             if self.shared.aborted.load(Ordering::SeqCst) || self.has_stopped() {
                 break;
             }
-            let wait = if busy { Duration::ZERO } else { self.until_timer() };
+            let wait = if busy {
+                Duration::ZERO
+            } else {
+                self.until_timer()
+            };
             let never_requests = never();
             let requests = if self.backlogged() {
                 &never_requests
@@ -141,7 +145,9 @@ impl Sequencer {
         match request {
             Request::Input { input, want, reply } => self.on_input(input, want, reply),
             Request::Update { job, reply } => {
-                let result = self.refuse_if_failed().and_then(|()| self.begin_update(job));
+                let result = self
+                    .refuse_if_failed()
+                    .and_then(|()| self.begin_update(job));
                 match result {
                     Ok(result) => self.answer_update(result, reply),
                     Err(error) => {
@@ -202,7 +208,9 @@ impl Sequencer {
         let admission = self.shared.coordinator.lock().admit(input)?;
         let record = match admission {
             Admission::Record(record) => record,
-            Admission::Repeat(repeat) => return Ok((Outcome::Repeat(repeat), self.shared.log.end())),
+            Admission::Repeat(repeat) => {
+                return Ok((Outcome::Repeat(repeat), self.shared.log.end()));
+            }
             Admission::Nothing => return Ok((Outcome::Nothing, self.shared.log.end())),
         };
         let position = self.shared.log.append(&record)?;
@@ -331,7 +339,9 @@ impl Sequencer {
             }
         }
         let outstanding = self.firings.outstanding() as u64;
-        self.shared.outstanding.store(outstanding, Ordering::Relaxed);
+        self.shared
+            .outstanding
+            .store(outstanding, Ordering::Relaxed);
         Ok(())
     }
 
@@ -351,7 +361,11 @@ impl Sequencer {
         }
         if now >= self.next_expiry {
             self.next_expiry = now + EXPIRY;
-            let expired = self.shared.store.snapshots().expire(self.shared.uptime_ms());
+            let expired = self
+                .shared
+                .store
+                .snapshots()
+                .expire(self.shared.uptime_ms());
             if expired > 0 {
                 tracing::warn!("{expired} snapshots were pinned for too long and given up");
             }

@@ -10,15 +10,10 @@ use somersault_stream::Input;
 
 impl Sequencer {
     /// Evaluates an update and takes its effects.
-    pub(super) fn begin_update(
-        &mut self,
-        job: UpdateJob,
-    ) -> Result<UpdateResult, RuntimeError> {
+    pub(super) fn begin_update(&mut self, job: UpdateJob) -> Result<UpdateResult, RuntimeError> {
         self.cut_all()?;
         let evaluated_at = self.last_cut();
-        self.wait_until(|sequencer| {
-            sequencer.shared.store.snapshots().stable() >= evaluated_at
-        })?;
+        self.wait_until(|sequencer| sequencer.shared.store.snapshots().stable() >= evaluated_at)?;
         let snapshot = self.shared.store.pin_stable();
         if snapshot.sn() != evaluated_at {
             return Err(RuntimeError::Internal(format!(

@@ -7,6 +7,15 @@
 //! need a container of its own.
 
 use super::{Apply, Fabric, FabricError, OnApplied, ShardWork};
+use ::timely::communication::WorkerGuards;
+use ::timely::dataflow::Scope;
+use ::timely::dataflow::channels::pact::Exchange;
+use ::timely::dataflow::operators::Capability;
+use ::timely::dataflow::operators::Probe;
+use ::timely::dataflow::operators::generic::operator::{Operator, source};
+use ::timely::dataflow::operators::probe::Handle as ProbeHandle;
+use ::timely::scheduling::SyncActivator;
+use ::timely::worker::Worker;
 use crossbeam_channel::{Receiver, Sender, TryRecvError, bounded, unbounded};
 use parking_lot::Mutex;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -18,15 +27,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::Thread;
 use std::time::Duration;
-use ::timely::communication::WorkerGuards;
-use ::timely::dataflow::Scope;
-use ::timely::dataflow::channels::pact::Exchange;
-use ::timely::dataflow::operators::Probe;
-use ::timely::dataflow::operators::capability::Capability;
-use ::timely::dataflow::operators::generic::operator::{Operator, source};
-use ::timely::dataflow::operators::probe::Handle as ProbeHandle;
-use ::timely::scheduling::SyncActivator;
-use ::timely::worker::Worker;
 
 /// How many hand-overs the source takes, and how many items an injector applies, per activation.
 const PER_ACTIVATION: usize = 64;
