@@ -270,7 +270,7 @@ fn foreign_page(app: &App, method: &Method, headers: &HeaderMap) -> Page {
         StatusCode::FORBIDDEN,
         "foreign_origin",
         format!(
-            "A web page of {} may not write to this server. Start the server so that it allows this origin (--cors) if it should.",
+            "A web page of {} may not write to this server. Let the server allow this origin if it should.",
             crate::text::shorten(origin)
         ),
     ))

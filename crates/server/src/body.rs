@@ -59,9 +59,7 @@ impl Held {
     /// 400 with the place of the first byte that is not UTF-8.
     pub(crate) fn text(&self) -> ApiResult<&str> {
         std::str::from_utf8(&self.bytes).map_err(|error| {
-            let before = &self.bytes[..error.valid_up_to()];
-            let line = before.iter().filter(|byte| **byte == b'\n').count() as u64 + 1;
-            let column = before.iter().rev().take_while(|byte| **byte != b'\n').filter(|byte| (**byte & 0xC0) != 0x80).count() as u64 + 1;
+            let (line, column) = crate::text::place(&self.bytes[..error.valid_up_to()]);
             ApiError::bad_request("bad_encoding", format!("The body is not UTF-8: line {line}, column {column} holds a byte that cannot be. Convert it to UTF-8."))
                 .at(line, column)
         })
@@ -156,7 +154,7 @@ fn too_large(limit: u64, declared: Option<u64>) -> ApiError {
     ApiError::new(
         StatusCode::PAYLOAD_TOO_LARGE,
         "body_too_large",
-        format!("The body may have {limit} bytes and has {size}. Send it in parts, or start the server with a larger --body-limit."),
+        format!("The body may have {limit} bytes and has {size}. Send it in parts, or start the server with a larger --body-bytes."),
     )
     .detail("limit_bytes", limit)
 }

@@ -7,7 +7,8 @@ use crate::body::{self, Held};
 use crate::error::{ApiError, ApiResult};
 use crate::gate::Lane;
 use crate::multipart;
-use crate::negotiate::{self, Accept, RDF_INPUT, RDF_OFFERS};
+use crate::negotiate::{self, Accept, RDF_INPUT, RDF_OFFERS, format_of};
+use crate::nesting;
 use crate::protocol::graph_iri;
 use crate::rdf::syntax_error;
 use crate::results::Prepared;
@@ -162,7 +163,9 @@ async fn document(
 ) -> ApiResult<Document> {
     let body_type = body::media_type(&head.headers)?;
     let multipart = body_type.as_deref() == Some(MULTIPART);
-    let format = body_type.as_deref().and_then(negotiate::rdf_input_format);
+    let format = body_type
+        .as_deref()
+        .and_then(|essence| format_of(RDF_INPUT, essence));
     if format.is_none() && !multipart {
         let supported: Vec<&str> = RDF_INPUT
             .iter()
@@ -173,10 +176,13 @@ async fn document(
     }
     let held = body::read(app, &head.headers, body).await?;
     match format {
-        Some(format) => Ok(Document {
-            bytes: Bytes::Sent(held),
-            format,
-        }),
+        Some(format) => {
+            nesting::check(&held, format)?;
+            Ok(Document {
+                bytes: Bytes::Sent(held),
+                format,
+            })
+        }
         None => {
             let content_type = head
                 .headers
@@ -199,7 +205,7 @@ fn join_parts(content_type: &str, body: &[u8], base: &str) -> ApiResult<Vec<u8>>
         let essence = part.media_type.map(negotiate::essence);
         let format = essence
             .as_deref()
-            .and_then(negotiate::rdf_input_format)
+            .and_then(|essence| format_of(RDF_INPUT, essence))
             .ok_or_else(|| {
                 let supported: Vec<&str> = RDF_INPUT.iter().map(|offer| offer.media_type).collect();
                 body::unsupported(essence.as_deref(), &supported)
@@ -214,6 +220,7 @@ fn join_parts(content_type: &str, body: &[u8], base: &str) -> ApiResult<Vec<u8>>
                     format!("\"{base}\" is not an absolute IRI ({error})."),
                 )
             })?;
+        nesting::check(part.content, format)?;
         for quad in parser.for_slice(part.content) {
             let quad = quad.map_err(|error| syntax_error(&error))?;
             joined

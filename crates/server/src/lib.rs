@@ -22,6 +22,7 @@ mod index;
 mod metrics;
 mod multipart;
 mod negotiate;
+mod nesting;
 mod openapi;
 mod protocol;
 mod push;

@@ -145,10 +145,19 @@ pub(crate) const RDF_INPUT: &[Offer<RdfFormat>] = &[
     offer("text/n3", RdfFormat::N3),
 ];
 
+/// What a push may come in, beside timed lines: what streams speak.
+pub(crate) const PUSH_INPUT: &[Offer<RdfFormat>] = &[
+    offer("application/n-triples", RdfFormat::NTriples),
+    offer("text/turtle", RdfFormat::Turtle),
+    offer("application/n-quads", RdfFormat::NQuads),
+    offer("application/trig", RdfFormat::TriG),
+    offer("application/ld+json", JSON_LD),
+];
+
 /// The format of a request's body, by its media type without parameters. Only proper names: in a
 /// request `application/json` or `text/plain` says too little to guess from.
-pub(crate) fn rdf_input_format(essence: &str) -> Option<RdfFormat> {
-    RDF_INPUT
+pub(crate) fn format_of(known: &[Offer<RdfFormat>], essence: &str) -> Option<RdfFormat> {
+    known
         .iter()
         .find(|offer| offer.media_type == essence)
         .map(|offer| offer.format)
@@ -270,7 +279,7 @@ mod tests {
     #[test]
     fn every_rdf_format_can_be_asked_for_and_sent() {
         for offer in RDF_INPUT {
-            assert_eq!(rdf_input_format(offer.media_type), Some(offer.format));
+            assert_eq!(format_of(RDF_INPUT, offer.media_type), Some(offer.format));
             assert!(
                 RDF_OFFERS
                     .iter()

@@ -1,7 +1,7 @@
 //! `/openapi.json`: the description of every address, as OpenAPI 3.1. One entry of [`operations`] is one
 //! operation; a test compares them with the router's table.
 
-use crate::negotiate::{Offer, RDF_INPUT, RDF_OFFERS, RESULT_OFFERS};
+use crate::negotiate::{Offer, PUSH_INPUT, RDF_INPUT, RDF_OFFERS, RESULT_OFFERS};
 use crate::push::TIMED_LINES;
 use axum::Json;
 use axum::response::{IntoResponse, Response};
@@ -356,7 +356,7 @@ fn body_json(body: Body) -> Option<Value> {
             Value::Object(types)
         }
         Body::Push => {
-            let mut types = media_types(RDF_INPUT);
+            let mut types = media_types(PUSH_INPUT);
             types.insert(TIMED_LINES.to_owned(), text_schema());
             Value::Object(types)
         }

@@ -8,7 +8,8 @@ use crate::app::App;
 use crate::body::{self, Held};
 use crate::error::{ApiError, ApiResult};
 use crate::gate::Lane;
-use crate::negotiate::{self, RDF_INPUT};
+use crate::negotiate::{PUSH_INPUT, format_of};
+use crate::nesting;
 use crate::rdf::syntax_error;
 use crate::streams::name_of;
 use crate::text::{Params, shorten};
@@ -175,13 +176,16 @@ impl Syntax {
                 )),
             };
         }
-        match body_type.as_deref().and_then(negotiate::rdf_input_format) {
+        match body_type
+            .as_deref()
+            .and_then(|essence| format_of(PUSH_INPUT, essence))
+        {
             Some(format) => Ok(Syntax::Rdf {
                 format,
                 at_ms: event_time,
             }),
             None => {
-                let supported: Vec<&str> = RDF_INPUT
+                let supported: Vec<&str> = PUSH_INPUT
                     .iter()
                     .map(|offer| offer.media_type)
                     .chain([TIMED_LINES])
@@ -218,6 +222,7 @@ fn rdf(
         parser = based;
     }
     let mut statements = Vec::new();
+    nesting::check(bytes, format)?;
     for quad in parser.for_slice(bytes) {
         let quad = quad.map_err(|error| syntax_error(&error))?;
         within(limit, statements.len())?;
@@ -230,6 +235,7 @@ fn rdf(
 /// passed over. The times are blanked out in a copy, and the copy parsed as one document of N-Quads: so
 /// the places in error messages are those of the body.
 fn timed_lines(bytes: &[u8], limit: u64) -> ApiResult<Vec<StreamStatement>> {
+    nesting::check(bytes, RdfFormat::NQuads)?;
     let mut blanked = bytes.to_vec();
     let mut times = Vec::new();
     let mut from = 0;
@@ -258,7 +264,7 @@ fn timed_lines(bytes: &[u8], limit: u64) -> ApiResult<Vec<StreamStatement>> {
     let mut times = times.into_iter();
     for quad in RdfParser::from_format(RdfFormat::NQuads).for_slice(&blanked) {
         let quad = quad.map_err(|error| syntax_error(&error))?;
-        let at_ms = Some(times.next().ok_or_else(|| uneven())?);
+        let at_ms = Some(times.next().ok_or_else(uneven)?);
         statements.push(StreamStatement { at_ms, quad });
     }
     match times.next() {

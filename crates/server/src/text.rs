@@ -65,6 +65,14 @@ pub(crate) fn percent_encode(text: &str) -> String {
     encoded
 }
 
+/// The place after these bytes: line and column, both from 1, the column in characters.
+pub(crate) fn place(before: &[u8]) -> (u64, u64) {
+    let line = before.iter().filter(|byte| **byte == b'\n').count() as u64 + 1;
+    let last_line = before.iter().rev().take_while(|byte| **byte != b'\n');
+    let column = last_line.filter(|byte| (**byte & 0xC0) != 0x80).count() as u64 + 1;
+    (line, column)
+}
+
 /// At most 120 characters of what the client sent, for quoting in a sentence, without control characters.
 pub(crate) fn shorten(text: &str) -> String {
     let clean: String = text

@@ -1,0 +1,184 @@
+//! How deeply the RDF in a body is nested. The parsers have no limit of their own for triple terms, nor
+//! for JSON that a stack would survive, and terms are dropped recursively: without this check a body of
+//! a few hundred kilobytes overflows a thread's stack, which ends the process.
+
+use crate::error::{ApiError, ApiResult};
+use oxrdfio::RdfFormat;
+
+/// The log refuses terms that are nested deeper.
+const TRIPLE_TERMS: usize = 64;
+const JSON_LEVELS: usize = 256;
+
+/// Looks over a body before it is parsed.
+///
+/// # Errors
+/// 400 with the place where it goes too deep.
+pub(crate) fn check(bytes: &[u8], format: RdfFormat) -> ApiResult<()> {
+    match format {
+        RdfFormat::JsonLd { .. } => json(bytes),
+        RdfFormat::RdfXml => Ok(()),
+        _ => triple_terms(bytes),
+    }
+}
+
+fn json(bytes: &[u8]) -> ApiResult<()> {
+    let mut depth = 0_usize;
+    let mut at = 0;
+    while let Some(byte) = bytes.get(at) {
+        match byte {
+            b'"' => at = after_string(bytes, at + 1, b"\""),
+            b'{' | b'[' if depth == JSON_LEVELS => {
+                return Err(too_deep(bytes, at, "objects and arrays", JSON_LEVELS));
+            }
+            b'{' | b'[' => {
+                depth += 1;
+                at += 1;
+            }
+            b'}' | b']' => {
+                depth = depth.saturating_sub(1);
+                at += 1;
+            }
+            _ => at += 1,
+        }
+    }
+    Ok(())
+}
+
+/// N-Triples, Turtle and their kin: counts `<<(` against `)>>` outside strings, IRIs and comments. Where
+/// the text is malformed the count may be off, but there the parser stops as well.
+fn triple_terms(bytes: &[u8]) -> ApiResult<()> {
+    let mut depth = 0_usize;
+    let mut at = 0;
+    while let Some(byte) = bytes.get(at) {
+        let rest = &bytes[at..];
+        match byte {
+            b'#' => {
+                at += rest
+                    .iter()
+                    .position(|byte| *byte == b'\n')
+                    .unwrap_or(rest.len())
+            }
+            b'\\' => at += 2,
+            b'"' | b'\'' => {
+                let (long, short) = (&[*byte; 3][..], &[*byte][..]);
+                let quote = if rest.starts_with(long) { long } else { short };
+                at = after_string(bytes, at + quote.len(), quote);
+            }
+            b'<' if rest.starts_with(b"<<(") => {
+                if depth == TRIPLE_TERMS {
+                    return Err(too_deep(bytes, at, "triple terms", TRIPLE_TERMS));
+                }
+                depth += 1;
+                at += 3;
+            }
+            b'<' if rest.starts_with(b"<<") => at += 2,
+            b'<' => at += 1 + iri_length(&rest[1..]),
+            b')' if rest.starts_with(b")>>") => {
+                depth = depth.saturating_sub(1);
+                at += 3;
+            }
+            _ => at += 1,
+        }
+    }
+    Ok(())
+}
+
+/// The bytes of an IRI up to its `>`; 0 where this is no IRI.
+fn iri_length(bytes: &[u8]) -> usize {
+    let end = bytes
+        .iter()
+        .position(|byte| *byte <= b' ' || b"<>\"{}|^`".contains(byte));
+    end.filter(|end| bytes[*end] == b'>')
+        .map_or(0, |end| end + 1)
+}
+
+/// The position after the closing quote.
+fn after_string(bytes: &[u8], mut at: usize, quote: &[u8]) -> usize {
+    while at < bytes.len() {
+        if bytes[at] == b'\\' {
+            at += 2;
+        } else if bytes[at..].starts_with(quote) {
+            return at + quote.len();
+        } else {
+            at += 1;
+        }
+    }
+    bytes.len()
+}
+
+fn too_deep(bytes: &[u8], at: usize, what: &str, limit: usize) -> ApiError {
+    let (line, column) = crate::text::place(&bytes[..at]);
+    ApiError::bad_request(
+        "nested_too_deeply",
+        format!("line {line}, column {column} of the data: {what} are nested more than {limit} deep here. Nothing of the body was taken."),
+    )
+    .at(line, column)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TERM: &str = "<<( <http://e/s> <http://e/p> ";
+    const JSON_LD: RdfFormat = RdfFormat::JsonLd {
+        profile: oxrdfio::JsonLdProfileSet::empty(),
+    };
+
+    fn nested(depth: usize) -> String {
+        format!(
+            "<http://e/s> <http://e/p> {}<http://e/o>{} .\n",
+            TERM.repeat(depth),
+            " )>>".repeat(depth)
+        )
+    }
+
+    #[test]
+    fn triple_terms_up_to_the_limit() {
+        let many = nested(TRIPLE_TERMS).repeat(3);
+        for format in [
+            RdfFormat::NTriples,
+            RdfFormat::Turtle,
+            RdfFormat::TriG,
+            RdfFormat::NQuads,
+        ] {
+            assert!(check(many.as_bytes(), format).is_ok());
+            let error = check(format!("\n{}", nested(TRIPLE_TERMS + 1)).as_bytes(), format)
+                .expect_err("too deep");
+            assert_eq!(error.to_json()["line"], 2);
+        }
+        assert!(check(nested(200_000).as_bytes(), RdfFormat::Turtle).is_err());
+    }
+
+    #[test]
+    fn closing_marks_that_are_text_do_not_count() {
+        for disguise in [
+            "# )>> )>>\n",
+            "\")>>\" ",
+            "''' ' )>> '''",
+            "<http://e/)>>",
+            "\"\\\")>>\"",
+            "\\\")>>",
+        ] {
+            let depth = TRIPLE_TERMS + 2;
+            let text: String = (0..depth).map(|_| format!("{TERM}{disguise}")).collect();
+            let found = check(text.as_bytes(), RdfFormat::Turtle);
+            // An unescaped closing mark is one; everything that only looks like one is not.
+            assert_eq!(found.is_err(), disguise != "\\\")>>", "{disguise}");
+        }
+        let opened_in_text = format!(
+            "<http://e/s> <http://e/p> \"{}\" . # {}\n",
+            "<<(".repeat(100),
+            "<<(".repeat(100)
+        );
+        assert!(check(opened_in_text.as_bytes(), RdfFormat::Turtle).is_ok());
+    }
+
+    #[test]
+    fn json_levels() {
+        let levels = |n: usize| format!("{}1{}", "{\"a\":[".repeat(n / 2), "]}".repeat(n / 2));
+        assert!(check(levels(JSON_LEVELS).as_bytes(), JSON_LD).is_ok());
+        assert!(check(levels(JSON_LEVELS + 2).as_bytes(), JSON_LD).is_err());
+        let text = format!("[\"{}\", \"\\\"\"]", "[".repeat(1000));
+        assert!(check(text.as_bytes(), JSON_LD).is_ok());
+    }
+}
