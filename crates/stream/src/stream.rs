@@ -232,7 +232,7 @@ impl Stream {
         // its value, because the record has no other mark, and because it comes to the same in every replay.
         if self.time_by_clock(received_ms) != Some(to) {
             for source in self.sources.values_mut() {
-                if source.time.is_none_or(|time| time <= to) {
+                if source.time.is_some_and(|time| time <= to) {
                     source.time = Some(to);
                     source.heard_ms = received_ms;
                 }

@@ -1,0 +1,460 @@
+//! A driver without threads or disk: it does what the runtime does, and keeps the log and all outputs.
+//!
+//! The one thing to know: texts of streams and queries are looked up in a list and not parsed, so that these tests do
+//! not depend on the parser.
+
+use oxrdf::{GraphName, NamedNode, NamedOrBlankNode, Quad, Term, TermRef};
+use rustc_hash::FxHashMap;
+use somersault_lang::{Classification, CreateStream, LatePolicy, TimeDomain};
+use somersault_log::{LoadSegment, PlanRecord, Position, Record};
+use somersault_model::{
+    BatchNumber, EventTime, Intern, Millis, Operation, QuadIds, StreamUid, Tag, TermId,
+    TimedTriple, TripleIds, VirtualShard,
+};
+use somersault_stream::{
+    Admission, Coordinator, Firing, Input, Output, Push, PushStatement, QueryDeclaration, Refusal,
+    Repeat, Resolve, ResolveError, WindowDeclaration,
+};
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// Terms in order of appearance, and the declarations by their texts.
+#[derive(Default)]
+pub(crate) struct World {
+    terms: RefCell<(FxHashMap<Term, TermId>, Vec<Term>)>,
+    pub(crate) streams: RefCell<BTreeMap<String, CreateStream>>,
+    pub(crate) queries: RefCell<BTreeMap<String, QueryDeclaration>>,
+    pub(crate) segments: RefCell<BTreeMap<String, Arc<[QuadIds]>>>,
+}
+
+impl World {
+    /// The same texts and segments with no term interned yet: what recovery starts from.
+    pub(crate) fn after_restart(&self) -> World {
+        World {
+            terms: RefCell::default(),
+            streams: self.streams.clone(),
+            queries: self.queries.clone(),
+            segments: self.segments.clone(),
+        }
+    }
+
+    pub(crate) fn term(&self, id: TermId) -> Term {
+        self.terms.borrow().1[usize::try_from(id.sequence()).unwrap()].clone()
+    }
+}
+
+impl Intern for World {
+    fn intern(&self, term: TermRef<'_>) -> TermId {
+        let (ids, list) = &mut *self.terms.borrow_mut();
+        *ids.entry(term.into_owned()).or_insert_with_key(|term| {
+            list.push(term.clone());
+            TermId::in_dictionary(
+                Tag::NamedNode,
+                VirtualShard::new(0).unwrap(),
+                list.len() as u64 - 1,
+            )
+        })
+    }
+}
+
+impl Resolve for World {
+    fn load_segment(&self, segment: &LoadSegment) -> Result<Arc<[QuadIds]>, ResolveError> {
+        let known = self.segments.borrow().get(&segment.name).cloned();
+        known.ok_or_else(|| ResolveError::Segment {
+            name: segment.name.clone(),
+            reason: "it is not there".to_owned(),
+        })
+    }
+
+    fn stream_declaration(
+        &self,
+        text: &str,
+        _namespace: Option<&str>,
+    ) -> Result<CreateStream, ResolveError> {
+        Ok(self.streams.borrow()[text].clone())
+    }
+
+    fn query_declaration(
+        &self,
+        text: &str,
+        _namespace: Option<&str>,
+    ) -> Result<QueryDeclaration, ResolveError> {
+        Ok(self.queries.borrow()[text].clone())
+    }
+}
+
+/// A stream with BATCH 10ms, IDLE NEVER and KEEP 100ms whose predicate `fact` is timeless.
+pub(crate) fn stream(iri: &str) -> CreateStream {
+    CreateStream {
+        iri: NamedNode::new(iri).unwrap(),
+        classification: Classification::Timing(vec![predicate("reading")]),
+        into: None,
+        batch: Millis(10),
+        time: TimeDomain::Event,
+        lateness: Millis(0),
+        late_policy: LatePolicy::Reject,
+        idle: None,
+        keep: Millis(100),
+        budget_bytes: 1 << 30,
+        text: format!("CREATE STREAM <{iri}>"),
+    }
+}
+
+pub(crate) fn predicate(name: &str) -> NamedNode {
+    NamedNode::new(format!("http://p/{name}")).unwrap()
+}
+
+/// A query over windows (stream, RANGE, STEP).
+pub(crate) fn windows(of: &[(&str, i64, i64)]) -> QueryDeclaration {
+    QueryDeclaration {
+        windows: of
+            .iter()
+            .map(|(stream, range, step)| WindowDeclaration {
+                stream: NamedNode::new(*stream).unwrap(),
+                range: Millis(*range),
+                step: Millis(*step),
+            })
+            .collect(),
+        computed_every: None,
+        starting_at: EventTime(0),
+    }
+}
+
+pub(crate) fn statement(number: u64, name: &str) -> Quad {
+    Quad::new(
+        NamedNode::new(format!("http://s/{number}")).unwrap(),
+        predicate(name),
+        NamedNode::new("http://o/").unwrap(),
+        GraphName::DefaultGraph,
+    )
+}
+
+/// The number that [`statement`] was made from.
+pub(crate) fn number_of(world: &World, triple: TripleIds) -> u64 {
+    match world.term(triple.subject) {
+        Term::NamedNode(node) => node.as_str()["http://s/".len()..].parse().unwrap(),
+        other => panic!("not a subject of these tests: {other}"),
+    }
+}
+
+/// A firing with what it saw.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Seen {
+    pub(crate) firing: Firing,
+    /// Per window: time and statement number, with repeats.
+    pub(crate) windows: Vec<Vec<(i64, u64)>>,
+    /// The statement numbers that are stored at the firing's SN.
+    pub(crate) stored: BTreeSet<u64>,
+}
+
+pub(crate) struct Driver {
+    pub(crate) world: World,
+    pub(crate) coordinator: Coordinator,
+    pub(crate) log: Vec<Record>,
+    /// All outputs but Retire and what `on_stable` gives: what must be the same in every replay.
+    pub(crate) decided: Vec<Output>,
+    pub(crate) seen: Vec<Seen>,
+    pub(crate) cancelled: Vec<Firing>,
+    /// Whether SNs become stable at once, or only by [`Driver::stabilise`].
+    pub(crate) stable_at_once: bool,
+    /// Whether firings are done at once, or only by [`Driver::finish`].
+    pub(crate) fired_at_once: bool,
+    running: Vec<Firing>,
+    slices: BTreeMap<(StreamUid, BatchNumber), Vec<TimedTriple>>,
+    pub(crate) retired: BTreeMap<StreamUid, BatchNumber>,
+    stored: BTreeSet<QuadIds>,
+    stored_at: BTreeMap<u64, BTreeSet<QuadIds>>,
+    pub(crate) now_ms: i64,
+}
+
+impl Driver {
+    pub(crate) fn new() -> Driver {
+        Driver {
+            world: World::default(),
+            coordinator: Coordinator::new(),
+            log: Vec::new(),
+            decided: Vec::new(),
+            seen: Vec::new(),
+            cancelled: Vec::new(),
+            stable_at_once: true,
+            fired_at_once: true,
+            running: Vec::new(),
+            slices: BTreeMap::new(),
+            retired: BTreeMap::new(),
+            stored: BTreeSet::new(),
+            stored_at: BTreeMap::new(),
+            now_ms: 0,
+        }
+    }
+
+    /// With these streams, as [`stream`] declares them.
+    pub(crate) fn with_streams(iris: &[&str]) -> Driver {
+        let mut driver = Driver::new();
+        for iri in iris {
+            driver.create(stream(iri)).unwrap();
+        }
+        driver
+    }
+
+    /// Admits, logs, applies, and makes all cuts that are due.
+    pub(crate) fn input(&mut self, input: Input) -> Result<Admission, Refusal> {
+        let admission = self.coordinator.admit(input)?;
+        if let Admission::Record(record) = &admission {
+            self.record(record.clone());
+            while let Some(plan) = self.coordinator.next_due_cut(self.log_end()) {
+                self.record(Record::Plan(plan));
+            }
+        }
+        Ok(admission)
+    }
+
+    pub(crate) fn log_end(&self) -> Position {
+        Position(self.log.len() as u64)
+    }
+
+    pub(crate) fn record(&mut self, record: Record) {
+        let mut out = Vec::new();
+        self.log.push(record.clone());
+        self.coordinator
+            .apply(&record, &self.world, &mut out)
+            .unwrap();
+        self.carry_out(out);
+        if matches!(record, Record::Plan(_)) && self.stable_at_once {
+            self.stabilise();
+        }
+    }
+
+    pub(crate) fn stabilise(&mut self) {
+        let mut out = Vec::new();
+        let sn = self.coordinator.last_cut();
+        self.coordinator.on_stable(sn, &mut out);
+        self.carry_out(out);
+        if self.fired_at_once {
+            self.finish();
+        }
+    }
+
+    /// Executes what was released: only now are its slices read.
+    pub(crate) fn finish(&mut self) {
+        for firing in std::mem::take(&mut self.running) {
+            let seen = self.look(&firing);
+            self.seen.push(seen);
+            let mut out = Vec::new();
+            self.coordinator
+                .on_fired(firing.query, firing.close, &mut out);
+            self.carry_out(out);
+        }
+    }
+
+    fn look(&self, firing: &Firing) -> Seen {
+        let windows = firing.windows.iter().map(|window| {
+            let retired = self.retired.get(&window.stream);
+            assert!(
+                window.lo == window.hi || retired.is_none_or(|below| *below <= window.lo),
+                "a firing's slices were retired before it was done: {firing:?}"
+            );
+            let slices = self
+                .slices
+                .range((window.stream, window.lo)..(window.stream, window.hi));
+            let statements = slices.flat_map(|(_, statements)| statements);
+            statements
+                .map(|timed| (timed.at.0, number_of(&self.world, timed.triple)))
+                .collect()
+        });
+        let stored = self.stored_at[&firing.sn.0]
+            .iter()
+            .map(|quad| number_of(&self.world, quad.triple()));
+        Seen {
+            windows: windows.collect(),
+            stored: stored.collect(),
+            firing: firing.clone(),
+        }
+    }
+
+    fn carry_out(&mut self, out: Vec<Output>) {
+        for output in out {
+            match &output {
+                Output::Inject(inject) => {
+                    for statements in &inject.loads {
+                        self.stored.extend(statements.iter());
+                    }
+                    for mutation in &inject.mutations {
+                        match mutation.operation {
+                            Operation::Insert => self.stored.insert(mutation.quad),
+                            Operation::Delete => self.stored.remove(&mutation.quad),
+                        };
+                    }
+                    self.stored_at.insert(inject.sn.0, self.stored.clone());
+                    for slice in &inject.slices {
+                        let key = (slice.stream, slice.batch);
+                        let before = self.slices.insert(key, slice.statements.clone());
+                        assert!(before.is_none(), "a batch is closed once");
+                        assert!(!slice.statements.is_empty(), "empty batches cost nothing");
+                    }
+                }
+                Output::Fire(firing) => {
+                    self.running.push(firing.clone());
+                    continue;
+                }
+                Output::Cancelled(firing) => {
+                    self.cancelled.push(firing.clone());
+                    continue;
+                }
+                Output::Retire { stream, below } => {
+                    let before = self.retired.insert(*stream, *below);
+                    assert!(before < Some(*below), "retiring goes on");
+                    self.slices
+                        .retain(|(of, batch), _| of != stream || batch >= below);
+                    continue;
+                }
+                _ => {}
+            }
+            self.decided.push(output);
+        }
+    }
+
+    pub(crate) fn create(&mut self, declaration: CreateStream) -> Result<Admission, Refusal> {
+        let texts = &self.world.streams;
+        texts
+            .borrow_mut()
+            .entry(declaration.text.clone())
+            .or_insert_with(|| declaration.clone());
+        self.input(Input::CreateStream {
+            received_ms: self.now_ms,
+            declaration,
+            namespace: None,
+        })
+    }
+
+    pub(crate) fn register(
+        &mut self,
+        name: &str,
+        declaration: QueryDeclaration,
+    ) -> Result<Admission, Refusal> {
+        let text = format!("{declaration:?}");
+        let texts = &self.world.queries;
+        texts.borrow_mut().insert(text.clone(), declaration.clone());
+        self.input(Input::RegisterQuery {
+            received_ms: self.now_ms,
+            name: name.to_owned(),
+            text,
+            namespace: None,
+            declaration,
+        })
+    }
+
+    /// Pushes statements (time, number) that are timing.
+    pub(crate) fn push(&mut self, stream: &str, of: &[(i64, u64)]) -> Result<Admission, Refusal> {
+        let statements = of.iter().map(|(at, number)| (*at, *number, "reading"));
+        self.push_from(stream, "", None, statements.collect())
+    }
+
+    pub(crate) fn push_from(
+        &mut self,
+        stream: &str,
+        source: &str,
+        seq: Option<u64>,
+        of: Vec<(i64, u64, &str)>,
+    ) -> Result<Admission, Refusal> {
+        self.input(Input::Push(Push {
+            stream: stream.to_owned(),
+            source: source.to_owned(),
+            seq,
+            received_ms: self.now_ms,
+            statements: of
+                .into_iter()
+                .map(|(at, number, name)| PushStatement {
+                    at: Some(EventTime(at)),
+                    quad: statement(number, name),
+                })
+                .collect(),
+        }))
+    }
+
+    pub(crate) fn advance(&mut self, to: &[(&str, i64)]) -> Result<Admission, Refusal> {
+        self.input(Input::Advance {
+            received_ms: self.now_ms,
+            to: to
+                .iter()
+                .map(|(iri, to)| ((*iri).to_owned(), EventTime(*to)))
+                .collect(),
+        })
+    }
+
+    pub(crate) fn pause(&mut self, name: &str) {
+        self.input(Input::PauseQuery {
+            received_ms: self.now_ms,
+            name: name.to_owned(),
+        })
+        .unwrap();
+    }
+
+    pub(crate) fn resume(&mut self, name: &str) {
+        self.input(Input::ResumeQuery {
+            received_ms: self.now_ms,
+            name: name.to_owned(),
+        })
+        .unwrap();
+    }
+
+    pub(crate) fn drop_query(&mut self, name: &str) {
+        self.input(Input::DropQuery {
+            received_ms: self.now_ms,
+            name: name.to_owned(),
+        })
+        .unwrap();
+    }
+
+    /// What the clock asks for at this time.
+    pub(crate) fn tick(&mut self, now_ms: i64) {
+        self.now_ms = now_ms;
+        for input in self.coordinator.on_tick(now_ms) {
+            self.input(input).unwrap();
+        }
+    }
+
+    pub(crate) fn freshness_cut(&mut self) -> Option<PlanRecord> {
+        let plan = self.coordinator.freshness_cut(self.log_end())?;
+        self.record(Record::Plan(plan.clone()));
+        Some(plan)
+    }
+
+    /// The closes that a query fired for, in the order of execution.
+    pub(crate) fn closes(&self, name: &str) -> Vec<i64> {
+        let uid = self.coordinator.query(name).unwrap().uid;
+        let of_query = self.seen.iter().filter(|seen| seen.firing.query == uid);
+        of_query.map(|seen| seen.firing.close.0).collect()
+    }
+
+    /// What the windows of a query's firing at this close held: statement numbers.
+    pub(crate) fn content(&self, name: &str, close: i64) -> Vec<Vec<u64>> {
+        let numbers = |window: &Vec<(i64, u64)>| window.iter().map(|(_, number)| *number).collect();
+        self.at(name, close).windows.iter().map(numbers).collect()
+    }
+
+    pub(crate) fn at(&self, name: &str, close: i64) -> &Seen {
+        let uid = self.coordinator.query(name).unwrap().uid;
+        let is_it = |seen: &&Seen| seen.firing.query == uid && seen.firing.close.0 == close;
+        self.seen.iter().find(is_it).unwrap()
+    }
+}
+
+pub(crate) fn was_logged(admission: &Admission) -> bool {
+    matches!(admission, Admission::Record(_))
+}
+
+pub(crate) fn was_repeat(admission: &Admission, of: Repeat) -> bool {
+    matches!(admission, Admission::Repeat(repeat) if *repeat == of)
+}
+
+/// A statement whose subject and object are blank nodes.
+pub(crate) fn blank_statement(label: &str) -> Quad {
+    let node = oxrdf::BlankNode::new(label).unwrap();
+    Quad::new(
+        NamedOrBlankNode::from(node.clone()),
+        predicate("reading"),
+        node,
+        GraphName::DefaultGraph,
+    )
+}

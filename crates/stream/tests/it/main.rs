@@ -1,0 +1,10 @@
+//! The tests of the coordinator from outside: laws against a dull twin, cases, refusals, and invariants broken on purpose.
+#![allow(clippy::unwrap_used)]
+
+mod cases;
+mod cuts;
+mod harness;
+mod laws;
+mod refusals;
+mod time;
+mod twin;

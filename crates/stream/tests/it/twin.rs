@@ -1,0 +1,272 @@
+//! The dull twin: language.md, *Windows, exactly*, over plain lists, millisecond by millisecond.
+//!
+//! The one thing to know: it shares no code with the coordinator, and has none of its cleverness (no batches, groups,
+//! waiting lists or bulk). Where the two differ, one of them has misread language.md.
+
+use crate::harness::{Driver, Seen};
+use somersault_model::QueryUid;
+use somersault_stream::{Output, QueryDeclaration};
+use std::collections::{BTreeMap, BTreeSet};
+
+#[derive(Default)]
+struct TwinStream {
+    lateness: i64,
+    keep: i64,
+    accepted: Vec<(i64, u64)>,
+    sources: BTreeMap<String, i64>,
+    complete_through: Option<i64>,
+    begin: Option<i64>,
+}
+
+struct TwinQuery {
+    uid: QueryUid,
+    declaration: QueryDeclaration,
+    /// Closes at or before this do not fire; for a stream that had no time, that stream's beginning is added later.
+    after: Vec<i64>,
+    /// From when on the engine has promised to have kept everything; known once all streams have a time.
+    kept_from: Option<i64>,
+}
+
+#[derive(Default)]
+pub(crate) struct Twin {
+    streams: BTreeMap<String, TwinStream>,
+    queries: Vec<TwinQuery>,
+}
+
+impl Twin {
+    pub(crate) fn create(&mut self, iri: &str, lateness: i64, keep: i64) {
+        let stream = TwinStream {
+            lateness,
+            keep,
+            ..TwinStream::default()
+        };
+        self.streams.insert(iri.to_owned(), stream);
+    }
+
+    /// Takes a push statement by statement; with `drops`, late ones are left out, else they refuse the whole push.
+    pub(crate) fn push(
+        &mut self,
+        iri: &str,
+        source: &str,
+        of: &[(i64, u64)],
+        drops: bool,
+    ) -> Result<(), usize> {
+        let stream = self.streams.get_mut(iri).unwrap();
+        let mut own = stream.sources.get(source).copied();
+        let mut accepted = Vec::new();
+        for (index, (at, number)) in of.iter().enumerate() {
+            let late = own.is_some_and(|own| *at < own)
+                || stream.complete_through.is_some_and(|time| *at < time);
+            if late && !drops {
+                return Err(index + 1);
+            }
+            if !late {
+                own = own.max(Some(at - stream.lateness));
+                accepted.push((*at, *number));
+            }
+        }
+        if let Some((first, _)) = accepted.first() {
+            stream.begin = stream.begin.or(Some(first - stream.lateness));
+            stream.sources.insert(source.to_owned(), own.unwrap());
+            let least = stream.sources.values().min().copied();
+            stream.complete_through = stream.complete_through.max(least);
+        }
+        stream.accepted.extend(accepted);
+        self.note_kept();
+        Ok(())
+    }
+
+    pub(crate) fn advance(&mut self, to: &[(&str, i64)]) {
+        for (iri, to) in to {
+            let stream = self.streams.get_mut(*iri).unwrap();
+            if stream.complete_through < Some(*to) {
+                stream.begin = stream.begin.or(Some(*to));
+                stream.complete_through = Some(*to);
+                for own in stream.sources.values_mut() {
+                    *own = (*own).max(*to);
+                }
+            }
+        }
+        self.note_kept();
+    }
+
+    pub(crate) fn register(&mut self, uid: QueryUid, declaration: &QueryDeclaration) {
+        let mut query = TwinQuery {
+            uid,
+            declaration: declaration.clone(),
+            after: Vec::new(),
+            kept_from: None,
+        };
+        for window in &declaration.windows {
+            query
+                .after
+                .extend(self.streams[window.stream.as_str()].complete_through);
+        }
+        self.queries.push(query);
+        self.note_kept();
+    }
+
+    fn note_kept(&mut self) {
+        for query in &mut self.queries {
+            let streams = || {
+                let windows = query.declaration.windows.iter();
+                windows.map(|window| &self.streams[window.stream.as_str()])
+            };
+            if query.kept_from.is_none() && streams().all(|stream| stream.begin.is_some()) {
+                query
+                    .after
+                    .extend(streams().filter_map(|stream| stream.begin));
+                let kept = streams().map(|stream| {
+                    (stream.complete_through.unwrap() - stream.keep).max(stream.begin.unwrap())
+                });
+                query.kept_from = kept.max();
+            }
+        }
+    }
+
+    /// Compares all that the driver saw with what language.md says (WI-1, WI-2).
+    pub(crate) fn check(&self, driver: &Driver) -> Result<(), String> {
+        self.queries
+            .iter()
+            .try_for_each(|query| self.check_query(query, driver))
+    }
+
+    fn check_query(&self, query: &TwinQuery, driver: &Driver) -> Result<(), String> {
+        let seen: Vec<&Seen> = driver
+            .seen
+            .iter()
+            .filter(|seen| seen.firing.query == query.uid)
+            .collect();
+        let closes: Vec<i64> = seen.iter().map(|seen| seen.firing.close.0).collect();
+        if !closes.is_sorted_by(|a, b| a < b) {
+            return Err(format!("WI-2: closes out of order or repeated: {closes:?}"));
+        }
+        let due = self.due_closes(query);
+        let passed = self.check_passed(query, &due, driver)?;
+        let fired: BTreeSet<i64> = closes.iter().copied().collect();
+        let accounted: BTreeSet<i64> = fired.union(&passed).copied().collect();
+        if !fired.is_disjoint(&passed) || accounted != due.iter().copied().collect() {
+            return Err(format!(
+                "WI-2: due {due:?}, fired {fired:?}, passed {passed:?}"
+            ));
+        }
+        if closes.last() != due.last() {
+            return Err("WI-2: the newest due close always fires".to_owned());
+        }
+        seen.iter()
+            .try_for_each(|seen| self.check_content(query, seen))
+    }
+
+    /// Every close of any window, or of COMPUTED EVERY, after the beginning and reached by all streams.
+    fn due_closes(&self, query: &TwinQuery) -> Vec<i64> {
+        let declaration = &query.declaration;
+        let windows = declaration.windows.iter();
+        let times = windows.map(|window| self.streams[window.stream.as_str()].complete_through);
+        let (Some(_), Some(until)) = (query.kept_from, times.min().flatten()) else {
+            return Vec::new();
+        };
+        let after = *query.after.iter().max().unwrap();
+        let origin = declaration.starting_at.0;
+        let is_close = |t: &i64| match declaration.computed_every {
+            Some(every) => (t - origin).rem_euclid(every.0) == 0,
+            None => {
+                let mut windows = declaration.windows.iter();
+                windows.any(|window| (t - origin).rem_euclid(window.step.0) == 0)
+            }
+        };
+        (after + 1..=until).filter(is_close).collect()
+    }
+
+    /// The content of window `index` at a close: all statements that were accepted with `from ≤ event time < to`.
+    fn content(&self, query: &TwinQuery, index: usize, close: i64) -> (i64, Vec<(i64, u64)>) {
+        let window = &query.declaration.windows[index];
+        let origin = query.declaration.starting_at.0;
+        let to = (i64::MIN..=close)
+            .rev()
+            .find(|t| (t - origin).rem_euclid(window.step.0) == 0)
+            .unwrap();
+        let from = to - window.range.0;
+        let accepted = self.streams[window.stream.as_str()].accepted.iter();
+        let inside = accepted.filter(|(at, _)| from <= *at && *at < to);
+        (from, inside.copied().collect())
+    }
+
+    fn check_passed(
+        &self,
+        query: &TwinQuery,
+        due: &[i64],
+        driver: &Driver,
+    ) -> Result<BTreeSet<i64>, String> {
+        let mut all = BTreeSet::new();
+        for output in &driver.decided {
+            let Output::PassedInBulk {
+                query: of,
+                first,
+                last,
+                count,
+            } = output
+            else {
+                continue;
+            };
+            if *of != query.uid {
+                continue;
+            }
+            let run: Vec<i64> = due
+                .iter()
+                .copied()
+                .filter(|t| (first.0..=last.0).contains(t))
+                .collect();
+            if run.len() as u64 != *count {
+                return Err(format!("WI-2: {count} closes passed, of {}", run.len()));
+            }
+            for close in run {
+                for index in 0..query.declaration.windows.len() {
+                    // What was not kept is in no window; a firing would have said so by complete_from.
+                    let (_, content) = self.content(query, index, close);
+                    if content.iter().any(|(at, _)| Some(*at) >= query.kept_from) {
+                        return Err(format!("WI-2: close {close} was passed but held something"));
+                    }
+                }
+                all.insert(close);
+            }
+        }
+        Ok(all)
+    }
+
+    fn check_content(&self, query: &TwinQuery, seen: &Seen) -> Result<(), String> {
+        let close = seen.firing.close.0;
+        let promised = query.kept_from.unwrap();
+        let mut reaches_further = false;
+        for (index, window) in seen.windows.iter().enumerate() {
+            let (from, expected) = self.content(query, index, close);
+            reaches_further |= from < promised;
+            let complete_from = seen.firing.complete_from.map_or(from, |time| time.0);
+            let after = |all: &[(i64, u64)]| -> Vec<(i64, u64)> {
+                let mut after: Vec<_> = all.to_vec();
+                after.retain(|(at, _)| *at >= complete_from);
+                after.sort_unstable();
+                after
+            };
+            if after(window) != after(&expected) {
+                return Err(format!(
+                    "WI-1: window {index} at close {close} holds {window:?}, should hold {expected:?} (complete from {complete_from})"
+                ));
+            }
+            if let Some(extra) = window.iter().find(|seen| !expected.contains(seen)) {
+                return Err(format!(
+                    "WI-1: window {index} at close {close} holds {extra:?}, which is not in it"
+                ));
+            }
+        }
+        match seen.firing.complete_from {
+            Some(time) if time.0 > promised => Err(format!(
+                "WI-1: close {close} is complete from {} only, but {promised} was kept",
+                time.0
+            )),
+            Some(_) if !reaches_further => Err(format!(
+                "WI-1: close {close} is complete, but says it is not"
+            )),
+            _ => Ok(()),
+        }
+    }
+}
