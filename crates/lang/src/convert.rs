@@ -3,14 +3,11 @@
 //! Numbers are given in order of appearance, and the random names that `spargebra` makes up are replaced, so that
 //! one text always gives one algebra.
 
-use crate::algebra::{
-    GraphTarget, NameOrVariable, PathExpression, Pattern, QuadTemplate, TemplateGraph,
-    TemplateTerm, TermPattern, TriplePattern, TripleTemplate, VarId,
-};
+use crate::algebra::{NameOrVariable, PathExpression, Pattern, TermPattern, TriplePattern, VarId};
 use crate::expression::{
     Aggregate, AggregateFunction, Arithmetic, Comparison, Expression, Function, OrderKey,
 };
-use oxrdf::{NamedNode, NamedOrBlankNode, Quad, Term, Triple};
+use oxrdf::{NamedOrBlankNode, Term, Triple};
 use spargebra::algebra as al;
 use spargebra::term as at;
 use std::collections::{HashMap, HashSet};
@@ -24,7 +21,7 @@ pub(crate) struct Converter<'n> {
     /// The variables of the scopes we are in, innermost last. Blank nodes are in them as `_:label`.
     scopes: Vec<HashMap<String, VarId>>,
     /// The blank nodes of the template that is being read.
-    template_nodes: HashMap<String, u32>,
+    pub(crate) template_nodes: HashMap<String, u32>,
 }
 
 impl<'n> Converter<'n> {
@@ -263,7 +260,7 @@ impl<'n> Converter<'n> {
         Pattern::Project { inner, variables }
     }
 
-    fn name(&mut self, name: &at::NamedNodePattern) -> NameOrVariable {
+    pub(crate) fn name(&mut self, name: &at::NamedNodePattern) -> NameOrVariable {
         match name {
             at::NamedNodePattern::NamedNode(node) => NameOrVariable::NamedNode(node.clone()),
             at::NamedNodePattern::Variable(variable) => {
@@ -414,80 +411,6 @@ impl<'n> Converter<'n> {
             },
         }
     }
-
-    // Templates.
-
-    /// A CONSTRUCT template.
-    pub(crate) fn template(&mut self, template: &[at::TriplePattern]) -> Vec<TripleTemplate> {
-        self.template_nodes.clear();
-        template
-            .iter()
-            .map(|triple| self.template_triple(triple))
-            .collect()
-    }
-
-    fn template_triple(&mut self, triple: &at::TriplePattern) -> TripleTemplate {
-        TripleTemplate {
-            subject: self.template_term(&triple.subject),
-            predicate: self.name(&triple.predicate),
-            object: self.template_term(&triple.object),
-        }
-    }
-
-    fn template_term(&mut self, term: &at::TermPattern) -> TemplateTerm {
-        match term {
-            at::TermPattern::NamedNode(node) => TemplateTerm::Term(node.clone().into()),
-            at::TermPattern::Literal(literal) => TemplateTerm::Term(literal.clone().into()),
-            at::TermPattern::Variable(variable) => TemplateTerm::Variable(self.variable(variable)),
-            at::TermPattern::BlankNode(node) => {
-                let next = u32::try_from(self.template_nodes.len())
-                    .expect("a text of at most 4 GiB has fewer nodes");
-                TemplateTerm::BlankNode(
-                    *self
-                        .template_nodes
-                        .entry(node.as_str().to_owned())
-                        .or_insert(next),
-                )
-            }
-            at::TermPattern::Triple(triple) => {
-                TemplateTerm::Triple(Box::new(self.template_triple(triple)))
-            }
-        }
-    }
-
-    /// An INSERT template.
-    pub(crate) fn insert_template(&mut self, quads: &[at::QuadPattern]) -> Vec<QuadTemplate> {
-        self.template_nodes.clear();
-        quads
-            .iter()
-            .map(|quad| QuadTemplate {
-                triple: TripleTemplate {
-                    subject: self.template_term(&quad.subject),
-                    predicate: self.name(&quad.predicate),
-                    object: self.template_term(&quad.object),
-                },
-                graph: self.template_graph(&quad.graph_name),
-            })
-            .collect()
-    }
-
-    /// A DELETE template.
-    pub(crate) fn delete_template(&mut self, quads: &[at::GroundQuadPattern]) -> Vec<QuadTemplate> {
-        let open: Vec<at::QuadPattern> = quads.iter().map(open_quad).collect();
-        self.insert_template(&open)
-    }
-
-    fn template_graph(&mut self, graph: &at::GraphNamePattern) -> TemplateGraph {
-        match graph {
-            at::GraphNamePattern::DefaultGraph => TemplateGraph::Default,
-            at::GraphNamePattern::NamedNode(node) => {
-                TemplateGraph::Named(NameOrVariable::NamedNode(node.clone()))
-            }
-            at::GraphNamePattern::Variable(variable) => {
-                TemplateGraph::Named(NameOrVariable::Variable(self.variable(variable)))
-            }
-        }
-    }
 }
 
 /// The triple as a term, if it holds no variable.
@@ -507,29 +430,6 @@ fn constant_triple(triple: &TriplePattern) -> Option<Triple> {
         Term::Literal(_) | Term::Triple(_) => return None,
     };
     Some(Triple::new(subject, predicate.clone(), object.clone()))
-}
-
-fn open_quad(quad: &at::GroundQuadPattern) -> at::QuadPattern {
-    at::QuadPattern {
-        subject: open_term(&quad.subject),
-        predicate: quad.predicate.clone(),
-        object: open_term(&quad.object),
-        graph_name: quad.graph_name.clone(),
-    }
-}
-
-fn open_term(term: &at::GroundTermPattern) -> at::TermPattern {
-    match term {
-        at::GroundTermPattern::NamedNode(node) => node.clone().into(),
-        at::GroundTermPattern::Literal(literal) => literal.clone().into(),
-        at::GroundTermPattern::Variable(variable) => variable.clone().into(),
-        at::GroundTermPattern::Triple(triple) => at::TriplePattern {
-            subject: open_term(&triple.subject),
-            predicate: triple.predicate.clone(),
-            object: open_term(&triple.object),
-        }
-        .into(),
-    }
 }
 
 fn convert_path(path: &al::PropertyPathExpression) -> PathExpression {
@@ -657,54 +557,3 @@ functions!(
     HasLangDir,
     StrLangDir,
 );
-
-// Data of updates.
-
-pub(crate) fn convert_graph_name(graph: &at::GraphName) -> oxrdf::GraphName {
-    match graph {
-        at::GraphName::NamedNode(node) => node.clone().into(),
-        at::GraphName::DefaultGraph => oxrdf::GraphName::DefaultGraph,
-    }
-}
-
-pub(crate) fn convert_quad(quad: &at::Quad) -> Quad {
-    Quad::new(
-        quad.subject.clone(),
-        quad.predicate.clone(),
-        quad.object.clone(),
-        convert_graph_name(&quad.graph_name),
-    )
-}
-
-pub(crate) fn convert_ground_quad(quad: &at::GroundQuad) -> Quad {
-    let graph = convert_graph_name(&quad.graph_name);
-    Quad::new(
-        quad.subject.clone(),
-        quad.predicate.clone(),
-        Term::from(quad.object.clone()),
-        graph,
-    )
-}
-
-pub(crate) fn convert_target(target: &al::GraphTarget) -> GraphTarget {
-    match target {
-        al::GraphTarget::NamedNode(node) => GraphTarget::Graph(node.clone()),
-        al::GraphTarget::DefaultGraph => GraphTarget::Default,
-        al::GraphTarget::NamedGraphs => GraphTarget::AllNamed,
-        al::GraphTarget::AllGraphs => GraphTarget::All,
-    }
-}
-
-/// The stored graphs of a dataset clause, or of USING and WITH.
-pub(crate) fn convert_dataset(dataset: Option<&al::QueryDataset>) -> crate::query::DatasetClause {
-    let Some(dataset) = dataset else {
-        return crate::query::DatasetClause::default();
-    };
-    let named: Vec<NamedNode> = dataset.named.clone().unwrap_or_default();
-    crate::query::DatasetClause {
-        present: true,
-        default: dataset.default.clone(),
-        named,
-        all_named: dataset.named.is_none(),
-    }
-}

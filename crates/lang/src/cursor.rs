@@ -118,6 +118,11 @@ impl<'t> Cursor<'t> {
             Some(TokenKind::Word) => words::near_keyword(self.peek_text())
                 .map(|keyword| format!("; did you mean {keyword}?"))
                 .unwrap_or_default(),
+            Some(TokenKind::Punctuation) if self.looks_like_broken_iri() => {
+                "; if an IRI was meant, it is not closed with `>`, or holds a space or one of \" { } | ^ `, \
+                 which must be percent-encoded"
+                    .to_owned()
+            }
             _ => String::new(),
         };
         ParseError::syntax(
@@ -125,6 +130,12 @@ impl<'t> Cursor<'t> {
             self.offset(),
             format!("{found}, but {expected} was expected{hint}"),
         )
+    }
+
+    /// A `<` with a letter right behind it.
+    fn looks_like_broken_iri(&self) -> bool {
+        let rest = &self.source[self.offset()..];
+        rest.starts_with('<') && rest[1..].starts_with(|c: char| c.is_ascii_alphabetic())
     }
 
     /// What the next token is, as the beginning of a sentence.

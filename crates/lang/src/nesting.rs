@@ -11,7 +11,7 @@ pub(crate) const DEEPEST: usize = 100;
 /// How deep calls of functions with optional arguments may nest.
 const DEEPEST_OPTIONAL_CALLS: usize = 12;
 /// How many operators or groups may follow one another at one level: each makes the algebra one deeper.
-pub(crate) const LONGEST_CHAIN: usize = 2_000;
+pub(crate) const LONGEST_CHAIN: usize = 500;
 
 /// Refuses texts that are too deep or chained too long.
 pub(crate) fn check(source: &str, tokens: &[Token]) -> Result<(), ParseError> {

@@ -2,10 +2,7 @@
 
 use crate::algebra::VarId;
 use crate::continuous::{ContinuousQuery, Dialect, RegistrationKind};
-use crate::convert::{
-    Converter, convert_dataset, convert_graph_name, convert_ground_quad, convert_quad,
-    convert_target,
-};
+use crate::convert::Converter;
 use crate::cursor::Cursor;
 use crate::declare;
 use crate::error::{ParseError, ParseErrorKind};
@@ -17,6 +14,9 @@ use crate::spareval::pattern_mut;
 use crate::sparql::Sparql;
 use crate::statement::Statement;
 use crate::surface::{self, Surface};
+use crate::template::{
+    convert_dataset, convert_graph_name, convert_ground_quad, convert_quad, convert_target,
+};
 use crate::token::{Token, TokenKind, tokenize};
 use crate::update::{DeleteInsert, Update, UpdateOperation};
 use oxiri::Iri;

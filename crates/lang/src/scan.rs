@@ -147,13 +147,17 @@ impl<'t> Scanner<'t> {
             _ => return false,
         };
         self.bump();
-        (0..digits).all(|_| {
-            let is_digit = self.peek().is_some_and(|c| c.is_ascii_hexdigit());
-            if is_digit {
-                self.bump();
-            }
-            is_digit
-        })
+        let hex = self.rest().get(..digits).unwrap_or_default();
+        if hex.len() < digits || !hex.bytes().all(|b| b.is_ascii_hexdigit()) {
+            return false;
+        }
+        self.at += digits;
+        // Surrogates are no characters.
+        digits == 0
+            || u32::from_str_radix(hex, 16)
+                .ok()
+                .and_then(char::from_u32)
+                .is_some()
     }
 
     pub(crate) fn take_variable(&mut self) -> bool {

@@ -74,18 +74,24 @@ impl<'t> Sparql<'t> {
         );
         check(&mut grammar)?;
         let mut written = Vec::new();
-        for &index in &grammar.bare_names {
+        for &index in grammar.bare_names.iter().chain(&grammar.respelled) {
             let token = self.tokens[index];
-            written.push((
-                token.range(),
-                format!("<{}>", names.resolve(self.source, token)?.as_str()),
-            ));
+            let spelling = match token.text(self.source) {
+                word if word.eq_ignore_ascii_case("true") || word.eq_ignore_ascii_case("false") => {
+                    word.to_ascii_lowercase()
+                }
+                _ => format!("<{}>", names.resolve(self.source, token)?.as_str()),
+            };
+            written.push((token.range(), spelling));
         }
         if written.is_empty() {
             return Err(self.in_own_words(&first));
         }
         match read(parser, &self.text(&written)) {
-            Ok(value) => Ok(Parsed { value, bare: true }),
+            Ok(value) => Ok(Parsed {
+                value,
+                bare: !grammar.bare_names.is_empty(),
+            }),
             Err(error) => Err(self.in_own_words(&error)),
         }
     }

@@ -1,6 +1,6 @@
 //! Expressions: precedence is of no interest here, only what may stand next to what.
 
-use super::{Checked, Grammar};
+use super::{Checked, Grammar, IN_PATTERN, Scope, TermRules};
 use crate::error::ParseError;
 use crate::token::TokenKind;
 use crate::words;
@@ -112,7 +112,14 @@ impl Grammar<'_> {
             Some(TokenKind::Punctuation) if self.cursor.is_punctuation("(") => {
                 self.bracketed_expression()
             }
-            Some(TokenKind::Punctuation) if self.cursor.is_punctuation("<<") => self.triple_term(),
+            Some(TokenKind::Punctuation) if self.cursor.is_punctuation("<<") => {
+                let terms = TermRules {
+                    place: "an expression",
+                    blank_nodes: false,
+                    ..IN_PATTERN
+                };
+                self.with_terms(terms, |grammar| grammar.triple_term(&mut Scope::new()))
+            }
             _ if self.at_literal() => self.literal(),
             _ => Err(self.cursor.unexpected(EXPECTED)),
         }
@@ -167,7 +174,7 @@ impl Grammar<'_> {
             self.cursor.source,
             offset,
             format!(
-                "{} takes {takes}, but {count} are given here; correct the call",
+                "{} takes {takes}, but is given {count} here; correct the call",
                 word.to_ascii_uppercase()
             ),
         ))

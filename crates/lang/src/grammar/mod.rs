@@ -6,12 +6,12 @@
 
 mod expression;
 mod pattern;
+mod terms;
 mod update;
 
 use crate::cursor::Cursor;
 use crate::error::ParseError;
 use crate::token::{Token, TokenKind};
-use crate::words;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 /// What variables a pattern binds.
@@ -26,6 +26,9 @@ pub(crate) struct Grammar<'t> {
     accept_bare_names: bool,
     /// The tokens that did, by index.
     pub(crate) bare_names: Vec<usize>,
+    /// Tokens that are right, but that `spargebra` reads only in another spelling: `TRUE`, and local names with dots
+    /// in several places.
+    pub(crate) respelled: Vec<usize>,
     /// Labels of blank nodes with the number of the basic graph pattern that they belong to.
     blank_labels: BTreeMap<&'t str, usize>,
     /// The number of the current basic graph pattern.
@@ -96,6 +99,7 @@ impl<'t> Grammar<'t> {
             prefixes: BTreeSet::new(),
             accept_bare_names,
             bare_names: Vec::new(),
+            respelled: Vec::new(),
             blank_labels: BTreeMap::new(),
             current_bgp: 0,
             bgp_count: 0,
@@ -184,7 +188,10 @@ impl<'t> Grammar<'t> {
                 self.check_iri(iri)?;
                 self.prefixes.insert(&name[..name.len() - 1]);
             } else if self.cursor.take_keyword("VERSION") {
-                if self.cursor.take_kind(TokenKind::String).is_none() {
+                let is_long = ["\"\"\"", "'''"]
+                    .iter()
+                    .any(|quote| self.cursor.peek_text().starts_with(quote));
+                if is_long || self.cursor.take_kind(TokenKind::String).is_none() {
                     return Err(self.cursor.unexpected("a version such as \"1.2\""));
                 }
             } else {
@@ -487,255 +494,6 @@ impl<'t> Grammar<'t> {
             seen.push(keyword);
         }
         Ok(())
-    }
-
-    /// VALUES data: checks that every row is as wide as the variable list.
-    fn data_block(&mut self) -> Checked<Scope<'t>> {
-        if let Some(token) = self.cursor.take_kind(TokenKind::Variable) {
-            self.cursor.expect_punctuation("{")?;
-            while !self.cursor.take_punctuation("}") {
-                self.data_value()?;
-            }
-            return Ok(Scope::from([self.variable_name(token)]));
-        }
-        if !self.cursor.take_punctuation("(") {
-            return Err(self
-                .cursor
-                .unexpected("a variable or a list of variables in parentheses"));
-        }
-        let mut scope = Scope::new();
-        while let Some(token) = self.cursor.take_kind(TokenKind::Variable) {
-            let name = self.variable_name(token);
-            if !scope.insert(name) {
-                return Err(self.semantics(
-                    token.start,
-                    format!("?{name} stands twice in this VALUES; name each variable once"),
-                ));
-            }
-        }
-        self.cursor.expect_punctuation(")")?;
-        self.cursor.expect_punctuation("{")?;
-        while !self.cursor.take_punctuation("}") {
-            let row = self.cursor.offset();
-            if !self.cursor.take_punctuation("(") {
-                return Err(self.cursor.unexpected("a row `( … )` or `}`"));
-            }
-            let mut width = 0;
-            while !self.cursor.take_punctuation(")") {
-                self.data_value()?;
-                width += 1;
-            }
-            if width != scope.len() {
-                return Err(self.semantics(
-                    row,
-                    format!("this row has {width} values for {} variables; write UNDEF where a value is unknown", scope.len()),
-                ));
-            }
-        }
-        Ok(scope)
-    }
-
-    fn data_value(&mut self) -> Checked {
-        if self.cursor.take_keyword("UNDEF") {
-            return Ok(());
-        }
-        match self.cursor.peek_kind() {
-            Some(TokenKind::Variable | TokenKind::BlankLabel) => {
-                Err(self.cursor.unexpected("an IRI, a literal or UNDEF"))
-            }
-            _ if self.cursor.is_punctuation("<<") => self.triple_term(),
-            _ if self.at_literal() => self.literal(),
-            _ => self
-                .iri("an IRI, a literal, UNDEF or the end of the row")
-                .map(drop),
-        }
-    }
-
-    // Terms.
-
-    /// An IRI, prefixed name or bare name.
-    pub(super) fn iri(&mut self, expected: &str) -> Checked<Token> {
-        let Some(token) = self.cursor.peek() else {
-            return Err(self.cursor.unexpected(expected));
-        };
-        match token.kind {
-            TokenKind::Iri => self.check_iri(token)?,
-            TokenKind::PrefixedName => self.check_prefix(token)?,
-            TokenKind::Word if self.may_be_bare_name() => {
-                if !self.accept_bare_names {
-                    return Err(self.bare_name_without_namespace(expected));
-                }
-                self.bare_names.push(self.cursor.at);
-            }
-            _ => return Err(self.cursor.unexpected(expected)),
-        }
-        self.cursor.bump();
-        Ok(token)
-    }
-
-    fn at_iri(&self) -> bool {
-        match self.cursor.peek_kind() {
-            Some(TokenKind::Iri | TokenKind::PrefixedName) => true,
-            Some(TokenKind::Word) => self.accept_bare_names && self.may_be_bare_name(),
-            _ => false,
-        }
-    }
-
-    /// Whether the word here can be a bare name: no keyword, and no function that is called.
-    fn may_be_bare_name(&self) -> bool {
-        let word = self.cursor.peek_text();
-        let is_call = self.cursor.is_punctuation_at(1, "(");
-        !words::is_keyword(word)
-            && word != "a"
-            && !(is_call && (words::function_arity(word).is_some() || words::is_aggregate(word)))
-    }
-
-    fn bare_name_without_namespace(&self, expected: &str) -> ParseError {
-        let mut error = self.cursor.unexpected(expected);
-        if !error.message.contains("did you mean") {
-            let word = self.cursor.peek_text();
-            error.message.push_str(&format!(
-                "; for a bare name set the default namespace (--namespace), or write `:{word}` with PREFIX : <…>"
-            ));
-        }
-        error
-    }
-
-    fn check_iri(&self, token: Token) -> Checked {
-        let text = token.text(self.cursor.source);
-        let iri = &text[1..text.len() - 1];
-        // Escapes are resolved by the parser proper; whether what they give is an IRI, it says.
-        if iri.contains('\\') {
-            return Ok(());
-        }
-        let fault = if self.has_base {
-            oxiri::IriRef::parse(iri)
-                .err()
-                .map(|fault| fault.to_string())
-        } else {
-            oxiri::Iri::parse(iri).err().map(|fault| fault.to_string())
-        };
-        let Some(fault) = fault else { return Ok(()) };
-        let message = if !self.has_base && oxiri::IriRef::parse(iri).is_ok() {
-            format!(
-                "the IRI {text} is relative and there is no base; write it in full, or declare BASE <…>"
-            )
-        } else {
-            format!(
-                "{text} is no valid IRI ({}); correct it, percent-encoding what may not stand in one",
-                fault.to_lowercase()
-            )
-        };
-        Err(ParseError::syntax(self.cursor.source, token.start, message))
-    }
-
-    fn check_prefix(&self, token: Token) -> Checked {
-        let text = token.text(self.cursor.source);
-        let prefix = text.split(':').next().unwrap_or_default();
-        if self.prefixes.contains(prefix) {
-            return Ok(());
-        }
-        Err(ParseError::syntax(
-            self.cursor.source,
-            token.start,
-            format!(
-                "the prefix `{prefix}:` of `{text}` is not declared; add `PREFIX {prefix}: <…>` before the query"
-            ),
-        ))
-    }
-
-    fn variable(&mut self, expected: &str) -> Checked<Token> {
-        self.cursor
-            .take_kind(TokenKind::Variable)
-            .ok_or_else(|| self.cursor.unexpected(expected))
-    }
-
-    pub(super) fn variable_name(&self, token: Token) -> &'t str {
-        &self.cursor.source[token.start + 1..token.end]
-    }
-
-    fn variable_or_iri(&mut self, expected: &str) -> Checked<Option<&'t str>> {
-        if let Some(token) = self.cursor.take_kind(TokenKind::Variable) {
-            if !self.terms.variables {
-                self.cursor.at -= 1;
-                return Err(self.no_variables_here());
-            }
-            return Ok(Some(self.variable_name(token)));
-        }
-        self.iri(expected).map(|_| None)
-    }
-
-    fn no_variables_here(&self) -> ParseError {
-        ParseError::syntax(
-            self.cursor.source,
-            self.cursor.offset(),
-            format!(
-                "{}, but {} takes constants only; use {} … WHERE for variables",
-                self.cursor.describe_next(),
-                self.terms.place,
-                self.terms.place.trim_end_matches(" DATA")
-            ),
-        )
-    }
-
-    /// Begins a basic graph pattern: blank nodes are its own.
-    fn begin_bgp(&mut self) {
-        self.bgp_count += 1;
-        self.current_bgp = self.bgp_count;
-    }
-
-    fn with_terms<T>(
-        &mut self,
-        terms: TermRules,
-        read: impl FnOnce(&mut Self) -> Checked<T>,
-    ) -> Checked<T> {
-        let outer = std::mem::replace(&mut self.terms, terms);
-        let result = read(self);
-        self.terms = outer;
-        result
-    }
-
-    fn at_literal(&self) -> bool {
-        let cursor = &self.cursor;
-        match cursor.peek_kind() {
-            Some(
-                TokenKind::String | TokenKind::Integer | TokenKind::Decimal | TokenKind::Double,
-            ) => true,
-            Some(TokenKind::Word) => cursor.is_any_keyword(&["true", "false"]),
-            Some(TokenKind::Punctuation) => {
-                cursor.is_punctuation("+") || cursor.is_punctuation("-")
-            }
-            _ => false,
-        }
-    }
-
-    fn literal(&mut self) -> Checked {
-        if self.cursor.take_kind(TokenKind::String).is_some() {
-            if self.cursor.take_punctuation("^^") {
-                self.iri("the IRI of a datatype")?;
-            } else {
-                self.cursor.take_kind(TokenKind::LanguageTag);
-            }
-            return Ok(());
-        }
-        if self.cursor.take_punctuation("+")
-            || self.cursor.take_punctuation("-")
-            || !self.cursor.is_any_keyword(&["true", "false"])
-        {
-            return match self.cursor.peek_kind() {
-                Some(TokenKind::Integer | TokenKind::Decimal | TokenKind::Double) => {
-                    self.cursor.bump();
-                    Ok(())
-                }
-                _ => Err(self.cursor.unexpected("a number")),
-            };
-        }
-        self.cursor.bump();
-        Ok(())
-    }
-
-    pub(super) fn semantics(&self, offset: usize, message: impl Into<String>) -> ParseError {
-        ParseError::semantics(self.cursor.source, offset, message)
     }
 }
 

@@ -1,6 +1,6 @@
 //! Graph patterns, triples and paths.
 
-use super::{Checked, Grammar, IN_PATTERN, Scope};
+use super::{Checked, Grammar, IN_PATTERN, Scope, TermRules};
 use crate::error::ParseError;
 use crate::token::TokenKind;
 
@@ -208,8 +208,8 @@ impl<'t> Grammar<'t> {
 
     fn property_list(&mut self, scope: &mut Scope<'t>) -> Checked {
         loop {
-            self.verb(scope)?;
-            self.object_list(scope)?;
+            let is_path = self.verb(scope)?;
+            self.object_list(scope, is_path)?;
             if !self.cursor.take_punctuation(";") {
                 return Ok(());
             }
@@ -220,16 +220,29 @@ impl<'t> Grammar<'t> {
         }
     }
 
-    fn verb(&mut self, scope: &mut Scope<'t>) -> Checked {
+    /// A predicate; gives whether it is a property path.
+    fn verb(&mut self, scope: &mut Scope<'t>) -> Checked<bool> {
         if self.cursor.peek_kind() == Some(TokenKind::Variable) {
             scope.extend(self.variable_or_iri("a predicate")?);
-            return Ok(());
+            return Ok(false);
         }
         self.path()
     }
 
+    /// The predicate of a triple in `<< … >>`, which takes no path.
+    fn plain_verb(&mut self, scope: &mut Scope<'t>) -> Checked {
+        let terms = TermRules {
+            place: "a triple term",
+            paths: false,
+            ..self.terms
+        };
+        self.with_terms(terms, |grammar| grammar.verb(scope))
+            .map(drop)
+    }
+
     /// A property path; a single predicate is one.
-    fn path(&mut self) -> Checked {
+    fn path(&mut self) -> Checked<bool> {
+        let mut path_so_far = false;
         const EXPECTED: &str = "a predicate (an IRI, `a`, a variable or a property path)";
         loop {
             let offset = self.cursor.offset();
@@ -256,7 +269,8 @@ impl<'t> Grammar<'t> {
                 .iter()
                 .any(|modifier| self.cursor.take_punctuation(modifier));
             let more = self.cursor.take_punctuation("/") || self.cursor.take_punctuation("|");
-            if (is_path || more) && !self.terms.paths {
+            path_so_far |= is_path || more;
+            if path_so_far && !self.terms.paths {
                 return Err(ParseError::syntax(
                     self.cursor.source,
                     offset,
@@ -267,7 +281,7 @@ impl<'t> Grammar<'t> {
                 ));
             }
             if !more {
-                return Ok(());
+                return Ok(path_so_far);
             }
         }
     }
@@ -296,13 +310,13 @@ impl<'t> Grammar<'t> {
         self.iri("a predicate").map(drop)
     }
 
-    fn object_list(&mut self, scope: &mut Scope<'t>) -> Checked {
+    fn object_list(&mut self, scope: &mut Scope<'t>, after_path: bool) -> Checked {
         loop {
             self.graph_node(
                 scope,
                 "an object (a variable, an IRI, a literal or a blank node)",
             )?;
-            self.annotations(scope)?;
+            self.annotations(scope, after_path)?;
             if !self.cursor.take_punctuation(",") {
                 return Ok(());
             }
@@ -310,17 +324,48 @@ impl<'t> Grammar<'t> {
     }
 
     /// SPARQL 1.2's `~ reifier` and `{| … |}` after an object.
-    fn annotations(&mut self, scope: &mut Scope<'t>) -> Checked {
+    fn annotations(&mut self, scope: &mut Scope<'t>, after_path: bool) -> Checked {
+        let mut named = false;
         loop {
-            if self.cursor.take_punctuation("~") {
-                self.optional_reifier(scope)?;
-            } else if self.cursor.take_punctuation("{|") {
+            let annotated = self.cursor.is_punctuation("~") || self.cursor.is_punctuation("{|");
+            if annotated && after_path {
+                return Err(ParseError::syntax(
+                    self.cursor.source,
+                    self.cursor.offset(),
+                    format!(
+                        "{}, but what a property path finds is no triple to annotate; use a plain predicate",
+                        self.cursor.describe_next()
+                    ),
+                ));
+            }
+            if self.cursor.is_punctuation("~") {
+                named = self.reifier(scope)?;
+            } else if self.cursor.is_punctuation("{|") {
+                if !named && !self.terms.blank_nodes {
+                    return Err(self.no_blank_nodes_here());
+                }
+                named = false;
+                self.cursor.bump();
                 self.property_list(scope)?;
                 self.cursor.expect_punctuation("|}")?;
             } else {
                 return Ok(());
             }
         }
+    }
+
+    /// `~ reifier`; gives whether it is named. One without a name is a blank node.
+    fn reifier(&mut self, scope: &mut Scope<'t>) -> Checked<bool> {
+        let tilde = self.cursor;
+        self.cursor.bump();
+        let before = self.cursor.at;
+        self.optional_reifier(scope)?;
+        let named = self.cursor.at > before;
+        if !named && !self.terms.blank_nodes {
+            self.cursor = tilde;
+            return Err(self.no_blank_nodes_here());
+        }
+        Ok(named)
     }
 
     fn optional_reifier(&mut self, scope: &mut Scope<'t>) -> Checked {
@@ -372,11 +417,16 @@ impl<'t> Grammar<'t> {
     }
 
     fn no_blank_nodes_here(&self) -> ParseError {
+        let remedy = if self.terms.place.starts_with("DELETE") {
+            "use a variable in DELETE … WHERE"
+        } else {
+            "use a variable"
+        };
         ParseError::syntax(
             self.cursor.source,
             self.cursor.offset(),
             format!(
-                "{}: blank nodes cannot stand in {}; use a variable in DELETE … WHERE",
+                "{}, but no blank node can stand in {}; {remedy}",
                 self.cursor.describe_next(),
                 self.terms.place
             ),
@@ -423,29 +473,48 @@ impl<'t> Grammar<'t> {
     /// `<< s p o >>` or `<<( s p o )>>`.
     fn triple_node(&mut self, scope: &mut Scope<'t>) -> Checked {
         if self.cursor.is_punctuation_at(1, "(") {
-            return self.triple_term();
+            return self.triple_term(scope);
         }
+        let open = self.cursor;
         self.cursor.bump();
-        self.graph_node(scope, "the subject of the triple")?;
-        self.verb(scope)?;
-        self.graph_node(scope, "the object of the triple")?;
-        if self.cursor.take_punctuation("~") {
-            self.optional_reifier(scope)?;
+        self.triple_member(scope, "the subject of the triple", true)?;
+        self.plain_verb(scope)?;
+        self.triple_member(scope, "the object of the triple", false)?;
+        let named = self.cursor.is_punctuation("~") && self.reifier(scope)?;
+        if !named && !self.terms.blank_nodes {
+            self.cursor = open;
+            return Err(self.no_blank_nodes_here());
         }
         self.cursor.expect_punctuation(">>")
     }
 
     /// `<<( s p o )>>`.
-    pub(super) fn triple_term(&mut self) -> Checked {
-        let mut scope = Scope::new();
+    pub(super) fn triple_term(&mut self, scope: &mut Scope<'t>) -> Checked {
         self.cursor.expect_punctuation("<<")?;
-        let parenthesis = self.cursor.take_punctuation("(");
-        self.graph_node(&mut scope, "the subject of the triple term")?;
-        self.verb(&mut scope)?;
-        self.graph_node(&mut scope, "the object of the triple term")?;
-        if parenthesis {
-            self.cursor.expect_punctuation(")")?;
-        }
+        self.cursor.expect_punctuation("(")?;
+        self.triple_member(scope, "the subject of the triple term", true)?;
+        self.plain_verb(scope)?;
+        self.triple_member(scope, "the object of the triple term", false)?;
+        self.cursor.expect_punctuation(")")?;
         self.cursor.expect_punctuation(">>")
+    }
+
+    /// A subject or object inside `<< … >>`: a plain term, no list and no blank node with properties.
+    fn triple_member(&mut self, scope: &mut Scope<'t>, role: &str, is_subject: bool) -> Checked {
+        let cursor = &self.cursor;
+        let compound = cursor.is_punctuation("(")
+            || (cursor.is_punctuation("[") && !cursor.is_punctuation_at(1, "]"));
+        // A pattern may ask for what no triple term can have; an expression or data may not make it.
+        let makes_terms = is_subject && (!self.terms.variables || !self.terms.blank_nodes);
+        let is_triple_term = cursor.is_punctuation("<<") && cursor.is_punctuation_at(1, "(");
+        if compound || (makes_terms && (is_triple_term || self.at_literal())) {
+            let kinds = if is_subject {
+                "a variable, an IRI or a blank node"
+            } else {
+                "a variable or a single term"
+            };
+            return Err(cursor.unexpected(&format!("{kinds} as {role}")));
+        }
+        self.graph_node(scope, role)
     }
 }

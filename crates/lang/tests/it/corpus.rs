@@ -60,6 +60,14 @@ fn the_papers_query_means_the_same_in_both_dialects() {
     assert_eq!(windows(&paper), windows(&ours));
 }
 
+/// Negative syntax tests of the W3C that the parser passes over and the recogniser does not: `?a<?b&&?c>?d`, whose
+/// longest match is an IRI, and triple terms whose subject is a literal or a triple term.
+const MORE_THAN_THE_GRAMMAR: [&str; 3] = [
+    "syn-bad-26.rq",
+    "tripleterm-subject-03.rq",
+    "tripleterm-subject-06.rq",
+];
+
 /// Syntax tests of the W3C: whatever the parser accepts, the recogniser must accept; where the parser refuses, the
 /// recogniser should be what finds the words (a few rules only the parser knows).
 #[test]
@@ -79,8 +87,10 @@ fn the_grammar_accepts_what_the_parser_accepts() {
             parser.parse_query(&text).is_ok()
         };
         let judged = somersault_lang::check_grammar(&text, is_update, true);
-        // `?a<?b&&?c>?d`: the longest match is an IRI; the parser takes it for two comparisons all the same.
-        if file.ends_with("syn-bad-26.rq") {
+        if MORE_THAN_THE_GRAMMAR
+            .iter()
+            .any(|name| file.ends_with(name))
+        {
             continue;
         }
         if let (true, Err(error)) = (accepted, judged) {

@@ -1,1 +1,169 @@
+//! Bad texts and exactly what they get: the sentences are in tests/errors.txt (`UPDATE_EXPECT=1` refreshes them).
 
+use expect_test::expect_file;
+use somersault_lang::{ParseError, Parser};
+use std::fmt::Write;
+
+/// The texts with what was said about them.
+#[derive(Default)]
+struct Report(String);
+
+impl Report {
+    fn add<T>(&mut self, text: &str, result: Result<T, ParseError>) {
+        let said = match result {
+            Ok(_) => "accepted".to_owned(),
+            Err(error) => format!("{:?}: {error}", error.kind),
+        };
+        let text: String = text.chars().take(160).collect();
+        let _ = writeln!(self.0, "{text}\n    {said}\n");
+    }
+
+    fn query(&mut self, text: &str) {
+        self.add(text, Parser::new().parse_query(text));
+    }
+
+    fn update(&mut self, text: &str) {
+        self.add(text, Parser::new().parse_update(text));
+    }
+
+    fn continuous(&mut self, text: &str) {
+        self.add(text, Parser::new().parse_continuous(text));
+    }
+
+    fn statement(&mut self, text: &str) {
+        self.add(text, Parser::new().parse_statement(text));
+    }
+}
+
+#[test]
+fn bad_texts() {
+    let mut report = Report::default();
+    one_shot(&mut report);
+    updates(&mut report);
+    windows(&mut report);
+    registrations(&mut report);
+    declarations(&mut report);
+    expect_file!["../errors.txt"].assert_eq(&report.0);
+}
+
+fn one_shot(report: &mut Report) {
+    report.query("");
+    report.query("SELEC ?x WHERE { ?x ?y ?z }");
+    report.query("SELECT ?x\nWHERE { ?x ?y ?z");
+    report.query("SELECT ?x WHERE { ?x ?y ?z }}");
+    report.query("SELECT ?x WHERE { ?x ex:p ?z }");
+    report.query("SELECT ?x WHERE { ?x <p> ?z }");
+    report.query("SELECT ?x WHERE { ?x <http://a b> ?z }");
+    report.query("SELECT ?x WHERE { ?x ?y ?z FILTRE(?x > 3) }");
+    report.query("SELECT ?x WHERE { ?x ?y ?z FILTER ?x > 3 }");
+    report.query("SELECT ?x WHERE { ?x ?y ?z FILTER(?x > ) }");
+    report.query("SELECT ?x WHERE { ?x ?y ?z FILTER(CONTAINS(?x)) }");
+    report.query("SELECT ?x WHERE { ?x ?y ?z FILTER(STRLENGTH(?x) > 3) }");
+    report.query("SELECT ?x WHERE { ?x ?y \"never closed }");
+    report.query("SELECT ?x WHERE { ?x ?y 'a\\qb' }");
+    report.query("SELECT ?x WHERE { ?x ?y }");
+    report.query("SELECT ?x WHERE { ?x ?y ?z ?a ?b ?c }");
+    report.query("SELECT ?x WHERE { ?x ?y ?z BIND(1 AS ?z) }");
+    report.query("SELECT ?x (1 AS ?x) WHERE { ?x ?y ?z }");
+    report.query("SELECT ?x ?y WHERE { ?x ?y ?z } GROUP BY ?x");
+    report.query("SELECT (COUNT(?z) AS ?n) ?y WHERE { ?x ?y ?z }");
+    report.query("SELECT * WHERE { ?x ?y ?z } GROUP BY ?x");
+    report.query("SELECT ?x WHERE { VALUES (?x ?y) { (1 2) (3) } }");
+    report.query("SELECT ?x WHERE { ?x ?y ?z } LIMIT many");
+    report.query("SELECT ?x WHERE { _:a ?y ?z OPTIONAL { _:a ?p ?q } }");
+    report.query("SELECT ?x WHERE { ?x ?y ?z } ORDER ?x");
+    report.query("SELECT ?x WHERE { ?X po ?Z }");
+    report.query("CONSTRUCT { GRAPH ?g { ?s ?p ?o } } WHERE { ?s ?p ?o }");
+    report.query("INSERT DATA { <http://a> <http://b> 1 }");
+    report.query("SELECT ?x FROM STREAM <http://s> [RANGE 1s STEP 1s] WHERE { ?x ?y ?z }");
+    report.query("REGISTER QUERY q AS SELECT ?x FROM <http://g> WHERE { ?x ?y ?z }");
+    report.query(&format!(
+        "SELECT ?x WHERE {{ FILTER({}1{}) }}",
+        "(".repeat(200),
+        ")".repeat(200)
+    ));
+}
+
+fn updates(report: &mut Report) {
+    report.update("INSERT DATA { ?x <http://p> 1 }");
+    report.update("DELETE DATA { _:b <http://p> 1 }");
+    report.update("INSERT { ?x <http://p> 1 }");
+    report.update("INSERT DATA { <http://a> <http://p>/<http://q> 1 }");
+    report.update("DROP STREAM <http://s>");
+    report.update("CLEAR EVERYTHING");
+    report.update("SELECT * WHERE { ?s ?p ?o }");
+    report.update("INSERT DATA { _:b <http://p> 1 } ; INSERT DATA { _:b <http://p> 2 }");
+}
+
+fn windows(report: &mut Report) {
+    let with =
+        |clauses: &str| format!("REGISTER QUERY q AS\nSELECT ?x\n{clauses}\nWHERE {{ ?x ?y ?z }}");
+    report.continuous(&with(""));
+    report.continuous(&with("FROM STREAM <http://s>"));
+    report.continuous(&with("FROM STREAM <http://s> [RANGE 10s]"));
+    report.continuous(&with("FROM STREAM <http://s> [RANGE 10s STEP 0s]"));
+    report.continuous(&with("FROM STREAM <http://s> [RANGE -10s STEP 1s]"));
+    report.continuous(&with("FROM STREAM <http://s> [RANGE 10 STEP 1s]"));
+    report.continuous(&with("FROM STREAM <http://s> [RANGE 10x STEP 1s]"));
+    report.continuous(&with("FROM STREAM <http://s> [RANGE 10s STEP 1s"));
+    report.continuous(&with("FROM STREAM <http://s> [10s]"));
+    report.continuous(&with("FROM STREAM <http://s> [RANGE TRIPLES 10]"));
+    report.continuous(&with("FROM STREAM <http://s> [ELEMENTS 10 STEP 2]"));
+    report.continuous(&with(
+        "FROM STREAM <http://s> [RANGE 1s STEP 1s STARTING AT 5]",
+    ));
+    report.continuous(&with("FROM STREAM ex:s [RANGE 1s STEP 1s]"));
+    report.continuous(&with("FROM Tweet_Stream [RANGE 1s STEP 1s]"));
+    report.continuous(&with(
+        "FROM STREAM <http://s> [RANGE 1s STEP 1s] FROM NAMED STREAM <http://s> [RANGE 2s STEP 1s]",
+    ));
+    report.continuous(&with(
+        "FROM STREAM <http://s> [RANGE 1s STEP 1s]\nFROM <http://s>",
+    ));
+    report.continuous(&with(
+        "FROM NAMED WINDOW <http://w> ON <http://s> [RANGE 1s STEP 1s]",
+    ));
+    report.continuous(&with(
+        "FROM STREAM <http://s> [RANGE 1s STEP 1s] REPORT ON CHANGE",
+    ));
+}
+
+fn registrations(report: &mut Report) {
+    let rest = "SELECT ?x FROM STREAM <http://s> [RANGE 1s STEP 1s] WHERE { ?x ?y ?z }";
+    report.continuous(&format!("REGISTER q AS {rest}"));
+    report.continuous(&format!("REGISTER QUERY AS {rest}"));
+    report.continuous(&format!("REGISTER QUERY q COMPUTED EVERY 0s AS {rest}"));
+    report.continuous(&format!("REGISTER STREAM q AS {rest}"));
+    report.continuous(&format!("REGISTER ISTREAM q AS {rest}"));
+    report.continuous(&rest.replace("SELECT", "SELECT ISTREAM"));
+    report.continuous(
+        &rest
+            .replace("{ ?x", "{ WINDOW ?w { ?x")
+            .replace("?z }", "?z } }"),
+    );
+    report.continuous(
+        &rest
+            .replace("{ ?x", "{ STREAM <http://s> [RANGE 1s] { ?x")
+            .replace("?z }", "?z } }"),
+    );
+    report.continuous(&format!(
+        "PREFIX f: <http://larkc.eu/csparql/sparql/jena/ext#>\n{}",
+        rest.replace("?z }", "?z FILTER(f:timestamp(?x, ?y, ?z) > 3) }")
+    ));
+    report.continuous(&rest.replace("?z }", "?z FILTRE(?x) }"));
+}
+
+fn declarations(report: &mut Report) {
+    report.statement("CREATE STREAM");
+    report.statement("CREATE STREAM s");
+    report.statement("CREATE STREAM <http://s> BATCH 0ms");
+    report.statement("CREATE STREAM <http://s> BATCH 100ms BATCH 1s");
+    report.statement("CREATE STREAM <http://s> TIMING ()");
+    report.statement("CREATE STREAM <http://s> TIMELESS TIMING ALL");
+    report.statement("CREATE STREAM <http://s> LATE DROP");
+    report.statement("CREATE STREAM <http://s> BUDGET 0");
+    report.statement("CREATE STREAM <http://s> KEEPS 1m");
+    report.statement("DROP GRAPH <http://s>");
+    report.statement("PAUSE q");
+    report.statement("DROP QUERY q r");
+}

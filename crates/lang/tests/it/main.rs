@@ -2,6 +2,7 @@
 
 mod corpus;
 mod errors;
+mod goldens;
 mod tokens;
 
 use std::path::{Path, PathBuf};

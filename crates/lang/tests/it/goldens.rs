@@ -1,0 +1,85 @@
+//! Golden parses: tests/parses/NAME.(rq|csparql|ru|stream) with what it means in NAME.….txt.
+
+use crate::files_below;
+use expect_test::expect_file;
+use somersault_lang::{ContinuousQuery, Parser, Update, UpdateOperation};
+use std::fmt::Write;
+use std::path::Path;
+
+fn continuous_text(query: &ContinuousQuery) -> String {
+    let mut out = format!("{:?} {:?}, {:?}\n", query.kind, query.name, query.dialect);
+    if let Some(every) = query.computed_every {
+        let _ = writeln!(out, "computed every {} ms", every.0);
+    }
+    for window in &query.windows {
+        let _ = writeln!(
+            out,
+            "window {} as {} (line {}, column {}): range {} ms, step {} ms, default {}, named {}",
+            window.stream,
+            window.name,
+            window.line,
+            window.column,
+            window.range.0,
+            window.step.0,
+            window.in_default,
+            window.named
+        );
+    }
+    out + &query.query.algebra_text()
+}
+
+fn update_text(update: &Update) -> String {
+    let mut out = String::new();
+    for operation in &update.operations {
+        match operation {
+            UpdateOperation::InsertData(quads) => {
+                let _ = writeln!(out, "insert {} quads, the first {}", quads.len(), quads[0]);
+            }
+            UpdateOperation::DeleteInsert(change) => {
+                let _ = writeln!(
+                    out,
+                    "delete {:?}\ninsert {:?}\nusing {:?}\n{}",
+                    change.delete,
+                    change.insert,
+                    change.query.dataset,
+                    change.query.algebra_text()
+                );
+            }
+            other => {
+                let _ = writeln!(out, "{other:?}");
+            }
+        }
+    }
+    out
+}
+
+#[test]
+fn parses() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/parses");
+    let parser = Parser::new().with_default_namespace("http://example.org/x#");
+    let files = files_below(&folder, &[".rq", ".csparql", ".ru", ".stream"]);
+    assert!(files.len() >= 8, "the golden files are there");
+    for file in files {
+        let text = std::fs::read_to_string(&file).expect("a golden file is readable");
+        let parsed = match file.extension().and_then(|ending| ending.to_str()) {
+            Some("rq") => parser.parse_query(&text).map(|query| query.algebra_text()),
+            Some("csparql") => parser
+                .parse_continuous(&text)
+                .map(|query| continuous_text(&query)),
+            Some("ru") => parser
+                .parse_update(&text)
+                .map(|update| update_text(&update)),
+            _ => parser
+                .parse_statement(&text)
+                .map(|statement| format!("{statement:#?}\n")),
+        };
+        let shown = parsed.unwrap_or_else(|error| format!("{error}\n"));
+        let golden = format!("{}.txt", file.display());
+        expect_file![golden].assert_eq(&shown);
+        // One text always gives one algebra, whatever names the parser below makes up.
+        if file.extension().is_some_and(|ending| ending == "rq") {
+            let again = parser.parse_query(&text).expect("it parsed before");
+            assert_eq!(again.algebra_text(), shown);
+        }
+    }
+}
