@@ -1,8 +1,10 @@
 //! LG-1: what was acknowledged is there after a crash at any instant; what was not is whole or absent.
 
-use crate::samples::{open, push, records_of, written};
-use somersault_log::{CrashKeep, Disk, DiskFile, SimDisk};
+use crate::samples::{open, push, records_of, small, written};
+use somersault_log::{CrashKeep, Disk, DiskFile, Log, LogOptions, SimDisk};
 use std::io::{self, Read};
+use std::sync::Arc;
+use std::time::Duration;
 
 const RECORDS: u64 = 24;
 const TEARS: u64 = 40;
@@ -15,9 +17,13 @@ fn keeps() -> impl Iterator<Item = CrashKeep> {
 
 /// Appends pushes from number `from` on, two to a group, until the disk is gone; returns how many were acknowledged
 /// and how many were appended in all.
-fn append_until_crash(disk: &(impl Disk + Clone), from: u64) -> (u64, u64) {
+fn append_until_crash(disk: &SimDisk, from: u64, idle: Duration) -> (u64, u64) {
     let (mut acknowledged, mut appended) = (from, from);
-    let Ok((log, _)) = open(disk) else {
+    let options = LogOptions {
+        idle_witness: idle,
+        ..small()
+    };
+    let Ok((log, _)) = Log::open(Arc::new(disk.clone()), options) else {
         return (acknowledged, appended);
     };
     while appended < RECORDS {
@@ -58,21 +64,34 @@ fn check(disk: &SimDisk, acknowledged: u64, appended: u64) -> Result<u64, String
 
 #[test]
 fn nothing_acknowledged_is_lost_at_any_sync_point() {
+    nothing_is_lost(Duration::from_secs(3_600));
+}
+
+/// The same with an unsynced witness between any two groups.
+#[test]
+fn idle_witnesses_do_not_look_like_damage() {
+    nothing_is_lost(Duration::ZERO);
+}
+
+fn nothing_is_lost(idle: Duration) {
     let undisturbed = SimDisk::new();
-    assert_eq!(append_until_crash(&undisturbed, 0), (RECORDS, RECORDS));
+    assert_eq!(
+        append_until_crash(&undisturbed, 0, idle),
+        (RECORDS, RECORDS)
+    );
     let syncs = undisturbed.syncs();
     assert!(syncs > 20, "the log is to roll and sync often: {syncs}");
     for at in 0..syncs {
         for keep in keeps() {
             let disk = SimDisk::new();
             disk.crash_at_sync(at, keep);
-            let (acknowledged, appended) = append_until_crash(&disk, 0);
+            let (acknowledged, appended) = append_until_crash(&disk, 0, idle);
             // How appends fall into groups is up to the threads: a run with fewer syncs crashes at its end.
             let after = disk.crash(keep);
             let kept = check(&after, acknowledged, appended)
                 .unwrap_or_else(|lost| panic!("crash at sync {at}, {keep:?}: {lost}"));
             // It goes on from there, and what it recovered it keeps.
-            assert_eq!(append_until_crash(&after, kept), (RECORDS, RECORDS));
+            assert_eq!(append_until_crash(&after, kept, idle), (RECORDS, RECORDS));
             check(&after.crash(CrashKeep::Synced), RECORDS, RECORDS)
                 .unwrap_or_else(|lost| panic!("after crash at sync {at}, {keep:?}: {lost}"));
         }
@@ -84,7 +103,7 @@ fn crashes_while_recovering_lose_nothing() {
     for seed in 0..TEARS {
         let disk = SimDisk::new();
         disk.crash_at_sync(9, CrashKeep::Seeded(seed));
-        let (acknowledged, appended) = append_until_crash(&disk, 0);
+        let (acknowledged, appended) = append_until_crash(&disk, 0, Duration::ZERO);
         let torn = disk.crash(CrashKeep::Seeded(seed));
         for at in 0..4 {
             let again = torn.copy();
