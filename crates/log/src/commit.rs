@@ -28,6 +28,8 @@ pub(crate) struct Shared {
     progress: Condvar,
     /// Written under the state's lock only, read without it.
     durable: AtomicU64,
+    /// The bytes of all segments, for whoever watches the log grow.
+    bytes: AtomicU64,
     observers: Mutex<Vec<Observer>>,
 }
 
@@ -52,7 +54,7 @@ enum Task {
 }
 
 impl Shared {
-    pub(crate) fn new(options: LogOptions, end: Position) -> Arc<Shared> {
+    pub(crate) fn new(options: LogOptions, end: Position, bytes: u64) -> Arc<Shared> {
         Arc::new(Shared {
             options,
             state: Mutex::new(State {
@@ -66,6 +68,7 @@ impl Shared {
             work: Condvar::new(),
             progress: Condvar::new(),
             durable: AtomicU64::new(end.0),
+            bytes: AtomicU64::new(bytes),
             observers: Mutex::new(Vec::new()),
         })
     }
@@ -123,6 +126,10 @@ impl Shared {
 
     pub(crate) fn durable(&self) -> Position {
         Position(self.durable.load(Ordering::Acquire))
+    }
+
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes.load(Ordering::Relaxed)
     }
 
     pub(crate) fn failed(&self) -> Option<LogError> {
@@ -292,6 +299,7 @@ impl Committer {
         self.file = file;
         self.segment = next;
         self.length = HEADER_BYTES as u64;
+        self.shared.bytes.fetch_add(self.length, Ordering::Relaxed);
         Ok(())
     }
 
@@ -313,6 +321,9 @@ impl Committer {
             .append(bytes)
             .map_err(|error| self.io("write", &error))?;
         self.length += bytes.len() as u64;
+        self.shared
+            .bytes
+            .fetch_add(bytes.len() as u64, Ordering::Relaxed);
         Ok(())
     }
 

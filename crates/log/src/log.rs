@@ -66,7 +66,7 @@ impl Log {
                 folder: folder.clone(),
             })?;
         let opened = open::open(&disk)?;
-        let shared = Shared::new(options, opened.end);
+        let shared = Shared::new(options, opened.end, opened.bytes);
         let committer = Committer {
             shared: Arc::clone(&shared),
             disk: Arc::clone(&disk),
@@ -95,7 +95,7 @@ impl Log {
     #[must_use]
     pub fn volatile() -> Log {
         Log {
-            shared: Shared::new(LogOptions::default(), Position::START),
+            shared: Shared::new(LogOptions::default(), Position::START, 0),
             disk: None,
             next_load: AtomicU64::new(1),
             running: Mutex::default(),
@@ -142,6 +142,11 @@ impl Log {
     /// own thread (of a volatile log: in the caller's), so it should only wake somebody, and must not call `on_durable`.
     pub fn on_durable(&self, call: Box<dyn Fn(Position) + Send + Sync>) {
         self.shared.observe(call);
+    }
+
+    /// How many bytes the segments have, load segments not counted; 0 for a volatile log.
+    pub fn bytes(&self) -> u64 {
+        self.shared.bytes()
     }
 
     /// Why nothing more is acknowledged, if that is so. Stays until the log is opened again.

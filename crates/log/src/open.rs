@@ -11,7 +11,8 @@ use crate::segment::{
     Extent, Frame, Header, frame_at, read_extent, read_header, segment_name, segment_number,
 };
 use crate::wire::decode;
-use std::collections::{HashSet, VecDeque};
+use somersault_model::{EventTime, QueryUid};
+use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::io::Read;
 use std::sync::Arc;
 
@@ -51,6 +52,8 @@ pub(crate) struct Opened {
     pub(crate) length: u64,
     pub(crate) end: Position,
     pub(crate) next_load: u64,
+    /// The bytes of all segments.
+    pub(crate) bytes: u64,
     pub(crate) recovered: Recovered,
 }
 
@@ -104,6 +107,7 @@ pub(crate) fn open(disk: &Arc<dyn Disk>) -> Result<Opened, LogError> {
         .max()
         .unwrap_or(0)
         + 1;
+    let bytes = segments.iter().map(|segment| segment.length).sum();
     let recovered = Recovered {
         disk: Arc::clone(disk),
         segments,
@@ -111,6 +115,7 @@ pub(crate) fn open(disk: &Arc<dyn Disk>) -> Result<Opened, LogError> {
         end,
         torn: survey.torn,
         closed: survey.closed,
+        delivered: survey.delivered,
     };
     Ok(Opened {
         file,
@@ -118,6 +123,7 @@ pub(crate) fn open(disk: &Arc<dyn Disk>) -> Result<Opened, LogError> {
         length,
         end,
         next_load,
+        bytes,
         recovered,
     })
 }
@@ -131,6 +137,7 @@ struct Survey {
     /// The newest segment, whose creation was not finished.
     unfinished: Option<u64>,
     load_segments: HashSet<String>,
+    delivered: BTreeMap<QueryUid, EventTime>,
 }
 
 impl Survey {
@@ -147,6 +154,7 @@ impl Survey {
             torn: None,
             unfinished: None,
             load_segments: HashSet::new(),
+            delivered: BTreeMap::new(),
         };
         let mut before: Option<(Extent, u64)> = None;
         for (index, &number) in numbers.iter().enumerate() {
@@ -213,6 +221,7 @@ impl Survey {
         self.closed = extent.closed;
         self.load_segments
             .extend(extent.load_segments.iter().cloned());
+        self.delivered.extend(&extent.delivered);
         self.segments.push_back(Segment {
             number,
             first,
@@ -298,6 +307,7 @@ pub struct Recovered {
     end: Position,
     torn: Option<TornTail>,
     closed: bool,
+    delivered: BTreeMap<QueryUid, EventTime>,
 }
 
 struct Reading {
@@ -316,6 +326,11 @@ impl Recovered {
     /// Whether the log was closed in order the last time.
     pub fn was_closed(&self) -> bool {
         self.closed
+    }
+
+    /// Per query, the newest close whose `Delivered` mark is in the log: recovery needs it before the first record.
+    pub fn delivered(&self) -> impl Iterator<Item = (QueryUid, EventTime)> + '_ {
+        self.delivered.iter().map(|(query, close)| (*query, *close))
     }
 
     /// The position of the last record.

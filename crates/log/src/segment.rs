@@ -15,7 +15,9 @@
 
 use crate::error::LogError;
 use crate::record::Position;
-use crate::wire::load_segment_name;
+use crate::wire::{Noted, note};
+use somersault_model::{EventTime, QueryUid};
+use std::collections::BTreeMap;
 
 pub(crate) const MAGIC: [u8; 8] = *b"SOMERLOG";
 /// The version that this build reads and writes.
@@ -240,6 +242,8 @@ pub(crate) struct Extent {
     pub(crate) claimed: Option<Position>,
     /// The load segments that its records name.
     pub(crate) load_segments: Vec<String>,
+    /// Its newest mark of delivery of each query.
+    pub(crate) delivered: BTreeMap<QueryUid, EventTime>,
 }
 
 /// Reads a whole segment whose header has been read.
@@ -256,7 +260,13 @@ pub(crate) fn read_extent(number: u64, first: Position, bytes: &[u8]) -> Extent 
         };
         match frame {
             Frame::Record(payload) if in_group => {
-                extent.load_segments.extend(load_segment_name(payload));
+                match note(payload) {
+                    Some(Noted::LoadSegment(name)) => extent.load_segments.push(name),
+                    Some(Noted::Delivered(query, close)) => {
+                        extent.delivered.insert(query, close);
+                    }
+                    None => {}
+                }
                 extent.next = extent.next.next();
             }
             Frame::Witness(kind, witness)

@@ -9,7 +9,7 @@
 mod decode;
 mod encode;
 
-pub(crate) use decode::{decode, load_segment_name};
+pub(crate) use decode::{Noted, decode, note};
 pub(crate) use encode::{EncodeError, Encoder};
 
 use serde::{Deserialize, Serialize};
@@ -19,6 +19,8 @@ pub(crate) const MAX_NESTING: usize = 64;
 
 /// The first byte of an encoded `Load` record: opening looks for them without decoding the others.
 const LOAD_TAG: u8 = 3;
+/// The first byte of an encoded `Delivered` record.
+const DELIVERED_TAG: u8 = 6;
 
 /// The discriminants are postcard's: the order counts. 7 is reserved for `Txn`.
 #[derive(Serialize, Deserialize)]

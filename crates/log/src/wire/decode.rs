@@ -4,8 +4,8 @@
 //! same, never trusted: this must not panic or recurse without bound on any bytes.
 
 use super::{
-    LOAD_TAG, MAX_NESTING, WireAdvance, WireCommand, WireCommandRecord, WireLoad, WirePush,
-    WireQuad, WireRecord, WireTerm, WireUpdate,
+    DELIVERED_TAG, LOAD_TAG, MAX_NESTING, WireAdvance, WireCommand, WireCommandRecord, WireLoad,
+    WirePush, WireQuad, WireRecord, WireTerm, WireUpdate,
 };
 use crate::record::{
     AdvanceRecord, Command, CommandRecord, DeliveredRecord, LoadRecord, LoadSegment, PlanRecord,
@@ -45,13 +45,25 @@ pub(crate) fn decode(bytes: &[u8]) -> Result<Record, &'static str> {
     })
 }
 
-/// The load segment that a record names, if it is a `Load` record.
-pub(crate) fn load_segment_name(bytes: &[u8]) -> Option<String> {
-    if bytes.first() != Some(&LOAD_TAG) {
+/// What opening notes of a record.
+pub(crate) enum Noted {
+    /// The load segment that it names.
+    LoadSegment(String),
+    /// The close through which a query's answers have been handed over.
+    Delivered(QueryUid, EventTime),
+}
+
+/// Looks at the few kinds of records that opening must know of, without decoding the others.
+pub(crate) fn note(bytes: &[u8]) -> Option<Noted> {
+    if !matches!(bytes.first(), Some(&(LOAD_TAG | DELIVERED_TAG))) {
         return None;
     }
     match postcard::from_bytes::<WireRecord<'_>>(bytes) {
-        Ok(WireRecord::Load(load)) => Some(load.name.to_owned()),
+        Ok(WireRecord::Load(load)) => Some(Noted::LoadSegment(load.name.to_owned())),
+        Ok(WireRecord::Delivered(delivered)) => Some(Noted::Delivered(
+            QueryUid(delivered.query),
+            EventTime(delivered.close),
+        )),
         _ => None,
     }
 }

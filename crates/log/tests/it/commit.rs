@@ -3,8 +3,9 @@
 use crate::samples::{number_of, open, push, quad, records_of, small};
 use oxrdf::{Literal, Term, Triple};
 use somersault_log::{
-    Log, LogError, LogOptions, Position, RealDisk, Record, SimDisk, UpdateRecord,
+    DeliveredRecord, Log, LogError, LogOptions, Position, RealDisk, Record, SimDisk, UpdateRecord,
 };
+use somersault_model::{EventTime, QueryUid};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -172,4 +173,31 @@ fn a_volatile_log_is_durable_at_once() {
         log.read_load_segment(&segment),
         Err(LogError::Missing { .. })
     ));
+}
+
+#[test]
+fn the_newest_delivered_marks_are_known_before_the_first_record() {
+    let disk = SimDisk::new();
+    let (log, recovered) = open(&disk).unwrap();
+    assert_eq!(recovered.delivered().count(), 0);
+    let mark = |query, close| {
+        Record::Delivered(DeliveredRecord {
+            query: QueryUid(query),
+            close: EventTime(close),
+        })
+    };
+    for n in 0..30 {
+        let position = log.append(&mark(n % 2, n as i64)).unwrap();
+        log.wait_durable(position).unwrap();
+    }
+    let bytes = log.bytes();
+    let files = (1..).map_while(|n| disk.bytes(&format!("log-{n:010}.seg")));
+    assert_eq!(bytes, files.map(|file| file.len() as u64).sum());
+    log.close().unwrap();
+    let (_log, recovered) = open(&disk).unwrap();
+    let marks: Vec<_> = recovered.delivered().collect();
+    assert_eq!(
+        marks,
+        [(QueryUid(0), EventTime(28)), (QueryUid(1), EventTime(29))]
+    );
 }
