@@ -22,6 +22,9 @@ pub const KEYED_FUNCTIONS: [&str; 4] = [
     "urn:somersault:bnode",
 ];
 
+/// What SERVICE hands to its handler; its `Display` is SPARQL.
+pub use spargebra::algebra::GraphPattern as SparevalPattern;
+
 /// A query for `QueryEvaluator::prepare(&query)`, without a dataset clause.
 #[derive(Debug, Clone)]
 pub struct SparevalQuery(Arc<spargebra::Query>);

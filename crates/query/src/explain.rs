@@ -1,6 +1,12 @@
-//! EXPLAIN: the steps of a plan as text.
+//! EXPLAIN: the steps of a plan as text, with estimates, and after a run with actual rows and times.
 
-use std::fmt;
+use crate::expression::{ConstantId, Constants, Expr};
+use crate::logical::{Aggregate, GraphPosition, Path, Position, QuadPattern};
+use crate::plan::{Plan, Step, StepKind};
+use crate::run::Actual;
+use oxrdf::Term;
+use somersault_lang::{AggregateFunction, Arithmetic, Comparison, VarId};
+use std::fmt::{self, Write};
 
 /// The steps of a plan; [`fmt::Display`] writes them one per line, sub-plans indented.
 #[derive(Debug, Clone)]
@@ -12,4 +18,309 @@ impl fmt::Display for Explanation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.text)
     }
+}
+
+/// Writes plans.
+pub(crate) struct Explainer<'e> {
+    pub(crate) terms: &'e Constants,
+    pub(crate) variables: &'e [String],
+    /// Per step; empty where nothing was run.
+    pub(crate) actual: &'e [Actual],
+}
+
+impl Explainer<'_> {
+    pub(crate) fn plan(&self, plan: &Plan<'_>) -> String {
+        let mut text = String::new();
+        self.steps(plan, 0, &mut text);
+        text
+    }
+
+    fn steps(&self, plan: &Plan<'_>, depth: usize, into: &mut String) {
+        if plan.steps.is_empty() {
+            self.line(depth, "(the rows as they are)", into);
+        }
+        for step in &plan.steps {
+            self.line(depth, &self.step_line(step), into);
+            for (at, plan) in &step.exists {
+                self.line(depth + 1, &format!("exists #{at}:"), into);
+                self.steps(plan, depth + 2, into);
+            }
+            match &step.kind {
+                StepKind::Union(branches) => {
+                    for plan in branches {
+                        self.line(depth + 1, "branch:", into);
+                        self.steps(plan, depth + 2, into);
+                    }
+                }
+                StepKind::Join { plan, .. }
+                | StepKind::Optional { plan, .. }
+                | StepKind::AntiSemi { plan }
+                | StepKind::Minus { plan, .. } => self.steps(plan, depth + 1, into),
+                StepKind::OptionalJoin { plan, filters, .. } => {
+                    self.steps(plan, depth + 1, into);
+                    if !filters.steps.is_empty() {
+                        self.line(depth + 1, "on:", into);
+                        self.steps(filters, depth + 2, into);
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn line(&self, depth: usize, text: &str, into: &mut String) {
+        let _ = writeln!(into, "{:indent$}{text}", "", indent = depth * 2);
+    }
+
+    fn step_line(&self, step: &Step<'_>) -> String {
+        let mut line = format!("{}  ~{}", self.kind(&step.kind), rounded(step.estimate));
+        if let Some(actual) = self.actual.get(step.number) {
+            let micros = actual.time.as_secs_f64() * 1e6;
+            let _ = write!(line, "  rows {}  {micros:.1} µs", actual.rows);
+            if actual.runs > 1 {
+                let _ = write!(line, "  in {} runs", actual.runs);
+            }
+        }
+        line
+    }
+
+    fn kind(&self, kind: &StepKind<'_>) -> String {
+        match kind {
+            StepKind::Scan(pattern) => {
+                format!("scan {}", pattern_text(pattern, self.terms, self.variables))
+            }
+            StepKind::Intersect { variable, patterns } => {
+                let list: Vec<String> = patterns
+                    .iter()
+                    .map(|p| pattern_text(p, self.terms, self.variables))
+                    .collect();
+                format!(
+                    "intersect {} in {}",
+                    self.variable(*variable),
+                    list.join(" and ")
+                )
+            }
+            StepKind::Path(pattern) => format!(
+                "path {} {} {}{}",
+                self.position(pattern.subject),
+                self.path(&pattern.path),
+                self.position(pattern.object),
+                graph_text(pattern.graph, self.terms, self.variables)
+            ),
+            StepKind::GraphName(name) => format!("graph {}", self.position(*name)),
+            StepKind::Filter(condition) => format!("filter {}", self.expr(condition)),
+            StepKind::Bind(variable, expr) => {
+                format!("bind {} = {}", self.variable(*variable), self.expr(expr))
+            }
+            StepKind::Union(_) => "union".to_owned(),
+            StepKind::Join { shared, .. } => format!("join on ({})", self.list(shared.iter())),
+            StepKind::Values { variables, rows } => format!(
+                "values ({}) {} rows",
+                self.list(variables.iter().copied()),
+                rows.len()
+            ),
+            StepKind::Optional { .. } => "optional".to_owned(),
+            StepKind::OptionalJoin { shared, .. } => {
+                format!("optional join on ({})", self.list(shared.iter()))
+            }
+            StepKind::AntiSemi { .. } => "minus, per row".to_owned(),
+            StepKind::Minus { shared, .. } => format!("minus on ({})", self.list(shared.iter())),
+            StepKind::Aggregate { keys, aggregates } => {
+                let list: Vec<String> = aggregates
+                    .iter()
+                    .map(|(v, a)| format!("{} = {}", self.variable(*v), self.aggregate(a)))
+                    .collect();
+                let keys = self.list(keys.iter().copied());
+                format!("group by ({keys}) {}", list.join(", "))
+            }
+            StepKind::OrderBy(keys) => {
+                let list: Vec<String> = keys
+                    .iter()
+                    .map(|(key, descending)| {
+                        let key = self.expr(key);
+                        if *descending {
+                            format!("desc {key}")
+                        } else {
+                            key
+                        }
+                    })
+                    .collect();
+                format!("order by {}", list.join(", "))
+            }
+            StepKind::Distinct(columns) => format!("distinct ({})", self.list(columns.iter())),
+            StepKind::Slice { offset, limit } => match limit {
+                Some(limit) => format!("slice from {offset}, {limit} rows"),
+                None => format!("slice from {offset}"),
+            },
+        }
+    }
+
+    fn list(&self, variables: impl Iterator<Item = VarId>) -> String {
+        let names: Vec<String> = variables.map(|v| self.variable(v)).collect();
+        names.join(" ")
+    }
+
+    fn variable(&self, variable: VarId) -> String {
+        variable_text(variable, self.variables)
+    }
+
+    fn position(&self, position: Position) -> String {
+        position_text(position, self.terms, self.variables)
+    }
+
+    fn constant(&self, constant: ConstantId) -> String {
+        term_text(self.terms.term(constant))
+    }
+
+    fn path(&self, path: &Path) -> String {
+        let list = |parts: &[Path], between: &str| {
+            let parts: Vec<String> = parts.iter().map(|p| self.path(p)).collect();
+            format!("({})", parts.join(between))
+        };
+        match path {
+            Path::Predicate(predicate) => self.constant(*predicate),
+            Path::Inverse(path) => format!("^{}", self.path(path)),
+            Path::Sequence(parts) => list(parts, "/"),
+            Path::Alternative(parts) => list(parts, "|"),
+            Path::ZeroOrMore(path) => format!("{}*", self.path(path)),
+            Path::OneOrMore(path) => format!("{}+", self.path(path)),
+            Path::ZeroOrOne(path) => format!("{}?", self.path(path)),
+            Path::Negated(parts) => {
+                let parts: Vec<String> = parts.iter().map(|p| self.constant(*p)).collect();
+                format!("!({})", parts.join("|"))
+            }
+        }
+    }
+
+    fn aggregate(&self, aggregate: &Aggregate) -> String {
+        let (name, distinct, argument) = match aggregate {
+            Aggregate::CountSolutions { distinct, .. } => ("COUNT", *distinct, "*".to_owned()),
+            Aggregate::Of {
+                function,
+                distinct,
+                expression,
+            } => {
+                let name = match function {
+                    AggregateFunction::Count => "COUNT",
+                    AggregateFunction::Sum => "SUM",
+                    AggregateFunction::Avg => "AVG",
+                    AggregateFunction::Min => "MIN",
+                    AggregateFunction::Max => "MAX",
+                    AggregateFunction::Sample => "SAMPLE",
+                    AggregateFunction::GroupConcat { .. } => "GROUP_CONCAT",
+                    AggregateFunction::Custom(_) => "CUSTOM",
+                };
+                (name, *distinct, self.expr(expression))
+            }
+        };
+        let distinct = if distinct { "DISTINCT " } else { "" };
+        format!("{name}({distinct}{argument})")
+    }
+
+    fn expr(&self, expr: &Expr) -> String {
+        let list = |parts: &[Expr], between: &str| {
+            let parts: Vec<String> = parts.iter().map(|e| self.expr(e)).collect();
+            parts.join(between)
+        };
+        match expr {
+            Expr::Constant(constant) => self.constant(*constant),
+            Expr::Variable(v) => self.variable(*v),
+            Expr::Bound(v) => format!("BOUND({})", self.variable(*v)),
+            Expr::Or(parts) => format!("({})", list(parts, " || ")),
+            Expr::And(parts) => format!("({})", list(parts, " && ")),
+            Expr::Not(e) => format!("!{}", self.expr(e)),
+            Expr::Compare(op, a, b) => {
+                let op = match op {
+                    Comparison::Equal => "=",
+                    Comparison::Less => "<",
+                    Comparison::LessOrEqual => "<=",
+                    Comparison::Greater => ">",
+                    Comparison::GreaterOrEqual => ">=",
+                };
+                format!("({} {op} {})", self.expr(a), self.expr(b))
+            }
+            Expr::SameTerm(a, b) => format!("sameTerm({}, {})", self.expr(a), self.expr(b)),
+            Expr::In(a, parts) => format!("({} IN ({}))", self.expr(a), list(parts, ", ")),
+            Expr::Arithmetic(op, a, b) => {
+                let op = match op {
+                    Arithmetic::Add => '+',
+                    Arithmetic::Subtract => '-',
+                    Arithmetic::Multiply => '*',
+                    Arithmetic::Divide => '/',
+                };
+                format!("({} {op} {})", self.expr(a), self.expr(b))
+            }
+            Expr::UnaryPlus(e) => format!("+{}", self.expr(e)),
+            Expr::UnaryMinus(e) => format!("-{}", self.expr(e)),
+            Expr::Exists(exists) => format!("EXISTS #{}", exists.at),
+            Expr::If(a, b, c) => {
+                format!("IF({}, {}, {})", self.expr(a), self.expr(b), self.expr(c))
+            }
+            Expr::Coalesce(parts) => format!("COALESCE({})", list(parts, ", ")),
+            Expr::Matches(e, regex) => format!("REGEX({}, {:?})", self.expr(e), regex.as_str()),
+            Expr::Call(function, parts) => format!("{function:?}({})", list(parts, ", ")),
+            Expr::Spareval(call) => {
+                let names = self.list(call.variables.iter().map(|(v, _)| *v));
+                format!("spareval({names})")
+            }
+        }
+    }
+}
+
+fn rounded(estimate: f64) -> String {
+    if estimate >= 10.0 || estimate == 0.0 {
+        format!("{estimate:.0}")
+    } else {
+        format!("{estimate:.2}")
+    }
+}
+
+fn variable_text(variable: VarId, variables: &[String]) -> String {
+    match variables.get(variable.index()) {
+        Some(name) => format!("?{name}"),
+        None => format!("?{}", variable.index()),
+    }
+}
+
+/// A term, IRIs shortened to what follows the last `/` or `#`.
+fn term_text(term: &Term) -> String {
+    match term {
+        Term::NamedNode(node) => {
+            let iri = node.as_str();
+            let short = iri.rsplit(['/', '#']).find(|part| !part.is_empty());
+            format!("<{}>", short.unwrap_or(iri))
+        }
+        other => other.to_string(),
+    }
+}
+
+pub(crate) fn position_text(position: Position, terms: &Constants, variables: &[String]) -> String {
+    match position {
+        Position::Constant(constant) => term_text(terms.term(constant)),
+        Position::Variable(variable) => variable_text(variable, variables),
+    }
+}
+
+fn graph_text(graph: GraphPosition, terms: &Constants, variables: &[String]) -> String {
+    match graph {
+        GraphPosition::Default => String::new(),
+        GraphPosition::Named(name) => {
+            format!(" in {}", position_text(name, terms, variables))
+        }
+    }
+}
+
+/// A pattern as it stands in a plan.
+pub(crate) fn pattern_text(
+    pattern: &QuadPattern,
+    terms: &Constants,
+    variables: &[String],
+) -> String {
+    format!(
+        "{} {} {}{}",
+        position_text(pattern.subject, terms, variables),
+        position_text(pattern.predicate, terms, variables),
+        position_text(pattern.object, terms, variables),
+        graph_text(pattern.graph, terms, variables)
+    )
 }

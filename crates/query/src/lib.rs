@@ -5,16 +5,38 @@
 //! answer must equal spareval's (EX-1), and the tests compare the two on generated queries and data.
 //! This crate knows no stream; a window is a source like a stored graph.
 
+mod aggregate;
 mod answer;
 mod cache;
+mod compile;
+mod construct;
 mod error;
+mod estimate;
+mod evaluate;
 mod exact_sum;
 mod execution;
 mod explain;
+mod explore;
+mod expression;
+mod fallback;
+mod functions;
+mod join;
+mod local;
+mod logical;
 mod overlay;
+mod path;
+mod plan;
+mod planner;
 mod prepared;
+mod random;
+mod rows;
+mod run;
 mod snapshot_view;
+mod sources;
+mod table;
 mod update;
+mod value;
+mod varset;
 mod view;
 
 pub use answer::{Answer, Solutions};

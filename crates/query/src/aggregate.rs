@@ -1,0 +1,266 @@
+//! Aggregates. Sums and averages of doubles and floats are exact until they are rounded once
+//! (S6); one value that is no number makes the whole aggregate an error, as SPARQL 1.1 has it.
+
+use crate::evaluate::{Evaluated, Evaluation, Row, arithmetic};
+use crate::exact_sum::ExactSum;
+use crate::functions::{concat, text};
+use crate::logical::Aggregate;
+use crate::value::Value;
+use oxsdatatypes::{Decimal, Double, Float, Integer};
+use rustc_hash::FxHashSet;
+use somersault_lang::{AggregateFunction, Arithmetic};
+use somersault_model::TermId;
+use std::cmp::Ordering;
+
+/// One aggregate over all groups: a state per group.
+pub(crate) struct Accumulator<'p> {
+    aggregate: &'p Aggregate,
+    states: Vec<State>,
+    /// For DISTINCT: the values, or rows, that a group has had.
+    seen: FxHashSet<(u32, TermId)>,
+    seen_rows: FxHashSet<(u32, Box<[TermId]>)>,
+}
+
+/// The state of one aggregate in one group.
+enum State {
+    Count(i64),
+    /// Rounded at the end; `None` after an error.
+    Sum(Option<Box<Sum>>),
+    /// The least or greatest so far, with the id it came from.
+    Extreme(Option<(Value, Evaluated)>),
+    Sample(Option<Evaluated>),
+    Concat(Option<Vec<Value>>),
+    /// An error: the value stays unbound.
+    Failed,
+}
+
+/// The widest type that a sum has met.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Width {
+    Exact,
+    Float,
+    Double,
+}
+
+/// A running sum. Integers and decimals are added exactly as such; once a float or double is among
+/// the values everything goes through the exact accumulator.
+struct Sum {
+    exact: Value,
+    inexact: Option<ExactSum>,
+    width: Width,
+    count: i64,
+}
+
+impl Sum {
+    fn new() -> Sum {
+        Sum {
+            exact: Value::Integer(Integer::from(0)),
+            inexact: None,
+            width: Width::Exact,
+            count: 0,
+        }
+    }
+
+    fn add(&mut self, value: &Value) -> Option<()> {
+        self.count += 1;
+        let (number, width) = match value {
+            Value::Integer(_) | Value::Decimal(_) => {
+                self.exact = arithmetic(Arithmetic::Add, &self.exact, value)?;
+                return Some(());
+            }
+            Value::Float(value) => (f64::from(Double::from(*value)), Width::Float),
+            Value::Double(value) => (f64::from(*value), Width::Double),
+            _ => return None,
+        };
+        self.width = self.width.max(width);
+        self.inexact.get_or_insert_with(ExactSum::new).add(number);
+        Some(())
+    }
+
+    fn finish(self) -> Value {
+        let Some(mut inexact) = self.inexact else {
+            return self.exact;
+        };
+        if let Some(exact) = self.exact.as_double() {
+            inexact.add(f64::from(exact));
+        }
+        let sum = inexact.value();
+        match self.width {
+            Width::Float => Value::Float(Float::from(sum as f32)),
+            _ => Value::Double(Double::from(sum)),
+        }
+    }
+}
+
+fn average(sum: Sum) -> Option<Value> {
+    let count = Integer::from(sum.count);
+    if sum.count == 0 {
+        return Some(Value::Integer(count));
+    }
+    Some(match sum.finish() {
+        Value::Integer(sum) => Value::Decimal(Decimal::from(sum).checked_div(count)?),
+        Value::Decimal(sum) => Value::Decimal(sum.checked_div(count)?),
+        Value::Float(sum) => Value::Float(sum / Float::from(count)),
+        Value::Double(sum) => Value::Double(sum / Double::from(count)),
+        _ => return None,
+    })
+}
+
+impl<'p> Accumulator<'p> {
+    pub(crate) fn new(aggregate: &'p Aggregate) -> Accumulator<'p> {
+        Accumulator {
+            aggregate,
+            states: Vec::new(),
+            seen: FxHashSet::default(),
+            seen_rows: FxHashSet::default(),
+        }
+    }
+
+    /// A state for one more group.
+    pub(crate) fn add_group(&mut self) {
+        use AggregateFunction as F;
+        self.states.push(match self.aggregate {
+            Aggregate::CountSolutions { .. } => State::Count(0),
+            Aggregate::Of { function, .. } => match function {
+                F::Count => State::Count(0),
+                F::Sum | F::Avg => State::Sum(Some(Box::new(Sum::new()))),
+                F::Min | F::Max => State::Extreme(None),
+                F::GroupConcat { .. } => State::Concat(Some(Vec::new())),
+                F::Sample | F::Custom(_) => State::Sample(None),
+            },
+        });
+    }
+
+    /// Takes one row into a group.
+    pub(crate) fn add(&mut self, group: u32, row: Row<'_>, e: &mut Evaluation<'_>) {
+        let state = &mut self.states[group as usize];
+        match self.aggregate {
+            Aggregate::CountSolutions { distinct, scope } => {
+                let counts = !*distinct || {
+                    let key = scope.iter().map(|v| row.table.get(*v, row.at)).collect();
+                    self.seen_rows.insert((group, key))
+                };
+                if let (true, State::Count(count)) = (counts, state) {
+                    *count += 1;
+                }
+            }
+            Aggregate::Of {
+                function,
+                distinct,
+                expression,
+            } => {
+                let evaluated = e.evaluate(expression, row);
+                let Some(evaluated) = evaluated else {
+                    if !matches!(state, State::Count(_) | State::Sample(_)) {
+                        *state = State::Failed;
+                    }
+                    return;
+                };
+                if *distinct {
+                    let id = e.id(evaluated.clone());
+                    if !self.seen.insert((group, id)) {
+                        return;
+                    }
+                }
+                accumulate(state, function, evaluated, e);
+            }
+        }
+    }
+
+    /// Memory of what DISTINCT has to remember, roughly.
+    pub(crate) fn bytes(&self) -> usize {
+        self.seen.len() * 20 + self.seen_rows.len() * 64
+    }
+
+    /// The value of a group; `None` where it is an error.
+    pub(crate) fn finish(&mut self, group: usize) -> Option<Evaluated> {
+        let state = std::mem::replace(&mut self.states[group], State::Failed);
+        Some(match state {
+            State::Count(count) => Value::Integer(count.into()).into(),
+            State::Sum(sum) => match self.aggregate {
+                Aggregate::Of {
+                    function: AggregateFunction::Avg,
+                    ..
+                } => average(*sum?)?.into(),
+                _ => sum?.finish().into(),
+            },
+            State::Extreme(extreme) => extreme?.1,
+            State::Sample(sample) => sample?,
+            State::Concat(values) => self.joined(values?)?.into(),
+            State::Failed => return None,
+        })
+    }
+
+    fn joined(&self, values: Vec<Value>) -> Option<Value> {
+        let Aggregate::Of {
+            function: AggregateFunction::GroupConcat { separator },
+            ..
+        } = self.aggregate
+        else {
+            return None;
+        };
+        let mut parts: Vec<Value> = Vec::with_capacity(values.len() * 2);
+        for value in values {
+            if !parts.is_empty() {
+                // The separator has the language of what it follows, so that it decides nothing.
+                let mut between = value.clone();
+                match &mut between {
+                    Value::String(text) | Value::LangString { value: text, .. } => {
+                        text.clone_from(separator);
+                    }
+                    _ => return None,
+                }
+                parts.push(between);
+            }
+            parts.push(value);
+        }
+        concat(parts)
+    }
+}
+
+fn accumulate(
+    state: &mut State,
+    function: &AggregateFunction,
+    evaluated: Evaluated,
+    e: &mut Evaluation<'_>,
+) {
+    match state {
+        State::Count(count) => *count += 1,
+        State::Sample(sample) => {
+            sample.get_or_insert(evaluated);
+        }
+        State::Failed => {}
+        State::Sum(sum) => {
+            let added = value_of(e, evaluated).and_then(|value| sum.as_mut()?.add(&value));
+            if added.is_none() {
+                *sum = None;
+            }
+        }
+        State::Extreme(extreme) => {
+            let Some(value) = value_of(e, evaluated.clone()) else {
+                return;
+            };
+            let wanted = match function {
+                AggregateFunction::Min => Ordering::Less,
+                _ => Ordering::Greater,
+            };
+            if extreme
+                .as_ref()
+                .is_none_or(|(so_far, _)| value.order(so_far) == wanted)
+            {
+                *extreme = Some((value, evaluated));
+            }
+        }
+        State::Concat(values) => match (value_of(e, evaluated), values.as_mut()) {
+            (Some(value), Some(list)) if text(&value).is_some() => list.push(value),
+            _ => *values = None,
+        },
+    }
+}
+
+fn value_of(e: &mut Evaluation<'_>, evaluated: Evaluated) -> Option<Value> {
+    match evaluated {
+        Evaluated::Id(id) => e.value(id),
+        Evaluated::Value(value) => Some(value),
+    }
+}

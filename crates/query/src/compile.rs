@@ -1,0 +1,598 @@
+//! From the parser's algebra to the form that planning wants. What the native engine does not cover
+//! is an error with its reason here, and nowhere later.
+
+use crate::expression::{Constants, Exists, Expr, SparevalCall};
+use crate::logical::{
+    Aggregate, GraphPosition, Group, Node, Operator, Path, PathPattern, Position, QuadPattern, Tail,
+};
+use crate::varset::VarSet;
+use oxrdf::Term;
+use oxrdf::vocab::xsd;
+use regex::{Regex, RegexBuilder};
+use somersault_lang as lang;
+use somersault_lang::{Expression, Function, NameOrVariable, Pattern, TermPattern, VarId};
+
+/// A query in the form that planning wants.
+#[derive(Debug)]
+pub(crate) struct Compiled {
+    pub(crate) root: Node,
+    pub(crate) constants: Constants,
+    /// How many EXISTS there are.
+    pub(crate) exists: usize,
+}
+
+/// What keeps a query from being evaluated natively.
+#[derive(Debug, Clone)]
+pub(crate) struct NotNative(pub(crate) String);
+
+/// Compiles the pattern of a query.
+pub(crate) fn compile(query: &lang::Query) -> Result<Compiled, NotNative> {
+    if let lang::QueryForm::Describe { .. } = query.form {
+        return Err(NotNative("DESCRIBE".into()));
+    }
+    let mut compiler = Compiler {
+        constants: Constants::default(),
+        exists: 0,
+    };
+    let root = compiler.node(&query.pattern, GraphPosition::Default)?;
+    Ok(Compiled {
+        root,
+        constants: compiler.constants,
+        exists: compiler.exists,
+    })
+}
+
+struct Compiler {
+    constants: Constants,
+    exists: usize,
+}
+
+impl Compiler {
+    fn node(&mut self, pattern: &Pattern, graph: GraphPosition) -> Result<Node, NotNative> {
+        let group = match pattern {
+            Pattern::Bgp(patterns) => self.basic(patterns, graph)?,
+            Pattern::Path {
+                subject,
+                path,
+                object,
+            } => Group {
+                paths: vec![PathPattern {
+                    subject: self.position(subject)?,
+                    path: self.path(path),
+                    object: self.position(object)?,
+                    graph,
+                    text: path.clone(),
+                }],
+                ..Group::default()
+            },
+            Pattern::Join(members) => {
+                let nodes = members
+                    .iter()
+                    .map(|m| self.node(m, graph))
+                    .collect::<Result<Vec<_>, _>>()?;
+                join(nodes)
+            }
+            Pattern::LeftJoin {
+                left,
+                right,
+                filter,
+            } => {
+                let left = self.node(left, graph)?;
+                let node = self.node(right, graph)?;
+                let mut filters = Vec::new();
+                if let Some(filter) = filter {
+                    self.conjuncts(filter, graph, &mut filters)?;
+                }
+                with_tail(left, Tail::Optional { node, filters })
+            }
+            Pattern::Minus { left, right } => {
+                let left = self.node(left, graph)?;
+                let right = self.node(right, graph)?;
+                with_tail(left, Tail::Minus(right))
+            }
+            Pattern::Filter { inner, condition } => {
+                let mut group = into_group(self.node(inner, graph)?);
+                self.conjuncts(condition, graph, &mut group.filters)?;
+                group
+            }
+            Pattern::Extend {
+                inner,
+                variable,
+                expression,
+            } => {
+                let inner = self.node(inner, graph)?;
+                let expression = self.expression(expression, graph)?;
+                with_bind(inner, *variable, expression)
+            }
+            Pattern::Graph { name, inner } => {
+                let name = self.name(name);
+                if name.variable().is_some() && has_subselect(inner) {
+                    return Err(NotNative(
+                        "a sub-select inside GRAPH with a variable".into(),
+                    ));
+                }
+                return self.node(inner, GraphPosition::Named(name));
+            }
+            _ => return self.operator(pattern, graph),
+        };
+        Ok(group_node(group))
+    }
+
+    fn operator(&mut self, pattern: &Pattern, graph: GraphPosition) -> Result<Node, NotNative> {
+        Ok(match pattern {
+            Pattern::Union(members) => {
+                let nodes = members
+                    .iter()
+                    .map(|m| self.node(m, graph))
+                    .collect::<Result<Vec<_>, _>>()?;
+                union(nodes)
+            }
+            Pattern::Values { variables, rows } => self.values(variables, rows),
+            Pattern::Group {
+                inner,
+                keys,
+                aggregates,
+            } => self.aggregate(inner, keys, aggregates, graph)?,
+            Pattern::OrderBy { inner, keys } => {
+                let inner = Box::new(self.node(inner, graph)?);
+                let keys = keys
+                    .iter()
+                    .map(|key| Ok((self.expression(&key.expression, graph)?, key.descending)))
+                    .collect::<Result<Vec<_>, _>>()?;
+                Node {
+                    certain: inner.certain.clone(),
+                    possible: inner.possible.clone(),
+                    operator: Operator::OrderBy { inner, keys },
+                }
+            }
+            Pattern::Project { inner, variables } => {
+                let inner = Box::new(self.node(inner, graph)?);
+                let kept = VarSet::of(variables.iter().copied());
+                Node {
+                    certain: inner.certain.intersection(&kept),
+                    possible: inner.possible.intersection(&kept),
+                    operator: Operator::Project {
+                        inner,
+                        variables: variables.clone(),
+                    },
+                }
+            }
+            // REDUCED may drop repeats; dropping all of them is what spareval does.
+            Pattern::Distinct(inner) | Pattern::Reduced(inner) => {
+                let inner = Box::new(self.node(inner, graph)?);
+                Node {
+                    certain: inner.certain.clone(),
+                    possible: inner.possible.clone(),
+                    operator: Operator::Distinct(inner),
+                }
+            }
+            Pattern::Slice {
+                inner,
+                offset,
+                limit,
+            } => {
+                let inner = Box::new(self.node(inner, graph)?);
+                Node {
+                    certain: inner.certain.clone(),
+                    possible: inner.possible.clone(),
+                    operator: Operator::Slice {
+                        inner,
+                        offset: *offset,
+                        limit: *limit,
+                    },
+                }
+            }
+            Pattern::Service { .. } => return Err(NotNative("SERVICE".into())),
+            _ => unreachable!("the other patterns are groups"),
+        })
+    }
+
+    fn basic(
+        &mut self,
+        patterns: &[lang::TriplePattern],
+        graph: GraphPosition,
+    ) -> Result<Group, NotNative> {
+        let mut group = Group::default();
+        if patterns.is_empty()
+            && let GraphPosition::Named(name) = graph
+        {
+            group.graphs.push(name);
+        }
+        for pattern in patterns {
+            group.patterns.push(QuadPattern {
+                subject: self.position(&pattern.subject)?,
+                predicate: self.name(&pattern.predicate),
+                object: self.position(&pattern.object)?,
+                graph,
+            });
+        }
+        // A repeated pattern says nothing new, and order in the text must not matter.
+        group.patterns.sort_unstable();
+        group.patterns.dedup();
+        Ok(group)
+    }
+
+    fn values(&mut self, variables: &[VarId], rows: &[Vec<Option<Term>>]) -> Node {
+        let rows: Vec<Vec<_>> = rows
+            .iter()
+            .map(|row| {
+                row.iter()
+                    .map(|cell| cell.as_ref().map(|term| self.constants.add(term)))
+                    .collect()
+            })
+            .collect();
+        let bound_by = |every: bool| {
+            VarSet::of(variables.iter().enumerate().filter_map(|(at, v)| {
+                let bound = if every {
+                    rows.iter().all(|row| row[at].is_some())
+                } else {
+                    rows.iter().any(|row| row[at].is_some())
+                };
+                bound.then_some(*v)
+            }))
+        };
+        Node {
+            certain: bound_by(true),
+            possible: VarSet::of(variables.iter().copied()),
+            operator: Operator::Values {
+                variables: variables.to_vec(),
+                rows,
+            },
+        }
+    }
+
+    fn aggregate(
+        &mut self,
+        inner: &Pattern,
+        keys: &[VarId],
+        aggregates: &[(VarId, lang::Aggregate)],
+        graph: GraphPosition,
+    ) -> Result<Node, NotNative> {
+        let inner = Box::new(self.node(inner, graph)?);
+        let mut compiled = Vec::with_capacity(aggregates.len());
+        for (variable, aggregate) in aggregates {
+            let aggregate = match aggregate {
+                lang::Aggregate::CountSolutions { distinct } => Aggregate::CountSolutions {
+                    distinct: *distinct,
+                    scope: inner.possible.iter().collect(),
+                },
+                lang::Aggregate::Of {
+                    function,
+                    distinct,
+                    expression,
+                } => {
+                    if let lang::AggregateFunction::Custom(name) = function {
+                        return Err(NotNative(format!("the aggregate {name}")));
+                    }
+                    Aggregate::Of {
+                        function: function.clone(),
+                        distinct: *distinct,
+                        expression: self.expression(expression, graph)?,
+                    }
+                }
+            };
+            compiled.push((*variable, aggregate));
+        }
+        let key_set = VarSet::of(keys.iter().copied());
+        let mut possible = key_set.intersection(&inner.possible);
+        compiled.iter().for_each(|(v, _)| possible.insert(*v));
+        // A count always has a value; of the others an error can leave none.
+        let mut certain = key_set.intersection(&inner.certain);
+        for (variable, aggregate) in &compiled {
+            if matches!(aggregate, Aggregate::CountSolutions { .. }) {
+                certain.insert(*variable);
+            }
+        }
+        Ok(Node {
+            certain,
+            possible,
+            operator: Operator::Aggregate {
+                inner,
+                keys: keys.to_vec(),
+                aggregates: compiled,
+            },
+        })
+    }
+
+    fn name(&mut self, name: &NameOrVariable) -> Position {
+        match name {
+            NameOrVariable::NamedNode(node) => {
+                Position::Constant(self.constants.add(&node.clone().into()))
+            }
+            NameOrVariable::Variable(v) => Position::Variable(*v),
+        }
+    }
+
+    fn position(&mut self, term: &TermPattern) -> Result<Position, NotNative> {
+        Ok(match term {
+            TermPattern::Term(term) => Position::Constant(self.constants.add(term)),
+            TermPattern::Variable(v) => Position::Variable(*v),
+            TermPattern::Triple(_) => {
+                return Err(NotNative(
+                    "a triple term with variables in a pattern".into(),
+                ));
+            }
+        })
+    }
+
+    fn path(&mut self, path: &lang::PathExpression) -> Path {
+        use lang::PathExpression as P;
+        let mut one = |p: &P| Box::new(self.path(p));
+        match path {
+            P::Predicate(node) => Path::Predicate(self.constants.add(&node.clone().into())),
+            P::Inverse(p) => Path::Inverse(one(p)),
+            P::ZeroOrMore(p) => Path::ZeroOrMore(one(p)),
+            P::OneOrMore(p) => Path::OneOrMore(one(p)),
+            P::ZeroOrOne(p) => Path::ZeroOrOne(one(p)),
+            P::Sequence(list) => Path::Sequence(list.iter().map(|p| self.path(p)).collect()),
+            P::Alternative(list) => Path::Alternative(list.iter().map(|p| self.path(p)).collect()),
+            P::Negated(list) => Path::Negated(
+                list.iter()
+                    .map(|node| self.constants.add(&node.clone().into()))
+                    .collect(),
+            ),
+        }
+    }
+
+    /// A condition as the list of what must be true.
+    fn conjuncts(
+        &mut self,
+        condition: &Expression,
+        graph: GraphPosition,
+        into: &mut Vec<Expr>,
+    ) -> Result<(), NotNative> {
+        if let Expression::And(list) = condition {
+            return list.iter().try_for_each(|e| self.conjuncts(e, graph, into));
+        }
+        into.push(self.expression(condition, graph)?);
+        Ok(())
+    }
+
+    fn expression(&mut self, e: &Expression, graph: GraphPosition) -> Result<Expr, NotNative> {
+        use Expression as E;
+        Ok(match e {
+            E::Constant(term) => Expr::Constant(self.constants.add(term)),
+            E::Variable(v) => Expr::Variable(*v),
+            E::Bound(v) => Expr::Bound(*v),
+            E::Or(list) => Expr::Or(self.expressions(list, graph)?),
+            E::And(list) => Expr::And(self.expressions(list, graph)?),
+            E::Not(a) => Expr::Not(self.boxed(a, graph)?),
+            E::Compare(op, a, b) => {
+                Expr::Compare(*op, self.boxed(a, graph)?, self.boxed(b, graph)?)
+            }
+            E::SameTerm(a, b) => Expr::SameTerm(self.boxed(a, graph)?, self.boxed(b, graph)?),
+            E::In(a, list) => Expr::In(self.boxed(a, graph)?, self.expressions(list, graph)?),
+            E::Arithmetic(op, a, b) => {
+                Expr::Arithmetic(*op, self.boxed(a, graph)?, self.boxed(b, graph)?)
+            }
+            E::UnaryPlus(a) => Expr::UnaryPlus(self.boxed(a, graph)?),
+            E::UnaryMinus(a) => Expr::UnaryMinus(self.boxed(a, graph)?),
+            E::Exists(pattern) => {
+                let node = self.node(pattern, graph)?;
+                let at = self.exists;
+                self.exists += 1;
+                Expr::Exists(Box::new(Exists { at, node }))
+            }
+            E::If(a, b, c) => Expr::If(
+                self.boxed(a, graph)?,
+                self.boxed(b, graph)?,
+                self.boxed(c, graph)?,
+            ),
+            E::Coalesce(list) => Expr::Coalesce(self.expressions(list, graph)?),
+            E::Call(function, arguments) => self.call(e, function, arguments, graph)?,
+        })
+    }
+
+    fn call(
+        &mut self,
+        whole: &Expression,
+        function: &Function,
+        arguments: &[Expression],
+        graph: GraphPosition,
+    ) -> Result<Expr, NotNative> {
+        if !crate::functions::is_native(function) {
+            if let Function::Custom(name) = function {
+                return Err(NotNative(format!("the function {name}")));
+            }
+            return SparevalCall::new(whole)
+                .map(|call| Expr::Spareval(Box::new(call)))
+                .ok_or_else(|| NotNative("EXISTS inside a function call".into()));
+        }
+        let mut compiled = self.expressions(arguments, graph)?;
+        if *function == Function::Regex
+            && let Some(regex) = constant_regex(arguments)
+        {
+            return Ok(Expr::Matches(Box::new(compiled.swap_remove(0)), regex));
+        }
+        Ok(Expr::Call(function.clone(), compiled))
+    }
+
+    fn expressions(
+        &mut self,
+        list: &[Expression],
+        graph: GraphPosition,
+    ) -> Result<Vec<Expr>, NotNative> {
+        list.iter().map(|e| self.expression(e, graph)).collect()
+    }
+
+    fn boxed(&mut self, e: &Expression, graph: GraphPosition) -> Result<Box<Expr>, NotNative> {
+        Ok(Box::new(self.expression(e, graph)?))
+    }
+}
+
+fn constant_regex(arguments: &[Expression]) -> Option<Regex> {
+    let text = |e: &Expression| match e {
+        Expression::Constant(Term::Literal(literal)) if literal.datatype() == xsd::STRING => {
+            Some(literal.value().to_owned())
+        }
+        _ => None,
+    };
+    let flags = match arguments.get(2) {
+        Some(flags) => text(flags)?,
+        None => String::new(),
+    };
+    regex(&text(arguments.get(1)?)?, &flags)
+}
+
+/// Memory that one compiled pattern may take.
+const REGEX_BYTES: usize = 1_000_000;
+
+/// A pattern of REGEX and REPLACE with its flags; `None` if there is no such pattern or flag.
+pub(crate) fn regex(pattern: &str, flags: &str) -> Option<Regex> {
+    let literal;
+    let pattern = if flags.contains('q') {
+        literal = regex::escape(pattern);
+        &literal
+    } else {
+        pattern
+    };
+    let mut builder = RegexBuilder::new(pattern);
+    builder.size_limit(REGEX_BYTES);
+    for flag in flags.chars() {
+        match flag {
+            's' => builder.dot_matches_new_line(true),
+            'm' => builder.multi_line(true),
+            'i' => builder.case_insensitive(true),
+            'x' => builder.ignore_whitespace(true),
+            'q' => &mut builder,
+            _ => return None,
+        };
+    }
+    builder.build().ok()
+}
+
+fn has_subselect(pattern: &Pattern) -> bool {
+    match pattern {
+        Pattern::Bgp(_) | Pattern::Path { .. } | Pattern::Values { .. } => false,
+        Pattern::Join(list) | Pattern::Union(list) => list.iter().any(has_subselect),
+        Pattern::LeftJoin { left, right, .. } | Pattern::Minus { left, right } => {
+            has_subselect(left) || has_subselect(right)
+        }
+        Pattern::Filter { inner, .. }
+        | Pattern::Extend { inner, .. }
+        | Pattern::Graph { inner, .. }
+        | Pattern::Service { inner, .. } => has_subselect(inner),
+        _ => true,
+    }
+}
+
+fn group_node(group: Group) -> Node {
+    let mut certain = group.core_certain();
+    let possible = group.possible();
+    // An expression without a value leaves its variable unbound.
+    for (variable, expr) in &group.binds {
+        if let Expr::Constant(_) = expr {
+            certain.insert(*variable);
+        }
+    }
+    Node {
+        certain,
+        possible,
+        operator: Operator::Group(group),
+    }
+}
+
+/// A node as a group; what is none becomes the one block of a group.
+fn into_group(node: Node) -> Group {
+    match node.operator {
+        Operator::Group(group) => group,
+        _ => Group {
+            blocks: vec![node],
+            ..Group::default()
+        },
+    }
+}
+
+fn union(nodes: Vec<Node>) -> Node {
+    let mut flat = Vec::with_capacity(nodes.len());
+    for node in nodes {
+        match node.operator {
+            Operator::Union(list) => flat.extend(list),
+            _ => flat.push(node),
+        }
+    }
+    let possible = flat
+        .iter()
+        .fold(VarSet::new(), |set, n| set.union(&n.possible));
+    let certain = flat
+        .iter()
+        .map(|n| n.certain.clone())
+        .reduce(|a, b| a.intersection(&b))
+        .unwrap_or_default();
+    Node {
+        operator: Operator::Union(flat),
+        certain,
+        possible,
+    }
+}
+
+/// The join of nodes as one flat group. A member's filters, binds and tails are lifted into it where
+/// what they read is bound by the member itself, or by no other member.
+fn join(nodes: Vec<Node>) -> Group {
+    let others: Vec<VarSet> = (0..nodes.len())
+        .map(|at| {
+            nodes
+                .iter()
+                .enumerate()
+                .filter(|(other, _)| *other != at)
+                .fold(VarSet::new(), |set, (_, node)| set.union(&node.possible))
+        })
+        .collect();
+    let mut all = Group::default();
+    for (node, others) in nodes.into_iter().zip(others) {
+        let lifts = matches!(&node.operator, Operator::Group(_))
+            && node.takes_input(&others, &VarSet::new());
+        match node.operator {
+            Operator::Group(group) if lifts => {
+                all.patterns.extend(group.patterns);
+                all.paths.extend(group.paths);
+                all.graphs.extend(group.graphs);
+                all.blocks.extend(group.blocks);
+                all.binds.extend(group.binds);
+                all.filters.extend(group.filters);
+                all.tails.extend(group.tails);
+            }
+            _ => all.blocks.push(node),
+        }
+    }
+    all.patterns.sort_unstable();
+    all.patterns.dedup();
+    all
+}
+
+/// `node` followed by OPTIONAL or MINUS. Its filters must not see what the tail binds.
+fn with_tail(node: Node, tail: Tail) -> Group {
+    let mut group = into_group(node);
+    let certain = group.core_certain();
+    let bound = match &tail {
+        Tail::Optional { node, .. } => node.possible.difference(&certain),
+        Tail::Minus(_) => VarSet::new(),
+    };
+    let sees = |expr: &Expr| !expr.variables().is_disjoint(&bound);
+    if group.filters.iter().any(sees) || group.binds.iter().any(|(_, e)| sees(e)) {
+        group = Group {
+            blocks: vec![group_node(group)],
+            ..Group::default()
+        };
+    }
+    group.tails.push(tail);
+    group
+}
+
+/// `node` with one more column.
+fn with_bind(node: Node, variable: VarId, expression: Expr) -> Group {
+    let mut group = into_group(node);
+    // A filter inside, or an earlier tail, must not see the new variable.
+    let sees = |set: VarSet| set.contains(variable);
+    if group.filters.iter().any(|f| sees(f.variables()))
+        || group.tails.iter().any(|t| sees(t.mentioned()))
+        || group.binds.iter().any(|(_, e)| sees(e.variables()))
+    {
+        group = Group {
+            blocks: vec![group_node(group)],
+            ..Group::default()
+        };
+    }
+    group.binds.push((variable, expression));
+    group
+}

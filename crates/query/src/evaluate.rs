@@ -1,0 +1,324 @@
+//! Evaluation of expressions over the rows of a table. An operator that only passes a term on keeps
+//! its id, and with it its spelling; a value is computed only where an operator needs one.
+
+use crate::expression::{Constants, Expr, SparevalCall};
+use crate::functions;
+use crate::local::LocalTerms;
+use crate::random::Random;
+use crate::table::Table;
+use crate::value::{Operands, Value};
+use oxrdf::Term;
+use oxsdatatypes::Decimal;
+use rustc_hash::FxHashMap;
+use somersault_lang::{Arithmetic, Comparison, VarId};
+use somersault_model::{EventTime, Tag, TermId};
+use somersault_store::Dictionary;
+use spareval::QueryEvaluator;
+use std::cmp::Ordering;
+
+/// What an expression has come to: a term of the data, or a computed value. `None` beside it is an
+/// error, or unbound.
+#[derive(Debug, Clone)]
+pub(crate) enum Evaluated {
+    Id(TermId),
+    Value(Value),
+}
+
+impl From<Value> for Evaluated {
+    fn from(value: Value) -> Evaluated {
+        Evaluated::Value(value)
+    }
+}
+
+impl From<bool> for Evaluated {
+    fn from(value: bool) -> Evaluated {
+        Evaluated::Value(Value::Boolean(value))
+    }
+}
+
+/// Everything that evaluation needs beside the row. Lives for one execution.
+pub(crate) struct Evaluation<'a> {
+    pub(crate) dictionary: &'a Dictionary,
+    pub(crate) local: LocalTerms,
+    /// The ids of the query's constants, local where the dictionary does not know the term.
+    pub(crate) constants: Vec<TermId>,
+    pub(crate) base: Option<&'a str>,
+    now: EventTime,
+    pub(crate) random: Random,
+    /// What EXISTS came to, per EXISTS and row of the table that is evaluated.
+    pub(crate) exists: Vec<Vec<bool>>,
+    values: FxHashMap<TermId, Value>,
+    spareval: Option<QueryEvaluator>,
+}
+
+/// One row of a table.
+#[derive(Clone, Copy)]
+pub(crate) struct Row<'t> {
+    pub(crate) table: &'t Table,
+    pub(crate) at: usize,
+}
+
+impl Row<'_> {
+    fn get(&self, variable: VarId) -> Option<TermId> {
+        let id = self.table.get(variable, self.at);
+        (!id.is_unbound()).then_some(id)
+    }
+}
+
+impl<'a> Evaluation<'a> {
+    pub(crate) fn new(
+        dictionary: &'a Dictionary,
+        constants: &Constants,
+        base: Option<&'a str>,
+        now: EventTime,
+        random: Random,
+    ) -> Evaluation<'a> {
+        let mut local = LocalTerms::default();
+        let constants = constants
+            .terms
+            .iter()
+            .map(|term| local.id(term.clone(), dictionary))
+            .collect();
+        Evaluation {
+            dictionary,
+            local,
+            constants,
+            base,
+            now,
+            random,
+            exists: Vec::new(),
+            values: FxHashMap::default(),
+            spareval: None,
+        }
+    }
+
+    /// The id of what an expression came to.
+    pub(crate) fn id(&mut self, evaluated: Evaluated) -> TermId {
+        match evaluated {
+            Evaluated::Id(id) => id,
+            Evaluated::Value(value) => self.local.id(value.into_term(), self.dictionary),
+        }
+    }
+
+    /// NOW().
+    pub(crate) fn now_id(&mut self) -> TermId {
+        let now = somersault_lang::spareval::now_literal(self.now);
+        self.local.id(now.into(), self.dictionary)
+    }
+
+    /// The term of an id.
+    pub(crate) fn term(&self, id: TermId) -> Option<Term> {
+        self.local.term(id, self.dictionary)
+    }
+
+    /// The value of an id. Literals of the dictionary are parsed once per execution.
+    pub(crate) fn value(&mut self, id: TermId) -> Option<Value> {
+        if let Some(value) = Value::of_inline(id) {
+            return Some(value);
+        }
+        if let Some(value) = self.values.get(&id) {
+            return Some(value.clone());
+        }
+        let value = Value::of_term(self.term(id)?);
+        if !matches!(id.tag(), Tag::NamedNode | Tag::BlankNode) {
+            self.values.insert(id, value.clone());
+        }
+        Some(value)
+    }
+
+    fn value_of(&mut self, evaluated: Evaluated) -> Option<Value> {
+        match evaluated {
+            Evaluated::Id(id) => self.value(id),
+            Evaluated::Value(value) => Some(value),
+        }
+    }
+
+    /// Whether a condition holds; an error counts as false.
+    pub(crate) fn holds(&mut self, expr: &Expr, row: Row<'_>) -> bool {
+        self.boolean(expr, row) == Some(true)
+    }
+
+    /// The effective boolean value of an expression.
+    fn boolean(&mut self, expr: &Expr, row: Row<'_>) -> Option<bool> {
+        match expr {
+            Expr::Or(list) => self.logical(list, row, true),
+            Expr::And(list) => self.logical(list, row, false),
+            Expr::Not(inner) => self.boolean(inner, row).map(|value| !value),
+            Expr::Bound(variable) => Some(row.get(*variable).is_some()),
+            Expr::Exists(exists) => Some(self.exists[exists.at][row.at]),
+            Expr::Compare(op, a, b) => self.compare(*op, a, b, row),
+            _ => {
+                let evaluated = self.evaluate(expr, row)?;
+                self.value_of(evaluated)?.effective_boolean()
+            }
+        }
+    }
+
+    /// OR (`decisive` = true) and AND (false): one decisive operand decides, whatever the errors.
+    fn logical(&mut self, list: &[Expr], row: Row<'_>, decisive: bool) -> Option<bool> {
+        let mut error = false;
+        for expr in list {
+            match self.boolean(expr, row) {
+                Some(value) if value == decisive => return Some(decisive),
+                Some(_) => {}
+                None => error = true,
+            }
+        }
+        (!error).then_some(!decisive)
+    }
+
+    /// The value of an expression as a [`Value`].
+    pub(crate) fn evaluate_value(&mut self, expr: &Expr, row: Row<'_>) -> Option<Value> {
+        match expr {
+            // Arithmetic is where the time goes: no detour through `Evaluated`.
+            Expr::Arithmetic(op, a, b) => {
+                let a = self.evaluate_value(a, row)?;
+                let b = self.evaluate_value(b, row)?;
+                arithmetic(*op, &a, &b)
+            }
+            _ => {
+                let evaluated = self.evaluate(expr, row)?;
+                self.value_of(evaluated)
+            }
+        }
+    }
+
+    /// Evaluates an expression; `None` is an error.
+    pub(crate) fn evaluate(&mut self, expr: &Expr, row: Row<'_>) -> Option<Evaluated> {
+        Some(match expr {
+            Expr::Constant(constant) => Evaluated::Id(self.constants[constant.0 as usize]),
+            Expr::Variable(variable) => Evaluated::Id(row.get(*variable)?),
+            Expr::Bound(_)
+            | Expr::Or(_)
+            | Expr::And(_)
+            | Expr::Not(_)
+            | Expr::Compare(..)
+            | Expr::Exists(_) => self.boolean(expr, row)?.into(),
+            Expr::SameTerm(a, b) => {
+                let a = self.evaluate(a, row)?;
+                let b = self.evaluate(b, row)?;
+                (self.id(a) == self.id(b)).into()
+            }
+            Expr::In(a, list) => self.is_in(a, list, row)?.into(),
+            Expr::Arithmetic(..) => self.evaluate_value(expr, row)?.into(),
+            Expr::UnaryPlus(a) => {
+                let value = self.evaluate_value(a, row)?;
+                value.as_double()?;
+                value.into()
+            }
+            Expr::UnaryMinus(a) => match self.evaluate_value(a, row)? {
+                Value::Integer(value) => Value::Integer(value.checked_neg()?),
+                Value::Decimal(value) => Value::Decimal(value.checked_neg()?),
+                Value::Float(value) => Value::Float(-value),
+                Value::Double(value) => Value::Double(-value),
+                _ => return None,
+            }
+            .into(),
+            Expr::If(condition, then, otherwise) => {
+                if self.boolean(condition, row)? {
+                    return self.evaluate(then, row);
+                }
+                return self.evaluate(otherwise, row);
+            }
+            Expr::Coalesce(list) => return list.iter().find_map(|e| self.evaluate(e, row)),
+            Expr::Matches(text, regex) => {
+                let text = self.evaluate_value(text, row)?;
+                regex.is_match(functions::text(&text)?).into()
+            }
+            Expr::Call(function, arguments) => {
+                return functions::call(self, function, arguments, row);
+            }
+            Expr::Spareval(call) => return self.ask_spareval(call, row),
+        })
+    }
+
+    fn is_in(&mut self, a: &Expr, list: &[Expr], row: Row<'_>) -> Option<bool> {
+        let a = self.evaluate(a, row);
+        let mut error = false;
+        for e in list {
+            let equal = match (&a, self.evaluate(e, row)) {
+                (Some(a), Some(b)) => self.equal(a.clone(), b),
+                _ => None,
+            };
+            match equal {
+                Some(true) => return Some(true),
+                Some(false) => {}
+                None => error = true,
+            }
+        }
+        (!error).then_some(false)
+    }
+
+    fn compare(&mut self, op: Comparison, a: &Expr, b: &Expr, row: Row<'_>) -> Option<bool> {
+        if op == Comparison::Equal {
+            let a = self.evaluate(a, row)?;
+            let b = self.evaluate(b, row)?;
+            return self.equal(a, b);
+        }
+        let a = self.evaluate_value(a, row)?;
+        let b = self.evaluate_value(b, row)?;
+        let order = a.compare(&b)?;
+        Some(match op {
+            Comparison::Less => order == Ordering::Less,
+            Comparison::LessOrEqual => order != Ordering::Greater,
+            Comparison::Greater => order == Ordering::Greater,
+            Comparison::GreaterOrEqual => order != Ordering::Less,
+            Comparison::Equal => order == Ordering::Equal,
+        })
+    }
+
+    fn equal(&mut self, a: Evaluated, b: Evaluated) -> Option<bool> {
+        if let (Evaluated::Id(a), Evaluated::Id(b)) = (&a, &b) {
+            // IRIs and blank nodes are equal if their ids are: nothing needs decoding.
+            let is_node = |id: &TermId| matches!(id.tag(), Tag::NamedNode | Tag::BlankNode);
+            if is_node(a) && is_node(b) {
+                return Some(a == b);
+            }
+        }
+        let a = self.value_of(a)?;
+        let b = self.value_of(b)?;
+        a.equals(&b)
+    }
+
+    fn ask_spareval(&mut self, call: &SparevalCall, row: Row<'_>) -> Option<Evaluated> {
+        let bindings: Vec<_> = call
+            .variables
+            .iter()
+            .filter_map(|(v, name)| Some((name, self.term(row.get(*v)?)?)))
+            .collect();
+        let evaluator = self.spareval.get_or_insert_with(QueryEvaluator::new);
+        let term = evaluator.evaluate_expression(&call.expression, bindings)?;
+        Some(Evaluated::Id(self.local.id(term, self.dictionary)))
+    }
+}
+
+/// `a op b` for numbers; `None` for anything else, and for an overflow.
+pub(crate) fn arithmetic(op: Arithmetic, a: &Value, b: &Value) -> Option<Value> {
+    use Arithmetic::{Add, Divide, Multiply, Subtract};
+    Some(match a.operands(b)? {
+        Operands::Integer(a, b) => match op {
+            Add => Value::Integer(a.checked_add(b)?),
+            Subtract => Value::Integer(a.checked_sub(b)?),
+            Multiply => Value::Integer(a.checked_mul(b)?),
+            Divide => Value::Decimal(Decimal::from(a).checked_div(b)?),
+        },
+        Operands::Decimal(a, b) => Value::Decimal(match op {
+            Add => a.checked_add(b)?,
+            Subtract => a.checked_sub(b)?,
+            Multiply => a.checked_mul(b)?,
+            Divide => a.checked_div(b)?,
+        }),
+        Operands::Float(a, b) => Value::Float(match op {
+            Add => a + b,
+            Subtract => a - b,
+            Multiply => a * b,
+            Divide => a / b,
+        }),
+        Operands::Double(a, b) => Value::Double(match op {
+            Add => a + b,
+            Subtract => a - b,
+            Multiply => a * b,
+            Divide => a / b,
+        }),
+    })
+}

@@ -1,0 +1,499 @@
+//! Exploration: what a pattern makes of the rows of a table. For every row the bound ends of the
+//! pattern decide how it is read: as a check, along an edge, from an index vertex, or in full.
+
+use crate::QueryError;
+use crate::Source;
+use crate::execution::Guard;
+use crate::logical::{GraphPosition, Position, QuadPattern};
+use crate::sources::{self, Graphs, Scratch};
+use crate::table::Table;
+use somersault_lang::VarId;
+use somersault_model::{Direction, TermId, TripleIds};
+
+/// Rows that are made between two looks at the limits.
+const ROWS_PER_CHECK: usize = 1 << 14;
+
+/// One end of a pattern: a constant, a column, or free (a variable without a column).
+#[derive(Clone, Copy)]
+enum End<'t> {
+    Constant(TermId),
+    Column(&'t [TermId]),
+    Free,
+}
+
+impl<'t> End<'t> {
+    fn of(position: Position, table: &'t Table, constants: &[TermId]) -> End<'t> {
+        match position {
+            Position::Constant(constant) => End::Constant(constants[constant.0 as usize]),
+            Position::Variable(variable) => match table.column(variable) {
+                Some(column) => End::Column(column),
+                None => End::Free,
+            },
+        }
+    }
+
+    /// The value in a row; unbound where the end is free there.
+    #[inline]
+    fn at(&self, row: usize) -> TermId {
+        match self {
+            End::Constant(id) => *id,
+            End::Column(column) => column[row],
+            End::Free => TermId::UNBOUND,
+        }
+    }
+
+    /// Whether some row leaves it open.
+    fn is_open(&self) -> bool {
+        match self {
+            End::Constant(_) => false,
+            End::Column(column) => column.contains(&TermId::UNBOUND),
+            End::Free => true,
+        }
+    }
+}
+
+/// The rows that a step makes: which row each came from, and the new columns.
+struct Output {
+    parents: Vec<u32>,
+    columns: Vec<(VarId, Vec<TermId>)>,
+    next_check: usize,
+}
+
+impl Output {
+    fn new() -> Output {
+        Output {
+            parents: Vec::new(),
+            columns: Vec::new(),
+            next_check: ROWS_PER_CHECK,
+        }
+    }
+
+    /// The place of a variable among the new columns.
+    fn place(&mut self, variable: VarId) -> usize {
+        self.columns
+            .iter()
+            .position(|(other, _)| *other == variable)
+            .unwrap_or_else(|| {
+                self.columns.push((variable, Vec::new()));
+                self.columns.len() - 1
+            })
+    }
+
+    #[inline]
+    fn check(&mut self, guard: &Guard<'_>, table: &Table) -> Result<(), QueryError> {
+        if self.parents.len() >= self.next_check {
+            self.next_check = self.parents.len() + ROWS_PER_CHECK;
+            let width = table.present().count() + self.columns.len();
+            guard.fits(self.parents.len() * (8 * width + 4) + table.bytes())?;
+            guard.look()?;
+        }
+        Ok(())
+    }
+
+    fn into_table(self, table: Table) -> Table {
+        let mut table = table.gather(&self.parents);
+        for (variable, column) in self.columns {
+            table.set(variable, column);
+        }
+        table
+    }
+}
+
+/// Reads a pattern for every row.
+pub(crate) fn scan(
+    graphs: &Graphs<'_>,
+    constants: &[TermId],
+    guard: &mut Guard<'_>,
+    pattern: &QuadPattern,
+    table: Table,
+) -> Result<Table, QueryError> {
+    let subject = End::of(pattern.subject, &table, constants);
+    let predicate = End::of(pattern.predicate, &table, constants);
+    let object = End::of(pattern.object, &table, constants);
+    let graph = match pattern.graph {
+        GraphPosition::Default => None,
+        GraphPosition::Named(name) => Some(End::of(name, &table, constants)),
+    };
+    let mut output = Output::new();
+    let fixed_graph = match (pattern.graph, graph) {
+        (GraphPosition::Default, _) => Some(graphs.default_graph().to_vec()),
+        (_, Some(End::Constant(name))) => Some(graphs.source_of(name).into_iter().collect()),
+        _ => None,
+    };
+    // The usual case: one end is known in every row, the other in none.
+    if let (Some(sources), End::Constant(predicate)) = (&fixed_graph, predicate)
+        && pattern.subject != pattern.object
+    {
+        let along = match (subject.is_open(), object.is_open()) {
+            (false, true) if matches!(object, End::Free) => {
+                Some((subject, Direction::Out, pattern.object))
+            }
+            (true, false) if matches!(subject, End::Free) => {
+                Some((object, Direction::In, pattern.subject))
+            }
+            _ => None,
+        };
+        if let Some((from, direction, Position::Variable(to))) = along {
+            output.place(to);
+            expand(
+                graphs,
+                guard,
+                sources,
+                from,
+                predicate,
+                direction,
+                &table,
+                &mut output,
+            )?;
+            return Ok(output.into_table(table));
+        }
+    }
+    let ends = [Some(subject), Some(predicate), Some(object), graph];
+    let positions = [
+        Some(pattern.subject),
+        Some(pattern.predicate),
+        Some(pattern.object),
+        match pattern.graph {
+            GraphPosition::Named(name) => Some(name),
+            GraphPosition::Default => None,
+        },
+    ];
+    let mut places = [None; 4];
+    for (at, (end, position)) in ends.iter().zip(positions).enumerate() {
+        if let (Some(end), Some(Position::Variable(variable))) = (end, position)
+            && end.is_open()
+        {
+            places[at] = Some(output.place(variable));
+        }
+    }
+    let mut scratch = Scratch::default();
+    for row in 0..table.rows {
+        guard.tick()?;
+        let known = [subject.at(row), predicate.at(row), object.at(row)];
+        let mut emit = |triple: [TermId; 3], name: TermId| -> Result<(), QueryError> {
+            let found = [triple[0], triple[1], triple[2], name];
+            if output.take(row, &places, found) {
+                output.check(guard, &table)?;
+            }
+            Ok(())
+        };
+        match (&fixed_graph, graph.map(|g| g.at(row))) {
+            (Some(sources), _) => matches(graphs, sources, known, &mut scratch, &mut |t| {
+                emit(t, TermId::UNBOUND)
+            })?,
+            (None, Some(name)) if !name.is_unbound() => {
+                if let Some(source) = graphs.source_of(name) {
+                    matches(graphs, &[source], known, &mut scratch, &mut |t| {
+                        emit(t, name)
+                    })?;
+                }
+            }
+            _ => {
+                for (name, source) in graphs.named() {
+                    matches(graphs, source, known, &mut scratch, &mut |t| emit(t, *name))?;
+                }
+            }
+        }
+    }
+    Ok(output.into_table(table))
+}
+
+impl Output {
+    /// Takes a match of a row if all places of one variable agree; says whether it did.
+    #[inline]
+    fn take(&mut self, row: usize, places: &[Option<usize>; 4], found: [TermId; 4]) -> bool {
+        let length = self.parents.len();
+        for (place, id) in places.iter().zip(found) {
+            let Some(place) = place else { continue };
+            let column = &mut self.columns[*place].1;
+            if column.len() == length {
+                column.push(id);
+            } else if column[length] != id {
+                for (_, column) in &mut self.columns {
+                    column.truncate(length);
+                }
+                return false;
+            }
+        }
+        self.parents.push(row as u32);
+        true
+    }
+}
+
+/// Follows one predicate from a known end to a free one.
+#[allow(clippy::too_many_arguments, reason = "the parts of one hot loop")]
+fn expand(
+    graphs: &Graphs<'_>,
+    guard: &mut Guard<'_>,
+    sources: &[Source],
+    from: End<'_>,
+    predicate: TermId,
+    direction: Direction,
+    table: &Table,
+    output: &mut Output,
+) -> Result<(), QueryError> {
+    let mut scratch = Scratch::default();
+    let mut previous = TermId::UNBOUND;
+    // Where the list of the row before is in the output; equal rows in a row are copied.
+    let mut last = 0..0;
+    for row in 0..table.rows {
+        guard.tick()?;
+        let vertex = from.at(row);
+        let column = &mut output.columns[0].1;
+        let start = column.len();
+        if vertex == previous {
+            column.extend_from_within(last.clone());
+        } else {
+            let list = sources::neighbours(
+                graphs.view,
+                sources,
+                vertex,
+                predicate,
+                direction,
+                &mut scratch.list,
+                &mut scratch.merged,
+            );
+            column.extend_from_slice(list);
+            previous = vertex;
+            last = start..column.len();
+        }
+        let end = column.len();
+        output.parents.resize(end, row as u32);
+        output.check(guard, table)?;
+    }
+    Ok(())
+}
+
+/// Calls `emit` with every triple that matches what is known.
+fn matches(
+    graphs: &Graphs<'_>,
+    sources: &[Source],
+    known: [TermId; 3],
+    scratch: &mut Scratch,
+    emit: &mut impl FnMut([TermId; 3]) -> Result<(), QueryError>,
+) -> Result<(), QueryError> {
+    let view = graphs.view;
+    let [s, p, o] = known;
+    let Scratch {
+        list,
+        merged,
+        vertices,
+        pairs,
+    } = scratch;
+    match (!s.is_unbound(), !p.is_unbound(), !o.is_unbound()) {
+        (true, true, true) => {
+            if sources::contains(view, sources, TripleIds::new(s, p, o)) {
+                emit(known)?;
+            }
+        }
+        (true, true, false) => {
+            let found = sources::neighbours(view, sources, s, p, Direction::Out, list, merged);
+            for o in found {
+                emit([s, p, *o])?;
+            }
+        }
+        (false, true, true) => {
+            let found = sources::neighbours(view, sources, o, p, Direction::In, list, merged);
+            for s in found {
+                emit([*s, p, o])?;
+            }
+        }
+        (true, false, known_object) => {
+            sources::predicates_of(view, sources, s, Direction::Out, vertices);
+            for p in vertices.iter() {
+                if known_object {
+                    if sources::contains(view, sources, TripleIds::new(s, *p, o)) {
+                        emit([s, *p, o])?;
+                    }
+                    continue;
+                }
+                let found = sources::neighbours(view, sources, s, *p, Direction::Out, list, merged);
+                for o in found {
+                    emit([s, *p, *o])?;
+                }
+            }
+        }
+        (false, false, true) => {
+            sources::predicates_of(view, sources, o, Direction::In, vertices);
+            for p in vertices.iter() {
+                let found = sources::neighbours(view, sources, o, *p, Direction::In, list, merged);
+                for s in found {
+                    emit([*s, *p, o])?;
+                }
+            }
+        }
+        (false, true, false) => edges(graphs, sources, p, list, vertices, pairs, emit)?,
+        (false, false, false) => {
+            let mut predicates = Vec::new();
+            sources::predicates(view, sources, &mut predicates);
+            for p in predicates {
+                edges(graphs, sources, p, list, vertices, pairs, emit)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Every edge with a predicate, from its index vertex.
+fn edges(
+    graphs: &Graphs<'_>,
+    sources: &[Source],
+    p: TermId,
+    list: &mut Vec<TermId>,
+    vertices: &mut Vec<TermId>,
+    pairs: &mut Vec<(TermId, TermId)>,
+    emit: &mut impl FnMut([TermId; 3]) -> Result<(), QueryError>,
+) -> Result<(), QueryError> {
+    let view = graphs.view;
+    pairs.clear();
+    let mut parts = 0;
+    for source in sources {
+        let statistics = view.predicate_statistics(*source, p);
+        // From the side with fewer vertices there are fewer lists to fetch.
+        let direction = if statistics.objects < statistics.subjects {
+            Direction::In
+        } else {
+            Direction::Out
+        };
+        let starts = view.vertices_with(*source, p, direction, vertices);
+        parts += usize::from(!starts.is_empty());
+        for start in starts {
+            let ends = view.neighbours(*source, *start, p, direction, list);
+            for end in ends {
+                let (s, o) = match direction {
+                    Direction::Out => (*start, *end),
+                    Direction::In => (*end, *start),
+                };
+                if sources.len() == 1 {
+                    emit([s, p, o])?;
+                } else {
+                    pairs.push((s, o));
+                }
+            }
+        }
+    }
+    if parts > 1 {
+        pairs.sort_unstable();
+        pairs.dedup();
+    }
+    for (s, o) in pairs.iter() {
+        emit([*s, p, *o])?;
+    }
+    Ok(())
+}
+
+/// Binds a variable to what all patterns allow. For each row the shortest list is taken and every
+/// entry of it checked in the others: never more work than the best pattern alone would be.
+pub(crate) fn intersect(
+    graphs: &Graphs<'_>,
+    constants: &[TermId],
+    guard: &mut Guard<'_>,
+    variable: VarId,
+    patterns: &[QuadPattern],
+    table: Table,
+) -> Result<Table, QueryError> {
+    struct Arm<'t> {
+        sources: Vec<Source>,
+        from: End<'t>,
+        predicate: TermId,
+        direction: Direction,
+    }
+    let arms: Vec<Arm<'_>> = patterns
+        .iter()
+        .map(|pattern| {
+            let (from, direction) = if pattern.object == Position::Variable(variable) {
+                (pattern.subject, Direction::Out)
+            } else {
+                (pattern.object, Direction::In)
+            };
+            Arm {
+                sources: graphs.sources_of(pattern.graph, |c| constants[c.0 as usize]),
+                from: End::of(from, &table, constants),
+                predicate: End::of(pattern.predicate, &table, constants).at(0),
+                direction,
+            }
+        })
+        .collect();
+    let view = graphs.view;
+    let mut output = Output::new();
+    output.place(variable);
+    let mut scratch = Scratch::default();
+    for row in 0..table.rows {
+        guard.tick()?;
+        let shortest = arms
+            .iter()
+            .enumerate()
+            .min_by_key(|(_, arm)| {
+                let vertex = arm.from.at(row);
+                sources::neighbour_estimate(
+                    view,
+                    &arm.sources,
+                    vertex,
+                    arm.predicate,
+                    arm.direction,
+                )
+            })
+            .map_or(0, |(at, _)| at);
+        let arm = &arms[shortest];
+        let list = sources::neighbours(
+            view,
+            &arm.sources,
+            arm.from.at(row),
+            arm.predicate,
+            arm.direction,
+            &mut scratch.list,
+            &mut scratch.merged,
+        );
+        for id in list {
+            let everywhere = arms.iter().enumerate().all(|(at, other)| {
+                let vertex = other.from.at(row);
+                let triple = match other.direction {
+                    Direction::Out => TripleIds::new(vertex, other.predicate, *id),
+                    Direction::In => TripleIds::new(*id, other.predicate, vertex),
+                };
+                at == shortest || sources::contains(view, &other.sources, triple)
+            });
+            if everywhere {
+                output.parents.push(row as u32);
+                output.columns[0].1.push(*id);
+            }
+        }
+        output.check(guard, &table)?;
+    }
+    Ok(output.into_table(table))
+}
+
+/// Binds or checks the name of a named graph.
+pub(crate) fn graph_name(
+    graphs: &Graphs<'_>,
+    constants: &[TermId],
+    guard: &mut Guard<'_>,
+    name: Position,
+    table: Table,
+) -> Result<Table, QueryError> {
+    let end = End::of(name, &table, constants);
+    let mut output = Output::new();
+    let place = match name {
+        Position::Variable(variable) if end.is_open() => Some(output.place(variable)),
+        _ => None,
+    };
+    for row in 0..table.rows {
+        guard.tick()?;
+        let id = end.at(row);
+        let mut emit = |id: TermId| {
+            output.parents.push(row as u32);
+            if let Some(place) = place {
+                output.columns[place].1.push(id);
+            }
+        };
+        if !id.is_unbound() {
+            if graphs.has(id) {
+                emit(id);
+            }
+        } else {
+            graphs.named().iter().for_each(|(name, _)| emit(*name));
+        }
+        output.check(guard, &table)?;
+    }
+    Ok(output.into_table(table))
+}

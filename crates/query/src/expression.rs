@@ -1,0 +1,179 @@
+//! Expressions as the engine evaluates them: constants are numbers into the query's table of
+//! constants, EXISTS is a number into the query's list of sub-plans, and what has no evaluation of
+//! its own is handed to spareval on the row's bound terms.
+
+use crate::logical::Node;
+use crate::varset::VarSet;
+use oxrdf::{Term, Variable};
+use regex::Regex;
+use somersault_lang::spareval::SparevalExpression;
+use somersault_lang::{Arithmetic, Comparison, Expression, Function, VarId};
+use somersault_model::EventTime;
+
+/// A constant: its place in [`Constants`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct ConstantId(pub(crate) u32);
+
+impl ConstantId {
+    pub(crate) fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// The constants of a query, each once. Ids are looked up at each execution.
+#[derive(Debug, Default)]
+pub(crate) struct Constants {
+    pub(crate) terms: Vec<Term>,
+}
+
+impl Constants {
+    pub(crate) fn add(&mut self, term: &Term) -> ConstantId {
+        let at = self
+            .terms
+            .iter()
+            .position(|other| other == term)
+            .unwrap_or_else(|| {
+                self.terms.push(term.clone());
+                self.terms.len() - 1
+            });
+        ConstantId(at as u32)
+    }
+
+    pub(crate) fn term(&self, constant: ConstantId) -> &Term {
+        &self.terms[constant.0 as usize]
+    }
+}
+
+/// An expression over one row.
+#[derive(Debug)]
+pub(crate) enum Expr {
+    Constant(ConstantId),
+    Variable(VarId),
+    Bound(VarId),
+    Or(Vec<Expr>),
+    And(Vec<Expr>),
+    Not(Box<Expr>),
+    Compare(Comparison, Box<Expr>, Box<Expr>),
+    SameTerm(Box<Expr>, Box<Expr>),
+    In(Box<Expr>, Vec<Expr>),
+    Arithmetic(Arithmetic, Box<Expr>, Box<Expr>),
+    UnaryPlus(Box<Expr>),
+    UnaryMinus(Box<Expr>),
+    Exists(Box<Exists>),
+    If(Box<Expr>, Box<Expr>, Box<Expr>),
+    Coalesce(Vec<Expr>),
+    /// REGEX with a constant pattern.
+    Matches(Box<Expr>, Regex),
+    Call(Function, Vec<Expr>),
+    Spareval(Box<SparevalCall>),
+}
+
+/// EXISTS: its pattern, and its place in the table of what each row has.
+#[derive(Debug)]
+pub(crate) struct Exists {
+    pub(crate) at: usize,
+    pub(crate) node: Node,
+}
+
+/// An expression that spareval evaluates, with the variables whose values it is given.
+pub(crate) struct SparevalCall {
+    pub(crate) expression: SparevalExpression,
+    pub(crate) variables: Vec<(VarId, Variable)>,
+}
+
+impl std::fmt::Debug for SparevalCall {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.expression.fmt(f)
+    }
+}
+
+impl SparevalCall {
+    /// `None` if spareval cannot take it: it holds EXISTS. NOW() is evaluated natively and never
+    /// comes here, so any time will do for it.
+    pub(crate) fn new(expression: &Expression) -> Option<SparevalCall> {
+        let mut set = VarSet::new();
+        collect_variables(expression, &mut set);
+        let highest = set.iter().map(|v| v.index() + 1).max().unwrap_or(0);
+        let names: Vec<String> = (0..highest).map(|at| format!("v{at}")).collect();
+        Some(SparevalCall {
+            expression: expression.for_spareval(&names, EventTime(0))?,
+            variables: set
+                .iter()
+                .map(|v| (v, Variable::new_unchecked(&names[v.index()])))
+                .collect(),
+        })
+    }
+}
+
+fn collect_variables(expression: &Expression, into: &mut VarSet) {
+    use Expression as E;
+    match expression {
+        E::Constant(_) | E::Exists(_) => {}
+        E::Variable(v) | E::Bound(v) => into.insert(*v),
+        E::Or(list) | E::And(list) | E::Coalesce(list) | E::Call(_, list) => {
+            list.iter().for_each(|e| collect_variables(e, into));
+        }
+        E::Not(a) | E::UnaryPlus(a) | E::UnaryMinus(a) => collect_variables(a, into),
+        E::Compare(_, a, b) | E::SameTerm(a, b) | E::Arithmetic(_, a, b) => {
+            collect_variables(a, into);
+            collect_variables(b, into);
+        }
+        E::In(a, list) => {
+            collect_variables(a, into);
+            list.iter().for_each(|e| collect_variables(e, into));
+        }
+        E::If(a, b, c) => {
+            for e in [a, b, c] {
+                collect_variables(e, into);
+            }
+        }
+    }
+}
+
+impl Expr {
+    /// Every expression directly below this one.
+    pub(crate) fn children(&self) -> Vec<&Expr> {
+        match self {
+            Expr::Constant(_)
+            | Expr::Variable(_)
+            | Expr::Bound(_)
+            | Expr::Exists(_)
+            | Expr::Spareval(_) => Vec::new(),
+            Expr::Or(list) | Expr::And(list) | Expr::Coalesce(list) | Expr::Call(_, list) => {
+                list.iter().collect()
+            }
+            Expr::Not(a) | Expr::UnaryPlus(a) | Expr::UnaryMinus(a) | Expr::Matches(a, _) => {
+                vec![a]
+            }
+            Expr::Compare(_, a, b) | Expr::SameTerm(a, b) | Expr::Arithmetic(_, a, b) => {
+                vec![a, b]
+            }
+            Expr::In(a, list) => std::iter::once(&**a).chain(list).collect(),
+            Expr::If(a, b, c) => vec![a, b, c],
+        }
+    }
+
+    /// The variables that its value can depend on.
+    pub(crate) fn variables(&self) -> VarSet {
+        let mut set = VarSet::new();
+        self.collect(&mut set);
+        set
+    }
+
+    fn collect(&self, into: &mut VarSet) {
+        match self {
+            Expr::Variable(v) | Expr::Bound(v) => into.insert(*v),
+            Expr::Exists(exists) => into.extend(&exists.node.mentioned()),
+            Expr::Spareval(call) => call.variables.iter().for_each(|(v, _)| into.insert(*v)),
+            _ => self.children().into_iter().for_each(|e| e.collect(into)),
+        }
+    }
+
+    /// The EXISTS that it holds, not those inside their patterns.
+    pub(crate) fn exists(&self) -> Vec<&Exists> {
+        match self {
+            Expr::Exists(exists) => vec![exists],
+            _ => self.children().into_iter().flat_map(Expr::exists).collect(),
+        }
+    }
+}

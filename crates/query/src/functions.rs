@@ -1,0 +1,487 @@
+//! The functions of SPARQL that are evaluated natively; `is_native` lists them, all others go to
+//! spareval. STR and DATATYPE keep the spelling and the type of the data ("01" stays "01", an
+//! xsd:long stays one), where spareval normalises both.
+
+use crate::compile::regex;
+use crate::evaluate::{Evaluated, Evaluation, Row};
+use crate::expression::Expr;
+use crate::value::Value;
+use oxiri::Iri;
+use oxrdf::vocab::xsd;
+use oxrdf::{BaseDirection, Literal, NamedNode, Term};
+use oxsdatatypes::{Decimal, Double, Float, Integer};
+use somersault_lang::Function;
+use somersault_model::Tag;
+
+/// Whether [`call`] evaluates the function.
+pub(crate) fn is_native(function: &Function) -> bool {
+    use Function as F;
+    match function {
+        F::Str | F::Lang | F::LangMatches | F::Datatype | F::Iri | F::BNode | F::Rand | F::Abs => {
+            true
+        }
+        F::Ceil | F::Floor | F::Round | F::Concat | F::SubStr | F::StrLen | F::Replace => true,
+        F::UCase | F::LCase | F::EncodeForUri | F::Contains | F::StrStarts | F::StrEnds => true,
+        F::StrBefore | F::StrAfter | F::Year | F::Month | F::Day | F::Hours | F::Minutes => true,
+        F::Seconds | F::Now | F::Uuid | F::StrUuid | F::StrLang | F::StrDt | F::IsIri => true,
+        F::IsBlank | F::IsLiteral | F::IsNumeric | F::Regex | F::IsTriple => true,
+        F::Custom(name) => cast_of(name).is_some(),
+        _ => false,
+    }
+}
+
+/// The types that a cast can make.
+#[derive(Clone, Copy)]
+enum Cast {
+    Boolean,
+    Integer,
+    Decimal,
+    Float,
+    Double,
+    DateTime,
+    String,
+}
+
+fn cast_of(name: &NamedNode) -> Option<Cast> {
+    Some(match name.as_ref() {
+        xsd::BOOLEAN => Cast::Boolean,
+        xsd::INTEGER => Cast::Integer,
+        xsd::DECIMAL => Cast::Decimal,
+        xsd::FLOAT => Cast::Float,
+        xsd::DOUBLE => Cast::Double,
+        xsd::DATE_TIME => Cast::DateTime,
+        xsd::STRING => Cast::String,
+        _ => return None,
+    })
+}
+
+/// Calls a function; `None` is an error.
+pub(crate) fn call(
+    e: &mut Evaluation<'_>,
+    function: &Function,
+    arguments: &[Expr],
+    row: Row<'_>,
+) -> Option<Evaluated> {
+    use Function as F;
+    if arguments.is_empty() {
+        return without_arguments(e, function);
+    }
+    match function {
+        F::Str => return Some(Value::String(string_of(e, &arguments[0], row)?).into()),
+        F::Datatype => return Some(Value::NamedNode(datatype_of(e, &arguments[0], row)?).into()),
+        F::Concat => {
+            let values = arguments
+                .iter()
+                .map(|a| e.evaluate_value(a, row))
+                .collect::<Option<Vec<_>>>()?;
+            return Some(concat(values)?.into());
+        }
+        F::IsIri | F::IsBlank | F::IsLiteral | F::IsNumeric | F::IsTriple => {
+            return is_kind(e, function, &arguments[0], row).map(Evaluated::from);
+        }
+        _ => {}
+    }
+    let mut values = Vec::with_capacity(arguments.len());
+    for argument in arguments {
+        values.push(e.evaluate_value(argument, row)?);
+    }
+    let value = match function {
+        F::BNode => {
+            let name = simple(&values[0])?;
+            Value::BlankNode(e.random.named_blank_node(name, row.at as u64))
+        }
+        F::Iri => iri(e.base, &values[0])?,
+        F::Custom(name) => cast(cast_of(name)?, &values[0])?,
+        F::Regex | F::Replace => matching(function, &values)?,
+        F::Year | F::Month | F::Day | F::Hours | F::Minutes | F::Seconds => {
+            part_of_time(function, &values[0])?
+        }
+        F::Abs | F::Ceil | F::Floor | F::Round => rounded(function, &values[0])?,
+        _ => on_strings(function, &values)?,
+    };
+    Some(value.into())
+}
+
+fn without_arguments(e: &mut Evaluation<'_>, function: &Function) -> Option<Evaluated> {
+    let value = match function {
+        Function::Now => return Some(Evaluated::Id(e.now_id())),
+        Function::Rand => Value::Double(e.random.double().into()),
+        Function::Uuid => {
+            let uuid = e.random.uuid();
+            Value::NamedNode(NamedNode::new_unchecked(format!("urn:uuid:{uuid}")))
+        }
+        Function::StrUuid => Value::String(e.random.uuid()),
+        Function::BNode => Value::BlankNode(e.random.blank_node()),
+        Function::Concat => Value::String(String::new()),
+        _ => return None,
+    };
+    Some(value.into())
+}
+
+fn string_of(e: &mut Evaluation<'_>, argument: &Expr, row: Row<'_>) -> Option<String> {
+    let term = match e.evaluate(argument, row)? {
+        Evaluated::Id(id) => e.term(id)?,
+        Evaluated::Value(value) => value.into_term(),
+    };
+    match term {
+        Term::NamedNode(node) => Some(node.into_string()),
+        Term::Literal(literal) => Some(literal.destruct().0),
+        Term::BlankNode(_) | Term::Triple(_) => None,
+    }
+}
+
+fn datatype_of(e: &mut Evaluation<'_>, argument: &Expr, row: Row<'_>) -> Option<NamedNode> {
+    match e.evaluate(argument, row)? {
+        Evaluated::Id(id) => match e.term(id)? {
+            Term::Literal(literal) => Some(literal.datatype().into_owned()),
+            _ => None,
+        },
+        Evaluated::Value(value) => value.datatype(),
+    }
+}
+
+fn is_kind(
+    e: &mut Evaluation<'_>,
+    function: &Function,
+    argument: &Expr,
+    row: Row<'_>,
+) -> Option<bool> {
+    let evaluated = e.evaluate(argument, row)?;
+    if let Evaluated::Id(id) = evaluated
+        && id.tag() != Tag::Local
+        && *function != Function::IsNumeric
+    {
+        return Some(match function {
+            Function::IsIri => id.tag() == Tag::NamedNode,
+            Function::IsBlank => id.tag() == Tag::BlankNode,
+            Function::IsTriple => id.tag() == Tag::TripleTerm,
+            _ => id.is_literal(),
+        });
+    }
+    let value = match evaluated {
+        Evaluated::Id(id) => e.value(id)?,
+        Evaluated::Value(value) => value,
+    };
+    Some(match function {
+        Function::IsIri => matches!(value, Value::NamedNode(_)),
+        Function::IsBlank => matches!(value, Value::BlankNode(_)),
+        Function::IsTriple => matches!(value, Value::Triple(_)),
+        Function::IsNumeric => value.as_double().is_some(),
+        _ => value.is_literal(),
+    })
+}
+
+/// The text of a string, with or without a language.
+pub(crate) fn text(value: &Value) -> Option<&str> {
+    match value {
+        Value::String(value) | Value::LangString { value, .. } => Some(value),
+        _ => None,
+    }
+}
+
+type Language = Option<(String, Option<BaseDirection>)>;
+
+fn language(value: &Value) -> Language {
+    match value {
+        Value::LangString {
+            language,
+            direction,
+            ..
+        } => Some((language.clone(), *direction)),
+        _ => None,
+    }
+}
+
+fn string(value: impl Into<String>, language: Language) -> Value {
+    match language {
+        None => Value::String(value.into()),
+        Some((language, direction)) => Value::LangString {
+            value: value.into(),
+            language,
+            direction,
+        },
+    }
+}
+
+fn simple(value: &Value) -> Option<&str> {
+    match value {
+        Value::String(value) => Some(value),
+        _ => None,
+    }
+}
+
+/// Strings one after the other; the language stays if all have it.
+pub(crate) fn concat(values: Vec<Value>) -> Option<Value> {
+    let mut joined = String::new();
+    let mut common: Option<Language> = None;
+    for value in &values {
+        joined.push_str(text(value)?);
+        let own = language(value);
+        common = Some(match common {
+            Some(language) if language != own => None,
+            _ => own,
+        });
+    }
+    Some(string(joined, common.flatten()))
+}
+
+fn iri(base: Option<&str>, value: &Value) -> Option<Value> {
+    match value {
+        Value::NamedNode(_) => Some(value.clone()),
+        Value::String(text) => {
+            let iri = match base {
+                Some(base) => Iri::parse(base.to_owned()).ok()?.resolve(text).ok()?,
+                None => Iri::parse(text.clone()).ok()?,
+            };
+            Some(Value::NamedNode(NamedNode::from(iri)))
+        }
+        _ => None,
+    }
+}
+
+fn matching(function: &Function, values: &[Value]) -> Option<Value> {
+    let flags = match (function, values.len()) {
+        (Function::Regex, 3) => simple(&values[2])?,
+        (Function::Replace, 4) => simple(&values[3])?,
+        _ => "",
+    };
+    let regex = regex(simple(&values[1])?, flags)?;
+    let subject = text(&values[0])?;
+    if *function == Function::Regex {
+        return Some(regex.is_match(subject).into());
+    }
+    let replaced = regex.replace_all(subject, simple(&values[2])?);
+    Some(string(replaced, language(&values[0])))
+}
+
+fn part_of_time(function: &Function, value: &Value) -> Option<Value> {
+    let Value::DateTime(time) = value else {
+        return None;
+    };
+    let part: Integer = match function {
+        Function::Year => time.year().into(),
+        Function::Month => time.month().into(),
+        Function::Day => time.day().into(),
+        Function::Hours => time.hour().into(),
+        Function::Minutes => time.minute().into(),
+        _ => return Some(Value::Decimal(time.second())),
+    };
+    Some(Value::Integer(part))
+}
+
+fn rounded(function: &Function, value: &Value) -> Option<Value> {
+    use Function as F;
+    Some(match value {
+        Value::Integer(value) if *function == F::Abs => Value::Integer(value.checked_abs()?),
+        Value::Integer(value) => Value::Integer(*value),
+        Value::Decimal(value) => Value::Decimal(match function {
+            F::Abs => value.checked_abs()?,
+            F::Ceil => value.checked_ceil()?,
+            F::Floor => value.checked_floor()?,
+            _ => value.checked_round()?,
+        }),
+        Value::Float(value) => Value::Float(match function {
+            F::Abs => value.abs(),
+            F::Ceil => value.ceil(),
+            F::Floor => value.floor(),
+            _ => value.round(),
+        }),
+        Value::Double(value) => Value::Double(match function {
+            F::Abs => value.abs(),
+            F::Ceil => value.ceil(),
+            F::Floor => value.floor(),
+            _ => value.round(),
+        }),
+        _ => return None,
+    })
+}
+
+fn on_strings(function: &Function, values: &[Value]) -> Option<Value> {
+    use Function as F;
+    let first = &values[0];
+    Some(match function {
+        F::Lang => match first {
+            Value::LangString { language, .. } => Value::String(language.clone()),
+            value if value.is_literal() => Value::String(String::new()),
+            _ => return None,
+        },
+        F::LangMatches => language_matches(simple(first)?, simple(&values[1])?).into(),
+        F::StrLang => {
+            let literal = Literal::new_language_tagged_literal(simple(first)?, simple(&values[1])?);
+            Value::of_term(literal.ok()?.into())
+        }
+        F::StrDt => match &values[1] {
+            Value::NamedNode(datatype) => {
+                Value::of_term(Literal::new_typed_literal(simple(first)?, datatype.clone()).into())
+            }
+            _ => return None,
+        },
+        F::StrLen => Value::Integer(i64::try_from(text(first)?.chars().count()).ok()?.into()),
+        F::UCase => string(text(first)?.to_uppercase(), language(first)),
+        F::LCase => string(text(first)?.to_lowercase(), language(first)),
+        F::EncodeForUri => Value::String(encode_for_uri(text(first)?)),
+        F::SubStr => {
+            let start = integer(&values[1])?;
+            let length = values
+                .get(2)
+                .map(|v| integer(v).ok_or(()))
+                .transpose()
+                .ok()?;
+            string(substring(text(first)?, start, length)?, language(first))
+        }
+        F::Contains | F::StrStarts | F::StrEnds | F::StrBefore | F::StrAfter => {
+            return compared(function, first, &values[1]);
+        }
+        _ => return None,
+    })
+}
+
+fn integer(value: &Value) -> Option<i64> {
+    match value {
+        Value::Integer(value) => Some((*value).into()),
+        _ => None,
+    }
+}
+
+/// Functions of two strings whose languages must agree (SPARQL 1.1, section 17.4.3.1.2).
+fn compared(function: &Function, a: &Value, b: &Value) -> Option<Value> {
+    let (one, other) = (text(a)?, text(b)?);
+    if language(b).is_some() && language(a) != language(b) {
+        return None;
+    }
+    Some(match function {
+        Function::Contains => one.contains(other).into(),
+        Function::StrStarts => one.starts_with(other).into(),
+        Function::StrEnds => one.ends_with(other).into(),
+        _ => match one.find(other) {
+            None => Value::String(String::new()),
+            Some(at) if *function == Function::StrBefore => string(&one[..at], language(a)),
+            Some(at) => string(&one[at + other.len()..], language(a)),
+        },
+    })
+}
+
+fn language_matches(tag: &str, range: &str) -> bool {
+    if range == "*" {
+        return !tag.is_empty();
+    }
+    let mut parts = tag.split('-');
+    range.split('-').all(|wanted| {
+        parts
+            .next()
+            .is_some_and(|part| part.eq_ignore_ascii_case(wanted))
+    })
+}
+
+fn encode_for_uri(text: &str) -> String {
+    let mut encoded = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte) {
+            encoded.push(char::from(byte));
+        } else {
+            encoded.push_str(&format!("%{byte:02X}"));
+        }
+    }
+    encoded
+}
+
+/// `length` characters from the `start`-th on, counted from 1; what lies outside is left out.
+fn substring(text: &str, start: i64, length: Option<i64>) -> Option<&str> {
+    let from = start.checked_sub(1)?;
+    let to = match length {
+        Some(length) => from.checked_add(length)?,
+        None => i64::MAX,
+    };
+    let byte_of = |position: i64| {
+        let position = usize::try_from(position.max(0)).unwrap_or(usize::MAX);
+        text.char_indices()
+            .nth(position)
+            .map_or(text.len(), |(at, _)| at)
+    };
+    if to <= from {
+        return Some("");
+    }
+    let (from, to) = (byte_of(from), byte_of(to));
+    Some(text.get(from..to).unwrap_or(""))
+}
+
+/// The constructor functions of XSD types (SPARQL 1.1, section 17.5).
+fn cast(to: Cast, value: &Value) -> Option<Value> {
+    let spelled = match value {
+        Value::String(text) => Some(text.as_str()),
+        _ => None,
+    };
+    Some(match to {
+        Cast::String => match value.clone().into_term() {
+            Term::Literal(literal) => Value::String(literal.destruct().0),
+            Term::NamedNode(node) => Value::String(node.into_string()),
+            _ => return None,
+        },
+        Cast::Boolean => match (value, spelled) {
+            (_, Some(text)) => Value::Boolean(text.parse::<oxsdatatypes::Boolean>().ok()?.into()),
+            (Value::Boolean(_), _) => value.clone(),
+            _ => Value::Boolean(value.as_double().and_then(|_| value.effective_boolean())?),
+        },
+        Cast::Integer => Value::Integer(match (value, spelled) {
+            (_, Some(text)) => text.parse().ok()?,
+            (Value::Boolean(b), _) => i64::from(*b).into(),
+            (Value::Integer(n), _) => *n,
+            (Value::Decimal(n), _) => Integer::try_from(*n).ok()?,
+            (Value::Float(n), _) => Integer::try_from(*n).ok()?,
+            (Value::Double(n), _) => Integer::try_from(*n).ok()?,
+            _ => return None,
+        }),
+        Cast::Decimal => Value::Decimal(match (value, spelled) {
+            (_, Some(text)) => text.parse().ok()?,
+            (Value::Boolean(b), _) => Decimal::from(i64::from(*b)),
+            (Value::Integer(n), _) => (*n).into(),
+            (Value::Decimal(n), _) => *n,
+            (Value::Float(n), _) => Decimal::try_from(*n).ok()?,
+            (Value::Double(n), _) => Decimal::try_from(*n).ok()?,
+            _ => return None,
+        }),
+        Cast::Double => Value::Double(match (value, spelled) {
+            (_, Some(text)) => text.parse().ok()?,
+            (Value::Boolean(b), _) => Double::from(i64::from(*b) as f64),
+            _ => value.as_double()?,
+        }),
+        Cast::Float => Value::Float(match (value, spelled) {
+            (_, Some(text)) => text.parse().ok()?,
+            (Value::Boolean(b), _) => Float::from(i64::from(*b) as f32),
+            (Value::Integer(n), _) => (*n).into(),
+            (Value::Decimal(n), _) => (*n).into(),
+            (Value::Float(n), _) => *n,
+            (Value::Double(n), _) => (*n).into(),
+            _ => return None,
+        }),
+        Cast::DateTime => match (value, spelled) {
+            (_, Some(text)) => Value::DateTime(text.parse().ok()?),
+            (Value::DateTime(_), _) => value.clone(),
+            _ => return None,
+        },
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn substrings_count_characters_from_one() {
+        assert_eq!(substring("motor car", 6, None), Some(" car"));
+        assert_eq!(substring("metadata", 4, Some(3)), Some("ada"));
+        assert_eq!(substring("12345", 0, Some(3)), Some("12"));
+        assert_eq!(substring("12345", 5, Some(-3)), Some(""));
+        assert_eq!(substring("12345", -3, Some(5)), Some("1"));
+        assert_eq!(substring("aé日z", 2, Some(2)), Some("é日"));
+        assert_eq!(substring("", 1, Some(3)), Some(""));
+    }
+
+    #[test]
+    fn language_ranges_match_whole_parts() {
+        assert!(language_matches("en-GB", "en"));
+        assert!(language_matches("EN-gb", "en-GB"));
+        assert!(!language_matches("eng", "en"));
+        assert!(!language_matches("", "*"));
+    }
+}

@@ -1,0 +1,51 @@
+//! Terms that one query computes and that no dictionary knows. They get ids of their own
+//! ([`Tag::Local`]) and never enter the dictionary; since a term is looked up there first, equality
+//! of ids stays equality of terms.
+
+use oxrdf::Term;
+use rustc_hash::FxHashMap;
+use somersault_model::{Tag, TermId, inline};
+use somersault_store::Dictionary;
+use std::sync::Arc;
+
+/// The local terms of one execution.
+#[derive(Default)]
+pub(crate) struct LocalTerms {
+    terms: Vec<Term>,
+    ids: FxHashMap<Term, TermId>,
+}
+
+impl LocalTerms {
+    /// The one id of a term in this execution.
+    pub(crate) fn id(&mut self, term: Term, dictionary: &Dictionary) -> TermId {
+        if let Term::Literal(literal) = &term
+            && let Some(id) = inline::encode(literal.as_ref())
+        {
+            return id;
+        }
+        // First here: a term that got a local id keeps it, even if the dictionary learns it meanwhile.
+        if let Some(id) = self.ids.get(&term) {
+            return *id;
+        }
+        if let Some(id) = dictionary.lookup(term.as_ref()) {
+            return id;
+        }
+        let id = TermId::local(self.terms.len() as u64);
+        self.terms.push(term.clone());
+        self.ids.insert(term, id);
+        id
+    }
+
+    /// The term of an id; `None` for unbound.
+    pub(crate) fn term(&self, id: TermId, dictionary: &Dictionary) -> Option<Term> {
+        match id.tag() {
+            Tag::Local => self.terms.get(id.payload() as usize).cloned(),
+            Tag::Special => None,
+            _ => dictionary.decode(id),
+        }
+    }
+
+    pub(crate) fn into_terms(self) -> Arc<[Term]> {
+        self.terms.into()
+    }
+}

@@ -1,0 +1,285 @@
+//! The algebra of a query in the form that planning wants: joins are flat groups of patterns,
+//! blocks, filters, binds, and a tail of OPTIONAL and MINUS. The one thing to know before changing
+//! it: everything is flattened only where SPARQL's bottom-up scoping gives the same answer, and
+//! the conditions for that are in `compile.rs`.
+
+use crate::expression::{ConstantId, Expr};
+use crate::varset::VarSet;
+use somersault_lang::{AggregateFunction, PathExpression, VarId};
+
+/// A subject, predicate, object or graph of a pattern.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum Position {
+    Constant(ConstantId),
+    Variable(VarId),
+}
+
+impl Position {
+    pub(crate) fn variable(self) -> Option<VarId> {
+        match self {
+            Position::Variable(v) => Some(v),
+            Position::Constant(_) => None,
+        }
+    }
+}
+
+/// Which graph a pattern reads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum GraphPosition {
+    Default,
+    Named(Position),
+}
+
+impl GraphPosition {
+    pub(crate) fn variable(self) -> Option<VarId> {
+        match self {
+            GraphPosition::Named(position) => position.variable(),
+            GraphPosition::Default => None,
+        }
+    }
+}
+
+/// A triple pattern in a graph.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct QuadPattern {
+    pub(crate) subject: Position,
+    pub(crate) predicate: Position,
+    pub(crate) object: Position,
+    pub(crate) graph: GraphPosition,
+}
+
+impl QuadPattern {
+    pub(crate) fn variables(&self) -> VarSet {
+        VarSet::of(
+            [self.subject, self.predicate, self.object]
+                .into_iter()
+                .filter_map(Position::variable)
+                .chain(self.graph.variable()),
+        )
+    }
+}
+
+/// A property path in a graph.
+#[derive(Debug)]
+pub(crate) struct PathPattern {
+    pub(crate) subject: Position,
+    pub(crate) path: Path,
+    pub(crate) object: Position,
+    pub(crate) graph: GraphPosition,
+    pub(crate) text: PathExpression,
+}
+
+impl PathPattern {
+    pub(crate) fn variables(&self) -> VarSet {
+        VarSet::of(
+            [self.subject, self.object]
+                .into_iter()
+                .filter_map(Position::variable)
+                .chain(self.graph.variable()),
+        )
+    }
+}
+
+/// A property path with its constants resolved.
+#[derive(Debug)]
+pub(crate) enum Path {
+    Predicate(ConstantId),
+    Inverse(Box<Path>),
+    Sequence(Vec<Path>),
+    Alternative(Vec<Path>),
+    ZeroOrMore(Box<Path>),
+    OneOrMore(Box<Path>),
+    ZeroOrOne(Box<Path>),
+    Negated(Vec<ConstantId>),
+}
+
+/// What follows a join, in the order of the text.
+#[derive(Debug)]
+pub(crate) enum Tail {
+    Optional { node: Node, filters: Vec<Expr> },
+    Minus(Node),
+}
+
+impl Tail {
+    pub(crate) fn node(&self) -> &Node {
+        match self {
+            Tail::Optional { node, .. } | Tail::Minus(node) => node,
+        }
+    }
+
+    /// The variables that its effect depends on.
+    pub(crate) fn mentioned(&self) -> VarSet {
+        let mut set = self.node().mentioned();
+        if let Tail::Optional { filters, .. } = self {
+            filters.iter().for_each(|f| set.extend(&f.variables()));
+        }
+        set
+    }
+}
+
+/// The join of all its patterns and blocks, with binds and filters as soon as their variables
+/// have values, then the tails.
+#[derive(Debug, Default)]
+pub(crate) struct Group {
+    pub(crate) patterns: Vec<QuadPattern>,
+    pub(crate) paths: Vec<PathPattern>,
+    /// `GRAPH name {}`: whether the named graph is there.
+    pub(crate) graphs: Vec<Position>,
+    pub(crate) blocks: Vec<Node>,
+    pub(crate) binds: Vec<(VarId, Expr)>,
+    pub(crate) filters: Vec<Expr>,
+    pub(crate) tails: Vec<Tail>,
+}
+
+/// An aggregate over a group of solutions.
+#[derive(Debug)]
+pub(crate) enum Aggregate {
+    CountSolutions {
+        distinct: bool,
+        /// The variables in scope of the grouped pattern.
+        scope: Vec<VarId>,
+    },
+    Of {
+        function: AggregateFunction,
+        distinct: bool,
+        expression: Expr,
+    },
+}
+
+/// An operator.
+#[derive(Debug)]
+pub(crate) enum Operator {
+    Group(Group),
+    Union(Vec<Node>),
+    Values {
+        variables: Vec<VarId>,
+        rows: Vec<Vec<Option<ConstantId>>>,
+    },
+    Aggregate {
+        inner: Box<Node>,
+        keys: Vec<VarId>,
+        aggregates: Vec<(VarId, Aggregate)>,
+    },
+    OrderBy {
+        inner: Box<Node>,
+        keys: Vec<(Expr, bool)>,
+    },
+    Project {
+        inner: Box<Node>,
+        variables: Vec<VarId>,
+    },
+    Distinct(Box<Node>),
+    Slice {
+        inner: Box<Node>,
+        offset: usize,
+        limit: Option<usize>,
+    },
+}
+
+/// An operator with the variables of its solutions.
+#[derive(Debug)]
+pub(crate) struct Node {
+    pub(crate) operator: Operator,
+    /// Bound in every solution.
+    pub(crate) certain: VarSet,
+    /// Bound in some solution, perhaps.
+    pub(crate) possible: VarSet,
+}
+
+impl Node {
+    /// Every variable that occurs in it and that its solutions could be influenced by, were it bound
+    /// from outside: those it binds, and those its expressions read.
+    pub(crate) fn mentioned(&self) -> VarSet {
+        let mut set = self.possible.clone();
+        match &self.operator {
+            Operator::Group(group) => {
+                group.blocks.iter().for_each(|b| set.extend(&b.mentioned()));
+                for (_, expr) in &group.binds {
+                    set.extend(&expr.variables());
+                }
+                group
+                    .filters
+                    .iter()
+                    .for_each(|f| set.extend(&f.variables()));
+                group.tails.iter().for_each(|t| set.extend(&t.mentioned()));
+            }
+            Operator::Union(list) => list.iter().for_each(|n| set.extend(&n.mentioned())),
+            Operator::Values { .. } => {}
+            Operator::Aggregate { inner, .. }
+            | Operator::OrderBy { inner, .. }
+            | Operator::Project { inner, .. }
+            | Operator::Distinct(inner)
+            | Operator::Slice { inner, .. } => set.extend(&inner.mentioned()),
+        }
+        set
+    }
+
+    /// Whether evaluating it on rows that already have values for `input` gives the same as
+    /// evaluating it alone and joining (SPARQL's bottom-up scoping). Inside EXISTS, the variables
+    /// from `outside` stand for their values, and expressions are meant to see them.
+    pub(crate) fn takes_input(&self, input: &VarSet, outside: &VarSet) -> bool {
+        match &self.operator {
+            Operator::Group(group) => group.takes_input(input, outside),
+            Operator::Union(list) => list.iter().all(|n| n.takes_input(input, outside)),
+            Operator::Project { inner, .. } => inner.takes_input(input, outside),
+            // Joined by hash in any case.
+            Operator::Values { .. } => true,
+            Operator::Aggregate { .. }
+            | Operator::OrderBy { .. }
+            | Operator::Distinct(_)
+            | Operator::Slice { .. } => false,
+        }
+    }
+}
+
+impl Group {
+    /// Bound in every solution of the join, before the tails.
+    pub(crate) fn core_certain(&self) -> VarSet {
+        let mut set = VarSet::new();
+        self.patterns
+            .iter()
+            .for_each(|p| set.extend(&p.variables()));
+        self.paths.iter().for_each(|p| set.extend(&p.variables()));
+        self.graphs
+            .iter()
+            .filter_map(|g| g.variable())
+            .for_each(|v| set.insert(v));
+        self.blocks.iter().for_each(|b| set.extend(&b.certain));
+        set
+    }
+
+    /// Bound in some solution of the join, before the tails.
+    pub(crate) fn core_possible(&self) -> VarSet {
+        let mut set = self.core_certain();
+        self.blocks.iter().for_each(|b| set.extend(&b.possible));
+        self.binds.iter().for_each(|(v, _)| set.insert(*v));
+        set
+    }
+
+    /// Bound in some solution, with the tails.
+    pub(crate) fn possible(&self) -> VarSet {
+        let mut set = self.core_possible();
+        for tail in &self.tails {
+            if let Tail::Optional { node, .. } = tail {
+                set.extend(&node.possible);
+            }
+        }
+        set
+    }
+
+    fn takes_input(&self, input: &VarSet, outside: &VarSet) -> bool {
+        let free = input.difference(&self.core_certain());
+        let hidden = free.difference(outside);
+        let reads_hidden = |set: VarSet| !set.is_disjoint(&hidden);
+        if self.binds.iter().any(|(_, e)| reads_hidden(e.variables()))
+            || self.filters.iter().any(|f| reads_hidden(f.variables()))
+        {
+            return false;
+        }
+        self.tails.iter().all(|tail| match tail {
+            // MINUS asks which variables both sides share: one from outside must not count.
+            Tail::Minus(node) => node.mentioned().is_disjoint(&free),
+            Tail::Optional { .. } => !reads_hidden(tail.mentioned()),
+        })
+    }
+}

@@ -1,0 +1,181 @@
+//! Physical plans: sequences of steps over a binding table. A plan is made anew for each execution
+//! from the statistics of its view, since a window's content changes at every close; making one
+//! costs microseconds.
+
+use crate::expression::Expr;
+use crate::logical::{Aggregate, PathPattern, Position, QuadPattern};
+use crate::varset::VarSet;
+use somersault_lang::VarId;
+
+/// The steps of a plan, in order.
+#[derive(Debug, Default)]
+pub(crate) struct Plan<'q> {
+    pub(crate) steps: Vec<Step<'q>>,
+}
+
+/// One step.
+#[derive(Debug)]
+pub(crate) struct Step<'q> {
+    /// Its number in the whole plan, for EXPLAIN's actual figures.
+    pub(crate) number: usize,
+    pub(crate) kind: StepKind<'q>,
+    /// How many rows it is expected to leave.
+    pub(crate) estimate: f64,
+    /// The variables that something still needs afterwards.
+    pub(crate) keep: VarSet,
+    /// The plans of the EXISTS in its expressions.
+    pub(crate) exists: Vec<(usize, Plan<'q>)>,
+}
+
+/// What a step does.
+#[derive(Debug)]
+pub(crate) enum StepKind<'q> {
+    /// Reads a pattern for every row: from an index vertex, along an edge, or as a check.
+    Scan(QuadPattern),
+    /// Binds one variable to what all these patterns allow: shortest list first, the others checked.
+    Intersect {
+        variable: VarId,
+        patterns: Vec<QuadPattern>,
+    },
+    /// Follows a property path.
+    Path(&'q PathPattern),
+    /// Binds or checks the name of a named graph.
+    GraphName(Position),
+    /// Keeps the rows for which the condition is true.
+    Filter(&'q Expr),
+    /// Adds a column, or checks it where it is there.
+    Bind(VarId, &'q Expr),
+    /// Concatenates what each branch makes of the rows.
+    Union(Vec<Plan<'q>>),
+    /// Joins the rows with those of a plan that starts by itself.
+    Join {
+        plan: Plan<'q>,
+        shared: VarSet,
+        yields: VarSet,
+    },
+    /// Joins the rows with constants.
+    Values {
+        variables: &'q [VarId],
+        rows: &'q [Vec<Option<crate::expression::ConstantId>>],
+    },
+    /// Extends the rows by what the plan makes of them; rows that it drops stay as they are.
+    Optional { plan: Plan<'q>, yields: VarSet },
+    /// The same with a plan that starts by itself.
+    OptionalJoin {
+        plan: Plan<'q>,
+        shared: VarSet,
+        yields: VarSet,
+        filters: Plan<'q>,
+    },
+    /// Drops the rows that the plan finds something for.
+    AntiSemi { plan: Plan<'q> },
+    /// Drops the rows that are compatible with one of the plan's, and share a variable with it.
+    Minus { plan: Plan<'q>, shared: VarSet },
+    /// One row per group.
+    Aggregate {
+        keys: &'q [VarId],
+        aggregates: &'q [(VarId, Aggregate)],
+    },
+    /// Sorts.
+    OrderBy(&'q [(Expr, bool)]),
+    /// Drops repeats of these columns together.
+    Distinct(VarSet),
+    /// Passes over the first rows, and keeps some.
+    Slice { offset: usize, limit: Option<usize> },
+}
+
+impl<'q> Plan<'q> {
+    /// Notes for every step which columns are needed after it, going backwards from what is needed
+    /// of the result; returns what is needed of the input.
+    pub(crate) fn prune(&mut self, needed: &VarSet) -> VarSet {
+        let mut needed = needed.clone();
+        for step in self.steps.iter_mut().rev() {
+            step.keep = needed.clone();
+            needed = step.kind.prune(needed);
+            for (_, plan) in &mut step.exists {
+                let read = plan.prune(&VarSet::new());
+                needed.extend(&read);
+            }
+        }
+        needed
+    }
+}
+
+impl StepKind<'_> {
+    fn prune(&mut self, mut needed: VarSet) -> VarSet {
+        match self {
+            StepKind::Scan(pattern) => needed.extend(&pattern.variables()),
+            StepKind::Intersect { patterns, .. } => {
+                patterns.iter().for_each(|p| needed.extend(&p.variables()));
+            }
+            StepKind::Path(pattern) => needed.extend(&pattern.variables()),
+            StepKind::GraphName(name) => name.variable().into_iter().for_each(|v| needed.insert(v)),
+            StepKind::Filter(condition) => needed.extend(&condition.variables()),
+            StepKind::Bind(variable, expr) => {
+                needed.insert(*variable);
+                needed.extend(&expr.variables());
+            }
+            StepKind::Union(branches) => {
+                return branches
+                    .iter_mut()
+                    .fold(VarSet::new(), |set, plan| set.union(&plan.prune(&needed)));
+            }
+            StepKind::Join {
+                plan,
+                shared,
+                yields,
+            } => {
+                plan.prune(&needed.intersection(yields).union(shared));
+                needed.extend(shared);
+            }
+            StepKind::Values { variables, .. } => {
+                variables.iter().for_each(|v| needed.insert(*v));
+            }
+            StepKind::Optional { plan, .. } => {
+                let read = plan.prune(&needed);
+                needed.extend(&read);
+            }
+            StepKind::OptionalJoin {
+                plan,
+                shared,
+                yields,
+                filters,
+            } => {
+                needed = filters.prune(&needed);
+                plan.prune(&needed.intersection(yields).union(shared));
+                needed.extend(shared);
+            }
+            StepKind::AntiSemi { plan } => {
+                let read = plan.prune(&VarSet::new());
+                needed.extend(&read);
+            }
+            StepKind::Minus { plan, shared } => {
+                plan.prune(shared);
+                needed.extend(shared);
+            }
+            StepKind::Aggregate { keys, aggregates } => return aggregated(keys, aggregates),
+            StepKind::OrderBy(keys) => {
+                keys.iter()
+                    .for_each(|(key, _)| needed.extend(&key.variables()));
+            }
+            StepKind::Distinct(columns) => return columns.clone(),
+            StepKind::Slice { .. } => {}
+        }
+        needed
+    }
+}
+
+fn aggregated(keys: &[VarId], aggregates: &[(VarId, Aggregate)]) -> VarSet {
+    let mut needed = VarSet::of(keys.iter().copied());
+    for (_, aggregate) in aggregates {
+        match aggregate {
+            Aggregate::CountSolutions {
+                distinct: true,
+                scope,
+            } => scope.iter().for_each(|v| needed.insert(*v)),
+            Aggregate::CountSolutions { .. } => {}
+            Aggregate::Of { expression, .. } => needed.extend(&expression.variables()),
+        }
+    }
+    needed
+}

@@ -1,0 +1,176 @@
+//! Reading a graph of the query, which may be several sources at once: their lists are merged, and
+//! what is in two of them counts once.
+
+use crate::logical::GraphPosition;
+use crate::{GraphView, NamedGraphs, Source};
+use somersault_model::{Direction, TermId, TripleIds};
+
+/// The view with the dataset's graphs resolved; lives for one execution.
+pub(crate) struct Graphs<'a> {
+    pub(crate) view: &'a dyn GraphView,
+    named: std::cell::OnceCell<Vec<(TermId, [Source; 1])>>,
+}
+
+impl<'a> Graphs<'a> {
+    pub(crate) fn new(view: &'a dyn GraphView) -> Graphs<'a> {
+        Graphs {
+            view,
+            named: std::cell::OnceCell::new(),
+        }
+    }
+
+    /// The sources of the default graph.
+    pub(crate) fn default_graph(&self) -> &[Source] {
+        &self.view.dataset().default
+    }
+
+    /// The named graphs with their sources, ascending by name.
+    pub(crate) fn named(&self) -> &[(TermId, [Source; 1])] {
+        self.named.get_or_init(|| {
+            let mut list: Vec<_> = match &self.view.dataset().named {
+                NamedGraphs::AllStored => self
+                    .view
+                    .stored_graphs()
+                    .into_iter()
+                    .map(|graph| (graph, [Source::Stored(graph)]))
+                    .collect(),
+                NamedGraphs::List(list) => list.iter().map(|(n, s)| (*n, [*s])).collect(),
+            };
+            list.sort_unstable();
+            list
+        })
+    }
+
+    /// The source of one named graph.
+    pub(crate) fn source_of(&self, name: TermId) -> Option<Source> {
+        self.view.dataset().named_source(name)
+    }
+
+    /// Whether the dataset has the named graph.
+    pub(crate) fn has(&self, name: TermId) -> bool {
+        self.named()
+            .binary_search_by_key(&name, |(name, _)| *name)
+            .is_ok()
+    }
+
+    /// All sources that a pattern in this graph may read, for estimates.
+    pub(crate) fn sources_of(
+        &self,
+        graph: GraphPosition,
+        constant: impl Fn(crate::expression::ConstantId) -> TermId,
+    ) -> Vec<Source> {
+        use crate::logical::Position;
+        match graph {
+            GraphPosition::Default => self.default_graph().to_vec(),
+            GraphPosition::Named(Position::Constant(name)) => {
+                self.source_of(constant(name)).into_iter().collect()
+            }
+            GraphPosition::Named(Position::Variable(_)) => {
+                self.named().iter().map(|(_, [source])| *source).collect()
+            }
+        }
+    }
+}
+
+/// Buffers for reading; reused from row to row.
+#[derive(Default)]
+pub(crate) struct Scratch {
+    pub(crate) list: Vec<TermId>,
+    pub(crate) merged: Vec<TermId>,
+    pub(crate) vertices: Vec<TermId>,
+    pub(crate) pairs: Vec<(TermId, TermId)>,
+}
+
+/// The neighbours of a vertex in all sources together; ascending, without repeats.
+#[inline]
+pub(crate) fn neighbours<'s>(
+    view: &'s dyn GraphView,
+    sources: &[Source],
+    vertex: TermId,
+    predicate: TermId,
+    direction: Direction,
+    list: &'s mut Vec<TermId>,
+    merged: &'s mut Vec<TermId>,
+) -> &'s [TermId] {
+    if let [source] = sources {
+        return view.neighbours(*source, vertex, predicate, direction, list);
+    }
+    union(merged, sources, |source, into| {
+        into.extend_from_slice(view.neighbours(source, vertex, predicate, direction, list));
+    });
+    merged
+}
+
+/// The vertices of an index vertex in all sources together.
+pub(crate) fn vertices_with(
+    view: &dyn GraphView,
+    sources: &[Source],
+    predicate: TermId,
+    direction: Direction,
+    into: &mut Vec<TermId>,
+) {
+    let mut list = Vec::new();
+    union(into, sources, |source, into| {
+        into.extend_from_slice(view.vertices_with(source, predicate, direction, &mut list));
+    });
+}
+
+/// The predicates of a vertex in all sources together.
+pub(crate) fn predicates_of(
+    view: &dyn GraphView,
+    sources: &[Source],
+    vertex: TermId,
+    direction: Direction,
+    into: &mut Vec<TermId>,
+) {
+    let mut list = Vec::new();
+    union(into, sources, |source, into| {
+        into.extend_from_slice(view.predicates_of(source, vertex, direction, &mut list));
+    });
+}
+
+/// All predicates of all sources.
+pub(crate) fn predicates(view: &dyn GraphView, sources: &[Source], into: &mut Vec<TermId>) {
+    union(into, sources, |source, into| {
+        into.extend(view.predicates(source));
+    });
+}
+
+/// Whether a source holds the triple.
+#[inline]
+pub(crate) fn contains(view: &dyn GraphView, sources: &[Source], triple: TripleIds) -> bool {
+    sources.iter().any(|source| view.contains(*source, triple))
+}
+
+/// An upper bound of the length of [`neighbours`].
+#[inline]
+pub(crate) fn neighbour_estimate(
+    view: &dyn GraphView,
+    sources: &[Source],
+    vertex: TermId,
+    predicate: TermId,
+    direction: Direction,
+) -> usize {
+    sources
+        .iter()
+        .map(|source| view.neighbour_estimate(*source, vertex, predicate, direction))
+        .sum()
+}
+
+fn union(
+    into: &mut Vec<TermId>,
+    sources: &[Source],
+    mut read: impl FnMut(Source, &mut Vec<TermId>),
+) {
+    into.clear();
+    let mut parts = 0;
+    for source in sources {
+        let before = into.len();
+        read(*source, into);
+        parts += usize::from(into.len() > before);
+    }
+    if parts > 1 {
+        into.sort_unstable();
+        into.dedup();
+    }
+}
