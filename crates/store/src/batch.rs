@@ -1,36 +1,217 @@
-//! The half edges of one SN for one shard.
+//! One SN's changes, cut up for the shards: each statement becomes an out half at the owner of its
+//! subject and an in half at the owner of its object. The instances of a class are at the owner of
+//! each instance instead, so that a class with millions of them is on all shards.
+
+use crate::rdf_type;
+use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
-use somersault_model::{Mutation, Placement, QuadIds, ShardId};
+use somersault_model::{Direction, Mutation, Operation, Placement, QuadIds, ShardId, TermId};
 use std::sync::Arc;
 
-/// The half edges of one SN for one shard.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+/// The half edges of one SN for one shard. Of each statement it holds the last operation only, so
+/// the order inside does not matter.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ShardBatch {
     shard: ShardId,
+    pub(crate) deletes: Vec<Group>,
+    pub(crate) inserts: Vec<Group>,
+}
+
+/// Half edges of one graph in one direction.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Group {
+    pub(crate) graph: TermId,
+    pub(crate) direction: Direction,
+    pub(crate) edges: Vec<HalfEdge>,
+}
+
+/// An edge as seen from one end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub(crate) struct HalfEdge {
+    pub(crate) vertex: TermId,
+    pub(crate) predicate: TermId,
+    pub(crate) neighbour: TermId,
 }
 
 impl ShardBatch {
-    /// One batch per shard, in order of shards (empty ones too). Later mutations of one quad win.
+    /// One batch per shard, in the order of the shards, empty ones too. Of several mutations of
+    /// one statement the last wins.
     pub fn split(mutations: &[Mutation], placement: Placement) -> Vec<ShardBatch> {
-        unimplemented!()
+        ShardBatch::split_with_loads(&[], mutations, placement)
     }
-    /// As [`ShardBatch::split`], with loads (inserts without the wrapping) before the mutations.
+
+    /// As [`ShardBatch::split`], with loads, which are insertions that come before the mutations.
     pub fn split_with_loads(
         loads: &[Arc<[QuadIds]>],
         mutations: &[Mutation],
         placement: Placement,
     ) -> Vec<ShardBatch> {
-        unimplemented!()
+        let mut deletes = Splitter::new(placement);
+        let mut inserts = Splitter::new(placement);
+        // Only statements that are deleted somewhere need their last operation looked up.
+        let mut last: FxHashMap<QuadIds, Operation> = (mutations.iter())
+            .filter(|m| m.operation == Operation::Delete)
+            .map(|m| (m.quad, m.operation))
+            .collect();
+        if last.is_empty() {
+            for quad in loads.iter().flat_map(|load| load.iter()) {
+                inserts.add(*quad);
+            }
+            for mutation in mutations {
+                inserts.add(mutation.quad);
+            }
+        } else {
+            for mutation in mutations {
+                if let Some(operation) = last.get_mut(&mutation.quad) {
+                    *operation = mutation.operation;
+                }
+            }
+            let loaded = loads.iter().flat_map(|load| load.iter().copied());
+            for quad in loaded.chain(mutations.iter().map(|m| m.quad)) {
+                match last.get(&quad) {
+                    Some(Operation::Delete) => deletes.add(quad),
+                    Some(Operation::Insert) | None => inserts.add(quad),
+                }
+            }
+        }
+        (placement.all().zip(deletes.groups).zip(inserts.groups))
+            .map(|((shard, deletes), inserts)| ShardBatch {
+                shard,
+                deletes,
+                inserts,
+            })
+            .collect()
     }
-    /// Whose this is.
+
+    /// The shard that this is for.
     pub fn shard(&self) -> ShardId {
         self.shard
     }
+
+    /// Whether there is nothing in it.
     pub fn is_empty(&self) -> bool {
-        unimplemented!()
+        self.len() == 0
     }
-    /// Half edges.
+
+    /// How many half edges it holds.
     pub fn len(&self) -> usize {
-        unimplemented!()
+        let groups = self.deletes.iter().chain(&self.inserts);
+        groups.map(|group| group.edges.len()).sum()
+    }
+}
+
+/// Puts half edges into groups per shard, graph and direction.
+struct Splitter {
+    placement: Placement,
+    rdf_type: TermId,
+    groups: Vec<Vec<Group>>,
+    /// Where the groups of a graph are: per shard the out and the in group.
+    places: FxHashMap<TermId, usize>,
+    /// Most statements follow one of the same graph.
+    recent: Option<(TermId, usize)>,
+}
+
+impl Splitter {
+    fn new(placement: Placement) -> Splitter {
+        Splitter {
+            placement,
+            rdf_type: rdf_type(),
+            groups: vec![Vec::new(); placement.shards().into()],
+            places: FxHashMap::default(),
+            recent: None,
+        }
+    }
+
+    fn add(&mut self, quad: QuadIds) {
+        let place = match self.recent {
+            Some((graph, place)) if graph == quad.graph => place,
+            _ => self.place(quad.graph),
+        };
+        let from = self.placement.owner(quad.subject);
+        let to = if quad.predicate == self.rdf_type {
+            from
+        } else {
+            self.placement.owner(quad.object)
+        };
+        self.groups[usize::from(from.0)][place]
+            .edges
+            .push(HalfEdge {
+                vertex: quad.subject,
+                predicate: quad.predicate,
+                neighbour: quad.object,
+            });
+        self.groups[usize::from(to.0)][place + 1]
+            .edges
+            .push(HalfEdge {
+                vertex: quad.object,
+                predicate: quad.predicate,
+                neighbour: quad.subject,
+            });
+    }
+
+    fn place(&mut self, graph: TermId) -> usize {
+        let groups = &mut self.groups;
+        let place = *self.places.entry(graph).or_insert_with(|| {
+            let place = groups[0].len();
+            for shard in groups {
+                shard.extend([Direction::Out, Direction::In].map(|direction| Group {
+                    graph,
+                    direction,
+                    edges: Vec::new(),
+                }));
+            }
+            place
+        });
+        self.recent = Some((graph, place));
+        place
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn quad(subject: u64, predicate: TermId, object: u64) -> QuadIds {
+        QuadIds {
+            graph: TermId::DEFAULT_GRAPH,
+            subject: TermId::from_raw(1 << 60 | subject << 48),
+            predicate,
+            object: TermId::from_raw(1 << 60 | object << 48),
+        }
+    }
+
+    #[test]
+    fn halves_go_to_the_owners_of_their_vertices() {
+        let p = TermId::from_raw(1 << 60 | 77);
+        let knows = Mutation::insert(quad(0, p, 1));
+        let class = Mutation::insert(quad(2, rdf_type(), 1));
+        let batches = ShardBatch::split(&[knows, class], Placement::new(4));
+        let lengths: Vec<_> = batches.iter().map(ShardBatch::len).collect();
+        assert_eq!(
+            lengths,
+            [1, 1, 2, 0],
+            "a class's instance is with the instance"
+        );
+    }
+
+    #[test]
+    fn the_last_operation_wins_also_over_loads() {
+        let p = TermId::from_raw(1 << 60 | 77);
+        let (a, b, c) = (quad(0, p, 1), quad(0, p, 2), quad(0, p, 3));
+        let loads: Arc<[QuadIds]> = [a, b].into();
+        let mutations = [
+            Mutation::delete(a),
+            Mutation::delete(c),
+            Mutation::insert(c),
+        ];
+        let batches = ShardBatch::split_with_loads(&[loads], &mutations, Placement::new(1));
+        let objects = |groups: &[Group]| -> Vec<TermId> {
+            let mut objects: Vec<_> = groups[0].edges.iter().map(|e| e.neighbour).collect();
+            objects.sort_unstable();
+            objects.dedup();
+            objects
+        };
+        assert_eq!(objects(&batches[0].deletes), [a.object]);
+        assert_eq!(objects(&batches[0].inserts), [b.object, c.object]);
     }
 }

@@ -1,70 +1,62 @@
-//! Snapshots: pins and reading.
-use crate::Store;
+//! A snapshot: a pin on one SN and the reads through it. Reads take no lock and wait for nobody;
+//! lists that are one block or one value are borrowed, others are merged into the caller's scratch.
+#![allow(unsafe_code)]
+
+use crate::cell::Key;
+use crate::shard::Shard;
+use crate::snapshots::Pin;
+use crate::{Store, rdf_type};
 use somersault_model::{Direction, QuadIds, Sn, TermId};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
-/// Which pin.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct PinId(pub u64);
-
-/// Why a snapshot cannot be had.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum SnapshotError {
-    #[error(
-        "snapshot {sn} is no longer kept: the oldest that is kept is {floor}; ask again at the current one"
-    )]
-    BelowFloor { sn: Sn, floor: Sn },
-}
-
+/// What is known of a predicate in a graph or a window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct PredicateStatistics {
+    /// Statements with this predicate.
     pub statements: u64,
+    /// Distinct subjects of them.
     pub subjects: u64,
+    /// Distinct objects of them.
     pub objects: u64,
 }
 
-/// Which SNs are retained.
-pub struct Snapshots {}
-
-impl Snapshots {
-    pub fn stable(&self) -> Sn {
-        unimplemented!()
-    }
-    /// VT-1: never goes back (asserted).
-    pub fn publish_stable(&self, sn: Sn) {
-        unimplemented!()
-    }
-    /// The smallest retained SN: min(pinned and not expired, stable).
-    pub fn floor(&self) -> Sn {
-        unimplemented!()
-    }
-    /// Gives up the pins whose deadline has passed; returns how many.
-    pub fn expire(&self, now_ms: i64) -> usize {
-        unimplemented!()
-    }
-    /// Live pins.
-    pub fn pinned(&self) -> usize {
-        unimplemented!()
-    }
-}
-
-/// A pin. Drop unpins.
+/// The stored graphs at one SN. Dropping it unpins.
+///
+/// What it lends out lives as long as it does. The SN of a snapshot must be stable before it is
+/// read.
 pub struct Snapshot {
     store: Arc<Store>,
+    pin: Pin,
 }
 
 impl Snapshot {
+    pub(crate) fn new(store: Arc<Store>, pin: Pin) -> Snapshot {
+        Snapshot { store, pin }
+    }
+
+    /// The SN that this shows.
+    #[inline]
     pub fn sn(&self) -> Sn {
-        unimplemented!()
+        Sn(self.pin.sn)
     }
-    /// False once the pin's deadline has passed: what was read before it turned false was right, later reads are memory-safe but may be wrong.
+
+    /// Whether the pin's deadline has not passed. If this is true after a read, what was read is
+    /// right. Once it is false, reads are still safe but may show parts of other SNs: give up.
+    #[inline]
     pub fn is_valid(&self) -> bool {
-        unimplemented!()
+        !self.pin.expired.load(Ordering::Acquire)
     }
+
+    /// The store that this is a snapshot of.
+    #[inline]
     pub fn store(&self) -> &Arc<Store> {
         &self.store
     }
+
+    /// The vertices that `vertex` has such edges to (`Out`) or from (`In`), ascending by id, without
+    /// repeats. `scratch` is used, and overwritten, where the list cannot be borrowed.
+    #[inline]
     pub fn neighbours<'a>(
         &'a self,
         graph: TermId,
@@ -73,8 +65,20 @@ impl Snapshot {
         direction: Direction,
         scratch: &'a mut Vec<TermId>,
     ) -> &'a [TermId] {
-        unimplemented!()
+        let key = Key::adjacency(graph, vertex, predicate, direction);
+        if !key.is_adjacency() {
+            return &[];
+        }
+        if self.is_spread(predicate, direction) {
+            return self.gather(key, scratch);
+        }
+        scratch.clear();
+        // SAFETY: this pin lives throughout 'a.
+        unsafe { self.owner(vertex).read(self.pin.sn, key, scratch) }
     }
+
+    /// How many there are of [`Snapshot::neighbours`], without reading them.
+    #[inline]
     pub fn neighbour_estimate(
         &self,
         graph: TermId,
@@ -82,11 +86,30 @@ impl Snapshot {
         predicate: TermId,
         direction: Direction,
     ) -> usize {
-        unimplemented!()
+        let key = Key::adjacency(graph, vertex, predicate, direction);
+        if !key.is_adjacency() {
+            return 0;
+        }
+        if self.is_spread(predicate, direction) {
+            return self.sum(key);
+        }
+        // SAFETY: this is a pin.
+        unsafe { self.owner(vertex).len(self.pin.sn, key) }
     }
+
+    /// Whether the statement holds.
+    #[inline]
     pub fn contains(&self, quad: QuadIds) -> bool {
-        unimplemented!()
+        let key = Key::adjacency(quad.graph, quad.subject, quad.predicate, Direction::Out);
+        // SAFETY: this is a pin.
+        key.is_adjacency()
+            && unsafe {
+                self.owner(quad.subject)
+                    .contains(self.pin.sn, key, quad.object)
+            }
     }
+
+    /// The predicates of the edges from (`Out`) or to (`In`) a vertex, ascending.
     pub fn predicates_of<'a>(
         &'a self,
         graph: TermId,
@@ -94,8 +117,23 @@ impl Snapshot {
         direction: Direction,
         scratch: &'a mut Vec<TermId>,
     ) -> &'a [TermId] {
-        unimplemented!()
+        if vertex.raw() <= 2 {
+            return &[];
+        }
+        let key = Key::predicates_of(graph, vertex, direction);
+        match direction {
+            Direction::Out => {
+                scratch.clear();
+                // SAFETY: this pin lives throughout 'a.
+                unsafe { self.owner(vertex).read(self.pin.sn, key, scratch) }
+            }
+            // A class has its instances on every shard.
+            Direction::In => self.gather(key, scratch),
+        }
     }
+
+    /// The index vertex: all vertices that have an edge with this predicate as its subject (`Out`)
+    /// or object (`In`), ascending.
     pub fn vertices_with<'a>(
         &'a self,
         graph: TermId,
@@ -103,20 +141,105 @@ impl Snapshot {
         direction: Direction,
         scratch: &'a mut Vec<TermId>,
     ) -> &'a [TermId] {
-        unimplemented!()
+        if predicate.is_unbound() {
+            return &[];
+        }
+        self.gather(Key::index(graph, predicate, direction), scratch)
     }
-    /// Predicates that the graph uses, ascending.
+
+    /// The predicates that a graph uses, ascending.
     pub fn predicates(&self, graph: TermId) -> Vec<TermId> {
-        unimplemented!()
+        self.collect(Key::predicates(graph, Direction::Out))
     }
-    /// Named graphs that hold something, ascending; not the default graph.
+
+    /// The named graphs that hold a statement, ascending.
     pub fn graphs(&self) -> Vec<TermId> {
-        unimplemented!()
+        self.collect(Key::graphs())
     }
+
+    /// How many statements a graph holds.
     pub fn statement_count(&self, graph: TermId) -> u64 {
-        unimplemented!()
+        self.count(graph, TermId::UNBOUND)
     }
+
+    /// Exact numbers for one predicate of a graph, without reading its statements; for `rdf:type`
+    /// on several shards, `objects` reads the list of classes.
     pub fn predicate_statistics(&self, graph: TermId, predicate: TermId) -> PredicateStatistics {
-        unimplemented!()
+        let vertices = |direction| Key::index(graph, predicate, direction);
+        let objects = if self.is_spread(predicate, Direction::In) {
+            self.collect(vertices(Direction::In)).len()
+        } else {
+            self.sum(vertices(Direction::In))
+        };
+        PredicateStatistics {
+            statements: self.count(graph, predicate),
+            subjects: self.sum(vertices(Direction::Out)) as u64,
+            objects: objects as u64,
+        }
+    }
+
+    #[inline]
+    fn owner(&self, vertex: TermId) -> &Shard {
+        self.store
+            .shard(self.store.placement().owner(vertex).0.into())
+    }
+
+    /// Whether the list is in parts on several shards: the instances of a class.
+    #[inline]
+    fn is_spread(&self, predicate: TermId, direction: Direction) -> bool {
+        direction == Direction::In && self.store.shard_count() > 1 && predicate == rdf_type()
+    }
+
+    /// A list that may have parts on every shard.
+    fn gather<'a>(&'a self, key: Key, scratch: &'a mut Vec<TermId>) -> &'a [TermId] {
+        scratch.clear();
+        let sn = self.pin.sn;
+        // SAFETY: this pin lives throughout 'a.
+        let held = |shard: &&Shard| unsafe { shard.len(sn, key) } > 0;
+        let mut holders = self.store.shards().iter().filter(held);
+        let Some(first) = holders.next() else {
+            return &[];
+        };
+        let Some(second) = holders.next() else {
+            // SAFETY: as above.
+            return unsafe { first.read(sn, key, scratch) };
+        };
+        for shard in [first, second].into_iter().chain(holders) {
+            // SAFETY: as above.
+            unsafe { shard.append(sn, key, scratch) };
+        }
+        // Ascending stretches: the stable sort merges them in linear time.
+        scratch.sort();
+        scratch.dedup();
+        scratch
+    }
+
+    fn collect(&self, key: Key) -> Vec<TermId> {
+        let mut scratch = Vec::new();
+        self.gather(key, &mut scratch).to_vec()
+    }
+
+    fn sum(&self, key: Key) -> usize {
+        // SAFETY: this is a pin.
+        let length = |shard: &Shard| unsafe { shard.len(self.pin.sn, key) };
+        self.store.shards().iter().map(length).sum()
+    }
+
+    fn count(&self, graph: TermId, predicate: TermId) -> u64 {
+        let key = Key::count(graph, predicate);
+        // SAFETY: this is a pin.
+        let count = |shard: &Shard| unsafe { shard.count(self.pin.sn, key) };
+        self.store.shards().iter().map(count).sum()
+    }
+
+    #[cfg(test)]
+    pub(crate) fn at(store: &Arc<Store>, pin: Pin) -> Snapshot {
+        Snapshot::new(Arc::clone(store), pin)
+    }
+}
+
+impl Drop for Snapshot {
+    fn drop(&mut self) {
+        self.store.snapshots().unpin(&self.pin);
     }
 }

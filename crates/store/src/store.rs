@@ -1,123 +1,234 @@
-//! The store.
-use crate::{Dictionary, ShardBatch, SliceStore, Snapshot, SnapshotError, Snapshots};
+//! The store as a whole: a dictionary, shards, slices and the registry of snapshots. It is owned by
+//! `Arc`s outside the runtime (S16): writers come and go with a generation, snapshots with queries.
+
+use crate::check;
+use crate::shard::Shard;
+use crate::writer::ShardWriter;
+use crate::{Dictionary, SliceStore, Snapshot, SnapshotError, Snapshots};
 use somersault_model::{Placement, ShardId, Sn};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
+/// The hybrid store.
 pub struct Store {
     dictionary: Arc<Dictionary>,
+    shards: Box<[Shard]>,
     snapshots: Snapshots,
     slices: SliceStore,
     placement: Placement,
 }
 
-/// A second writer was asked for.
-#[derive(Debug, thiserror::Error)]
-#[error("shard {} already has its writer: there is one per shard", .0.0)]
+/// A shard's writer cannot be had.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "shard {} has its one writer already, or lost it in a panic while it applied a snapshot: \
+     end the other generation, or restart and recover from the log", .0.0
+)]
 pub struct WriterTaken(pub ShardId);
 
-/// A broken invariant.
-#[derive(Debug, thiserror::Error)]
-#[error("{invariant}: {what}")]
+/// An invariant that does not hold.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{invariant} is broken: {what}")]
 pub struct Violation {
+    /// Its name in docs/invariants.md.
     pub invariant: &'static str,
+    /// What was found, and where.
     pub what: String,
 }
 
-#[derive(Debug, thiserror::Error)]
+/// Why a batch was not applied. Nothing of it was.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ApplyError {
+    /// SNs ascend.
     #[error(
-        "snapshot {sn} was applied to a shard that is already at {at}; snapshots are applied in ascending order"
+        "snapshot {sn} came to a shard that is at {at} already; apply snapshots in ascending order"
     )]
-    OutOfOrder { sn: Sn, at: Sn },
-    #[error("a batch for shard {} was handed to the writer of shard {}", .batch.0, .writer.0)]
-    WrongShard { batch: ShardId, writer: ShardId },
+    OutOfOrder {
+        /// The batch's SN.
+        sn: Sn,
+        /// What the shard has applied.
+        at: Sn,
+    },
+    /// A stable SN never changes (SN-1).
+    #[error(
+        "snapshot {sn} cannot change any more, {stable} is stable already; apply it before publishing it"
+    )]
+    AlreadyStable {
+        /// The batch's SN.
+        sn: Sn,
+        /// The stable SN.
+        stable: Sn,
+    },
+    /// One writer per shard.
+    #[error("a batch for shard {} came to the writer of shard {}; route it by ShardBatch::shard", .batch.0, .writer.0)]
+    WrongShard {
+        /// Whose batch it is.
+        batch: ShardId,
+        /// Whose writer got it.
+        writer: ShardId,
+    },
 }
 
+/// What applying a batch changed. Statements are counted at the owner of the subject, so sums over
+/// the shards are exact.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Applied {
-    /// Statements that were new, counted at the owner of the subject: the sum over shards is exact.
+    /// Statements that did not hold before.
     pub inserted: u64,
+    /// Statements that held before.
     pub deleted: u64,
 }
 
+/// Memory by part, in bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Memory {
+    /// Terms.
     pub dictionary_bytes: usize,
+    /// Lists, keys and tables of the persistent store, with what waits to be freed.
     pub stored_bytes: usize,
+    /// Of that, the list of what waits to be freed.
     pub retired_bytes: usize,
+    /// Slices of all streams.
     pub slices_bytes: usize,
+    /// Window versions that are kept for sliding, without the slices that they share.
     pub windows_bytes: usize,
 }
 
 impl Store {
+    /// An empty store at SN 0 with this many shards (at least 1, at most 4,096).
     pub fn new(shards: u16) -> Arc<Store> {
-        unimplemented!()
+        let placement = Placement::new(shards);
+        Arc::new(Store {
+            dictionary: Arc::new(Dictionary::new()),
+            shards: placement.all().map(Shard::new).collect(),
+            snapshots: Snapshots::new(),
+            slices: SliceStore::new(),
+            placement,
+        })
     }
+
+    /// The dictionary.
+    #[inline]
     pub fn dictionary(&self) -> &Dictionary {
         &self.dictionary
     }
-    /// For answers that are decoded after the pin is gone.
+
+    /// The dictionary for those who decode an answer after its pin is gone.
     pub fn dictionary_arc(&self) -> &Arc<Dictionary> {
         &self.dictionary
     }
+
+    /// Which shard owns what.
+    #[inline]
     pub fn placement(&self) -> Placement {
         self.placement
     }
+
+    /// How many shards there are.
     pub fn shard_count(&self) -> u16 {
         self.placement.shards()
     }
+
+    /// The one writer of a shard.
+    ///
+    /// # Errors
+    /// While somebody has it.
+    ///
+    /// # Panics
+    /// Where there is no such shard.
     pub fn take_writer(self: &Arc<Self>, shard: ShardId) -> Result<ShardWriter, WriterTaken> {
-        unimplemented!()
+        let state = self.shard(shard.0.into()).writer.lock().take();
+        match state {
+            Some(state) => Ok(ShardWriter::new(Arc::clone(self), state, shard)),
+            None => Err(WriterTaken(shard)),
+        }
     }
+
+    /// The registry of snapshots.
+    #[inline]
     pub fn snapshots(&self) -> &Snapshots {
         &self.snapshots
     }
+
+    /// Slices and windows.
+    #[inline]
     pub fn slices(&self) -> &SliceStore {
         &self.slices
     }
+
+    /// Pins the stable SN without a deadline.
     pub fn pin_stable(self: &Arc<Self>) -> Snapshot {
-        unimplemented!()
+        self.pin_newest(None)
     }
-    /// `deadline_ms`: of the clock whose readings are passed to `Snapshots::expire`.
+
+    /// Pins the stable SN until a time of the clock whose readings go to [`Snapshots::expire`].
     pub fn pin_stable_until(self: &Arc<Self>, deadline_ms: i64) -> Snapshot {
-        unimplemented!()
+        self.pin_newest(Some(deadline_ms))
     }
-    /// At or above the floor; may be above stable (a firing that became due pins its SN), but must not be read before it is stable.
+
+    /// Pins an SN that is pinned already or is at or after the stable one, without a deadline. One
+    /// after the stable one (of a firing that became due) must not be read before it is stable.
+    ///
+    /// # Errors
+    /// Where the SN is not retained (SN-2).
     pub fn pin(self: &Arc<Self>, sn: Sn) -> Result<Snapshot, SnapshotError> {
-        unimplemented!()
+        let pin = self.snapshots.pin(Some(sn), None)?;
+        Ok(Snapshot::new(Arc::clone(self), pin))
     }
+
+    /// As [`Store::pin`], with a deadline as for [`Store::pin_stable_until`].
+    ///
+    /// # Errors
+    /// As [`Store::pin`].
     pub fn pin_until(
         self: &Arc<Self>,
         sn: Sn,
         deadline_ms: i64,
     ) -> Result<Snapshot, SnapshotError> {
-        unimplemented!()
+        let pin = self.snapshots.pin(Some(sn), Some(deadline_ms))?;
+        Ok(Snapshot::new(Arc::clone(self), pin))
     }
+
+    /// Memory by part.
     pub fn memory(&self) -> Memory {
-        unimplemented!()
+        let sum = |part: fn(&Shard) -> &std::sync::atomic::AtomicUsize| {
+            self.shards
+                .iter()
+                .map(|s| part(s).load(Ordering::Relaxed))
+                .sum()
+        };
+        let (slices_bytes, windows_bytes) = self.slices.total_bytes();
+        Memory {
+            dictionary_bytes: self.dictionary.memory_bytes(),
+            stored_bytes: sum(|shard| &shard.stored_bytes),
+            retired_bytes: sum(|shard| &shard.retired_bytes),
+            slices_bytes,
+            windows_bytes,
+        }
     }
-    /// ST-1, ST-2 at the stable SN.
+
+    /// Checks ST-1 and ST-2 at the stable SN, and SN-2. Walks the whole store.
+    ///
+    /// # Errors
+    /// The first violation found.
     pub fn check(self: &Arc<Self>) -> Result<(), Violation> {
-        unimplemented!()
+        check::check(&self.pin_stable())
     }
-}
 
-/// The one writer of a shard. Dropping it lets another be taken (a new generation, S16).
-pub struct ShardWriter {
-    store: Arc<Store>,
-}
+    fn pin_newest(self: &Arc<Self>, deadline_ms: Option<i64>) -> Snapshot {
+        let pin = self.snapshots.pin(None, deadline_ms);
+        Snapshot::new(
+            Arc::clone(self),
+            pin.expect("the stable SN is always retained"),
+        )
+    }
 
-impl ShardWriter {
-    pub fn shard(&self) -> ShardId {
-        unimplemented!()
+    pub(crate) fn shard(&self, shard: usize) -> &Shard {
+        &self.shards[shard]
     }
-    /// SNs ascend; several batches of one SN may follow each other; an SN may be skipped where nothing was for this shard.
-    pub fn apply(&mut self, sn: Sn, batch: &ShardBatch) -> Result<Applied, ApplyError> {
-        unimplemented!()
-    }
-    /// Folds what is at or below the floor and frees what no pin can see; at most `lists` lists, returns how many are left. Call it when idle; apply does its share too.
-    pub fn fold(&mut self, lists: usize) -> usize {
-        unimplemented!()
+
+    pub(crate) fn shards(&self) -> &[Shard] {
+        &self.shards
     }
 }

@@ -1,0 +1,423 @@
+//! One SN's changes to one shard: from half edges to lists, index vertices and counts.
+//!
+//! Every list of the shard goes through [`Pass::change`]. It keeps the two rules of the store: only
+//! effective changes leave a trace (RDF is a set), and what a reader at an earlier SN sees stays
+//! (a list born in this very SN may be rewritten, any other gets a tail).
+#![allow(unsafe_code)]
+
+use crate::base::{Base, FLAT_LIMIT};
+use crate::batch::{Group, HalfEdge};
+use crate::block::Block;
+use crate::cell::{Cell, Content, Counter, Key};
+use crate::changes::{Changes, gallop};
+use crate::list::{self, List, Retained, Tail, changed};
+use crate::shard::Shard;
+use crate::store::Applied;
+use crate::writer::WriterState;
+use rustc_hash::FxHashMap;
+use somersault_model::{Direction, Operation, TermId};
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+/// The writer at work on one SN.
+pub(crate) struct Pass<'a> {
+    shard: &'a Shard,
+    state: &'a mut WriterState,
+    retained: &'a Retained,
+    sn: u64,
+    pub(crate) applied: Applied,
+    /// How many lists were changed.
+    pub(crate) touched: usize,
+}
+
+/// How a change left a list.
+#[derive(Clone, Copy, Default)]
+struct Touched {
+    /// How many members came or went.
+    effective: usize,
+    /// Whether the list went from empty to not empty, or back.
+    flipped: bool,
+}
+
+/// What the edges of a group do to its graph as a whole.
+#[derive(Default)]
+struct Summary {
+    /// By predicate: the vertices whose list flipped, ascending.
+    vertices: FxHashMap<TermId, Vec<TermId>>,
+    /// By predicate: how many statements came or went.
+    statements: FxHashMap<TermId, u64>,
+}
+
+impl<'a> Pass<'a> {
+    pub(crate) fn new(
+        shard: &'a Shard,
+        state: &'a mut WriterState,
+        retained: &'a Retained,
+        sn: u64,
+    ) -> Pass<'a> {
+        Pass {
+            shard,
+            state,
+            retained,
+            sn,
+            applied: Applied::default(),
+            touched: 0,
+        }
+    }
+
+    /// Applies the half edges of one graph and direction.
+    pub(crate) fn group(&mut self, group: &Group, operation: Operation) {
+        if group.edges.is_empty() {
+            return;
+        }
+        let mut edges = std::mem::take(&mut self.state.edges);
+        edges.clear();
+        edges.extend_from_slice(&group.edges);
+        edges.sort_unstable();
+        let mut summary = Summary::default();
+        let (mut members, mut predicates) = (Vec::new(), Vec::new());
+        for of_vertex in edges.chunk_by(|a, b| a.vertex == b.vertex) {
+            let vertex = of_vertex[0].vertex;
+            predicates.clear();
+            for of_list in of_vertex.chunk_by(|a, b| a.predicate == b.predicate) {
+                let predicate = of_list[0].predicate;
+                members.clear();
+                members.extend(of_list.iter().map(|edge: &HalfEdge| edge.neighbour));
+                members.dedup();
+                let key = Key::adjacency(group.graph, vertex, predicate, group.direction);
+                let touched = self.change(key, &members, operation);
+                if touched.flipped {
+                    predicates.push(predicate);
+                    summary.vertices.entry(predicate).or_default().push(vertex);
+                }
+                if touched.effective > 0 && group.direction == Direction::Out {
+                    *summary.statements.entry(predicate).or_default() += touched.effective as u64;
+                }
+            }
+            if !predicates.is_empty() {
+                let key = Key::predicates_of(group.graph, vertex, group.direction);
+                self.change(key, &predicates, operation);
+            }
+        }
+        self.state.edges = edges;
+        self.state.edges.shrink_to(1 << 16);
+        self.summarise(group.graph, group.direction, &summary, operation);
+    }
+
+    /// Brings the index vertices and counts of a graph up to date.
+    fn summarise(
+        &mut self,
+        graph: TermId,
+        direction: Direction,
+        summary: &Summary,
+        operation: Operation,
+    ) {
+        let mut flipped: Vec<TermId> = summary.vertices.keys().copied().collect();
+        // The order of a hash map must not reach the store (S6).
+        flipped.sort_unstable();
+        flipped.retain(|predicate| {
+            let key = Key::index(graph, *predicate, direction);
+            let vertices = &summary.vertices[predicate];
+            self.change(key, vertices, operation).flipped
+        });
+        if !flipped.is_empty() {
+            let key = Key::predicates(graph, direction);
+            let whole = self.change(key, &flipped, operation).flipped;
+            if whole && direction == Direction::Out && graph != TermId::DEFAULT_GRAPH {
+                self.change(Key::graphs(), &[graph], operation);
+            }
+        }
+        let mut total = 0;
+        let mut counts: Vec<_> = summary.statements.iter().collect();
+        counts.sort_unstable();
+        for (predicate, statements) in counts {
+            self.count(Key::count(graph, *predicate), *statements, operation);
+            total += *statements;
+        }
+        if total > 0 {
+            self.count(Key::count(graph, TermId::UNBOUND), total, operation);
+            match operation {
+                Operation::Insert => self.applied.inserted += total,
+                Operation::Delete => self.applied.deleted += total,
+            }
+        }
+    }
+
+    /// Inserts into or deletes from one list; `ids` ascend without repeats.
+    fn change(&mut self, key: Key, ids: &[TermId], operation: Operation) -> Touched {
+        let whole = Touched {
+            effective: ids.len(),
+            flipped: true,
+        };
+        // SAFETY: this is the writer: nothing is freed while it works.
+        let found = unsafe { self.shard.segments.find(key) };
+        let Some(cell) = found else {
+            if operation == Operation::Delete {
+                return Touched::default();
+            }
+            self.publish_new(key, ids);
+            return whole;
+        };
+        // SAFETY: as above.
+        let content = unsafe { cell.content() };
+        if matches!(content, Content::Nothing) {
+            if operation == Operation::Delete {
+                return Touched::default();
+            }
+            self.publish_ids(cell, self.sn, ids);
+            return whole;
+        }
+        let mut effective = std::mem::take(&mut self.state.effective);
+        effective.clear();
+        let side = match operation {
+            Operation::Insert => &mut effective.inserts,
+            Operation::Delete => &mut effective.deletes,
+        };
+        keep_effective(&content, ids, operation == Operation::Delete, side);
+        let touched = if effective.is_empty() {
+            Touched::default()
+        } else {
+            self.touched += 1;
+            let before = length(&content);
+            let after = before.saturating_add_signed(effective.net());
+            self.publish_changed(cell, &content, after, &effective);
+            Touched {
+                effective: effective.len(),
+                flipped: (before == 0) != (after == 0),
+            }
+        };
+        self.state.effective = effective;
+        touched
+    }
+
+    /// Publishes a list with effective changes made at this SN.
+    fn publish_changed(
+        &mut self,
+        cell: &Cell,
+        content: &Content<'_>,
+        after: usize,
+        effective: &Changes,
+    ) {
+        match content {
+            Content::One { born, id } if *born == self.sn => {
+                self.publish_ids(cell, self.sn, &changed(&[*id], effective));
+            }
+            Content::Block { born, ids } if *born == self.sn && after <= FLAT_LIMIT => {
+                self.publish_ids(cell, self.sn, &changed(ids, effective));
+            }
+            Content::One { born, id } => {
+                self.publish_tail(cell, *born, Base::One([*id]), None, effective);
+            }
+            Content::Block { born, .. } => {
+                // SAFETY: this is the writer, and the cell leads to a block.
+                let block = unsafe { cell.block() };
+                self.publish_tail(cell, *born, Base::Flat(block), None, effective);
+            }
+            Content::List(list) => match list::fold(list, self.retained) {
+                Some(folded) => {
+                    self.account_fold(list, &folded);
+                    let base = folded.base.unwrap_or_else(|| Base::of(&[]));
+                    self.publish_tail(cell, folded.born, base, folded.tail, effective);
+                }
+                None => {
+                    let (base, tail) = (list.base.clone(), list.tail.clone());
+                    self.publish_tail(cell, list.born, base, tail, effective);
+                }
+            },
+            Content::Nothing | Content::Counter(_) => {
+                unreachable!("an empty list is published anew, and a count is not a list")
+            }
+        }
+    }
+
+    fn publish_tail(
+        &mut self,
+        cell: &Cell,
+        born: u64,
+        base: Base,
+        older: Option<Arc<Tail>>,
+        effective: &Changes,
+    ) {
+        let (changes, older) = match older {
+            Some(tail) if tail.sn == self.sn => (tail.changes.then(effective), tail.older.clone()),
+            older => (effective.clone(), older),
+        };
+        if changes.is_empty() {
+            self.publish_parts(cell, born, base, older);
+            return;
+        }
+        let tail = Tail {
+            sn: self.sn,
+            changes,
+            older,
+        };
+        self.state.live_bytes += tail.bytes() as isize;
+        self.publish_parts(cell, born, base, Some(Arc::new(tail)));
+        self.state.waiting.push_back((self.sn, NonNull::from(cell)));
+    }
+
+    /// Publishes a list in the plainest form that holds it.
+    fn publish_parts(&mut self, cell: &Cell, born: u64, base: Base, tail: Option<Arc<Tail>>) {
+        let old = match (base, tail) {
+            (Base::Flat(block), None) if block.is_empty() => cell.publish_nothing(),
+            // The block's own SN is that of the list, or 0 after folding.
+            (Base::Flat(block), None) => cell.publish_block(block),
+            (Base::One(one), None) => cell.publish_ids(born, &one),
+            (base, tail) => {
+                self.state.live_bytes += size_of::<List>() as isize;
+                cell.publish_list(List { born, base, tail })
+            }
+        };
+        self.state.retire(old);
+    }
+
+    fn publish_ids(&mut self, cell: &Cell, born: u64, ids: &[TermId]) {
+        if ids.len() > 1 {
+            self.state.live_bytes += Block::bytes_of(ids.len()) as isize;
+        }
+        let old = if ids.is_empty() {
+            cell.publish_nothing()
+        } else {
+            cell.publish_ids(born, ids)
+        };
+        self.state.retire(old);
+    }
+
+    fn publish_new(&mut self, key: Key, ids: &[TermId]) {
+        let cell = self.state.new_cell(key);
+        // SAFETY: cells live as long as the shard.
+        self.publish_ids(unsafe { cell.as_ref() }, self.sn, ids);
+        self.insert(cell, key);
+        self.touched += 1;
+    }
+
+    fn insert(&mut self, cell: NonNull<Cell>, key: Key) {
+        let inserted = self.shard.segments.insert(cell.as_ptr(), key.hash());
+        self.state.live_bytes += inserted.allocated as isize;
+        if let Some(table) = inserted.replaced {
+            self.state.retire_table(table);
+        }
+    }
+
+    fn count(&mut self, key: Key, statements: u64, operation: Operation) {
+        // SAFETY: this is the writer: nothing is freed while it works.
+        let found = unsafe { self.shard.segments.find(key) };
+        let (cell, fresh) = match found {
+            Some(cell) => (NonNull::from(cell), false),
+            None => (self.state.new_cell(key), true),
+        };
+        // SAFETY: cells live as long as the shard; content as above.
+        let (reached, content) = unsafe { (cell.as_ref(), cell.as_ref().content()) };
+        let mut kept = Vec::new();
+        let mut value = 0;
+        if let Content::Counter(counter) = content {
+            value = counter.value;
+            kept = self.kept_counts(counter);
+        }
+        let value = match operation {
+            Operation::Insert => value + statements,
+            Operation::Delete => value - statements,
+        };
+        let older = kept.into_iter().rev().fold(None, |older, (sn, value)| {
+            Some(Box::new(Counter { sn, value, older }))
+        });
+        let counter = Counter {
+            sn: self.sn,
+            value,
+            older,
+        };
+        self.state.live_bytes += counter.bytes() as isize;
+        let old = reached.publish_counter(counter);
+        self.state.retire(old);
+        if fresh {
+            self.insert(cell, key);
+        }
+    }
+
+    /// The earlier counts that some reader can still ask for, newest first.
+    fn kept_counts(&self, counter: &Counter) -> Vec<(u64, u64)> {
+        let mut kept = Vec::new();
+        let mut newer = self.sn;
+        let mut next = Some(counter);
+        while let Some(count) = next {
+            if count.sn != self.sn && !self.retained.same_to_all(count.sn, newer) {
+                kept.push((count.sn, count.value));
+                newer = count.sn;
+            }
+            if count.sn <= self.retained.floor {
+                break;
+            }
+            next = count.older.as_deref();
+        }
+        kept
+    }
+
+    /// Folds up to `lists` waiting lists whose tails are all at or below the floor.
+    pub(crate) fn fold_waiting(&mut self, lists: usize) {
+        for _ in 0..lists {
+            let Some((sn, cell)) = self.state.waiting.front().copied() else {
+                return;
+            };
+            if sn > self.retained.floor {
+                return;
+            }
+            self.state.waiting.pop_front();
+            // SAFETY: cells live as long as the shard; the writer frees nothing while it works.
+            let (cell, content) = unsafe { (cell.as_ref(), cell.as_ref().content()) };
+            if let Content::List(list) = content
+                && let Some(folded) = list::fold(list, self.retained)
+            {
+                self.account_fold(list, &folded);
+                let base = folded.base.unwrap_or_else(|| Base::of(&[]));
+                self.publish_parts(cell, folded.born, base, folded.tail);
+            }
+        }
+    }
+
+    /// Counts what a fold has made; what it replaces is counted off when that is freed.
+    fn account_fold(&mut self, list: &List, folded: &list::Folded) {
+        let mut bytes = (folded.tail.as_ref()).map_or(0, |tail| tail.chain_bytes()) as isize;
+        if folded.born == 0 {
+            bytes += folded.base.as_ref().map_or(0, Base::bytes) as isize;
+            if let (Base::Flat(block), Some(Base::Pieces(_))) = (&list.base, &folded.base) {
+                // The pieces go on using the block: it is never counted off on its own.
+                bytes -= block.bytes() as isize;
+            }
+        }
+        self.state.live_bytes += bytes;
+    }
+}
+
+fn length(content: &Content<'_>) -> usize {
+    match content {
+        Content::One { .. } => 1,
+        Content::Block { ids, .. } => ids.len(),
+        Content::List(list) => list.len(u64::MAX),
+        Content::Nothing | Content::Counter(_) => 0,
+    }
+}
+
+/// Appends those of `ids` to `out` that are members now (or that are not).
+fn keep_effective(content: &Content<'_>, ids: &[TermId], members: bool, out: &mut Vec<TermId>) {
+    match content {
+        Content::Block { ids: list, .. } => {
+            let mut rest = *list;
+            out.extend(ids.iter().copied().filter(|id| {
+                rest = &rest[gallop(rest, *id)..];
+                (rest.first() == Some(id)) == members
+            }));
+        }
+        Content::One { id: one, .. } => {
+            out.extend(ids.iter().copied().filter(|id| (id == one) == members));
+        }
+        Content::List(list) => {
+            let is_member = |id: &TermId| list.contains(u64::MAX, *id) == members;
+            out.extend(ids.iter().copied().filter(is_member));
+        }
+        Content::Nothing | Content::Counter(_) => {
+            if !members {
+                out.extend_from_slice(ids);
+            }
+        }
+    }
+}

@@ -1,0 +1,317 @@
+//! A cell: one key of a shard and the word that leads to its list. Cells never move; readers go
+//! through them without a lock while the shard's one writer replaces the word.
+//!
+//! The word is, by its bits:
+//! - 0: no members;
+//! - upper four bits set: the one member itself, visible from the cell's `born` SN on (every id
+//!   that can be a member has a tag above 0);
+//! - a pointer, low bits 00: a [`Block`]; 01: a [`List`]; 10: a [`Counter`].
+//!
+//! Why reading `born` after the word is enough although they are two loads: `born` changes only
+//! when the word goes from 0 (or a list folded to one member) to a single member. A word goes back
+//! to 0 or to one member only by folding at a floor that is at or above everything that the list
+//! held, so no reader below that SN exists, and a reader at or above it that was pinned after the
+//! fold's SN became stable cannot load the older word. An expired pin may see a mixture: that is
+//! what [`Snapshot::is_valid`](crate::Snapshot::is_valid) is for; it never sees freed memory.
+#![allow(unsafe_code)]
+
+use crate::block::Block;
+use crate::list::List;
+use somersault_model::{Direction, TermId};
+use std::ptr;
+use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+
+#[cfg(not(target_pointer_width = "64"))]
+compile_error!("the store keeps ids in pointers: it needs a 64-bit machine");
+
+const TAG_MASK: usize = 0xf << 60;
+const LIST: usize = 1;
+const COUNTER: usize = 2;
+const KIND_MASK: usize = 3;
+
+/// The vertex of a counter's key; no term has this id.
+const COUNTED: TermId = TermId::from_raw(2);
+
+/// What a list or counter is found by. Unused parts are [`TermId::UNBOUND`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Key {
+    pub(crate) graph: TermId,
+    pub(crate) vertex: TermId,
+    pub(crate) predicate: TermId,
+    pub(crate) direction: Direction,
+}
+
+impl Key {
+    /// The neighbours of a vertex.
+    pub(crate) fn adjacency(
+        graph: TermId,
+        vertex: TermId,
+        predicate: TermId,
+        direction: Direction,
+    ) -> Key {
+        Key {
+            graph,
+            vertex,
+            predicate,
+            direction,
+        }
+    }
+
+    /// The predicates of a vertex.
+    pub(crate) fn predicates_of(graph: TermId, vertex: TermId, direction: Direction) -> Key {
+        Key::adjacency(graph, vertex, TermId::UNBOUND, direction)
+    }
+
+    /// The index vertex: all vertices with such an edge.
+    pub(crate) fn index(graph: TermId, predicate: TermId, direction: Direction) -> Key {
+        Key::adjacency(graph, TermId::UNBOUND, predicate, direction)
+    }
+
+    /// The predicates of a graph.
+    pub(crate) fn predicates(graph: TermId, direction: Direction) -> Key {
+        Key::adjacency(graph, TermId::UNBOUND, TermId::UNBOUND, direction)
+    }
+
+    /// The named graphs that hold something.
+    pub(crate) fn graphs() -> Key {
+        Key::predicates(TermId::UNBOUND, Direction::Out)
+    }
+
+    /// The number of statements of a predicate in a graph, or of the whole graph (predicate
+    /// [`TermId::UNBOUND`]).
+    pub(crate) fn count(graph: TermId, predicate: TermId) -> Key {
+        Key::adjacency(graph, COUNTED, predicate, Direction::Out)
+    }
+
+    /// Whether this is the list of the neighbours of a vertex.
+    pub(crate) fn is_adjacency(self) -> bool {
+        self.vertex > COUNTED && !self.predicate.is_unbound()
+    }
+
+    pub(crate) fn hash(self) -> u64 {
+        const K: u64 = 0x9e37_79b9_7f4a_7c15;
+        const L: u64 = 0xd1b5_4a32_d192_ed03;
+        let fold = |a: u64, b: u64| {
+            let product = u128::from(a) * u128::from(b);
+            (product as u64) ^ ((product >> 64) as u64)
+        };
+        let labels = self.predicate.raw() ^ self.graph.raw().rotate_left(24);
+        let labels = labels.wrapping_add(self.direction as u64).wrapping_mul(K);
+        fold(fold(self.vertex.raw() ^ labels ^ L, K) ^ L, L)
+    }
+}
+
+/// One key and its word.
+pub(crate) struct Cell {
+    graph: AtomicU64,
+    vertex: AtomicU64,
+    predicate: AtomicU64,
+    /// The SN of a single member × 2 + direction.
+    meta: AtomicU64,
+    word: AtomicPtr<u8>,
+}
+
+/// A count with what it was at earlier SNs.
+pub(crate) struct Counter {
+    pub(crate) sn: u64,
+    pub(crate) value: u64,
+    pub(crate) older: Option<Box<Counter>>,
+}
+
+impl Counter {
+    /// Size in memory, earlier values included.
+    pub(crate) fn bytes(&self) -> usize {
+        let chain = std::iter::successors(Some(self), |counter| counter.older.as_deref());
+        chain.count() * size_of::<Counter>()
+    }
+
+    /// The value at `sn`.
+    pub(crate) fn at(&self, sn: u64) -> u64 {
+        std::iter::successors(Some(self), |counter| counter.older.as_deref())
+            .find(|counter| counter.sn <= sn)
+            .map_or(0, |counter| counter.value)
+    }
+}
+
+/// What a word leads to.
+pub(crate) enum Content<'a> {
+    Nothing,
+    One { born: u64, id: TermId },
+    Block { born: u64, ids: &'a [TermId] },
+    List(&'a List),
+    Counter(&'a Counter),
+}
+
+/// What a word that was replaced still owns. Pointers and not boxes: readers may be looking at
+/// them until [`Owned::release`].
+pub(crate) enum Owned {
+    Nothing,
+    Block(Block),
+    List(*mut List),
+    Counter(*mut Counter),
+}
+
+// SAFETY: what is owned is Send; the pointers are the only way to free it.
+unsafe impl Send for Owned {}
+
+impl Default for Cell {
+    fn default() -> Cell {
+        Cell {
+            graph: AtomicU64::new(0),
+            vertex: AtomicU64::new(0),
+            predicate: AtomicU64::new(0),
+            meta: AtomicU64::new(0),
+            word: AtomicPtr::default(),
+        }
+    }
+}
+
+impl Cell {
+    /// Gives a cell that no reader can reach yet its key.
+    pub(crate) fn set_key(&self, key: Key) {
+        self.graph.store(key.graph.raw(), Ordering::Relaxed);
+        self.vertex.store(key.vertex.raw(), Ordering::Relaxed);
+        self.predicate.store(key.predicate.raw(), Ordering::Relaxed);
+        self.meta.store(key.direction as u64, Ordering::Relaxed);
+    }
+
+    pub(crate) fn key(&self) -> Key {
+        let id = |part: &AtomicU64| TermId::from_raw(part.load(Ordering::Relaxed));
+        Key {
+            graph: id(&self.graph),
+            vertex: id(&self.vertex),
+            predicate: id(&self.predicate),
+            direction: if self.meta.load(Ordering::Relaxed) & 1 == 0 {
+                Direction::Out
+            } else {
+                Direction::In
+            },
+        }
+    }
+
+    #[inline]
+    pub(crate) fn has(&self, key: Key) -> bool {
+        self.vertex.load(Ordering::Relaxed) == key.vertex.raw()
+            && self.predicate.load(Ordering::Relaxed) == key.predicate.raw()
+            && self.graph.load(Ordering::Relaxed) == key.graph.raw()
+            && self.meta.load(Ordering::Relaxed) & 1 == key.direction as u64
+    }
+
+    /// What the key leads to now.
+    ///
+    /// # Safety
+    /// What a replaced word owned must not be freed in `'a`: the caller holds a pin taken before
+    /// (or is the writer, which does not free meanwhile, or has the shard to itself).
+    #[inline]
+    pub(crate) unsafe fn content<'a>(&self) -> Content<'a> {
+        let word = self.word.load(Ordering::Acquire);
+        let bits = word.addr();
+        if bits == 0 {
+            return Content::Nothing;
+        }
+        if bits & TAG_MASK != 0 {
+            return Content::One {
+                born: self.meta.load(Ordering::Relaxed) >> 1,
+                id: TermId::from_raw(bits as u64),
+            };
+        }
+        // SAFETY: a word with these bits came from `into_raw` of a Block, List or Counter in
+        // `publish…`, was published with Release, is immutable since, and lives for 'a as the
+        // caller promises.
+        unsafe {
+            match bits & KIND_MASK {
+                0 => {
+                    let (born, ids) = Block::look(word);
+                    Content::Block { born, ids }
+                }
+                LIST => Content::List(&*word.map_addr(|a| a & !KIND_MASK).cast::<List>()),
+                _ => Content::Counter(&*word.map_addr(|a| a & !KIND_MASK).cast::<Counter>()),
+            }
+        }
+    }
+
+    /// A counted reference to the block that the key leads to.
+    ///
+    /// # Safety
+    /// For the writer alone, and only where the content is a block.
+    pub(crate) unsafe fn block(&self) -> Block {
+        // SAFETY: the reference that the word holds stays with the word: it is not dropped here.
+        let held = unsafe { Block::from_raw(self.word.load(Ordering::Acquire)) };
+        let held = std::mem::ManuallyDrop::new(held);
+        Block::clone(&held)
+    }
+
+    /// Makes the key lead to nothing; what it led to.
+    pub(crate) fn publish_nothing(&self) -> Owned {
+        self.replace(ptr::null_mut())
+    }
+
+    /// Makes the key lead to these members (at least one), born at `born`; what it led to.
+    pub(crate) fn publish_ids(&self, born: u64, ids: &[TermId]) -> Owned {
+        if let [one] = ids {
+            assert!(one.raw() >> 60 != 0, "a member of a list is a term");
+            let direction = self.meta.load(Ordering::Relaxed) & 1;
+            self.meta.store(born << 1 | direction, Ordering::Relaxed);
+            return self.replace(ptr::without_provenance_mut(one.raw() as usize));
+        }
+        self.publish_block(Block::new(born, ids))
+    }
+
+    pub(crate) fn publish_block(&self, block: Block) -> Owned {
+        self.replace(block.into_raw())
+    }
+
+    pub(crate) fn publish_list(&self, list: List) -> Owned {
+        let word = Box::into_raw(Box::new(list)).cast::<u8>();
+        self.replace(word.map_addr(|a| a | LIST))
+    }
+
+    pub(crate) fn publish_counter(&self, counter: Counter) -> Owned {
+        let word = Box::into_raw(Box::new(counter)).cast::<u8>();
+        self.replace(word.map_addr(|a| a | COUNTER))
+    }
+
+    fn replace(&self, word: *mut u8) -> Owned {
+        debug_assert!(word.addr() & TAG_MASK == 0 || word.addr() >> 60 != 0);
+        let old = self.word.swap(word, Ordering::AcqRel);
+        let bits = old.addr();
+        if bits == 0 || bits & TAG_MASK != 0 {
+            return Owned::Nothing;
+        }
+        // SAFETY: the word held the one reference that `publish…` gave away; it has just been
+        // taken out of the cell, so it is taken back once. Readers may still look at it: the
+        // caller keeps what is returned until no pin from before is alive.
+        unsafe {
+            match bits & KIND_MASK {
+                0 => Owned::Block(Block::from_raw(old)),
+                LIST => Owned::List(old.map_addr(|a| a & !KIND_MASK).cast()),
+                _ => Owned::Counter(old.map_addr(|a| a & !KIND_MASK).cast()),
+            }
+        }
+    }
+}
+
+impl Owned {
+    /// Frees it; the bytes that became free.
+    ///
+    /// # Safety
+    /// No reader can be looking at it any more.
+    pub(crate) unsafe fn release(self) -> usize {
+        match self {
+            Owned::Nothing => 0,
+            Owned::Block(block) => block.release(),
+            // SAFETY: from Box::into_raw in `publish_list`, taken out of its cell once, and no
+            // reader is left.
+            Owned::List(list) => unsafe { Box::from_raw(list) }.release(),
+            Owned::Counter(counter) => {
+                // SAFETY: as above, from `publish_counter`.
+                let counter = unsafe { Box::from_raw(counter) };
+                counter.bytes()
+            }
+        }
+    }
+
+    pub(crate) fn is_nothing(&self) -> bool {
+        matches!(self, Owned::Nothing)
+    }
+}

@@ -1,0 +1,208 @@
+//! A list with tails: what a key points to while more than one SN is to be told apart. Immutable;
+//! the writer publishes another one for each SN that changes the key.
+//!
+//! The state at SN s is the base, if it was born at or before s, with the changes of all tails at
+//! or before s. Tails go from newest to oldest and ascend by SN without repeats.
+
+use crate::base::Base;
+use crate::changes::{Changes, merge_into};
+use somersault_model::TermId;
+use std::sync::Arc;
+
+pub(crate) struct List {
+    /// The SN at which the base came to be; 0 once every reader may see it.
+    pub(crate) born: u64,
+    pub(crate) base: Base,
+    pub(crate) tail: Option<Arc<Tail>>,
+}
+
+/// What one SN (or several that nobody can tell apart any more) changed.
+pub(crate) struct Tail {
+    pub(crate) sn: u64,
+    pub(crate) changes: Changes,
+    pub(crate) older: Option<Arc<Tail>>,
+}
+
+impl List {
+    /// The tails that a reader at `sn` sees, newest first.
+    fn tails(&self, sn: u64) -> impl Iterator<Item = &Tail> {
+        std::iter::successors(self.tail.as_deref(), |tail| tail.older.as_deref())
+            .skip_while(move |tail| tail.sn > sn)
+    }
+
+    /// The members at `sn`, ascending: borrowed where that needs no merging, else in `scratch`.
+    pub(crate) fn read<'a>(&'a self, sn: u64, scratch: &'a mut Vec<TermId>) -> &'a [TermId] {
+        if self.born > sn {
+            return &[];
+        }
+        let mut tails = self.tails(sn);
+        let Some(newest) = tails.next() else {
+            return match self.base.as_slice() {
+                Some(ids) => ids,
+                None => {
+                    self.base.write(&[], &[], scratch);
+                    scratch
+                }
+            };
+        };
+        match tails.next() {
+            None => {
+                let changes = &newest.changes;
+                self.base.write(&changes.inserts, &changes.deletes, scratch);
+            }
+            Some(older) => {
+                let mut changes = older.changes.then(&newest.changes);
+                for tail in tails {
+                    changes = tail.changes.then(&changes);
+                }
+                self.base.write(&changes.inserts, &changes.deletes, scratch);
+            }
+        }
+        scratch
+    }
+
+    /// Whether `id` is a member at `sn`.
+    pub(crate) fn contains(&self, sn: u64, id: TermId) -> bool {
+        if self.born > sn {
+            return false;
+        }
+        for tail in self.tails(sn) {
+            if tail.changes.inserts.binary_search(&id).is_ok() {
+                return true;
+            }
+            if tail.changes.deletes.binary_search(&id).is_ok() {
+                return false;
+            }
+        }
+        self.base.contains(id)
+    }
+
+    /// How many members there are at `sn`.
+    pub(crate) fn len(&self, sn: u64) -> usize {
+        if self.born > sn {
+            return 0;
+        }
+        let net: isize = self.tails(sn).map(|tail| tail.changes.net()).sum();
+        self.base.len().saturating_add_signed(net)
+    }
+
+    /// Drops the list; the bytes that became free. Parts that a newer version shares stay.
+    pub(crate) fn release(self) -> usize {
+        let mut freed = size_of::<List>();
+        freed += match self.base {
+            Base::One(_) => 0,
+            Base::Flat(block) => block.release(),
+            Base::Pieces(directory) => Arc::into_inner(directory).map_or(0, |d| d.bytes()),
+        };
+        let mut tail = self.tail;
+        while let Some(last) = tail.and_then(Arc::into_inner) {
+            freed += last.bytes();
+            tail = last.older;
+        }
+        freed
+    }
+}
+
+impl Tail {
+    /// Size in memory of this tail and all older ones.
+    pub(crate) fn chain_bytes(&self) -> usize {
+        let chain = std::iter::successors(Some(self), |tail| tail.older.as_deref());
+        chain.map(Tail::bytes).sum()
+    }
+
+    /// Size in memory of this tail alone.
+    pub(crate) fn bytes(&self) -> usize {
+        size_of::<Tail>() + 16 + self.changes.len() * size_of::<TermId>()
+    }
+}
+
+/// Which SNs somebody may still ask for; what folding goes by.
+#[derive(Debug, Clone)]
+pub(crate) struct Retained {
+    /// No reader is below.
+    pub(crate) floor: u64,
+    /// Every SN from here on may still be asked for.
+    pub(crate) stable: u64,
+    /// The pinned SNs, ascending.
+    pub(crate) pinned: Vec<u64>,
+}
+
+impl Retained {
+    /// Whether no reader can tell the state at `older` from that at `newer`.
+    pub(crate) fn same_to_all(&self, older: u64, newer: u64) -> bool {
+        let next = self.pinned.partition_point(|pin| *pin < older);
+        newer <= self.stable && self.pinned.get(next).is_none_or(|pin| *pin >= newer)
+    }
+}
+
+/// A list taken apart by the writer: tails at or below the floor folded into the base, tails that
+/// nobody can tell apart joined. `None` for the base where nothing is left of it.
+pub(crate) struct Folded {
+    pub(crate) born: u64,
+    pub(crate) base: Option<Base>,
+    pub(crate) tail: Option<Arc<Tail>>,
+}
+
+/// Folds what the retained SNs allow. `None` where there is nothing to do.
+pub(crate) fn fold(list: &List, retained: &Retained) -> Option<Folded> {
+    let mut tails = Vec::new();
+    let mut next = &list.tail;
+    while let Some(tail) = next {
+        tails.push(tail);
+        next = &tail.older;
+    }
+    tails.reverse();
+    let below = tails.partition_point(|tail| tail.sn <= retained.floor);
+    let joined = join(&tails[below..], retained);
+    if below == 0 && joined.is_none() {
+        return None;
+    }
+    let mut changes = Changes::default();
+    for tail in &tails[..below] {
+        changes = changes.then(&tail.changes);
+    }
+    let base = if changes.is_empty() {
+        Some(list.base.clone())
+    } else {
+        list.base.fold(&changes)
+    };
+    let rest = joined.unwrap_or_else(|| {
+        let kept = tails[below..].iter();
+        kept.map(|tail| (tail.sn, tail.changes.clone())).collect()
+    });
+    let tail = rest.into_iter().fold(None, |older, (sn, changes)| {
+        Some(Arc::new(Tail { sn, changes, older }))
+    });
+    let born = if below > 0 { 0 } else { list.born };
+    Some(Folded { born, base, tail })
+}
+
+/// Joins neighbouring tails (oldest first) that no reader can tell apart, where the older is not
+/// much longer: so a tail is copied a logarithmic number of times while a long query is pinned.
+fn join(tails: &[&Arc<Tail>], retained: &Retained) -> Option<Vec<(u64, Changes)>> {
+    let joinable = |older: u64, long: usize, newer: &Tail| {
+        retained.same_to_all(older, newer.sn) && long <= 2 * newer.changes.len().max(8)
+    };
+    let any = (tails.windows(2)).any(|pair| joinable(pair[0].sn, pair[0].changes.len(), pair[1]));
+    if !any {
+        return None;
+    }
+    let mut out: Vec<(u64, Changes)> = Vec::with_capacity(tails.len());
+    for tail in tails {
+        match out.last_mut() {
+            Some((sn, changes)) if joinable(*sn, changes.len(), tail) => {
+                *changes = changes.then(&tail.changes);
+                *sn = tail.sn;
+            }
+            _ => out.push((tail.sn, tail.changes.clone())),
+        }
+    }
+    Some(out)
+}
+
+/// The members of `ids` with changes made.
+pub(crate) fn changed(ids: &[TermId], changes: &Changes) -> Vec<TermId> {
+    let mut out = Vec::new();
+    merge_into(ids, &changes.inserts, &changes.deletes, &mut out);
+    out
+}

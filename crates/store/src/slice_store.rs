@@ -1,0 +1,311 @@
+//! The slices of all streams, and the windows over them that queries share. Inserting a slice and
+//! asking for a window lock; reading a window does not.
+//!
+//! A window too large for one run is covered by runs of 1, 2, 4, 8… batches at whole multiples of
+//! their length, each merged once from its halves and used by every window over that part of the
+//! stream: so a statement is merged a logarithmic number of times, and a read has a logarithmic
+//! number of runs to look into.
+
+use crate::{Run, Slice, WindowVersion};
+use parking_lot::{Mutex, RwLock};
+use rustc_hash::FxHashMap;
+use somersault_model::{BatchNumber, StreamUid};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Weak};
+
+/// All slices, by stream and batch.
+#[derive(Default)]
+pub struct SliceStore {
+    streams: RwLock<FxHashMap<StreamUid, Arc<StreamSlices>>>,
+}
+
+#[derive(Default)]
+struct StreamSlices {
+    state: RwLock<Slices>,
+    /// By level and first batch: the run of 2^level batches.
+    merged: Mutex<FxHashMap<(u32, i64), Arc<Run>>>,
+    /// By RANGE and STEP in batches.
+    views: Mutex<FxHashMap<(i64, u64), Arc<Mutex<View>>>>,
+}
+
+#[derive(Default)]
+struct Slices {
+    by_batch: BTreeMap<BatchNumber, Arc<Slice>>,
+    bytes: usize,
+    /// Goes up when a slice comes for a batch over which a window may have been made.
+    generation: u64,
+    /// No window has been made over batches from here on.
+    read_up_to: Option<BatchNumber>,
+}
+
+/// The versions of one window.
+#[derive(Default)]
+struct View {
+    latest: Option<(u64, Arc<WindowVersion>)>,
+    /// Versions that somebody may still hold, with their generation.
+    earlier: Vec<(u64, Weak<WindowVersion>)>,
+}
+
+impl SliceStore {
+    pub(crate) fn new() -> SliceStore {
+        SliceStore::default()
+    }
+
+    /// Adds a slice; it replaces one of the same batch whose revision is not higher.
+    pub fn insert(&self, stream: StreamUid, slice: Slice) {
+        let slices = self.stream_or_new(stream);
+        let mut state = slices.state.write();
+        let batch = slice.batch();
+        let old = state.by_batch.get(&batch);
+        if old.is_some_and(|old| old.revision() > slice.revision()) {
+            return;
+        }
+        if state.read_up_to.is_some_and(|upto| batch < upto) {
+            state.generation += 1;
+            let covers =
+                |(level, first): &(u32, i64)| (*first..first + (1 << level)).contains(&batch.0);
+            slices.merged.lock().retain(|part, _| !covers(part));
+        }
+        state.bytes += slice.memory_bytes();
+        if let Some(old) = state.by_batch.insert(batch, Arc::new(slice)) {
+            state.bytes -= old.memory_bytes();
+        }
+    }
+
+    /// The window over the batches `lo..hi`, without `hi`; batches without a slice are empty.
+    /// `step` (in batches) tells apart windows that slide differently. All callers with the same
+    /// arguments get the same version while somebody holds it.
+    pub fn window(
+        &self,
+        stream: StreamUid,
+        lo: BatchNumber,
+        hi: BatchNumber,
+        step: u64,
+    ) -> Arc<WindowVersion> {
+        let Some(slices) = self.stream(stream) else {
+            return WindowVersion::empty();
+        };
+        let view = Arc::clone(slices.views.lock().entry((hi.0 - lo.0, step)).or_default());
+        let mut view = view.lock();
+        let (generation, parts) = slices.range(lo, hi);
+        if let Some(version) = view.find(generation, hi) {
+            return version;
+        }
+        let previous = view.latest.as_ref().map(|(_, version)| version);
+        let previous = previous.filter(|version| version.batches().0 <= lo);
+        let version = Arc::new(WindowVersion::slide(
+            previous.map(|version| &**version),
+            &parts,
+            lo,
+            hi,
+            || slices.cover(generation, &parts, lo, hi),
+        ));
+        view.add(generation, Arc::clone(&version));
+        version
+    }
+
+    /// Frees the slices of the batches before `below`, once no version holds them any more.
+    pub fn retire(&self, stream: StreamUid, below: BatchNumber) {
+        let Some(slices) = self.stream(stream) else {
+            return;
+        };
+        {
+            let mut state = slices.state.write();
+            let kept = state.by_batch.split_off(&below);
+            let gone = std::mem::replace(&mut state.by_batch, kept);
+            state.bytes -= gone
+                .values()
+                .map(|slice| slice.memory_bytes())
+                .sum::<usize>();
+        }
+        slices
+            .merged
+            .lock()
+            .retain(|(_, first), _| *first >= below.0);
+        slices.views.lock().retain(|_, view| {
+            // One that is being made right now is in use.
+            view.try_lock().is_none_or(|view| {
+                (view.latest.as_ref()).is_some_and(|(_, version)| version.batches().1 > below)
+            })
+        });
+    }
+
+    /// Forgets a stream.
+    pub fn drop_stream(&self, stream: StreamUid) {
+        self.streams.write().remove(&stream);
+    }
+
+    /// Memory of a stream's slices, and of the windows over them that are kept for sliding.
+    pub fn memory_bytes(&self, stream: StreamUid) -> usize {
+        self.stream(stream).map_or(0, |slices| {
+            let (slices, windows) = slices.bytes();
+            slices + windows
+        })
+    }
+
+    /// How many slices a stream has, and their oldest and newest batch.
+    pub fn extent(&self, stream: StreamUid) -> Option<(usize, BatchNumber, BatchNumber)> {
+        let slices = self.stream(stream)?;
+        let state = slices.state.read();
+        let (first, _) = state.by_batch.first_key_value()?;
+        let (last, _) = state.by_batch.last_key_value()?;
+        Some((state.by_batch.len(), *first, *last))
+    }
+
+    /// Memory of all slices, and of all windows.
+    pub(crate) fn total_bytes(&self) -> (usize, usize) {
+        let streams = self.streams.read();
+        let bytes = streams.values().map(|slices| slices.bytes());
+        bytes.fold((0, 0), |sum, part| (sum.0 + part.0, sum.1 + part.1))
+    }
+
+    fn stream(&self, stream: StreamUid) -> Option<Arc<StreamSlices>> {
+        self.streams.read().get(&stream).cloned()
+    }
+
+    fn stream_or_new(&self, stream: StreamUid) -> Arc<StreamSlices> {
+        match self.stream(stream) {
+            Some(slices) => slices,
+            None => Arc::clone(self.streams.write().entry(stream).or_default()),
+        }
+    }
+}
+
+impl StreamSlices {
+    /// The slices of `lo..hi`, and the generation that they are of.
+    fn range(&self, lo: BatchNumber, hi: BatchNumber) -> (u64, Vec<Arc<Slice>>) {
+        {
+            let state = self.state.read();
+            if state.read_up_to >= Some(hi) {
+                return state.range(lo, hi);
+            }
+        }
+        let mut state = self.state.write();
+        state.read_up_to = state.read_up_to.max(Some(hi));
+        state.range(lo, hi)
+    }
+
+    /// Runs that hold exactly what `slices`, those of `lo..hi`, hold.
+    fn cover(
+        &self,
+        generation: u64,
+        slices: &[Arc<Slice>],
+        lo: BatchNumber,
+        hi: BatchNumber,
+    ) -> Vec<Arc<Run>> {
+        let mut runs = Vec::new();
+        let mut rest = slices;
+        let mut first = lo.0;
+        while let Some(next) = rest.first() {
+            // Stretches without a slice need no run.
+            first = first.max(next.batch().0);
+            let mut level = 0;
+            while first.rem_euclid(2 << level) == 0 && first + (2 << level) <= hi.0 && level < 40 {
+                level += 1;
+            }
+            let end = first + (1 << level);
+            let (these, others) = rest.split_at(rest.partition_point(|s| s.batch().0 < end));
+            runs.extend(self.merged(generation, these, level, first));
+            rest = others;
+            first = end;
+        }
+        runs
+    }
+
+    /// The run of 2^level batches from `first` on, of which `slices` are those that there are.
+    fn merged(
+        &self,
+        generation: u64,
+        slices: &[Arc<Slice>],
+        level: u32,
+        first: i64,
+    ) -> Option<Arc<Run>> {
+        match slices {
+            [] => return None,
+            [one] => return Some(Arc::clone(one.run())),
+            _ => {}
+        }
+        if let Some(run) = self.merged.lock().get(&(level, first)) {
+            return Some(Arc::clone(run));
+        }
+        let half = first + (1 << (level - 1));
+        let (left, right) = slices.split_at(slices.partition_point(|s| s.batch().0 < half));
+        let left = self.merged(generation, left, level - 1, first);
+        let right = self.merged(generation, right, level - 1, half);
+        let run = match (left, right) {
+            (Some(left), Some(right)) => {
+                Arc::new(Run::merge(&[&left, &right], BatchNumber(i64::MIN)))
+            }
+            (one, other) => return one.or(other),
+        };
+        // A slice may have been replaced meanwhile: then others must not get this run.
+        let state = self.state.read();
+        let kept = state
+            .by_batch
+            .first_key_value()
+            .is_some_and(|(b, _)| b.0 <= first);
+        if state.generation == generation && kept {
+            self.merged.lock().insert((level, first), Arc::clone(&run));
+        }
+        Some(run)
+    }
+
+    fn bytes(&self) -> (usize, usize) {
+        let slices = self.state.read().bytes;
+        let merged: usize = self
+            .merged
+            .lock()
+            .values()
+            .map(|run| run.memory_bytes())
+            .sum();
+        let views = self.views.lock();
+        let versions = views.values().filter_map(|view| {
+            let view = view.try_lock()?;
+            view.latest.as_ref().map(|(_, version)| version.own_bytes())
+        });
+        (slices, merged + versions.sum::<usize>())
+    }
+}
+
+impl Slices {
+    fn range(&self, lo: BatchNumber, hi: BatchNumber) -> (u64, Vec<Arc<Slice>>) {
+        if lo >= hi {
+            return (self.generation, Vec::new());
+        }
+        let slices = self
+            .by_batch
+            .range(lo..hi)
+            .map(|(_, slice)| Arc::clone(slice));
+        (self.generation, slices.collect())
+    }
+}
+
+impl View {
+    fn find(&self, generation: u64, hi: BatchNumber) -> Option<Arc<WindowVersion>> {
+        let fits =
+            |made: u64, version: &WindowVersion| made == generation && version.batches().1 == hi;
+        if let Some((made, version)) = &self.latest
+            && fits(*made, version)
+        {
+            return Some(Arc::clone(version));
+        }
+        self.earlier.iter().find_map(|(made, version)| {
+            let version = version.upgrade()?;
+            fits(*made, &version).then_some(version)
+        })
+    }
+
+    fn add(&mut self, generation: u64, version: Arc<WindowVersion>) {
+        self.earlier
+            .retain(|(_, version)| version.strong_count() > 0);
+        let newest = (self.latest.as_ref())
+            .is_none_or(|(_, latest)| latest.batches().1 <= version.batches().1);
+        if newest {
+            if let Some((made, old)) = self.latest.replace((generation, version)) {
+                self.earlier.push((made, Arc::downgrade(&old)));
+            }
+        } else {
+            self.earlier.push((generation, Arc::downgrade(&version)));
+        }
+    }
+}

@@ -1,0 +1,245 @@
+//! The hash table of a shard: 256 segments, each an open-addressing table of pointers to cells
+//! that grows on its own by publishing a table twice as large, so that no single growth is long.
+//! One thread inserts; any number look up meanwhile without a lock.
+#![allow(unsafe_code)]
+
+use crate::cell::{Cell, Key};
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
+
+const SEGMENT_BITS: u32 = 8;
+pub(crate) const SEGMENTS: usize = 1 << SEGMENT_BITS;
+const FIRST_SLOTS: usize = 16;
+/// Pointers use 48 bits; the rest of a slot holds bits of the hash, so that a lookup goes to
+/// another key's cell once in 65,536 times.
+const POINTER_BITS: u32 = 48;
+const POINTER_MASK: usize = (1 << POINTER_BITS) - 1;
+
+/// The slots of one segment. Kept alive by the shard until no reader can be in it.
+pub(crate) struct Table {
+    slots: Box<[AtomicPtr<Cell>]>,
+    /// For the writer alone.
+    used: AtomicUsize,
+}
+
+impl Table {
+    fn new(slots: usize) -> Table {
+        Table {
+            slots: std::iter::repeat_with(AtomicPtr::default)
+                .take(slots)
+                .collect(),
+            used: AtomicUsize::new(0),
+        }
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        size_of::<Table>() + size_of_val(&*self.slots)
+    }
+
+    fn find(&self, key: Key, hash: u64) -> Option<*const Cell> {
+        let mask = self.slots.len() - 1;
+        let mut at = (hash as usize) & mask;
+        loop {
+            let slot = self.slots[at].load(Ordering::Acquire);
+            if slot.is_null() {
+                return None;
+            }
+            if slot.addr() >> POINTER_BITS == mark(hash) {
+                let cell = slot.map_addr(|a| a & POINTER_MASK).cast_const();
+                // SAFETY: a slot points to a cell that was given its key before it was published
+                // with Release, and cells live as long as the shard.
+                if unsafe { &*cell }.has(key) {
+                    return Some(cell);
+                }
+            }
+            at = (at + 1) & mask;
+        }
+    }
+
+    fn put(&self, cell: *const Cell, hash: u64) {
+        assert!(
+            cell.addr() & !POINTER_MASK == 0,
+            "user memory has 48-bit addresses"
+        );
+        let marked = cell.cast_mut().map_addr(|a| a | mark(hash) << POINTER_BITS);
+        let mask = self.slots.len() - 1;
+        let mut at = (hash as usize) & mask;
+        while !self.slots[at].load(Ordering::Relaxed).is_null() {
+            at = (at + 1) & mask;
+        }
+        self.slots[at].store(marked, Ordering::Release);
+        self.used.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn is_full(&self) -> bool {
+        (self.used.load(Ordering::Relaxed) + 1) * 4 > self.slots.len() * 3
+    }
+
+    /// A table twice as large with the same cells.
+    fn grown(&self) -> Table {
+        let larger = Table::new(self.slots.len() * 2);
+        for slot in &self.slots {
+            let slot = slot.load(Ordering::Relaxed);
+            if !slot.is_null() {
+                let cell = slot.map_addr(|a| a & POINTER_MASK).cast_const();
+                // SAFETY: as in `find`.
+                larger.put(cell, unsafe { &*cell }.key().hash());
+            }
+        }
+        larger
+    }
+}
+
+/// Sixteen bits of the hash that neither the segment nor, in tables of a usual size, the slot uses.
+fn mark(hash: u64) -> usize {
+    (hash >> 40) as usize & 0xffff
+}
+
+/// The tables of a shard.
+pub(crate) struct Segments(Box<[AtomicPtr<Table>]>);
+
+impl Segments {
+    pub(crate) fn new() -> Segments {
+        Segments(
+            std::iter::repeat_with(AtomicPtr::default)
+                .take(SEGMENTS)
+                .collect(),
+        )
+    }
+
+    fn segment(&self, hash: u64) -> &AtomicPtr<Table> {
+        &self.0[(hash >> (64 - SEGMENT_BITS)) as usize]
+    }
+
+    /// The cell of a key.
+    ///
+    /// # Safety
+    /// No table is freed meanwhile: the caller holds a pin, or is the writer.
+    #[inline]
+    pub(crate) unsafe fn find(&self, key: Key) -> Option<&Cell> {
+        let hash = key.hash();
+        let table = self.segment(hash).load(Ordering::Acquire);
+        if table.is_null() {
+            return None;
+        }
+        // SAFETY: published with Release by `insert`, alive as the caller promises; the cell lives
+        // as long as the shard, hence as `self`.
+        unsafe { (*table).find(key, hash).map(|cell| &*cell) }
+    }
+
+    /// Puts a cell that has its key into the table. For the writer alone, and only where `find`
+    /// found nothing.
+    pub(crate) fn insert(&self, cell: *const Cell, hash: u64) -> Inserted {
+        let segment = self.segment(hash);
+        let mut outcome = Inserted::default();
+        let mut current = segment.load(Ordering::Relaxed);
+        // SAFETY: tables are freed by the writer only, which is the caller; cells live as long as
+        // the shard.
+        let full = current.is_null() || unsafe { &*current }.is_full();
+        if full {
+            let larger = if current.is_null() {
+                Table::new(FIRST_SLOTS)
+            } else {
+                // SAFETY: as above.
+                unsafe { (*current).grown() }
+            };
+            outcome.allocated = larger.bytes();
+            outcome.replaced = NonNull::new(current);
+            current = Box::into_raw(Box::new(larger));
+            segment.store(current, Ordering::Release);
+        }
+        // SAFETY: as above.
+        unsafe { (*current).put(cell, hash) };
+        outcome
+    }
+
+    /// Calls `visit` with every cell.
+    ///
+    /// # Safety
+    /// As for `find`.
+    pub(crate) unsafe fn for_each(&self, mut visit: impl FnMut(&Cell)) {
+        for segment in &self.0 {
+            let table = segment.load(Ordering::Acquire);
+            if table.is_null() {
+                continue;
+            }
+            // SAFETY: as in `find`.
+            for slot in unsafe { &(*table).slots } {
+                let slot = slot.load(Ordering::Acquire);
+                if !slot.is_null() {
+                    // SAFETY: as in `find`.
+                    visit(unsafe { &*slot.map_addr(|a| a & POINTER_MASK) });
+                }
+            }
+        }
+    }
+}
+
+impl Drop for Segments {
+    fn drop(&mut self) {
+        for segment in &mut self.0 {
+            let table = *segment.get_mut();
+            if !table.is_null() {
+                // SAFETY: made by Box::into_raw in `insert`; `&mut self` means no reader is left.
+                drop(unsafe { Box::from_raw(table) });
+            }
+        }
+    }
+}
+
+/// What an insertion cost.
+#[derive(Default)]
+pub(crate) struct Inserted {
+    /// Bytes of a new table.
+    pub(crate) allocated: usize,
+    /// The table that the new one replaced: to be freed (`Box::from_raw`) once no reader is in it.
+    pub(crate) replaced: Option<NonNull<Table>>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use somersault_model::{Direction, TermId};
+
+    #[test]
+    fn every_key_is_found_while_segments_grow() {
+        let segments = Segments::new();
+        let key = |n: u64| {
+            let id = TermId::from_raw(n << 50 | n);
+            Key::adjacency(
+                TermId::DEFAULT_GRAPH,
+                id,
+                TermId::from_raw(9),
+                Direction::In,
+            )
+        };
+        let count = if cfg!(miri) { 8_000 } else { 50_000 };
+        let cells: Vec<Cell> = (0..count)
+            .map(|n| {
+                let cell = Cell::default();
+                cell.set_key(key(n));
+                cell
+            })
+            .collect();
+        let mut replaced = Vec::new();
+        for cell in &cells {
+            replaced.extend(segments.insert(cell, cell.key().hash()).replaced);
+        }
+        for n in 0..count {
+            // SAFETY: no table has been freed yet.
+            let found = unsafe { segments.find(key(n)) };
+            assert!(found.is_some_and(|cell| std::ptr::eq(cell, &cells[n as usize])));
+        }
+        // SAFETY: as above.
+        assert!(unsafe { segments.find(key(count)) }.is_none());
+        let mut seen = 0;
+        // SAFETY: as above.
+        unsafe { segments.for_each(|_| seen += 1) };
+        assert_eq!(seen, count);
+        assert!(!replaced.is_empty());
+        for table in replaced {
+            // SAFETY: from Box::into_raw, replaced once, and nobody reads.
+            drop(unsafe { Box::from_raw(table.as_ptr()) });
+        }
+    }
+}

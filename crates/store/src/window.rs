@@ -1,0 +1,242 @@
+//! A window at one close (S11): the distinct triples of its batches, each with its newest batch,
+//! as one run while it is small, as several that reads merge beyond. Immutable and shared by all
+//! queries with the same stream, RANGE and STEP.
+
+use crate::{PredicateStatistics, Run, Slice};
+use somersault_model::{BatchNumber, Direction, EventTime, TermId, TripleIds};
+use std::sync::{Arc, OnceLock};
+
+/// Up to so many statements (repeats across batches counted) a window is one merged run: making it
+/// costs well under a millisecond per close then, and reading it one lookup.
+pub(crate) const MERGED_LIMIT: usize = 1 << 16;
+
+/// The triples of the batches `lo..hi` of a stream.
+#[derive(Debug)]
+pub struct WindowVersion {
+    lo: BatchNumber,
+    hi: BatchNumber,
+    runs: Vec<Arc<Run>>,
+    slices: Vec<Arc<Slice>>,
+    distinct: OnceLock<usize>,
+    /// Memory of runs that belong to this version alone.
+    own_bytes: usize,
+}
+
+impl WindowVersion {
+    /// A window without a statement.
+    pub fn empty() -> Arc<WindowVersion> {
+        let no_batch = BatchNumber(0);
+        Arc::new(WindowVersion::slide(None, &[], no_batch, no_batch, || {
+            Vec::new()
+        }))
+    }
+
+    /// The window over `lo..hi`, whose slices are given in order, made from `previous` where that
+    /// is the cheaper way. `cover` gives runs that hold exactly the slices' triples; it is asked
+    /// when the window is too large for one run.
+    pub(crate) fn slide(
+        previous: Option<&WindowVersion>,
+        slices: &[Arc<Slice>],
+        lo: BatchNumber,
+        hi: BatchNumber,
+        cover: impl FnOnce() -> Vec<Arc<Run>>,
+    ) -> WindowVersion {
+        let slices: Vec<Arc<Slice>> = slices
+            .iter()
+            .filter(|slice| slice.arrivals() > 0)
+            .cloned()
+            .collect();
+        let total: usize = slices.iter().map(|slice| slice.run().len()).sum();
+        let mut own_bytes = 0;
+        let runs = match &slices[..] {
+            [] => Vec::new(),
+            [one] => vec![Arc::clone(one.run())],
+            _ if total > MERGED_LIMIT => cover(),
+            _ => {
+                let (kept, fresh) = previous
+                    .and_then(|previous| previous.reusable(&slices, lo))
+                    .unwrap_or((None, &slices[..]));
+                let fresh = fresh.iter().map(|slice| &**slice.run());
+                let parts: Vec<&Run> = kept.into_iter().chain(fresh).collect();
+                let merged = Run::merge(&parts, lo);
+                own_bytes = merged.memory_bytes();
+                vec![Arc::new(merged)]
+            }
+        };
+        WindowVersion {
+            lo,
+            hi,
+            runs,
+            slices,
+            distinct: OnceLock::new(),
+            own_bytes,
+        }
+    }
+
+    /// This version's one run, and those of `slices` that it does not hold, if it holds all others.
+    fn reusable<'a>(
+        &'a self,
+        slices: &'a [Arc<Slice>],
+        lo: BatchNumber,
+    ) -> Option<(Option<&'a Run>, &'a [Arc<Slice>])> {
+        let [run] = &self.runs[..] else {
+            return None;
+        };
+        let gone = self.slices.partition_point(|slice| slice.batch() < lo);
+        let kept = &self.slices[gone..];
+        let (old, fresh) = slices.split_at_checked(kept.len())?;
+        let same = old.iter().zip(kept).all(|(a, b)| Arc::ptr_eq(a, b));
+        let after = fresh.first().is_none_or(|slice| slice.batch() >= self.hi);
+        (same && after && !kept.is_empty()).then_some((Some(&**run), fresh))
+    }
+
+    /// The first batch, and the one after the last.
+    pub fn batches(&self) -> (BatchNumber, BatchNumber) {
+        (self.lo, self.hi)
+    }
+
+    /// As [`Snapshot::neighbours`](crate::Snapshot::neighbours).
+    #[inline]
+    pub fn neighbours<'a>(
+        &'a self,
+        vertex: TermId,
+        predicate: TermId,
+        direction: Direction,
+        scratch: &'a mut Vec<TermId>,
+    ) -> &'a [TermId] {
+        self.union(scratch, |run| run.neighbours(vertex, predicate, direction))
+    }
+
+    /// An upper bound of how many there are of [`WindowVersion::neighbours`]; exact for one run.
+    #[inline]
+    pub fn neighbour_estimate(
+        &self,
+        vertex: TermId,
+        predicate: TermId,
+        direction: Direction,
+    ) -> usize {
+        let lengths = (self.runs.iter()).map(|r| r.neighbours(vertex, predicate, direction).len());
+        lengths.sum()
+    }
+
+    /// Whether the window holds the triple.
+    #[inline]
+    pub fn contains(&self, triple: TripleIds) -> bool {
+        self.runs.iter().any(|run| run.contains(triple))
+    }
+
+    /// The predicates of the edges from or to a vertex, ascending.
+    pub fn predicates_of<'a>(
+        &'a self,
+        vertex: TermId,
+        direction: Direction,
+        scratch: &'a mut Vec<TermId>,
+    ) -> &'a [TermId] {
+        self.union(scratch, |run| run.predicates_of(vertex, direction))
+    }
+
+    /// All vertices that have such an edge, ascending.
+    pub fn vertices_with<'a>(
+        &'a self,
+        predicate: TermId,
+        direction: Direction,
+        scratch: &'a mut Vec<TermId>,
+    ) -> &'a [TermId] {
+        self.union(scratch, |run| run.vertices_with(predicate, direction))
+    }
+
+    /// All predicates, ascending.
+    pub fn predicates(&self) -> Vec<TermId> {
+        let mut scratch = Vec::new();
+        self.union(&mut scratch, Run::predicates).to_vec()
+    }
+
+    /// Numbers for one predicate: exact for a window of one run, upper bounds beyond.
+    pub fn predicate_statistics(&self, predicate: TermId) -> PredicateStatistics {
+        let mut sum = PredicateStatistics::default();
+        for run in &self.runs {
+            let part = run.predicate_statistics(predicate);
+            sum.statements += part.statements;
+            sum.subjects += part.subjects;
+            sum.objects += part.objects;
+        }
+        sum
+    }
+
+    /// How many distinct triples there are. For a window of several runs the first call reads all
+    /// of it; [`WindowVersion::len_estimate`] never does.
+    pub fn len(&self) -> usize {
+        if let [] | [_] = &self.runs[..] {
+            return self.len_estimate();
+        }
+        *self.distinct.get_or_init(|| {
+            let mut triples: Vec<_> = self.runs.iter().flat_map(|run| run.triples()).collect();
+            triples.sort_unstable();
+            triples.dedup();
+            triples.len()
+        })
+    }
+
+    /// An upper bound of [`WindowVersion::len`]; exact for one run.
+    pub fn len_estimate(&self) -> usize {
+        self.runs.iter().map(|run| run.len()).sum()
+    }
+
+    /// Whether the window holds nothing.
+    pub fn is_empty(&self) -> bool {
+        self.runs.iter().all(|run| run.is_empty())
+    }
+
+    /// The newest batch of the window that holds the triple.
+    pub fn newest_batch_of(&self, triple: TripleIds) -> Option<BatchNumber> {
+        let newest = self
+            .runs
+            .iter()
+            .filter_map(|run| run.newest_batch_of(triple));
+        newest.max()
+    }
+
+    /// The event time of the newest arrival of the triple in the window (`f:timestamp`).
+    pub fn newest_time_of(&self, triple: TripleIds) -> Option<EventTime> {
+        let batch = self.newest_batch_of(triple)?;
+        let at = self
+            .slices
+            .binary_search_by_key(&batch, |slice| slice.batch());
+        self.slices[at.ok()?].newest_time_of(triple)
+    }
+
+    /// The slices of the window, oldest first.
+    pub fn slices(&self) -> &[Arc<Slice>] {
+        &self.slices
+    }
+
+    pub(crate) fn own_bytes(&self) -> usize {
+        size_of::<WindowVersion>() + self.own_bytes
+    }
+
+    /// The union of one list of each run: borrowed where at most one has members.
+    #[inline]
+    fn union<'a>(
+        &'a self,
+        scratch: &'a mut Vec<TermId>,
+        list: impl Fn(&'a Run) -> &'a [TermId],
+    ) -> &'a [TermId] {
+        let mut lists = (self.runs.iter())
+            .map(|r| list(r))
+            .filter(|ids| !ids.is_empty());
+        let Some(first) = lists.next() else {
+            return &[];
+        };
+        let Some(second) = lists.next() else {
+            return first;
+        };
+        scratch.clear();
+        for ids in [first, second].into_iter().chain(lists) {
+            scratch.extend_from_slice(ids);
+        }
+        // Ascending stretches: the stable sort merges them.
+        scratch.sort();
+        scratch.dedup();
+        scratch
+    }
+}

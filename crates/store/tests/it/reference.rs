@@ -1,0 +1,438 @@
+//! The persistent store against a set of quads per SN: any mutations, graphs and shards, with pins
+//! taken and dropped in between. The set is the dull twin; every read is compared with it.
+
+use proptest::prelude::*;
+use somersault_model::{
+    Direction, Mutation, Operation, QuadIds, ShardId, Sn, Tag, TermId, VirtualShard,
+};
+use somersault_store::{
+    Applied, PredicateStatistics, ShardBatch, ShardWriter, Snapshot, Store, fingerprint, rdf_type,
+};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+pub(crate) type Quads = BTreeSet<QuadIds>;
+
+/// A vertex, spread over the virtual shards.
+pub(crate) fn vertex(n: u64) -> TermId {
+    TermId::in_dictionary(Tag::NamedNode, VirtualShard::truncated(n as u16), n)
+}
+
+pub(crate) fn predicate(n: u64) -> TermId {
+    match n {
+        0 => rdf_type(),
+        n => TermId::in_dictionary(Tag::NamedNode, VirtualShard::truncated(7), 1_000_000 + n),
+    }
+}
+
+fn graph(n: u64) -> TermId {
+    match n {
+        0 => TermId::DEFAULT_GRAPH,
+        n => TermId::in_dictionary(Tag::NamedNode, VirtualShard::truncated(9), 2_000_000 + n),
+    }
+}
+
+#[derive(Debug, Clone)]
+enum Step {
+    /// The mutations of one SN, applied in one or two batches.
+    Apply(Vec<Mutation>, bool),
+    Pin,
+    PinWithDeadline,
+    /// Drops the n-th pin that is left.
+    Unpin(usize),
+    Expire,
+    Fold,
+}
+
+fn quad(vertices: u64) -> impl Strategy<Value = QuadIds> {
+    (0u64..3, 0..vertices, 0u64..4, 0..vertices).prop_map(|(g, s, p, o)| QuadIds {
+        graph: graph(g),
+        subject: vertex(s),
+        predicate: predicate(p),
+        object: vertex(o),
+    })
+}
+
+fn mutation(vertices: u64) -> impl Strategy<Value = Mutation> {
+    (quad(vertices), prop::bool::weighted(0.6)).prop_map(|(quad, insert)| Mutation {
+        quad,
+        operation: if insert {
+            Operation::Insert
+        } else {
+            Operation::Delete
+        },
+    })
+}
+
+fn step(vertices: u64) -> impl Strategy<Value = Step> {
+    prop_oneof![
+        6 => (prop::collection::vec(mutation(vertices), 0..60), any::<bool>())
+            .prop_map(|(mutations, halves)| Step::Apply(mutations, halves)),
+        2 => Just(Step::Pin),
+        1 => Just(Step::PinWithDeadline),
+        2 => (0usize..4).prop_map(Step::Unpin),
+        1 => Just(Step::Expire),
+        1 => Just(Step::Fold),
+    ]
+}
+
+pub(crate) fn writers(store: &Arc<Store>) -> Vec<ShardWriter> {
+    let shards = 0..store.shard_count();
+    shards
+        .map(|n| store.take_writer(ShardId(n)).expect("free"))
+        .collect()
+}
+
+pub(crate) fn apply(
+    store: &Store,
+    writers: &mut [ShardWriter],
+    sn: Sn,
+    mutations: &[Mutation],
+) -> Applied {
+    let mut sum = Applied::default();
+    for (writer, batch) in writers
+        .iter_mut()
+        .zip(ShardBatch::split(mutations, store.placement()))
+    {
+        let applied = writer.apply(sn, &batch).expect("in order");
+        sum.inserted += applied.inserted;
+        sum.deleted += applied.deleted;
+    }
+    sum
+}
+
+/// Compares everything that a snapshot shows with the set of its SN.
+pub(crate) fn compare(snapshot: &Snapshot, model: &Quads, vertices: u64) {
+    let mut scratch = Vec::new();
+    let graphs: BTreeSet<TermId> = model.iter().map(|q| q.graph).collect();
+    let named: Vec<TermId> = graphs.iter().copied().filter(|g| *g != graph(0)).collect();
+    assert_eq!(snapshot.graphs(), named);
+    for g in (0..3).map(graph) {
+        let of_graph: Vec<&QuadIds> = model.iter().filter(|q| q.graph == g).collect();
+        assert_eq!(snapshot.statement_count(g), of_graph.len() as u64);
+        let predicates: BTreeSet<TermId> = of_graph.iter().map(|q| q.predicate).collect();
+        assert_eq!(snapshot.predicates(g), Vec::from_iter(predicates));
+        let mut lists: BTreeMap<_, BTreeSet<TermId>> = BTreeMap::new();
+        let mut used: BTreeMap<_, BTreeSet<TermId>> = BTreeMap::new();
+        let mut index: BTreeMap<_, BTreeSet<TermId>> = BTreeMap::new();
+        for q in &of_graph {
+            for (from, to, direction) in [
+                (q.subject, q.object, Direction::Out),
+                (q.object, q.subject, Direction::In),
+            ] {
+                lists
+                    .entry((from, q.predicate, direction))
+                    .or_default()
+                    .insert(to);
+                used.entry((from, direction))
+                    .or_default()
+                    .insert(q.predicate);
+                index
+                    .entry((q.predicate, direction))
+                    .or_default()
+                    .insert(from);
+            }
+        }
+        let ids = |set: Option<&BTreeSet<TermId>>| -> Vec<TermId> {
+            set.into_iter().flatten().copied().collect()
+        };
+        for p in (0..5).map(predicate) {
+            let statements = of_graph.iter().filter(|q| q.predicate == p).count() as u64;
+            for direction in [Direction::Out, Direction::In] {
+                let expected = ids(index.get(&(p, direction)));
+                assert_eq!(
+                    snapshot.vertices_with(g, p, direction, &mut scratch),
+                    expected
+                );
+            }
+            let number = |direction| ids(index.get(&(p, direction))).len() as u64;
+            let expected = PredicateStatistics {
+                statements,
+                subjects: number(Direction::Out),
+                objects: number(Direction::In),
+            };
+            assert_eq!(snapshot.predicate_statistics(g, p), expected);
+        }
+        for v in (0..vertices).map(vertex) {
+            for direction in [Direction::Out, Direction::In] {
+                let expected = ids(used.get(&(v, direction)));
+                assert_eq!(
+                    snapshot.predicates_of(g, v, direction, &mut scratch),
+                    expected
+                );
+                for p in (0..5).map(predicate) {
+                    let expected = ids(lists.get(&(v, p, direction)));
+                    let estimate = snapshot.neighbour_estimate(g, v, p, direction);
+                    assert_eq!(estimate, expected.len());
+                    let read = snapshot.neighbours(g, v, p, direction, &mut scratch);
+                    assert_eq!(read, expected, "{v:?} {p:?} {direction:?}");
+                }
+            }
+        }
+    }
+    for n in 0..200 {
+        let q = QuadIds {
+            graph: graph(n % 3),
+            subject: vertex(n * 7 % vertices),
+            predicate: predicate(n % 4),
+            object: vertex(n * 13 % vertices),
+        };
+        assert_eq!(snapshot.contains(q), model.contains(&q));
+    }
+}
+
+fn run(shards: u16, vertices: u64, steps: Vec<Step>) {
+    let store = Store::new(shards);
+    let mut writers = writers(&store);
+    let mut model = Quads::new();
+    let mut sn = Sn::ZERO;
+    let mut pins: Vec<(Snapshot, Quads, u64)> = Vec::new();
+    for step in steps {
+        match step {
+            Step::Apply(mutations, halves) => {
+                sn = sn.next();
+                let before = model.clone();
+                for mutation in &mutations {
+                    match mutation.operation {
+                        Operation::Insert => model.insert(mutation.quad),
+                        Operation::Delete => model.remove(&mutation.quad),
+                    };
+                }
+                if halves {
+                    let (first, second) = mutations.split_at(mutations.len() / 2);
+                    apply(&store, &mut writers, sn, first);
+                    apply(&store, &mut writers, sn, second);
+                } else {
+                    let applied = apply(&store, &mut writers, sn, &mutations);
+                    assert_eq!(applied.inserted, model.difference(&before).count() as u64);
+                    assert_eq!(applied.deleted, before.difference(&model).count() as u64);
+                }
+                store.snapshots().publish_stable(sn);
+            }
+            Step::Pin | Step::PinWithDeadline => {
+                let snapshot = match step {
+                    Step::Pin => store.pin_stable(),
+                    _ => store.pin_until(sn, 10).expect("stable"),
+                };
+                let print = fingerprint(&snapshot);
+                pins.push((snapshot, model.clone(), print));
+            }
+            Step::Unpin(at) => {
+                if at < pins.len() {
+                    pins.remove(at);
+                }
+            }
+            Step::Expire => {
+                store.snapshots().expire(10);
+                // What is expired may show anything, but must be safe to read.
+                for (snapshot, ..) in pins.iter().filter(|(s, ..)| !s.is_valid()) {
+                    fingerprint(snapshot);
+                }
+                pins.retain(|(snapshot, ..)| snapshot.is_valid());
+            }
+            Step::Fold => {
+                for writer in &mut writers {
+                    writer.fold(usize::MAX);
+                }
+            }
+        }
+    }
+    compare(&store.pin_stable(), &model, vertices);
+    for (snapshot, model, print) in &pins {
+        compare(snapshot, model, vertices);
+        assert_eq!(fingerprint(snapshot), *print, "SN-1");
+    }
+    store.check().expect("the invariants hold");
+    let kept: Vec<_> = pins.iter().map(|(_, model, _)| model.clone()).collect();
+    drop(pins);
+    for writer in &mut writers {
+        assert_eq!(writer.fold(usize::MAX), 0, "without pins nothing waits");
+    }
+    compare(&store.pin_stable(), &model, vertices);
+    drop(kept);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 1 } else { 96 }))]
+
+    #[test]
+    fn every_retained_snapshot_equals_its_set(
+        shards in prop::sample::select(vec![1u16, 2, 4]),
+        vertices in prop::sample::select(vec![4u64, 12]),
+        steps in prop::collection::vec(step(12), 1..if cfg!(miri) { 8 } else { 40 }),
+    ) {
+        let _ = vertices;
+        run(shards, 12, steps);
+    }
+}
+
+#[test]
+fn long_lists_equal_their_sets_while_they_grow_and_shrink() {
+    let rounds = if cfg!(miri) { 3 } else { 60 };
+    let width = if cfg!(miri) { 400 } else { 2_000 };
+    let store = Store::new(2);
+    let mut writers = writers(&store);
+    let mut model = Quads::new();
+    let mut pins: Vec<(Snapshot, Quads)> = Vec::new();
+    for round in 0..rounds {
+        let sn = Sn(round + 1);
+        let mutations: Vec<Mutation> = (0..width)
+            .map(|n| {
+                let quad = QuadIds {
+                    graph: graph(0),
+                    subject: vertex(50_000),
+                    predicate: predicate(1),
+                    object: vertex((n * (round % 7 + 1) + round * 311) % 20_000),
+                };
+                match (round % 3, n % 5) {
+                    (2, 0..=3) => Mutation::delete(quad),
+                    _ => Mutation::insert(quad),
+                }
+            })
+            .collect();
+        for mutation in &mutations {
+            match mutation.operation {
+                Operation::Insert => model.insert(mutation.quad),
+                Operation::Delete => model.remove(&mutation.quad),
+            };
+        }
+        apply(&store, &mut writers, sn, &mutations);
+        store.snapshots().publish_stable(sn);
+        if round % 9 == 4 {
+            pins.push((store.pin_stable(), model.clone()));
+        }
+        if round % 20 == 19 {
+            pins.remove(0);
+        }
+        for (snapshot, model) in &pins {
+            let expected: Vec<_> = model.iter().map(|q| q.object).collect();
+            let mut scratch = Vec::new();
+            let read = snapshot.neighbours(
+                graph(0),
+                vertex(50_000),
+                predicate(1),
+                Direction::Out,
+                &mut scratch,
+            );
+            assert_eq!(read, expected);
+        }
+    }
+    store.check().expect("the invariants hold");
+}
+
+#[test]
+fn untouched_lists_are_borrowed() {
+    let store = Store::new(1);
+    let mut writers = writers(&store);
+    let mutations: Vec<_> = (0..50)
+        .map(|n| {
+            Mutation::insert(QuadIds {
+                graph: graph(0),
+                subject: vertex(99),
+                predicate: predicate(1),
+                object: vertex(n),
+            })
+        })
+        .collect();
+    apply(&store, &mut writers, Sn(1), &mutations);
+    store.snapshots().publish_stable(Sn(1));
+    let snapshot = store.pin_stable();
+    let mut scratch = Vec::new();
+    let read = |scratch: &mut Vec<TermId>| {
+        let list = snapshot.neighbours(graph(0), vertex(99), predicate(1), Direction::Out, scratch);
+        (list.len(), list.as_ptr())
+    };
+    assert_eq!(read(&mut scratch), read(&mut scratch));
+    assert_eq!(read(&mut scratch).0, 50);
+    assert!(scratch.is_empty());
+}
+
+#[test]
+fn an_insertion_of_what_holds_leaves_no_trace() {
+    let store = Store::new(1);
+    let mut writers = writers(&store);
+    let quad = QuadIds {
+        graph: graph(1),
+        subject: vertex(1),
+        predicate: predicate(1),
+        object: vertex(2),
+    };
+    apply(&store, &mut writers, Sn(1), &[Mutation::insert(quad)]);
+    store.snapshots().publish_stable(Sn(1));
+    let before = store.memory().stored_bytes;
+    let again = [
+        Mutation::insert(quad),
+        Mutation::delete(QuadIds {
+            subject: vertex(3),
+            ..quad
+        }),
+    ];
+    assert_eq!(
+        apply(&store, &mut writers, Sn(2), &again),
+        Applied::default()
+    );
+    assert_eq!(store.memory().stored_bytes, before);
+    assert_eq!(writers[0].fold(usize::MAX), 0);
+}
+
+#[test]
+fn a_shard_has_one_writer_and_snapshots_stay_as_they_were() {
+    let store = Store::new(2);
+    let mut all = writers(&store);
+    assert!(store.take_writer(ShardId(1)).is_err());
+    drop(all.pop());
+    all.push(store.take_writer(ShardId(1)).expect("given back"));
+    let batches = ShardBatch::split(&[], store.placement());
+    assert!(all[0].apply(Sn(5), &batches[1]).is_err(), "another shard's");
+    all[0].apply(Sn(5), &batches[0]).expect("gaps are fine");
+    assert!(all[0].apply(Sn(4), &batches[0]).is_err(), "back");
+    store.snapshots().publish_stable(Sn(5));
+    assert!(all[0].apply(Sn(5), &batches[0]).is_err(), "stable already");
+    assert!(store.pin(Sn(4)).is_err());
+    assert!(store.pin(Sn(6)).is_ok());
+}
+
+#[test]
+fn what_was_replaced_is_freed_when_the_pins_go() {
+    let store = Store::new(1);
+    let mut writers = writers(&store);
+    let change = |round: u64| -> Vec<Mutation> {
+        let quad = |n: u64| QuadIds {
+            graph: graph(0),
+            subject: vertex(1),
+            predicate: predicate(1),
+            object: vertex(n),
+        };
+        let inserts = (0..100).map(|n| Mutation::insert(quad(round * 100 + n)));
+        let deletes = (0..100).map(|n| Mutation::delete(quad((round + 1) % 2 * 100 + n)));
+        match round {
+            0 => inserts.collect(),
+            _ => deletes.chain(inserts).collect(),
+        }
+    };
+    let mut sn = Sn::ZERO;
+    let mut turn = |writers: &mut [ShardWriter], rounds: u64| {
+        for round in 0..rounds {
+            sn = sn.next();
+            apply(&store, writers, sn, &change(round % 2));
+            store.snapshots().publish_stable(sn);
+        }
+    };
+    turn(&mut writers, 4);
+    let pin = store.pin_stable();
+    turn(&mut writers, 200);
+    let pinned = store.memory().stored_bytes;
+    drop(pin);
+    turn(&mut writers, 4);
+    let free = store.memory().stored_bytes;
+    turn(&mut writers, 400);
+    let later = store.memory().stored_bytes;
+    assert!(
+        free < pinned,
+        "{free} bytes after dropping the pin, {pinned} before"
+    );
+    assert!(
+        later <= free + free / 10,
+        "{later} bytes after long, {free} before"
+    );
+}

@@ -1,0 +1,219 @@
+//! Windows against their dull twin: the set of the raw statements whose event time is in the
+//! window. Repeats in and across batches, empty batches, late slices, gaps where STEP is above
+//! RANGE, windows too large for one run.
+
+use crate::reference::{predicate, vertex};
+use proptest::prelude::*;
+use somersault_model::{
+    BatchNumber, Direction, EventTime, Millis, StreamUid, TimedTriple, TripleIds,
+};
+use somersault_store::{Slice, SliceStore, Store, WindowVersion};
+use std::collections::{BTreeMap, BTreeSet};
+
+const STREAM: StreamUid = StreamUid(1);
+const INTERVAL: Millis = Millis(10);
+
+fn triple(s: u64, p: u64, o: u64) -> TripleIds {
+    TripleIds::new(vertex(s), predicate(p), vertex(o))
+}
+
+/// The newest event time of each triple in `lo..hi`.
+fn twin(
+    statements: &[TimedTriple],
+    lo: BatchNumber,
+    hi: BatchNumber,
+) -> BTreeMap<TripleIds, EventTime> {
+    let mut newest = BTreeMap::new();
+    for statement in statements {
+        if (lo.start(INTERVAL)..hi.start(INTERVAL)).contains(&statement.at) {
+            let at = newest.entry(statement.triple).or_insert(statement.at);
+            *at = statement.at.max(*at);
+        }
+    }
+    newest
+}
+
+fn compare(window: &WindowVersion, twin: &BTreeMap<TripleIds, EventTime>) {
+    let mut scratch = Vec::new();
+    assert_eq!(window.len(), twin.len());
+    assert_eq!(window.is_empty(), twin.is_empty());
+    let predicates: BTreeSet<_> = twin.keys().map(|t| t.predicate).collect();
+    assert_eq!(window.predicates(), Vec::from_iter(predicates));
+    let mut lists: BTreeMap<_, BTreeSet<_>> = BTreeMap::new();
+    let mut used: BTreeMap<_, BTreeSet<_>> = BTreeMap::new();
+    let mut index: BTreeMap<_, BTreeSet<_>> = BTreeMap::new();
+    for (t, at) in twin {
+        assert!(window.contains(*t));
+        assert_eq!(window.newest_time_of(*t), Some(*at));
+        assert_eq!(
+            window.newest_batch_of(*t),
+            Some(BatchNumber::of(*at, INTERVAL))
+        );
+        for (from, to, direction) in [
+            (t.subject, t.object, Direction::Out),
+            (t.object, t.subject, Direction::In),
+        ] {
+            lists
+                .entry((from, t.predicate, direction))
+                .or_default()
+                .insert(to);
+            used.entry((from, direction))
+                .or_default()
+                .insert(t.predicate);
+            index
+                .entry((t.predicate, direction))
+                .or_default()
+                .insert(from);
+        }
+    }
+    for ((v, p, direction), expected) in &lists {
+        let read = window.neighbours(*v, *p, *direction, &mut scratch);
+        assert_eq!(read, Vec::from_iter(expected.iter().copied()));
+        assert!(window.neighbour_estimate(*v, *p, *direction) >= expected.len());
+    }
+    for ((v, direction), expected) in &used {
+        let read = window.predicates_of(*v, *direction, &mut scratch);
+        assert_eq!(read, Vec::from_iter(expected.iter().copied()));
+    }
+    for ((p, direction), expected) in &index {
+        let read = window.vertices_with(*p, *direction, &mut scratch);
+        assert_eq!(read, Vec::from_iter(expected.iter().copied()));
+    }
+    let absent = triple(9_997, 1, 9_998);
+    assert!(!window.contains(absent) && window.newest_time_of(absent).is_none());
+    assert!(
+        window
+            .neighbours(vertex(9_997), predicate(1), Direction::Out, &mut scratch)
+            .is_empty()
+    );
+    for p in (0..3).map(predicate) {
+        let statements = twin.keys().filter(|t| t.predicate == p).count() as u64;
+        assert!(window.predicate_statistics(p).statements >= statements);
+    }
+}
+
+fn fill(store: &SliceStore, statements: &[TimedTriple]) {
+    let mut batches: BTreeMap<BatchNumber, Vec<TimedTriple>> = BTreeMap::new();
+    for statement in statements {
+        let batch = BatchNumber::of(statement.at, INTERVAL);
+        batches.entry(batch).or_default().push(*statement);
+    }
+    for (batch, statements) in batches {
+        store.insert(STREAM, Slice::build(batch, INTERVAL, 0, &statements));
+    }
+}
+
+fn statement() -> impl Strategy<Value = TimedTriple> {
+    (-60i64..400, 0u64..6, 0u64..3, 0u64..6).prop_map(|(at, s, p, o)| TimedTriple {
+        at: EventTime(at),
+        triple: triple(s, p, o),
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 2 } else { 200 }))]
+
+    #[test]
+    fn every_version_equals_its_statements(
+        mut statements in prop::collection::vec(statement(), 0..200),
+        late in prop::collection::vec(statement(), 0..10),
+        range in 1i64..9,
+        step in 1i64..9,
+    ) {
+        statements.sort_by_key(|statement| statement.at);
+        let store = Store::new(1);
+        fill(store.slices(), &statements);
+        let mut held = Vec::new();
+        for k in 0..12 {
+            let hi = BatchNumber(k * step);
+            let lo = BatchNumber(hi.0 - range);
+            let window = store.slices().window(STREAM, lo, hi, step as u64);
+            let twin = twin(&statements, lo, hi);
+            compare(&window, &twin);
+            let again = store.slices().window(STREAM, lo, hi, step as u64);
+            prop_assert!(window.is_empty() || std::sync::Arc::ptr_eq(&window, &again), "queries share versions");
+            held.push((window, twin));
+        }
+        // Late statements make revisions of closed batches; versions that are held do not change.
+        let mut amended = statements.clone();
+        amended.extend(&late);
+        for statement in &late {
+            let batch = BatchNumber::of(statement.at, INTERVAL);
+            let of_batch: Vec<_> = (amended.iter().copied())
+                .filter(|s| BatchNumber::of(s.at, INTERVAL) == batch)
+                .collect();
+            store.slices().insert(STREAM, Slice::build(batch, INTERVAL, 1, &of_batch));
+        }
+        for (window, twin) in &held {
+            compare(window, twin);
+        }
+        for k in (0..12).rev() {
+            let hi = BatchNumber(k * step);
+            let lo = BatchNumber(hi.0 - range);
+            compare(&store.slices().window(STREAM, lo, hi, step as u64), &twin(&amended, lo, hi));
+        }
+    }
+}
+
+/// Statements enough that windows are covered by several runs.
+fn many(batches: i64, per_batch: u64) -> Vec<TimedTriple> {
+    (0..batches)
+        .flat_map(|batch| {
+            (0..per_batch).map(move |n| TimedTriple {
+                at: EventTime(batch * INTERVAL.0 + (n % 10) as i64),
+                triple: triple((n * 31 + batch as u64 * 17) % 5_000, n % 3, (n * 7) % 900),
+            })
+        })
+        .collect()
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "too many statements")]
+fn large_windows_equal_their_statements() {
+    let statements = many(40, 6_000);
+    let store = Store::new(1);
+    fill(store.slices(), &statements);
+    for (lo, hi) in [(0, 40), (3, 29), (4, 30), (5, 31), (17, 40), (-5, 21)] {
+        let (lo, hi) = (BatchNumber(lo), BatchNumber(hi));
+        let window = store.slices().window(STREAM, lo, hi, 1);
+        compare(&window, &twin(&statements, lo, hi));
+        let sum = window.len_estimate();
+        assert!(sum > 1 << 16 && sum >= window.len());
+    }
+}
+
+#[test]
+fn retired_slices_are_freed_once_nobody_holds_them() {
+    let statements = many(30, 200);
+    let store = Store::new(1);
+    fill(store.slices(), &statements);
+    let full = store.slices().memory_bytes(STREAM);
+    let (lo, hi) = (BatchNumber(2), BatchNumber(12));
+    let window = store.slices().window(STREAM, lo, hi, 1);
+    store.slices().retire(STREAM, BatchNumber(20));
+    assert!(store.slices().memory_bytes(STREAM) < full / 2);
+    compare(&window, &twin(&statements, lo, hi));
+    let extent = store.slices().extent(STREAM);
+    assert_eq!(extent, Some((10, BatchNumber(20), BatchNumber(29))));
+    store.slices().drop_stream(STREAM);
+    assert_eq!(store.slices().memory_bytes(STREAM), 0);
+    assert!(store.slices().window(STREAM, lo, hi, 1).is_empty());
+}
+
+#[test]
+fn a_slice_keeps_the_order_of_arrival_and_repeats() {
+    let statement = |at, s| TimedTriple {
+        at: EventTime(at),
+        triple: triple(s, 1, 2),
+    };
+    let statements = [
+        statement(13, 9),
+        statement(11, 3),
+        statement(19, 9),
+        statement(15, 3),
+    ];
+    let slice = Slice::build(BatchNumber(1), INTERVAL, 0, &statements);
+    assert_eq!((slice.arrivals(), slice.run().len()), (4, 2));
+    assert_eq!(slice.in_order_of_arrival(), statements);
+    assert_eq!(slice.newest_time_of(triple(3, 1, 2)), Some(EventTime(15)));
+}
