@@ -59,20 +59,12 @@ impl TimeGate {
 
     /// Lets a statement through, which moves the source's time, or says why not.
     pub(crate) fn pass(&mut self, at: EventTime) -> Result<(), TooLate> {
-        if let Some(complete_through) = self.stream
+        if let Some(complete_through) = self.source.max(self.stream)
             && at < complete_through
         {
             return Err(TooLate {
                 complete_through,
-                of_source: false,
-            });
-        }
-        if let Some(complete_through) = self.source
-            && at < complete_through
-        {
-            return Err(TooLate {
-                complete_through,
-                of_source: true,
+                of_source: self.source > self.stream,
             });
         }
         // An Option orders None first: the first statement always moves the source.

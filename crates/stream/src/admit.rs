@@ -247,10 +247,16 @@ impl Coordinator {
     fn admit_drop_stream(&self, received_ms: i64, iri: String) -> Result<Admission, Refusal> {
         let stream = self.known_stream(&iri)?;
         if !stream.windowed_by.is_empty() {
-            let queries: Vec<&str> = stream.windowed_by.keys().map(String::as_str).collect();
+            const NAMED: usize = 5;
+            let names = stream.windowed_by.keys().map(String::as_str);
+            let mut queries = names.take(NAMED).collect::<Vec<&str>>().join(", ");
+            let unnamed = stream.windowed_by.len().saturating_sub(NAMED);
+            if unnamed > 0 {
+                queries.push_str(&format!(" and {unnamed} more queries"));
+            }
             return Err(Refusal::StreamInUse {
                 stream: iri,
-                queries: queries.join(", "),
+                queries,
             });
         }
         let resolved = Resolved {

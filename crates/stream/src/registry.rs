@@ -187,11 +187,12 @@ impl Coordinator {
             namespace: namespace.map(str::to_owned),
             first_close: resolved.first_close,
         });
-        self.start_query(uid, Self::base_of(resolved), out);
+        self.start_query(uid, resolved, out);
     }
 
-    /// Puts a query into its group, to fire for the closes after `base`.
-    fn start_query(&mut self, uid: QueryUid, base: EventTime, out: &mut Vec<Output>) {
+    /// Puts a query into its group, to fire for the closes after the times that the command resolved to.
+    fn start_query(&mut self, uid: QueryUid, resolved: &Resolved, out: &mut Vec<Output>) {
+        let base = Self::base_of(resolved);
         let Some(query) = self.queries.get_mut(&uid) else {
             return;
         };
@@ -204,6 +205,12 @@ impl Coordinator {
             .groups
             .join(&mut self.streams, key, (base, uid), &shapes, &mut passed);
         query.state = State::Running { group, base };
+        let first_close = resolved.first_close;
+        assert!(
+            first_close.is_none() || self.groups.get(group).next_of(base) == first_close,
+            "S5: query {} first fires at the close that its command resolved to",
+            query.name
+        );
         self.report_passed(&passed, out);
     }
 
@@ -246,7 +253,7 @@ impl Coordinator {
             uid,
             first_close: resolved.first_close,
         });
-        self.start_query(uid, base, out);
+        self.start_query(uid, resolved, out);
     }
 
     pub(crate) fn drop_query(&mut self, uid: QueryUid, out: &mut Vec<Output>) {

@@ -160,24 +160,7 @@ impl Stream {
     /// them). Returns whether the stream's time moved.
     pub(crate) fn push(&mut self, push: &PushRecord, intern: &dyn Intern) -> bool {
         let mut gate = self.gate(&push.source);
-        let newcomers = u32::try_from(self.sources.len()).unwrap_or(u32::MAX);
-        let source = self
-            .sources
-            .entry(push.source.clone())
-            .or_insert_with(|| Source {
-                number: newcomers,
-                time: None,
-                seq: None,
-                heard_ms: push.received_ms,
-            });
-        source.seq = source.seq.max(push.seq);
-        source.heard_ms = push.received_ms;
-        let scope = match push.seq {
-            Some(seq) => format!("s{}o{}n{seq}", self.uid.0, source.number),
-            None => format!("s{}p{}", self.uid.0, self.pushes),
-        };
-        self.pushes += 1;
-        let interner = Interner::scoped(intern, scope);
+        let interner = Interner::scoped(intern, self.note_source(push));
 
         // One batch is taken out of the map at a time; a push seldom spans more than one or two.
         let mut current: Option<(BatchNumber, Batch)> = None;
@@ -189,14 +172,14 @@ impl Stream {
             }
             first = first.or(Some(statement.at));
             let number = BatchNumber::of(statement.at, self.declaration.batch);
-            if current.as_ref().is_none_or(|(now, _)| *now != number) {
-                if let Some((before, batch)) = current.take() {
-                    self.open.insert(before, batch);
+            let (_, batch) = match &mut current {
+                Some(entry) if entry.0 == number => entry,
+                other => {
+                    if let Some((before, batch)) = other.take() {
+                        self.put_back(before, batch);
+                    }
+                    other.insert((number, self.take_out(number)))
                 }
-                current = Some((number, self.open.remove(&number).unwrap_or_default()));
-            }
-            let Some((_, batch)) = &mut current else {
-                continue;
             };
             let quad = interner.quad(statement.quad.as_ref());
             batch.statements.push(TimedTriple {
@@ -206,13 +189,9 @@ impl Stream {
             if let Some(absorbed) = self.classifier.absorbed(quad) {
                 batch.absorbed.push(Mutation::insert(absorbed));
             }
-            *self.held.entry(number).or_default() += 1;
-            self.held_statements += 1;
-            self.retained_statements += 1;
-            self.statements += 1;
         }
-        if let Some((before, batch)) = current {
-            self.open.insert(before, batch);
+        if let Some((number, batch)) = current {
+            self.put_back(number, batch);
         }
 
         let Some(first) = first else { return false };
@@ -224,6 +203,46 @@ impl Stream {
         }
         let least = self.sources.values().filter_map(|source| source.time).min();
         self.reach(least, push.received_ms)
+    }
+
+    /// Takes down that a source was heard of. Returns the scope of the push's blank nodes.
+    fn note_source(&mut self, push: &PushRecord) -> String {
+        let newcomer = u32::try_from(self.sources.len()).unwrap_or(u32::MAX);
+        let source = self
+            .sources
+            .entry(push.source.clone())
+            .or_insert_with(|| Source {
+                number: newcomer,
+                time: None,
+                seq: None,
+                heard_ms: push.received_ms,
+            });
+        source.seq = source.seq.max(push.seq);
+        source.heard_ms = push.received_ms;
+        self.pushes += 1;
+        match push.seq {
+            Some(seq) => format!("s{}o{}n{seq}", self.uid.0, source.number),
+            None => format!("s{}p{}", self.uid.0, self.pushes),
+        }
+    }
+
+    /// A batch to add to, out of the count of what is held.
+    fn take_out(&mut self, number: BatchNumber) -> Batch {
+        let batch = self.open.remove(&number).unwrap_or_default();
+        let count = batch.statements.len() as u64;
+        self.held_statements -= count;
+        self.retained_statements -= count;
+        self.statements -= count;
+        batch
+    }
+
+    fn put_back(&mut self, number: BatchNumber, batch: Batch) {
+        let count = batch.statements.len() as u64;
+        self.held.insert(number, count);
+        self.held_statements += count;
+        self.retained_statements += count;
+        self.statements += count;
+        self.open.insert(number, batch);
     }
 
     /// Takes a heartbeat or an advance by the clock. Returns whether the stream's time moved.
