@@ -29,6 +29,8 @@ pub(crate) fn run(args: &LoadArgs) -> Result<(), CliError> {
                 let format = files::rdf_format(&input.stem)?;
                 let address = match &args.graph {
                     Some(graph) => format!("/store?graph={}", segment(graph)),
+                    // A dataset names its own graphs; the server takes it where no graph is named.
+                    None if format.supports_datasets() => "/store".to_owned(),
                     None => "/store?default".to_owned(),
                 };
                 client

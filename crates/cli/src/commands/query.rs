@@ -61,12 +61,16 @@ pub(crate) fn update(args: &UpdateArgs) -> Result<(), CliError> {
             engine.shutdown()?;
         }
         Place::Server(client) => {
-            client.post(
-                "/update",
-                &[("Content-Type", "application/sparql-update")],
-                text.as_bytes(),
-            )?;
-            println!("done");
+            let headers = [("Content-Type", "application/sparql-update")];
+            let mut response = client.post("/update", &headers, text.as_bytes())?;
+            let body = response.body_mut().read_to_string().map_err(|error| {
+                CliError::failed("the update was applied, but the answer broke off", error)
+            })?;
+            let summary: serde_json::Value = serde_json::from_str(&body).unwrap_or_default();
+            println!(
+                "{} inserted, {} deleted",
+                summary["inserted"], summary["deleted"]
+            );
         }
     }
     Ok(())

@@ -38,6 +38,10 @@ pub(crate) fn run(args: &SubscribeArgs) -> Result<(), CliError> {
                     failures = 0;
                     print_event(&event, args.format)?;
                     if event.kind == "end" {
+                        if event.data.contains("\"slow\"") {
+                            // The server let go of a reader that fell behind; what it still keeps can be read again.
+                            break;
+                        }
                         return Ok(());
                     }
                     if let Some(id) = event.id {
