@@ -129,6 +129,12 @@ pub(crate) struct ServeArgs {
     /// Largest body of a request, in bytes
     #[arg(long, value_name = "BYTES")]
     pub(crate) body_bytes: Option<u64>,
+    /// Origin whose web pages may use the server, `*` for any; may be repeated
+    #[arg(long, value_name = "ORIGIN")]
+    pub(crate) cors: Vec<String>,
+    /// The server's URL as clients see it, behind a proxy
+    #[arg(long, value_name = "URL")]
+    pub(crate) public_url: Option<String>,
     /// Let SERVICE and LOAD fetch from other machines
     #[arg(long)]
     pub(crate) allow_remote: bool,

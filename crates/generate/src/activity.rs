@@ -137,7 +137,7 @@ impl<'n> Activity<'n> {
 
     /// Somebody, the active ones more often.
     fn somebody(&mut self) -> u32 {
-        self.random.skewed(self.population.len(), 2.0)
+        self.random.skewed(self.population.len(), 4)
     }
 
     fn user(&self, person: u32) -> NamedNode {
@@ -248,7 +248,7 @@ impl<'n> Activity<'n> {
         ));
         let mut tags = Vec::new();
         for _ in 0..=self.random.below(4) {
-            let tag = self.random.skewed(TAGS, 2.5);
+            let tag = self.random.skewed(TAGS, 5);
             if !tags.contains(&tag) {
                 tags.push(tag);
                 out.push(triple(

@@ -184,7 +184,7 @@ impl<'n> People<'n> {
         out.push(triple(&subject, iri(Ns::Dc, "date"), past(300, random)));
         let mut liked = Vec::new();
         for _ in 0..=random.below(6) {
-            let artist = random.skewed(ARTISTS, 5.0);
+            let artist = random.skewed(ARTISTS, 10);
             if !liked.contains(&artist) {
                 liked.push(artist);
                 out.push(triple(

@@ -129,7 +129,7 @@ fn shuffled(count: u32, random: &mut Random) -> Vec<u32> {
 fn befriend(users: u32, random: &mut Random) -> (Vec<Vec<u32>>, Vec<(u32, u32)>) {
     const ATTEMPTS: u32 = 200;
     let wanted: Vec<usize> = (0..users)
-        .map(|_| ((5.0 * (1.0 - random.unit()).powf(-0.7)) as usize).min(MOST_FRIENDS))
+        .map(|_| wanted_friends(1.0 - random.unit()))
         .collect();
     let mut friends: Vec<Vec<u32>> = vec![Vec::new(); users as usize];
     let mut friendships = Vec::new();
@@ -139,7 +139,7 @@ fn befriend(users: u32, random: &mut Random) -> (Vec<Vec<u32>>, Vec<(u32, u32)>)
             attempts += 1;
             let other = if random.chance(0.7) {
                 let near = (users - 1).min(NEIGHBOURHOOD);
-                (one + 1 + (random.unit().powi(2) * f64::from(near)) as u32) % users
+                (one + 1 + random.skewed(near, 4)) % users
             } else {
                 random.below(users)
             };
@@ -155,6 +155,14 @@ fn befriend(users: u32, random: &mut Random) -> (Vec<Vec<u32>>, Vec<(u32, u32)>)
         }
     }
     (friends, friendships)
+}
+
+/// `5 · u^(-11/16)`, at most fifty; by square roots, whose last bit is the same on every machine.
+fn wanted_friends(unit: f64) -> usize {
+    let half = unit.sqrt();
+    let eighth = half.sqrt().sqrt();
+    let power = half * eighth * eighth.sqrt();
+    ((5.0 / power) as usize).min(MOST_FRIENDS)
 }
 
 /// One person in twenty founds up to three groups of up to a hundred members each, mostly friends.

@@ -41,9 +41,18 @@ impl Random {
         self.unit() < share
     }
 
-    /// An index in `0..count` whose density falls with the index; the larger the power, the more the first ones are preferred.
-    pub(crate) fn skewed(&mut self, count: u32, power: f64) -> u32 {
-        ((f64::from(count) * self.unit().powf(power)) as u32).min(count.saturating_sub(1))
+    /// An index in `0..count` whose density falls with the index: `count · u^(halves / 2)` of a uniform `u`.
+    ///
+    /// Products and square roots only: their last bit is the same on every machine, that of a general power is not.
+    pub(crate) fn skewed(&mut self, count: u32, halves: u32) -> u32 {
+        let unit = self.unit();
+        let whole: f64 = (0..halves / 2).map(|_| unit).product();
+        let skewed = if halves % 2 == 1 {
+            whole * unit.sqrt()
+        } else {
+            whole
+        };
+        ((f64::from(count) * skewed) as u32).min(count.saturating_sub(1))
     }
 
     /// One of these.
@@ -71,9 +80,9 @@ mod tests {
         let mut same = 0;
         for _ in 0..1_000 {
             let drawn = a.below(10);
-            assert!(drawn < 10 && a.skewed(5, 5.0) < 5);
+            assert!(drawn < 10 && a.skewed(5, 10) < 5);
             assert_eq!(drawn, b.below(10));
-            b.skewed(5, 5.0);
+            b.skewed(5, 10);
             same += u32::from(drawn == other.below(10));
         }
         assert!(same < 300, "two purposes draw the same numbers");

@@ -3,7 +3,7 @@
 use crate::args::ServeArgs;
 use crate::error::CliError;
 use somersault::{Engine, EngineConfig, Limits};
-use somersault_server::ServerConfig;
+use somersault_server::{Cors, ServerConfig};
 use std::net::{TcpListener, ToSocketAddrs};
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ pub(crate) fn run(args: &ServeArgs) -> Result<(), CliError> {
     // The address first: a taken port should not cost the replay of a long log.
     let listener = listen(&args.listen)?;
     let config = engine_config(args);
-    let server = ServerConfig::with_limits(&config.limits);
+    let server = server_config(args, &config);
     if let Some(folder) = &args.data {
         eprintln!("opening {}", folder.display());
     }
@@ -61,6 +61,17 @@ pub(crate) fn listen(address: &str) -> Result<TcpListener, CliError> {
         )),
         _ => CliError::failed(format_args!("cannot listen on {address}"), error),
     })
+}
+
+fn server_config(args: &ServeArgs, engine: &EngineConfig) -> ServerConfig {
+    let mut config = ServerConfig::with_limits(&engine.limits);
+    config.cors = match args.cors.as_slice() {
+        [] => Cors::Off,
+        origins if origins.iter().any(|origin| origin == "*") => Cors::Any,
+        origins => Cors::Origins(origins.to_vec()),
+    };
+    config.public_url.clone_from(&args.public_url);
+    config
 }
 
 fn engine_config(args: &ServeArgs) -> EngineConfig {

@@ -5,8 +5,19 @@ use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 
-const SUBCOMMANDS: [&str; 11] =
-    ["serve", "load", "query", "update", "explain", "register", "push", "subscribe", "replay", "generate", "demo"];
+const SUBCOMMANDS: [&str; 11] = [
+    "serve",
+    "load",
+    "query",
+    "update",
+    "explain",
+    "register",
+    "push",
+    "subscribe",
+    "replay",
+    "generate",
+    "demo",
+];
 
 fn somersault() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_somersault"));
@@ -15,7 +26,10 @@ fn somersault() -> Command {
 }
 
 fn run(arguments: &[&str]) -> Output {
-    somersault().args(arguments).output().expect("the command runs")
+    somersault()
+        .args(arguments)
+        .output()
+        .expect("the command runs")
 }
 
 fn text(bytes: &[u8]) -> String {
@@ -25,14 +39,23 @@ fn text(bytes: &[u8]) -> String {
 #[track_caller]
 fn succeeds(arguments: &[&str]) -> String {
     let output = run(arguments);
-    assert!(output.status.success(), "{arguments:?}: {}", text(&output.stderr));
+    assert!(
+        output.status.success(),
+        "{arguments:?}: {}",
+        text(&output.stderr)
+    );
     text(&output.stdout)
 }
 
 #[track_caller]
 fn fails(arguments: &[&str], code: i32) -> String {
     let output = run(arguments);
-    assert_eq!(output.status.code(), Some(code), "{arguments:?}: {}", text(&output.stderr));
+    assert_eq!(
+        output.status.code(),
+        Some(code),
+        "{arguments:?}: {}",
+        text(&output.stderr)
+    );
     text(&output.stderr)
 }
 
@@ -50,11 +73,18 @@ impl Server {
             .stderr(Stdio::piped())
             .spawn()
             .expect("the server starts");
-        let mut lines = BufReader::new(process.stderr.take().expect("standard error is piped")).lines();
+        let mut lines =
+            BufReader::new(process.stderr.take().expect("standard error is piped")).lines();
         let url = lines
             .by_ref()
             .map_while(Result::ok)
-            .find_map(|line| Some(line.split_whitespace().find(|word| word.starts_with("http://"))?.to_owned()))
+            .find_map(|line| {
+                Some(
+                    line.split_whitespace()
+                        .find(|word| word.starts_with("http://"))?
+                        .to_owned(),
+                )
+            })
             .expect("the server says where it listens");
         // The rest is read so that the server never waits for a full pipe.
         std::thread::spawn(move || lines.for_each(drop));
@@ -73,7 +103,10 @@ impl Drop for Server {
 fn every_subcommand_has_help_with_an_example() {
     for subcommand in SUBCOMMANDS {
         let help = succeeds(&[subcommand, "--help"]);
-        assert!(help.contains("Example") && help.contains(&format!("somersault {subcommand}")), "{help}");
+        assert!(
+            help.contains("Example") && help.contains(&format!("somersault {subcommand}")),
+            "{help}"
+        );
     }
 }
 
@@ -82,7 +115,18 @@ fn wrong_usage_is_2_and_a_failure_is_1() {
     fails(&["no-such-subcommand"], 2);
     fails(&["query"], 2);
     assert!(fails(&["query", "ASK {}"], 2).contains("--server"));
-    assert!(fails(&["query", "SELECT * WHERE { ?s ?p }", "--stored", "/nonexistent.nt"], 1).contains("/nonexistent.nt"));
+    assert!(
+        fails(
+            &[
+                "query",
+                "SELECT * WHERE { ?s ?p }",
+                "--stored",
+                "/nonexistent.nt"
+            ],
+            1
+        )
+        .contains("/nonexistent.nt")
+    );
     let unreachable = fails(&["query", "ASK {}", "--server", "http://127.0.0.1:1"], 1);
     assert!(unreachable.contains("is it running"), "{unreachable}");
 }
@@ -93,18 +137,54 @@ fn files_are_queried_in_process() {
     let file = folder.path().join("a.ttl");
     fs::write(&file, "<urn:a> <urn:knows> <urn:b>, \"Ada\" .").unwrap();
     let file = file.to_str().unwrap();
-    let table = succeeds(&["query", "SELECT ?o { <urn:a> <urn:knows> ?o }", "--stored", file]);
-    assert!(table.contains("<urn:b>") && table.contains("(2 rows)"), "{table}");
-    let json = succeeds(&["query", "ASK { <urn:a> ?p <urn:b> }", "--stored", file, "--format", "json"]);
+    let table = succeeds(&[
+        "query",
+        "SELECT ?o { <urn:a> <urn:knows> ?o }",
+        "--stored",
+        file,
+    ]);
+    assert!(
+        table.contains("<urn:b>") && table.contains("(2 rows)"),
+        "{table}"
+    );
+    let json = succeeds(&[
+        "query",
+        "ASK { <urn:a> ?p <urn:b> }",
+        "--stored",
+        file,
+        "--format",
+        "json",
+    ]);
     assert!(json.contains("true"), "{json}");
-    let graph = succeeds(&["query", "CONSTRUCT WHERE { ?s ?p <urn:b> }", "--stored", file, "--format", "nt"]);
+    let graph = succeeds(&[
+        "query",
+        "CONSTRUCT WHERE { ?s ?p <urn:b> }",
+        "--stored",
+        file,
+        "--format",
+        "nt",
+    ]);
     assert_eq!(graph.trim(), "<urn:a> <urn:knows> <urn:b> .");
     let error = fails(&["query", "SELECT * WHERE { ?s ?p }", "--stored", file], 1);
     assert!(error.contains("line 1"), "{error}");
-    let plan = succeeds(&["explain", "--analyze", "SELECT ?o { <urn:a> <urn:knows> ?o }", "--stored", file]);
+    let plan = succeeds(&[
+        "explain",
+        "--analyze",
+        "SELECT ?o { <urn:a> <urn:knows> ?o }",
+        "--stored",
+        file,
+    ]);
     assert!(!plan.is_empty());
     fs::write(folder.path().join("bad.nt"), "<urn:a> <urn:b> .\n").unwrap();
-    let error = fails(&["query", "ASK {}", "--stored", folder.path().join("bad.nt").to_str().unwrap()], 1);
+    let error = fails(
+        &[
+            "query",
+            "ASK {}",
+            "--stored",
+            folder.path().join("bad.nt").to_str().unwrap(),
+        ],
+        1,
+    );
     assert!(error.contains("bad.nt"), "{error}");
 }
 
@@ -115,25 +195,82 @@ fn a_tour_through_a_server_that_restarts() {
     let data = data.to_str().unwrap();
     let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
     fs::write(path("people.nt"), "<urn:ada> <urn:knows> <urn:grace> .\n").unwrap();
-    fs::write(path("streams.sql"), "CREATE STREAM <urn:likes> TIMELESS BATCH 1s IDLE NEVER;\n").unwrap();
+    fs::write(
+        path("streams.sql"),
+        "CREATE STREAM <urn:likes> TIMELESS BATCH 1s IDLE NEVER;\n",
+    )
+    .unwrap();
     fs::write(
         path("q.csparql"),
         "REGISTER QUERY liked AS SELECT ?friend ?post FROM STREAM <urn:likes> [RANGE 2s STEP 1s]\nWHERE { <urn:ada> <urn:knows> ?friend . GRAPH <urn:likes> { ?friend <urn:like> ?post } }",
     )
     .unwrap();
-    fs::write(path("likes.tsv"), "100\t<urn:grace> <urn:like> <urn:post1> .\n1500\t<urn:bob> <urn:like> <urn:post2> .\n").unwrap();
+    fs::write(
+        path("likes.tsv"),
+        "100\t<urn:grace> <urn:like> <urn:post1> .\n1500\t<urn:bob> <urn:like> <urn:post2> .\n",
+    )
+    .unwrap();
     {
         let server = Server::start(&["--data", data]);
         let at = ["--server", &server.url];
         succeeds(&[&["load", &path("people.nt")][..], &at].concat());
-        succeeds(&[&["register", &path("streams.sql"), &path("q.csparql")][..], &at].concat());
-        succeeds(&[&["push", "urn:likes", &path("likes.tsv"), "--source", "test", "--seq", "1"][..], &at].concat());
-        succeeds(&[&["push", "urn:likes", &path("likes.tsv"), "--source", "test", "--seq", "1", "--advance", "2000"][..], &at].concat());
+        succeeds(
+            &[
+                &["register", &path("streams.sql"), &path("q.csparql")][..],
+                &at,
+            ]
+            .concat(),
+        );
+        succeeds(
+            &[
+                &[
+                    "push",
+                    "urn:likes",
+                    &path("likes.tsv"),
+                    "--source",
+                    "test",
+                    "--seq",
+                    "1",
+                ][..],
+                &at,
+            ]
+            .concat(),
+        );
+        succeeds(
+            &[
+                &[
+                    "push",
+                    "urn:likes",
+                    &path("likes.tsv"),
+                    "--source",
+                    "test",
+                    "--seq",
+                    "1",
+                    "--advance",
+                    "2000",
+                ][..],
+                &at,
+            ]
+            .concat(),
+        );
         let answers = succeeds(&[&["subscribe", "liked", "--count", "1"][..], &at].concat());
         assert!(answers.contains("<urn:post1>"), "{answers}");
-        let updated = succeeds(&[&["update", "INSERT DATA { <urn:ada> <urn:knows> <urn:bob> }"][..], &at].concat());
+        let updated = succeeds(
+            &[
+                &["update", "INSERT DATA { <urn:ada> <urn:knows> <urn:bob> }"][..],
+                &at,
+            ]
+            .concat(),
+        );
         assert!(updated.contains("1 inserted"), "{updated}");
-        let error = fails(&["serve", "--listen", server.url.trim_start_matches("http://")], 1);
+        let error = fails(
+            &[
+                "serve",
+                "--listen",
+                server.url.trim_start_matches("http://"),
+            ],
+            1,
+        );
         assert!(error.contains("taken"), "{error}");
         // Dropping the server kills it: what was acknowledged must be there again.
     }
@@ -141,7 +278,13 @@ fn a_tour_through_a_server_that_restarts() {
     let at = ["--server", &server.url];
     let rows = succeeds(&[&["query", "SELECT * { ?s ?p ?o }"][..], &at].concat());
     assert!(rows.contains("(4 rows)"), "{rows}");
-    let answers = succeeds(&[&["subscribe", "liked", "--count", "1", "--format", "json"][..], &at].concat());
+    let answers = succeeds(
+        &[
+            &["subscribe", "liked", "--count", "1", "--format", "json"][..],
+            &at,
+        ]
+        .concat(),
+    );
     assert!(answers.contains("urn:post1"), "{answers}");
     let in_use = fails(&["query", "ASK {}", "--data", data], 1);
     assert!(in_use.contains(data), "{in_use}");
@@ -152,7 +295,18 @@ fn a_generated_network_replays() {
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().to_str().unwrap();
     let path = |name: &str| format!("{out}/{name}");
-    succeeds(&["generate", out, "--users", "100", "--seconds", "1", "--rate", "5000", "--history", "1"]);
+    succeeds(&[
+        "generate",
+        out,
+        "--users",
+        "100",
+        "--seconds",
+        "1",
+        "--rate",
+        "5000",
+        "--history",
+        "1",
+    ]);
     assert!(Path::new(&path("GPS.tsv")).exists());
     succeeds(&[
         "replay",
@@ -171,14 +325,38 @@ fn a_generated_network_replays() {
         &path("answers.jsonl"),
     ]);
     let answers = fs::read_to_string(path("answers.jsonl")).unwrap();
-    assert!(answers.lines().any(|line| line.starts_with("{\"query\":\"L4\"") && !line.contains("\"n\":0")), "{answers}");
-    let error = fails(&["replay", "--stream", "urn:s=/nonexistent", "--query", &path("queries/L1.csparql")], 2);
+    assert!(
+        answers
+            .lines()
+            .any(|line| line.starts_with("{\"query\":\"L4\"") && !line.contains("\"n\":0")),
+        "{answers}"
+    );
+    let error = fails(
+        &[
+            "replay",
+            "--stream",
+            "urn:s=/nonexistent",
+            "--query",
+            &path("queries/L1.csparql"),
+        ],
+        2,
+    );
     assert!(error.contains("IRI=FILE"), "{error}");
 }
 
 #[test]
 fn the_demo_plays_and_sums_up() {
-    let shown = succeeds(&["demo", "--users", "100", "--rate", "2000", "--duration", "2", "--listen", "127.0.0.1:0"]);
+    let shown = succeeds(&[
+        "demo",
+        "--users",
+        "100",
+        "--rate",
+        "2000",
+        "--duration",
+        "2",
+        "--listen",
+        "127.0.0.1:0",
+    ]);
     for part in ["tuples/s", "Summary", "L6", "E3", "paste"] {
         assert!(shown.contains(part), "{part} is missing in {shown}");
     }
