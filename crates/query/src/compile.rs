@@ -17,8 +17,6 @@ use somersault_lang::{Expression, Function, NameOrVariable, Pattern, TermPattern
 pub(crate) struct Compiled {
     pub(crate) root: Node,
     pub(crate) constants: Constants,
-    /// How many EXISTS there are.
-    pub(crate) exists: usize,
 }
 
 /// What keeps a query from being evaluated natively.
@@ -38,7 +36,6 @@ pub(crate) fn compile(query: &lang::Query) -> Result<Compiled, NotNative> {
     Ok(Compiled {
         root,
         constants: compiler.constants,
-        exists: compiler.exists,
     })
 }
 
@@ -151,10 +148,7 @@ impl Compiler {
                 Node {
                     certain: inner.certain.intersection(&kept),
                     possible: inner.possible.intersection(&kept),
-                    operator: Operator::Project {
-                        inner,
-                        variables: variables.clone(),
-                    },
+                    operator: Operator::Project(inner),
                 }
             }
             // REDUCED may drop repeats; dropping all of them is what spareval does.

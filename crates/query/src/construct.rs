@@ -1,23 +1,27 @@
-//! CONSTRUCT: the template, filled in for each solution, with new blank nodes for each.
+//! Templates, filled in for each solution with new blank nodes for each: CONSTRUCT, and what
+//! updates insert and delete.
 
 use crate::QueryError;
 use crate::evaluate::Evaluation;
 use crate::execution::Guard;
+use crate::random::Random;
 use crate::table::Table;
-use oxrdf::{BlankNode, NamedNode, NamedOrBlankNode, Term, Triple};
+use oxrdf::{BlankNode, GraphName, NamedOrBlankNode, Quad, Term, Triple};
 use rustc_hash::{FxHashMap, FxHashSet};
-use somersault_lang::{NameOrVariable, TemplateTerm, TripleTemplate};
+use somersault_lang::{
+    NameOrVariable, QuadTemplate, TemplateGraph, TemplateTerm, TripleTemplate, VarId,
+};
 
 /// One solution, as templates see it.
-pub(crate) struct Filler<'f, 'a> {
-    pub(crate) evaluation: &'f mut Evaluation<'a>,
-    pub(crate) table: &'f Table,
-    pub(crate) row: usize,
+pub(crate) struct Filler<'f> {
+    /// The value of a variable.
+    pub(crate) value: &'f dyn Fn(VarId) -> Option<Term>,
+    pub(crate) random: &'f mut Random,
     /// The blank nodes of this solution.
     pub(crate) blank_nodes: &'f mut FxHashMap<u32, BlankNode>,
 }
 
-impl Filler<'_, '_> {
+impl Filler<'_> {
     /// The triple of a template; `None` where something is unbound or of the wrong kind.
     pub(crate) fn triple(&mut self, template: &TripleTemplate) -> Option<Triple> {
         let subject = match self.term(&template.subject)? {
@@ -25,40 +29,46 @@ impl Filler<'_, '_> {
             Term::BlankNode(node) => NamedOrBlankNode::BlankNode(node),
             Term::Literal(_) | Term::Triple(_) => return None,
         };
+        let predicate = match &template.predicate {
+            NameOrVariable::NamedNode(node) => node.clone(),
+            NameOrVariable::Variable(variable) => match (self.value)(*variable)? {
+                Term::NamedNode(node) => node,
+                _ => return None,
+            },
+        };
         Some(Triple {
             subject,
-            predicate: self.name(&template.predicate)?,
+            predicate,
             object: self.term(&template.object)?,
         })
     }
 
-    /// An IRI of a template.
-    pub(crate) fn name(&mut self, name: &NameOrVariable) -> Option<NamedNode> {
-        match name {
-            NameOrVariable::NamedNode(node) => Some(node.clone()),
-            NameOrVariable::Variable(variable) => {
-                match self.evaluation.term(self.table.get(*variable, self.row))? {
-                    Term::NamedNode(node) => Some(node),
-                    _ => None,
+    /// The quad of a template.
+    pub(crate) fn quad(&mut self, template: &QuadTemplate) -> Option<Quad> {
+        let graph = match &template.graph {
+            TemplateGraph::Default => GraphName::DefaultGraph,
+            TemplateGraph::Named(NameOrVariable::NamedNode(node)) => node.clone().into(),
+            TemplateGraph::Named(NameOrVariable::Variable(variable)) => {
+                match (self.value)(*variable)? {
+                    Term::NamedNode(node) => node.into(),
+                    Term::BlankNode(node) => node.into(),
+                    Term::Literal(_) | Term::Triple(_) => return None,
                 }
             }
-        }
+        };
+        Some(self.triple(&template.triple)?.in_graph(graph))
     }
 
     fn term(&mut self, template: &TemplateTerm) -> Option<Term> {
         Some(match template {
             TemplateTerm::Term(term) => term.clone(),
-            TemplateTerm::Variable(variable) => {
-                return self.evaluation.term(self.table.get(*variable, self.row));
-            }
-            TemplateTerm::BlankNode(number) => {
-                let random = &mut self.evaluation.random;
-                self.blank_nodes
-                    .entry(*number)
-                    .or_insert_with(|| random.blank_node())
-                    .clone()
-                    .into()
-            }
+            TemplateTerm::Variable(variable) => return (self.value)(*variable),
+            TemplateTerm::BlankNode(number) => self
+                .blank_nodes
+                .entry(*number)
+                .or_insert_with(|| self.random.blank_node())
+                .clone()
+                .into(),
             TemplateTerm::Triple(template) => Term::Triple(Box::new(self.triple(template)?)),
         })
     }
@@ -74,16 +84,16 @@ pub(crate) fn construct(
     let mut graph = Vec::new();
     let mut seen = FxHashSet::default();
     let mut blank_nodes = FxHashMap::default();
+    let (local, dictionary) = (&evaluation.local, evaluation.dictionary);
     for row in 0..table.rows {
         guard.tick()?;
         blank_nodes.clear();
+        let mut filler = Filler {
+            value: &|variable| local.term(table.get(variable, row), dictionary),
+            random: &mut evaluation.random,
+            blank_nodes: &mut blank_nodes,
+        };
         for triple in template {
-            let mut filler = Filler {
-                evaluation,
-                table,
-                row,
-                blank_nodes: &mut blank_nodes,
-            };
             if let Some(triple) = filler.triple(triple)
                 && seen.insert(triple.clone())
             {

@@ -93,10 +93,6 @@ impl<'a> Guard<'a> {
         }
     }
 
-    pub(crate) fn execution(&self) -> &'a Execution {
-        self.execution
-    }
-
     /// Called once per row or so; looks at the clock and the cancel flag now and then.
     #[inline]
     pub(crate) fn tick(&mut self) -> Result<(), QueryError> {

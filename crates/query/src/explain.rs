@@ -53,7 +53,7 @@ impl Explainer<'_> {
                     }
                 }
                 StepKind::Join { plan, .. }
-                | StepKind::Optional { plan, .. }
+                | StepKind::Optional { plan }
                 | StepKind::AntiSemi { plan }
                 | StepKind::Minus { plan, .. } => self.steps(plan, depth + 1, into),
                 StepKind::OptionalJoin { plan, filters, .. } => {

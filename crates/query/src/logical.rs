@@ -164,10 +164,9 @@ pub(crate) enum Operator {
         inner: Box<Node>,
         keys: Vec<(Expr, bool)>,
     },
-    Project {
-        inner: Box<Node>,
-        variables: Vec<VarId>,
-    },
+    /// Which variables stay is said by the node's own sets; the parser gave those that do not
+    /// numbers of their own.
+    Project(Box<Node>),
     Distinct(Box<Node>),
     Slice {
         inner: Box<Node>,
@@ -207,7 +206,7 @@ impl Node {
             Operator::Values { .. } => {}
             Operator::Aggregate { inner, .. }
             | Operator::OrderBy { inner, .. }
-            | Operator::Project { inner, .. }
+            | Operator::Project(inner)
             | Operator::Distinct(inner)
             | Operator::Slice { inner, .. } => set.extend(&inner.mentioned()),
         }
@@ -221,7 +220,7 @@ impl Node {
         match &self.operator {
             Operator::Group(group) => group.takes_input(input, outside),
             Operator::Union(list) => list.iter().all(|n| n.takes_input(input, outside)),
-            Operator::Project { inner, .. } => inner.takes_input(input, outside),
+            Operator::Project(inner) => inner.takes_input(input, outside),
             // Joined by hash in any case.
             Operator::Values { .. } => true,
             Operator::Aggregate { .. }

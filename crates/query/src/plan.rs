@@ -59,7 +59,7 @@ pub(crate) enum StepKind<'q> {
         rows: &'q [Vec<Option<crate::expression::ConstantId>>],
     },
     /// Extends the rows by what the plan makes of them; rows that it drops stay as they are.
-    Optional { plan: Plan<'q>, yields: VarSet },
+    Optional { plan: Plan<'q> },
     /// The same with a plan that starts by itself.
     OptionalJoin {
         plan: Plan<'q>,
@@ -131,7 +131,7 @@ impl StepKind<'_> {
             StepKind::Values { variables, .. } => {
                 variables.iter().for_each(|v| needed.insert(*v));
             }
-            StepKind::Optional { plan, .. } => {
+            StepKind::Optional { plan } => {
                 let read = plan.prune(&needed);
                 needed.extend(&read);
             }

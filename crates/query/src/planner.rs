@@ -172,7 +172,7 @@ impl<'a> Planner<'a> {
                 state.advance(state.rows * fanout);
                 self.push(plan, StepKind::Values { variables, rows }, state.rows);
             }
-            Operator::Project { inner, .. } => {
+            Operator::Project(inner) => {
                 let before = (state.certain.clone(), state.possible.clone());
                 self.node(inner, state, plan);
                 state.certain = before.0.union(&node.certain);
@@ -510,10 +510,7 @@ impl<'a> Planner<'a> {
         state.advance(rows);
         let yields = node.possible.clone();
         let kind = if correlated {
-            StepKind::Optional {
-                plan: inner_plan,
-                yields,
-            }
+            StepKind::Optional { plan: inner_plan }
         } else {
             StepKind::OptionalJoin {
                 plan: inner_plan,

@@ -130,7 +130,7 @@ impl Runner<'_, '_> {
                 join::join(table, &right, shared, self.guard)
             }
             StepKind::Values { variables, rows } => self.values(variables, rows, table),
-            StepKind::Optional { plan, .. } => {
+            StepKind::Optional { plan } => {
                 let matched = self.correlated(plan, &table)?;
                 Ok(join::with_unmatched(table, matched))
             }

@@ -73,11 +73,6 @@ impl Table {
         self.columns[at] = Some(column);
     }
 
-    /// The variables that have a column.
-    pub(crate) fn variables(&self) -> VarSet {
-        VarSet::of(self.present().map(|(v, _)| v))
-    }
-
     pub(crate) fn present(&self) -> impl Iterator<Item = (VarId, &[TermId])> {
         self.columns
             .iter()

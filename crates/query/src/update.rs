@@ -1,9 +1,14 @@
 //! Updates: evaluated on a snapshot through an overlay of their own writes, they come out as net
 //! deletes and inserts of quads; whoever owns the log makes them happen (S14, S15).
 
-use crate::{Execution, QueryError, SnapshotView};
-use oxrdf::{NamedNode, Quad};
-use somersault_lang::Update;
+use crate::construct::Filler;
+use crate::random::Random;
+use crate::{Answer, Dataset, Execution, GraphView, Prepared, QueryError, SnapshotView, Source};
+use oxrdf::{BlankNode, GraphName, NamedNode, NamedOrBlankNode, Quad, Term};
+use rustc_hash::FxHashMap;
+use somersault_lang::{DatasetClause, DeleteInsert, GraphTarget, Update, UpdateOperation};
+use somersault_model::{Direction, EventTime, QuadIds, QueryUid, TermId, TripleIds};
+use somersault_store::Dictionary;
 
 /// What an update does to the stored graphs, net: nothing is both deleted and inserted, nothing is
 /// deleted that is not there, nothing is inserted that is.
@@ -26,16 +31,331 @@ pub struct Using {
 }
 
 /// Evaluates all operations of a request in order, each seeing the effects of those before it.
-/// The view's dataset is that of the stored graphs; windows do not take part.
+/// The view's own dataset does not matter: every WHERE clause brings its own, windows do not take part.
+/// New blank nodes are keyed by the snapshot, of which each update that has an effect makes a new one.
 ///
 /// # Errors
 /// A limit, a remote document that cannot be read, an operation that is refused; then the whole
 /// request has no effect.
 pub fn evaluate_update(
-    _update: &Update,
-    _using: Option<&Using>,
-    _view: SnapshotView,
-    _execution: &Execution,
+    update: &Update,
+    using: Option<&Using>,
+    view: SnapshotView,
+    execution: &Execution,
 ) -> Result<Effects, QueryError> {
-    unimplemented!()
+    let mut evaluator = Evaluator {
+        view,
+        execution,
+        using,
+        labels: FxHashMap::default(),
+        operation: 0,
+    };
+    for operation in &update.operations {
+        evaluator.operation(operation)?;
+        evaluator.operation += 1;
+    }
+    evaluator.effects()
+}
+
+struct Evaluator<'u> {
+    view: SnapshotView,
+    execution: &'u Execution,
+    using: Option<&'u Using>,
+    /// The blank nodes of INSERT DATA: one label is one node in the whole request.
+    labels: FxHashMap<BlankNode, BlankNode>,
+    operation: u64,
+}
+
+impl Evaluator<'_> {
+    fn operation(&mut self, operation: &UpdateOperation) -> Result<(), QueryError> {
+        match operation {
+            UpdateOperation::InsertData(quads) => {
+                let mut random = self.random();
+                for quad in quads {
+                    let quad = self.with_new_labels(quad.clone(), &mut random);
+                    self.insert(&quad);
+                }
+            }
+            UpdateOperation::DeleteData(quads) => quads.iter().for_each(|quad| self.delete(quad)),
+            UpdateOperation::DeleteInsert(operation) => self.delete_insert(operation)?,
+            UpdateOperation::Load {
+                silent,
+                source,
+                into,
+            } => match self.load(source, into) {
+                Err(_) if *silent => {}
+                result => result?,
+            },
+            UpdateOperation::Clear { target, .. } | UpdateOperation::Drop { target, .. } => {
+                for graph in self.graphs(target) {
+                    self.clear(graph);
+                }
+            }
+            UpdateOperation::Create { silent, graph } => {
+                let id = self.dictionary().lookup(graph.as_ref().into());
+                let holds = id.is_some_and(|id| self.view.statement_count(Source::Stored(id)) > 0);
+                if holds && !silent {
+                    return Err(QueryError::Refused {
+                        message: format!(
+                            "CREATE GRAPH {graph}: the graph is there already. Write CREATE SILENT GRAPH to go on"
+                        ),
+                    });
+                }
+            }
+            other => {
+                return Err(QueryError::Refused {
+                    message: format!("The update operation {other:?} is not known"),
+                });
+            }
+        }
+        Ok(())
+    }
+
+    fn dictionary(&self) -> &Dictionary {
+        self.view.dictionary()
+    }
+
+    /// What this operation draws its blank nodes from.
+    fn random(&self) -> Random {
+        let (query, close) = self.key();
+        Random::new(query, close)
+    }
+
+    fn key(&self) -> (QueryUid, EventTime) {
+        let sn = self.view.snapshot().sn().0;
+        // The upper bit keeps updates apart from continuous queries, which have small uids.
+        (QueryUid(sn | 1 << 63), EventTime(self.operation as i64))
+    }
+
+    fn with_new_labels(&mut self, quad: Quad, random: &mut Random) -> Quad {
+        let mut relabel = |node: BlankNode| {
+            self.labels
+                .entry(node)
+                .or_insert_with(|| random.blank_node())
+                .clone()
+        };
+        Quad {
+            subject: match quad.subject {
+                NamedOrBlankNode::BlankNode(node) => relabel(node).into(),
+                named => named,
+            },
+            predicate: quad.predicate,
+            object: relabelled(quad.object, &mut relabel),
+            graph_name: match quad.graph_name {
+                GraphName::BlankNode(node) => relabel(node).into(),
+                other => other,
+            },
+        }
+    }
+
+    fn delete_insert(&mut self, operation: &DeleteInsert) -> Result<(), QueryError> {
+        let prepared = Prepared::new(operation.query.clone());
+        let clause = match self.using {
+            Some(using) => DatasetClause {
+                present: true,
+                default: using.default.clone(),
+                named: using.named.clone(),
+                all_named: false,
+            },
+            None => operation.query.dataset.clone(),
+        };
+        let dataset = Dataset::of_clause(&clause, self.dictionary());
+        self.view.set_dataset(dataset);
+        let (query, close) = self.key();
+        let execution = Execution {
+            query,
+            close,
+            ..self.execution.clone()
+        };
+        let Answer::Solutions(solutions) = prepared.execute(&self.view, &execution)? else {
+            return Ok(());
+        };
+        let projection = operation.query.projection();
+        let mut random = Random::new(query, EventTime(!close.0));
+        let (mut deletes, mut inserts) = (Vec::new(), Vec::new());
+        let mut blank_nodes = FxHashMap::default();
+        let dictionary = self.dictionary();
+        for row in 0..solutions.len() {
+            blank_nodes.clear();
+            let mut filler = Filler {
+                value: &|variable| {
+                    let column = projection.iter().position(|v| *v == variable)?;
+                    solutions.term(row, column, dictionary)
+                },
+                random: &mut random,
+                blank_nodes: &mut blank_nodes,
+            };
+            deletes.extend(operation.delete.iter().filter_map(|t| filler.quad(t)));
+            inserts.extend(operation.insert.iter().filter_map(|t| filler.quad(t)));
+            let limit = self.execution.limits.query_memory_bytes;
+            if (deletes.len() + inserts.len()) as u64 * 256 > limit {
+                return Err(QueryError::Memory { limit });
+            }
+        }
+        deletes.iter().for_each(|quad| self.delete(quad));
+        inserts.iter().for_each(|quad| self.insert(quad));
+        Ok(())
+    }
+
+    fn load(&mut self, source: &NamedNode, into: &GraphName) -> Result<(), QueryError> {
+        let what = format!("LOAD {source}");
+        let Some(remote) = self.execution.remote.clone() else {
+            return Err(QueryError::RemoteNotAllowed { what });
+        };
+        let quads = remote
+            .document(source.as_str())
+            .map_err(|message| QueryError::Remote { what, message })?;
+        for mut quad in quads {
+            if quad.graph_name.is_default_graph() {
+                quad.graph_name = into.clone();
+            }
+            self.insert(&quad);
+        }
+        Ok(())
+    }
+
+    fn graphs(&self, target: &GraphTarget) -> Vec<TermId> {
+        match target {
+            GraphTarget::Graph(name) => {
+                let id = self.dictionary().lookup(name.as_ref().into());
+                id.into_iter().collect()
+            }
+            GraphTarget::Default => vec![TermId::DEFAULT_GRAPH],
+            GraphTarget::AllNamed => self.view.stored_graphs(),
+            GraphTarget::All => {
+                let mut graphs = self.view.stored_graphs();
+                graphs.push(TermId::DEFAULT_GRAPH);
+                graphs
+            }
+        }
+    }
+
+    fn clear(&mut self, graph: TermId) {
+        let source = Source::Stored(graph);
+        let (mut subjects, mut objects) = (Vec::new(), Vec::new());
+        let mut all: Vec<QuadIds> = Vec::new();
+        for predicate in self.view.predicates(source) {
+            let direction = Direction::Out;
+            let starts = self
+                .view
+                .vertices_with(source, predicate, direction, &mut subjects);
+            for subject in starts {
+                let ends =
+                    self.view
+                        .neighbours(source, *subject, predicate, direction, &mut objects);
+                all.extend(
+                    ends.iter()
+                        .map(|o| TripleIds::new(*subject, predicate, *o).in_graph(graph)),
+                );
+            }
+        }
+        for quad in all {
+            let stored = self.view.stored(quad);
+            self.view.overlay_mut().delete(quad, stored);
+        }
+    }
+
+    /// New terms enter the dictionary here: the log will bring them there anyway, and an update
+    /// that fails leaves a few unused ones behind.
+    fn insert(&mut self, quad: &Quad) {
+        let dictionary = self.dictionary();
+        let ids = QuadIds {
+            graph: match &quad.graph_name {
+                GraphName::DefaultGraph => TermId::DEFAULT_GRAPH,
+                GraphName::NamedNode(node) => dictionary.intern(node.as_ref().into()),
+                GraphName::BlankNode(node) => dictionary.intern(node.as_ref().into()),
+            },
+            subject: dictionary.intern(quad.subject.as_ref().into()),
+            predicate: dictionary.intern(quad.predicate.as_ref().into()),
+            object: dictionary.intern(quad.object.as_ref()),
+        };
+        let stored = self.view.stored(ids);
+        self.view.overlay_mut().insert(ids, stored);
+    }
+
+    fn delete(&mut self, quad: &Quad) {
+        let dictionary = self.dictionary();
+        let known = || {
+            Some(QuadIds {
+                graph: match &quad.graph_name {
+                    GraphName::DefaultGraph => TermId::DEFAULT_GRAPH,
+                    GraphName::NamedNode(node) => dictionary.lookup(node.as_ref().into())?,
+                    GraphName::BlankNode(node) => dictionary.lookup(node.as_ref().into())?,
+                },
+                subject: dictionary.lookup(quad.subject.as_ref().into())?,
+                predicate: dictionary.lookup(quad.predicate.as_ref().into())?,
+                object: dictionary.lookup(quad.object.as_ref())?,
+            })
+        };
+        // A term that the dictionary does not know is in no statement.
+        if let Some(ids) = known() {
+            let stored = self.view.stored(ids);
+            self.view.overlay_mut().delete(ids, stored);
+        }
+    }
+
+    fn effects(mut self) -> Result<Effects, QueryError> {
+        if !self.view.is_valid() {
+            return Err(QueryError::PinExpired);
+        }
+        let (deletes, inserts) = self
+            .view
+            .take_overlay()
+            .map(|overlay| overlay.into_effects())
+            .unwrap_or_default();
+        let quads = |ids: Vec<QuadIds>| {
+            ids.into_iter()
+                .map(|quad| self.quad(quad))
+                .collect::<Option<Vec<_>>>()
+                .ok_or_else(|| QueryError::Evaluation {
+                    message:
+                        "a statement of the update holds an id that the dictionary does not know"
+                            .into(),
+                })
+        };
+        Ok(Effects {
+            deletes: quads(deletes)?,
+            inserts: quads(inserts)?,
+        })
+    }
+
+    fn quad(&self, ids: QuadIds) -> Option<Quad> {
+        let dictionary = self.dictionary();
+        Some(Quad {
+            subject: match dictionary.decode(ids.subject)? {
+                Term::NamedNode(node) => node.into(),
+                Term::BlankNode(node) => node.into(),
+                Term::Literal(_) | Term::Triple(_) => return None,
+            },
+            predicate: match dictionary.decode(ids.predicate)? {
+                Term::NamedNode(node) => node,
+                _ => return None,
+            },
+            object: dictionary.decode(ids.object)?,
+            graph_name: if ids.graph == TermId::DEFAULT_GRAPH {
+                GraphName::DefaultGraph
+            } else {
+                match dictionary.decode(ids.graph)? {
+                    Term::NamedNode(node) => node.into(),
+                    Term::BlankNode(node) => node.into(),
+                    Term::Literal(_) | Term::Triple(_) => return None,
+                }
+            },
+        })
+    }
+}
+
+fn relabelled(term: Term, relabel: &mut impl FnMut(BlankNode) -> BlankNode) -> Term {
+    match term {
+        Term::BlankNode(node) => relabel(node).into(),
+        Term::Triple(triple) => {
+            let mut triple = *triple;
+            if let NamedOrBlankNode::BlankNode(node) = triple.subject {
+                triple.subject = relabel(node).into();
+            }
+            triple.object = relabelled(triple.object, relabel);
+            triple.into()
+        }
+        other => other,
+    }
 }

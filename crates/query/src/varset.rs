@@ -35,13 +35,6 @@ impl VarSet {
         self.0[at / 64] |= 1 << (at % 64);
     }
 
-    pub(crate) fn remove(&mut self, variable: VarId) {
-        let at = variable.index();
-        if let Some(word) = self.0.get_mut(at / 64) {
-            *word &= !(1 << (at % 64));
-        }
-    }
-
     pub(crate) fn extend(&mut self, other: &VarSet) {
         if self.0.len() < other.0.len() {
             self.0.resize(other.0.len(), 0);
