@@ -27,6 +27,17 @@ fn every_benchmark_query_parses() {
             count += 1;
         }
     }
+    // As published, without a header and with everything in small letters.
+    for file in files_below(&data.join("citybench/queries/published"), &[".txt"]) {
+        let text = std::fs::read_to_string(&file).expect("a test file is readable");
+        let refused = parser.parse_continuous(&text).err();
+        assert!(
+            refused.is_none(),
+            "{}: {}",
+            file.display(),
+            refused.expect("just seen")
+        );
+    }
     assert!(count > 50, "only {count} queries found");
 }
 

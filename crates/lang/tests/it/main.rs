@@ -3,6 +3,7 @@
 mod corpus;
 mod errors;
 mod goldens;
+mod oracle;
 mod tokens;
 
 use std::path::{Path, PathBuf};
