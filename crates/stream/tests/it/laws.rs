@@ -2,13 +2,13 @@
 //!
 //! The one thing to know: a law here is only worth something because the tests at the end break what it watches.
 
-use crate::harness::{Driver, World, stream, windows};
+use crate::harness::{Driver, World, statement, stream, windows};
 use crate::twin::Twin;
 use proptest::prelude::*;
 use somersault_lang::LatePolicy;
 use somersault_log::{Position, Record};
 use somersault_model::{EventTime, Millis};
-use somersault_stream::{Admission, Coordinator, Output, QueryDeclaration};
+use somersault_stream::{Admission, Coordinator, Input, Output, QueryDeclaration};
 
 const STREAMS: [&str; 3] = ["http://a/", "http://b/", "http://c/"];
 
@@ -33,6 +33,18 @@ enum Step {
     Freshness,
     Stabilise,
     Finish,
+    /// What the twin knows nothing of: pause, resume, drop a query, or an update.
+    Manage {
+        query: usize,
+        what: u8,
+    },
+}
+
+fn managed_step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        6 => step(),
+        1 => (0..60usize, 0u8..4).prop_map(|(query, what)| Step::Manage { query, what }),
+    ]
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -169,11 +181,34 @@ fn run(shape: Shape, steps: &[Step]) -> (Driver, Twin) {
             }
             Step::Stabilise => driver.stabilise(),
             Step::Finish => driver.finish(),
+            Step::Manage { query, what } => manage(&mut driver, *query, *what),
         }
     }
     driver.stabilise();
     driver.finish();
     (driver, twin)
+}
+
+fn manage(driver: &mut Driver, query: usize, what: u8) {
+    let queries = driver.coordinator.queries();
+    let Some(query) = queries.get(query % queries.len().max(1)) else {
+        return;
+    };
+    match what {
+        0 => driver.pause(&query.name),
+        1 => driver.resume(&query.name),
+        2 => driver.drop_query(&query.name),
+        _ => {
+            let number = driver.log.len() as u64;
+            let update = Input::Update {
+                received_ms: 0,
+                evaluated_at: Some(driver.coordinator.last_cut()),
+                deletes: vec![statement(number / 2, "fact")],
+                inserts: vec![statement(number, "fact")],
+            };
+            driver.input(update).unwrap();
+        }
+    }
 }
 
 /// Applies a log as recovery does: nothing becomes stable before its end.
@@ -265,7 +300,7 @@ proptest! {
     #[test]
     fn a_replay_of_the_log_decides_the_same(
         shape in shape(),
-        steps in prop::collection::vec(step(), 1..60),
+        steps in prop::collection::vec(managed_step(), 1..60),
         lost in 0usize..4,
     ) {
         let (driver, _) = run(shape, &steps);
