@@ -18,7 +18,7 @@ use crate::acks::Acks;
 use crate::clock::Clock;
 use crate::error::RuntimeError;
 use crate::fabric::Fabric;
-use crate::host::Host;
+use crate::host::{Answered, Host};
 use crate::resolver::Resolver;
 use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 use parking_lot::Mutex;
@@ -119,7 +119,6 @@ pub struct DriverParts {
 pub struct Driver {
     shared: Arc<Shared>,
     requests: Sender<Request>,
-    fired: Sender<(QueryUid, EventTime)>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
@@ -152,6 +151,7 @@ impl Driver {
             unstable: AtomicU64::new(0),
             outstanding: AtomicU64::new(0),
         });
+        shared.host.attach(Answered(fired));
         let fabric = fabric({
             let waker = waker.clone();
             Arc::new(move || waker.wake())
@@ -160,7 +160,6 @@ impl Driver {
         let driver = Arc::new(Driver {
             shared: Arc::clone(&shared),
             requests,
-            fired,
             thread: Mutex::new(None),
         });
         let channels = Channels {
@@ -271,12 +270,6 @@ impl Driver {
             }),
             Err(crossbeam_channel::RecvTimeoutError::Disconnected) => Err(RuntimeError::Stopped),
         }
-    }
-
-    /// A firing has been answered.
-    pub fn fired(&self, query: QueryUid, close: EventTime) {
-        // After the sequencer has stopped there is nobody to tell.
-        let _ = self.fired.send((query, close));
     }
 
     /// What has failed, if something has.

@@ -1,6 +1,7 @@
 //! What the driver needs from above: somebody who keeps the continuous queries and executes firings.
 
 use crate::error::RuntimeError;
+use crossbeam_channel::Sender;
 use somersault_model::{EventTime, QueryUid, Sn};
 use somersault_store::Snapshot;
 use somersault_stream::Firing;
@@ -18,11 +19,26 @@ pub struct FiringJob {
     pub released: Instant,
 }
 
+/// By which a host says that a firing has been answered.
+#[derive(Clone)]
+pub struct Answered(pub(crate) Sender<(QueryUid, EventTime)>);
+
+impl Answered {
+    /// The firing of this query for this close has its answer, as have those before it.
+    pub fn tell(&self, query: QueryUid, close: EventTime) {
+        // After the sequencer has stopped there is nobody to tell.
+        let _ = self.0.send((query, close));
+    }
+}
+
 /// Told by the driver's thread, in order; it must return quickly and hand execution to the pool.
 ///
 /// Each [`Host::fire`] is followed, when its answer is ready and those of the query's earlier firings
-/// are, by one call of [`crate::Driver::fired`].
+/// are, by one call of [`Answered::tell`].
 pub trait Host: Send + Sync + 'static {
+    /// Called once, before anything else.
+    fn attach(&self, answered: Answered);
+
     /// A query was registered (or is registered again by recovery).
     fn registered(&self, uid: QueryUid, name: &str, text: &str, namespace: Option<&str>);
 

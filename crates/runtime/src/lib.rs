@@ -23,7 +23,7 @@ pub use error::RuntimeError;
 pub use fabric::{
     Apply, Fabric, FabricError, OnApplied, ShardWork, SimFabric, SliceWork, TimelyFabric,
 };
-pub use host::{FiringJob, Host};
+pub use host::{Answered, FiringJob, Host};
 pub use injectors::{Injectors, ShardCounters};
 pub use pool::{Class, QueryPool};
 pub use resolver::intern_quad;

@@ -1,15 +1,25 @@
-//! Answers as the user sees them: ids are decoded only while rows are read or written.
+//! Answers as the user sees them: ids are decoded only while rows are read or written, so an answer
+//! that nobody reads costs no strings. Decoding needs the dictionary and no snapshot (S9).
 
 use crate::error::EngineError;
-use oxrdf::{Term, Triple};
-use oxrdfio::RdfFormat;
-use sparesults::QueryResultsFormat;
+use oxrdf::{Term, Triple, Variable};
+use oxrdfio::{RdfFormat, RdfSerializer};
+use somersault_query::Answer as Inner;
+use somersault_store::Dictionary;
+use sparesults::{QueryResultsFormat, QueryResultsSerializer};
+use std::fmt;
 use std::io::Write;
+use std::sync::{Arc, LazyLock};
+
+/// The columns of a graph.
+static GRAPH_COLUMNS: LazyLock<[String; 3]> =
+    LazyLock::new(|| ["subject", "predicate", "object"].map(str::to_owned));
 
 /// The answer of a one-shot query or of a firing. Cheap to clone.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Answer {
-    _inner: (),
+    inner: Arc<Inner>,
+    dictionary: Arc<Dictionary>,
 }
 
 /// Which of the three shapes an [`Answer`] has.
@@ -24,19 +34,38 @@ pub enum AnswerKind {
 }
 
 impl Answer {
+    pub(crate) fn new(inner: Inner, dictionary: Arc<Dictionary>) -> Answer {
+        Answer {
+            inner: Arc::new(inner),
+            dictionary,
+        }
+    }
+
     /// Its shape.
     pub fn kind(&self) -> AnswerKind {
-        unimplemented!()
+        match *self.inner {
+            Inner::Solutions(_) => AnswerKind::Solutions,
+            Inner::Boolean(_) => AnswerKind::Boolean,
+            Inner::Graph(_) => AnswerKind::Graph,
+        }
     }
 
     /// The names of the columns, without `?`; empty for ASK, and `subject`, `predicate`, `object` for a graph.
     pub fn variables(&self) -> &[String] {
-        unimplemented!()
+        match &*self.inner {
+            Inner::Solutions(solutions) => solutions.variables(),
+            Inner::Boolean(_) => &[],
+            Inner::Graph(_) => &*GRAPH_COLUMNS,
+        }
     }
 
     /// How many rows or triples there are (1 for ASK).
     pub fn len(&self) -> usize {
-        unimplemented!()
+        match &*self.inner {
+            Inner::Solutions(solutions) => solutions.len(),
+            Inner::Boolean(_) => 1,
+            Inner::Graph(triples) => triples.len(),
+        }
     }
 
     /// Whether there is no row and no triple; an ASK answer is never empty.
@@ -46,17 +75,29 @@ impl Answer {
 
     /// The yes or no of ASK.
     pub fn boolean(&self) -> Option<bool> {
-        unimplemented!()
+        match *self.inner {
+            Inner::Boolean(yes) => Some(yes),
+            Inner::Solutions(_) | Inner::Graph(_) => None,
+        }
     }
 
     /// The rows of SELECT, one decoded at a time, with as many cells as there are variables.
     pub fn rows(&self) -> Rows<'_> {
-        unimplemented!()
+        Rows {
+            answer: self,
+            next: 0,
+        }
     }
 
     /// The triples of CONSTRUCT or DESCRIBE.
     pub fn triples(&self) -> Triples<'_> {
-        unimplemented!()
+        let triples: &[Triple] = match &*self.inner {
+            Inner::Graph(triples) => triples,
+            Inner::Solutions(_) | Inner::Boolean(_) => &[],
+        };
+        Triples {
+            inner: triples.iter(),
+        }
     }
 
     /// Writes solutions or the boolean in a SPARQL result format.
@@ -65,43 +106,114 @@ impl Answer {
     /// [`EngineError::Invalid`] if this is a graph, [`EngineError::Io`] if `writer` fails.
     pub fn write_results(
         &self,
-        _format: QueryResultsFormat,
-        _writer: impl Write,
+        format: QueryResultsFormat,
+        writer: impl Write,
     ) -> Result<(), EngineError> {
-        unimplemented!()
+        let serializer = QueryResultsSerializer::from_format(format);
+        match &*self.inner {
+            Inner::Boolean(yes) => serializer
+                .serialize_boolean_to_writer(writer, *yes)
+                .map(drop)
+                .map_err(unwritten),
+            Inner::Solutions(solutions) => {
+                let columns: Vec<Variable> = solutions
+                    .variables()
+                    .iter()
+                    .map(|name| Variable::new_unchecked(name.as_str()))
+                    .collect();
+                let mut out = serializer
+                    .serialize_solutions_to_writer(writer, columns.clone())
+                    .map_err(unwritten)?;
+                for row in self.rows() {
+                    let cells = columns.iter().zip(&row);
+                    let bound =
+                        cells.filter_map(|(column, cell)| Some((column, cell.as_ref()?)));
+                    out.serialize(bound).map_err(unwritten)?;
+                }
+                out.finish().map(drop).map_err(unwritten)
+            }
+            Inner::Graph(_) => Err(EngineError::Invalid(format!(
+                "the answer is a graph, which {} cannot hold; ask for an RDF syntax such as Turtle",
+                format.media_type()
+            ))),
+        }
     }
 
     /// Writes a graph in an RDF syntax.
     ///
     /// # Errors
     /// [`EngineError::Invalid`] if this is not a graph, [`EngineError::Io`] if `writer` fails.
-    pub fn write_graph(&self, _format: RdfFormat, _writer: impl Write) -> Result<(), EngineError> {
-        unimplemented!()
+    pub fn write_graph(&self, format: RdfFormat, writer: impl Write) -> Result<(), EngineError> {
+        let Inner::Graph(triples) = &*self.inner else {
+            return Err(EngineError::Invalid(format!(
+                "the answer is no graph, which is all that {} can hold; ask for a SPARQL result format such as SPARQL JSON",
+                format.media_type()
+            )));
+        };
+        let mut out = RdfSerializer::from_format(format).for_writer(writer);
+        for triple in triples {
+            out.serialize_triple(triple).map_err(unwritten)?;
+        }
+        out.finish().map(drop).map_err(unwritten)
+    }
+}
+
+impl fmt::Debug for Answer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Answer")
+            .field("kind", &self.kind())
+            .field("variables", &self.variables())
+            .field("len", &self.len())
+            .finish()
+    }
+}
+
+fn unwritten(source: std::io::Error) -> EngineError {
+    EngineError::Io {
+        context: "the answer could not be written".to_owned(),
+        source,
     }
 }
 
 /// Iterator of [`Answer::rows`].
 #[derive(Debug)]
 pub struct Rows<'a> {
-    _answer: &'a Answer,
+    answer: &'a Answer,
+    next: usize,
 }
 
 impl Iterator for Rows<'_> {
     type Item = Vec<Option<Term>>;
+
     fn next(&mut self) -> Option<Self::Item> {
-        unimplemented!()
+        let Inner::Solutions(solutions) = &*self.answer.inner else {
+            return None;
+        };
+        if self.next >= solutions.len() {
+            return None;
+        }
+        let row = self.next;
+        self.next += 1;
+        let columns = 0..solutions.variables().len();
+        let dictionary = &self.answer.dictionary;
+        Some(
+            columns
+                .map(|column| solutions.term(row, column, dictionary))
+                .collect(),
+        )
     }
 }
 
 /// Iterator of [`Answer::triples`].
 #[derive(Debug)]
 pub struct Triples<'a> {
-    _answer: &'a Answer,
+    inner: std::slice::Iter<'a, Triple>,
 }
 
 impl Iterator for Triples<'_> {
     type Item = Triple;
+
     fn next(&mut self) -> Option<Self::Item> {
-        unimplemented!()
+        self.inner.next().cloned()
     }
 }

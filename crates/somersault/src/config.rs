@@ -1,7 +1,11 @@
 //! What an engine is opened with. Every default is safe for a laptop: in memory, two shards,
 //! no remote access, limits on.
 
+use somersault_model::Limits;
+use somersault_query::Remote;
+use std::fmt;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// How an [`Engine`](crate::Engine) is set up.
@@ -11,7 +15,7 @@ use std::time::Duration;
 /// let config = EngineConfig { workers: 4, fabric: FabricKind::Timely, ..EngineConfig::default() };
 /// assert!(config.data.is_none());
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct EngineConfig {
     /// The folder that keeps the log; `None` keeps everything in memory only.
     pub data: Option<PathBuf>,
@@ -27,6 +31,8 @@ pub struct EngineConfig {
     pub default_namespace: Option<String>,
     /// Whether SERVICE and LOAD may reach other machines.
     pub allow_remote: bool,
+    /// What reaches them; the engine itself has no HTTP client.
+    pub remote: Option<Arc<dyn Remote>>,
     /// How many firings of each query are kept for subscribers that reconnect.
     pub kept_firings: usize,
     /// Where the time of arrival and of idle streams comes from.
@@ -47,11 +53,30 @@ impl Default for EngineConfig {
             limits: Limits::default(),
             default_namespace: None,
             allow_remote: false,
+            remote: None,
             kept_firings: 64,
             clock: Clock::System,
             freshness: Duration::from_millis(100),
             no_fallback: false,
         }
+    }
+}
+
+impl fmt::Debug for EngineConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("EngineConfig")
+            .field("data", &self.data)
+            .field("workers", &self.workers)
+            .field("query_threads", &self.query_threads)
+            .field("fabric", &self.fabric)
+            .field("limits", &self.limits)
+            .field("default_namespace", &self.default_namespace)
+            .field("allow_remote", &self.allow_remote)
+            .field("kept_firings", &self.kept_firings)
+            .field("clock", &self.clock)
+            .field("freshness", &self.freshness)
+            .field("no_fallback", &self.no_fallback)
+            .finish_non_exhaustive()
     }
 }
 
@@ -76,32 +101,4 @@ pub enum Clock {
     System,
     /// Time moves by pushes and advances only: replays and tests.
     Manual,
-}
-
-/// What a query, a push or an answer may cost; hitting one is a clear error.
-#[derive(Clone, Copy, Debug)]
-#[non_exhaustive]
-pub struct Limits {
-    /// How long one query may execute.
-    pub query_time: Duration,
-    /// How many rows one answer may have.
-    pub result_rows: u64,
-    /// How much memory the intermediate results of one query may take.
-    pub query_memory_bytes: u64,
-    /// How large a request body may be.
-    pub body_bytes: u64,
-    /// How many statements one push may have.
-    pub push_statements: u64,
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        Limits {
-            query_time: Duration::from_secs(30),
-            result_rows: 10_000_000,
-            query_memory_bytes: 2 << 30,
-            body_bytes: 64 << 20,
-            push_statements: 1_000_000,
-        }
-    }
 }

@@ -35,7 +35,7 @@ pub mod replay;
 mod subscription;
 
 pub use answer::{Answer, AnswerKind, Rows, Triples};
-pub use config::{Clock, EngineConfig, FabricKind, Limits};
+pub use config::{Clock, EngineConfig, FabricKind};
 pub use engine::{Engine, QueryOptions, QueryResults, UpdateOptions, UpdateSummary};
 pub use error::{EngineError, LimitKind};
 pub use info::{Health, HealthStatus, HeldUp, QueryInfo, StreamInfo, WindowInfo};
@@ -43,6 +43,14 @@ pub use load::{GraphWrite, LoadOptions, LoadProgress, LoadSummary};
 pub use metrics::{Latency, MemoryUse, MetricsSnapshot, QueryMetrics, ShardMetrics, StreamMetrics};
 pub use push::{Push, PushReceipt, StreamStatement};
 pub use subscription::{FiringResult, SubscribeOptions, Subscription, SubscriptionEvent};
+
+pub use somersault_model::Limits;
+pub use somersault_query::{Remote, RemoteSolutions};
+
+/// The disk under an engine with a data directory, for tests that tear, fill and crash it.
+pub mod disk {
+    pub use somersault_log::{CrashKeep, Disk, DiskFile, RealDisk, SimDisk};
+}
 
 /// The RDF terms that this API speaks.
 pub use oxrdf;

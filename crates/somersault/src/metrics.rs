@@ -1,5 +1,6 @@
 //! The engine's counters as plain values; the server renders them for Prometheus.
 
+use hdrhistogram::Histogram;
 use std::time::Duration;
 
 /// All counters at one moment.
@@ -134,4 +135,60 @@ pub struct ShardMetrics {
     pub injected: u64,
     /// The newest snapshot number that it has applied.
     pub applied_sn: u64,
+}
+
+/// Records durations in steps of 100 ns, to 1 part in 100.
+pub(crate) struct Recorder {
+    histogram: Histogram<u32>,
+    sum: Duration,
+}
+
+/// The longest duration that is told apart: one hour.
+const LONGEST_STEPS: u64 = 36_000_000_000;
+
+/// Upper bounds of the buckets that are exported, in microseconds.
+const BUCKETS_US: [u64; 20] = [
+    10, 20, 50, 100, 130, 200, 500, 1_000, 2_000, 3_000, 5_000, 10_000, 20_000, 50_000, 100_000,
+    200_000, 500_000, 1_000_000, 5_000_000, 30_000_000,
+];
+
+impl Recorder {
+    pub(crate) fn new() -> Recorder {
+        let histogram = Histogram::new_with_bounds(1, LONGEST_STEPS, 2)
+            .expect("the bounds and the precision are within what the histogram allows");
+        Recorder {
+            histogram,
+            sum: Duration::ZERO,
+        }
+    }
+
+    pub(crate) fn record(&mut self, duration: Duration) {
+        let steps = (duration.as_nanos() / 100).min(u128::from(LONGEST_STEPS)) as u64;
+        self.histogram.saturating_record(steps.max(1));
+        self.sum += duration;
+    }
+
+    pub(crate) fn quantile(&self, quantile: f64) -> Duration {
+        if self.histogram.is_empty() {
+            return Duration::ZERO;
+        }
+        Duration::from_nanos(self.histogram.value_at_quantile(quantile) * 100)
+    }
+
+    pub(crate) fn latency(&self) -> Latency {
+        let count_up_to = |us: u64| self.histogram.count_between(0, us * 10);
+        let max = if self.histogram.is_empty() { 0 } else { self.histogram.max() };
+        Latency {
+            count: self.histogram.len(),
+            sum: self.sum,
+            p50: self.quantile(0.50),
+            p90: self.quantile(0.90),
+            p99: self.quantile(0.99),
+            max: Duration::from_nanos(max * 100),
+            buckets: BUCKETS_US
+                .iter()
+                .map(|us| (*us as f64 / 1e6, count_up_to(*us)))
+                .collect(),
+        }
+    }
 }

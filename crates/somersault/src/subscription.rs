@@ -2,9 +2,11 @@
 //! A subscriber that is too slow is told how many firings it lost; nothing is skipped silently.
 
 use crate::answer::Answer;
+use parking_lot::{Condvar, Mutex};
+use std::collections::VecDeque;
 use std::sync::Arc;
-use std::task::{Context, Poll};
-use std::time::Duration;
+use std::task::{Context, Poll, Waker};
+use std::time::{Duration, Instant};
 
 /// One firing of a continuous query, with its answer.
 #[derive(Clone, Debug)]
@@ -18,8 +20,8 @@ pub struct FiringResult {
     pub close_ms: i64,
     /// 0, and more for amended firings.
     pub revision: u32,
-    /// The running number among the query's firings.
-    pub ordinal: u64,
+    /// Counts the firings at one close from 0; only count windows have several.
+    pub ordinal: u32,
     /// The snapshot number that it saw.
     pub sn: u64,
     /// The windows are complete from here on only, if they reach back further than what was kept.
@@ -28,13 +30,18 @@ pub struct FiringResult {
     pub answer: Result<Answer, String>,
     /// Start of execution → answer ready.
     pub execution: Duration,
-    /// The last statement it needed acknowledged → answer ready.
+    /// The last record that it needed acknowledged → answer ready.
     pub delay: Duration,
     /// What of the delay was waiting behind other queries.
     pub waiting: Duration,
 }
 
 /// From where and what a subscriber wants.
+///
+/// ```
+/// let options = somersault::SubscribeOptions { after_ms: Some(802_000), ..Default::default() };
+/// assert!(options.empties);
+/// ```
 #[derive(Clone, Debug)]
 pub struct SubscribeOptions {
     /// Only firings with a later close (Last-Event-ID); `None` begins with the oldest that is kept.
@@ -63,36 +70,148 @@ pub enum SubscriptionEvent {
     Firing(Arc<FiringResult>),
     /// Firings that this subscriber will not see: they were no longer kept, or it read too slowly.
     Lagged {
-        /// How many, where that is known.
-        missed: u64,
+        /// How many; `None` where they had gone before it subscribed.
+        missed: Option<u64>,
     },
 }
 
+/// Where the firings for one subscriber wait.
+pub(crate) struct Mailbox {
+    empties: bool,
+    capacity: usize,
+    inner: Mutex<Waiting>,
+    arrived: Condvar,
+}
+
+#[derive(Default)]
+struct Waiting {
+    events: VecDeque<SubscriptionEvent>,
+    /// Firings given up since the last one that was read.
+    missed: u64,
+    ended: bool,
+    waker: Option<Waker>,
+}
+
+impl Waiting {
+    fn take(&mut self) -> Option<SubscriptionEvent> {
+        if self.missed > 0 {
+            let missed = Some(std::mem::take(&mut self.missed));
+            return Some(SubscriptionEvent::Lagged { missed });
+        }
+        self.events.pop_front()
+    }
+}
+
+impl Mailbox {
+    pub(crate) fn new(empties: bool, capacity: usize) -> Mailbox {
+        Mailbox {
+            empties,
+            capacity,
+            inner: Mutex::new(Waiting::default()),
+            arrived: Condvar::new(),
+        }
+    }
+
+    pub(crate) fn deliver(&self, result: &Arc<FiringResult>) {
+        let is_empty = result.answer.as_ref().is_ok_and(Answer::is_empty);
+        if self.empties || !is_empty {
+            self.put(SubscriptionEvent::Firing(Arc::clone(result)));
+        }
+    }
+
+    pub(crate) fn put(&self, event: SubscriptionEvent) {
+        let mut inner = self.inner.lock();
+        if inner.events.len() >= self.capacity {
+            inner.events.pop_front();
+            inner.missed += 1;
+        }
+        inner.events.push_back(event);
+        self.wake(&mut inner);
+    }
+
+    pub(crate) fn end(&self) {
+        let mut inner = self.inner.lock();
+        inner.ended = true;
+        self.wake(&mut inner);
+    }
+
+    fn wake(&self, inner: &mut Waiting) {
+        if let Some(waker) = inner.waker.take() {
+            waker.wake();
+        }
+        self.arrived.notify_all();
+    }
+}
+
 /// A reader of a query's firings; dropping it unsubscribes.
-#[derive(Debug)]
 pub struct Subscription {
-    _inner: (),
+    mailbox: Arc<Mailbox>,
 }
 
 impl Subscription {
-    /// Waits for the next event; `None` when the query was dropped or the engine stopped.
-    pub fn recv(&self) -> Option<SubscriptionEvent> {
-        unimplemented!()
+    pub(crate) fn new(mailbox: Arc<Mailbox>) -> Subscription {
+        Subscription { mailbox }
     }
 
-    /// Waits at most `timeout`; `Ok(None)` when there will be no more, `Err(())` when time is up.
+    /// Waits for the next event; `None` when the query was dropped or the engine stopped.
+    pub fn recv(&self) -> Option<SubscriptionEvent> {
+        let mut inner = self.mailbox.inner.lock();
+        loop {
+            if let Some(event) = inner.take() {
+                return Some(event);
+            }
+            if inner.ended {
+                return None;
+            }
+            self.mailbox.arrived.wait(&mut inner);
+        }
+    }
+
+    /// Waits at most `timeout`; `Ok(None)` when there will be no more.
+    ///
+    /// # Errors
+    /// `Err(())` when time is up.
     #[allow(clippy::result_unit_err)]
-    pub fn recv_timeout(&self, _timeout: Duration) -> Result<Option<SubscriptionEvent>, ()> {
-        unimplemented!()
+    pub fn recv_timeout(&self, timeout: Duration) -> Result<Option<SubscriptionEvent>, ()> {
+        let until = Instant::now() + timeout;
+        let mut inner = self.mailbox.inner.lock();
+        loop {
+            if let Some(event) = inner.take() {
+                return Ok(Some(event));
+            }
+            if inner.ended {
+                return Ok(None);
+            }
+            if self.mailbox.arrived.wait_until(&mut inner, until).timed_out() {
+                return inner.take().map(|event| Ok(Some(event))).unwrap_or(Err(()));
+            }
+        }
     }
 
     /// The next event if there is one.
     pub fn try_recv(&self) -> Option<SubscriptionEvent> {
-        unimplemented!()
+        self.mailbox.inner.lock().take()
     }
 
     /// The same for asynchronous callers (with `std::future::poll_fn` or a `Stream`).
-    pub fn poll_recv(&self, _context: &mut Context<'_>) -> Poll<Option<SubscriptionEvent>> {
-        unimplemented!()
+    pub fn poll_recv(&self, context: &mut Context<'_>) -> Poll<Option<SubscriptionEvent>> {
+        let mut inner = self.mailbox.inner.lock();
+        if let Some(event) = inner.take() {
+            return Poll::Ready(Some(event));
+        }
+        if inner.ended {
+            return Poll::Ready(None);
+        }
+        inner.waker = Some(context.waker().clone());
+        Poll::Pending
+    }
+}
+
+impl std::fmt::Debug for Subscription {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let waiting = self.mailbox.inner.lock().events.len();
+        f.debug_struct("Subscription")
+            .field("waiting", &waiting)
+            .finish()
     }
 }

@@ -1,0 +1,377 @@
+//! The standing queries: what the driver tells about them ends here. A firing is executed on the
+//! query pool, over its pinned snapshot and the window versions of its close, and its answer goes to
+//! the query's hub.
+
+use crate::answer::Answer;
+use crate::config::EngineConfig;
+use crate::hub::Hub;
+use crate::metrics::{QueryMetrics, Recorder};
+use crate::subscription::{FiringResult, SubscribeOptions, Subscription};
+use parking_lot::{Mutex, RwLock};
+use somersault_lang::{ContinuousQuery, Parser};
+use somersault_model::{EventTime, QueryUid, Sn, TermId};
+use somersault_query::{Dataset, Execution, NamedGraphs, Prepared, SnapshotView, Source};
+use somersault_runtime::{Answered, Class, FiringJob, Host, QueryPool, RuntimeError};
+use somersault_store::{Store, WindowVersion};
+use somersault_stream::WindowBatches;
+use std::collections::HashMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
+
+/// All standing queries.
+pub(crate) struct Standing {
+    pub(crate) config: EngineConfig,
+    pub(crate) store: Arc<Store>,
+    pub(crate) pool: Arc<QueryPool>,
+    answered: OnceLock<Answered>,
+    queries: RwLock<HashMap<QueryUid, Arc<StandingQuery>>>,
+    /// The time of the stable SN, for NOW() of one-shot queries.
+    stable_ms: AtomicI64,
+    /// Executions, one-shot ones too, of which spareval ran a part.
+    pub(crate) fallbacks: AtomicU64,
+}
+
+/// One standing query.
+pub(crate) struct StandingQuery {
+    uid: QueryUid,
+    name: String,
+    /// Or the sentence that says why it cannot be run.
+    prepared: Result<Ready, String>,
+    hub: Mutex<Hub>,
+    stats: Mutex<Stats>,
+}
+
+/// What a firing needs of the text.
+struct Ready {
+    prepared: Prepared,
+    dataset: Dataset,
+}
+
+struct Stats {
+    firings: u64,
+    failed: u64,
+    rows: u64,
+    fallbacks: u64,
+    passed_in_bulk: u64,
+    last_close_ms: Option<i64>,
+    last_error: Option<String>,
+    execution: Recorder,
+    delay: Recorder,
+    waiting: Recorder,
+}
+
+impl Standing {
+    pub(crate) fn new(config: EngineConfig, store: Arc<Store>, pool: Arc<QueryPool>) -> Standing {
+        Standing {
+            config,
+            store,
+            pool,
+            answered: OnceLock::new(),
+            queries: RwLock::new(HashMap::new()),
+            stable_ms: AtomicI64::new(0),
+            fallbacks: AtomicU64::new(0),
+        }
+    }
+
+    pub(crate) fn query(&self, uid: QueryUid) -> Option<Arc<StandingQuery>> {
+        self.queries.read().get(&uid).cloned()
+    }
+
+    /// The time of the stable SN.
+    pub(crate) fn stable_time(&self) -> EventTime {
+        EventTime(self.stable_ms.load(Ordering::Relaxed))
+    }
+
+    /// What every execution is given.
+    pub(crate) fn execution(&self, now: EventTime, query: QueryUid) -> Execution {
+        let mut execution = Execution::new(self.config.limits.clone(), now);
+        execution.query = query;
+        execution.no_fallback = self.config.no_fallback;
+        if self.config.allow_remote {
+            execution.remote = self.config.remote.clone();
+        }
+        execution
+    }
+
+    /// Counts an execution that was not all native.
+    pub(crate) fn count_fallback(&self, prepared: &Prepared) {
+        if !prepared.is_native() {
+            self.fallbacks.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Nobody will be answered any more.
+    pub(crate) fn end(&self) {
+        for query in self.queries.read().values() {
+            query.hub.lock().end();
+        }
+    }
+
+    fn parse(&self, text: &str, namespace: Option<&str>) -> Result<Ready, String> {
+        let mut parser = Parser::new();
+        if let Some(namespace) = namespace {
+            parser = parser.with_default_namespace(namespace);
+        }
+        let query = parser
+            .parse_continuous(text)
+            .map_err(|error| error.to_string())?;
+        let dataset = continuous_dataset(&query, &self.store);
+        Ok(Ready {
+            prepared: Prepared::new(query.query),
+            dataset,
+        })
+    }
+}
+
+/// What a continuous query ranges over (language.md, "Settled small print"): its windows, merged with
+/// the graphs of FROM or without any with the stored default graph; GRAPH reads windows and FROM NAMED.
+pub(crate) fn continuous_dataset(query: &ContinuousQuery, store: &Store) -> Dataset {
+    // Interned, not looked up: the graph may come into being after the registration.
+    let id = |name: &oxrdf::NamedNode| store.dictionary().intern(name.as_ref().into());
+    let mut default = Vec::new();
+    let mut named = Vec::new();
+    for (index, window) in query.windows.iter().enumerate() {
+        if window.in_default {
+            default.push(Source::Window(index));
+        }
+        if window.named {
+            named.push((id(&window.name), Source::Window(index)));
+        }
+    }
+    let clause = &query.query.dataset;
+    default.extend(clause.default.iter().map(|graph| Source::Stored(id(graph))));
+    if clause.default.is_empty() {
+        default.push(Source::Stored(TermId::DEFAULT_GRAPH));
+    }
+    named.extend(clause.named.iter().map(|graph| (id(graph), Source::Stored(id(graph)))));
+    Dataset {
+        default,
+        named: NamedGraphs::List(named),
+    }
+}
+
+/// The version of a window that a firing sees.
+pub(crate) fn window_version(store: &Store, window: &WindowBatches) -> Arc<WindowVersion> {
+    let step = u64::try_from(window.step_batches).unwrap_or(1).max(1);
+    if window.lo >= window.hi {
+        return WindowVersion::empty();
+    }
+    store.slices().window(window.stream, window.lo, window.hi, step)
+}
+
+impl Host for Arc<Standing> {
+    fn attach(&self, answered: Answered) {
+        let _ = self.answered.set(answered);
+    }
+
+    fn registered(&self, uid: QueryUid, name: &str, text: &str, namespace: Option<&str>) {
+        let query = StandingQuery {
+            uid,
+            name: name.to_owned(),
+            prepared: self.parse(text, namespace),
+            hub: Mutex::new(Hub::new(self.config.kept_firings)),
+            stats: Mutex::new(Stats::new()),
+        };
+        self.queries.write().insert(uid, Arc::new(query));
+    }
+
+    fn dropped(&self, uid: QueryUid) {
+        if let Some(query) = self.queries.write().remove(&uid) {
+            query.hub.lock().end();
+        }
+    }
+
+    fn fire(&self, job: FiringJob) {
+        let Some(query) = self.query(job.firing.query) else {
+            // Dropped since: nobody waits for the answer, but the driver counts it.
+            if let Some(answered) = self.answered.get() {
+                answered.tell(job.firing.query, job.firing.close);
+            }
+            return;
+        };
+        let ticket = query.hub.lock().ticket();
+        let standing = Arc::clone(self);
+        self.pool.submit(Class::Continuous, move || {
+            standing.execute(&query, job, ticket);
+        });
+    }
+
+    fn passed(&self, uid: QueryUid, last: EventTime, count: u64) {
+        if let Some(query) = self.query(uid) {
+            let mut stats = query.stats.lock();
+            stats.passed_in_bulk += count;
+            stats.last_close_ms = stats.last_close_ms.max(Some(last.0));
+        }
+    }
+
+    fn stable(&self, _sn: Sn, now_ms: i64) {
+        self.stable_ms.fetch_max(now_ms, Ordering::Relaxed);
+    }
+
+    fn failed(&self, error: &RuntimeError) {
+        tracing::error!("nothing new becomes visible any more: {error}");
+    }
+}
+
+impl Standing {
+    fn execute(self: &Arc<Self>, query: &StandingQuery, job: FiringJob, ticket: u64) {
+        let started = Instant::now();
+        let FiringJob {
+            firing,
+            snapshot,
+            acknowledged,
+            released,
+        } = job;
+        let run = AssertUnwindSafe(|| -> Result<Answer, String> {
+            let ready = query.prepared.as_ref().map_err(Clone::clone)?;
+            let windows = firing
+                .windows
+                .iter()
+                .map(|window| window_version(&self.store, window))
+                .collect();
+            let store = Arc::clone(&self.store);
+            let view = SnapshotView::new(store, snapshot, windows, ready.dataset.clone());
+            let mut execution = self.execution(firing.close, firing.query);
+            execution.close = firing.close;
+            let answer = ready
+                .prepared
+                .execute(&view, &execution)
+                .map_err(|error| error.to_string())?;
+            if !view.snapshot().is_valid() {
+                return Err(format!(
+                    "the firing kept its snapshot for longer than {} s, the limit on pins (pin_time); make the query more selective, or raise the limit",
+                    self.config.limits.pin_time.as_secs()
+                ));
+            }
+            let dictionary = Arc::clone(self.store.dictionary_arc());
+            Ok(Answer::new(answer, dictionary))
+        });
+        let answer = catch_unwind(run)
+            .unwrap_or_else(|_| Err("internal fault: the evaluation panicked".to_owned()));
+        let ready = Instant::now();
+        if let Ok(prepared) = &query.prepared {
+            self.count_fallback(&prepared.prepared);
+        }
+        let result = FiringResult {
+            query: query.name.clone(),
+            uid: firing.query.0,
+            close_ms: firing.close.0,
+            revision: firing.revision,
+            ordinal: firing.ordinal,
+            sn: firing.sn.0,
+            complete_from_ms: firing.complete_from.map(|from| from.0),
+            answer,
+            execution: ready - started,
+            delay: ready.saturating_duration_since(acknowledged.unwrap_or(released)),
+            waiting: started.saturating_duration_since(released),
+        };
+        query.count(&result);
+        let mut hub = query.hub.lock();
+        // Told under the hub's lock, so that the driver hears of one query's closes in order.
+        for published in hub.publish(ticket, result) {
+            if let Some(answered) = self.answered.get() {
+                answered.tell(query.uid, EventTime(published.close_ms));
+            }
+        }
+    }
+}
+
+impl Stats {
+    fn new() -> Stats {
+        Stats {
+            firings: 0,
+            failed: 0,
+            rows: 0,
+            fallbacks: 0,
+            passed_in_bulk: 0,
+            last_close_ms: None,
+            last_error: None,
+            execution: Recorder::new(),
+            delay: Recorder::new(),
+            waiting: Recorder::new(),
+        }
+    }
+}
+
+/// What a standing query says about itself.
+pub(crate) struct Summary {
+    pub(crate) firings: u64,
+    pub(crate) rows: u64,
+    pub(crate) last_close_ms: Option<i64>,
+    pub(crate) last_error: Option<String>,
+    pub(crate) native: bool,
+    pub(crate) fallback_reason: Option<String>,
+    pub(crate) execution: [Duration; 2],
+    pub(crate) delay: [Duration; 2],
+    pub(crate) waiting: [Duration; 2],
+    pub(crate) subscribers: usize,
+}
+
+impl StandingQuery {
+    fn count(&self, result: &FiringResult) {
+        let mut stats = self.stats.lock();
+        stats.firings += 1;
+        stats.last_close_ms = stats.last_close_ms.max(Some(result.close_ms));
+        match &result.answer {
+            Ok(answer) => {
+                stats.rows += answer.len() as u64;
+                stats.last_error = None;
+            }
+            Err(error) => {
+                stats.failed += 1;
+                stats.last_error = Some(error.clone());
+            }
+        }
+        if self.fallback_reason().is_some() {
+            stats.fallbacks += 1;
+        }
+        stats.execution.record(result.execution);
+        stats.delay.record(result.delay);
+        stats.waiting.record(result.waiting);
+    }
+
+    fn fallback_reason(&self) -> Option<String> {
+        let ready = self.prepared.as_ref().ok()?;
+        ready.prepared.fallback_reason().map(str::to_owned)
+    }
+
+    pub(crate) fn subscribe(&self, options: &SubscribeOptions) -> Subscription {
+        self.hub.lock().subscribe(options)
+    }
+
+    pub(crate) fn summary(&self) -> Summary {
+        let subscribers = self.hub.lock().subscribers();
+        let fallback_reason = self.fallback_reason();
+        let stats = self.stats.lock();
+        let both = |recorder: &Recorder| [recorder.quantile(0.50), recorder.quantile(0.99)];
+        Summary {
+            firings: stats.firings,
+            rows: stats.rows,
+            last_close_ms: stats.last_close_ms,
+            last_error: stats.last_error.clone(),
+            native: fallback_reason.is_none(),
+            fallback_reason,
+            execution: both(&stats.execution),
+            delay: both(&stats.delay),
+            waiting: both(&stats.waiting),
+            subscribers,
+        }
+    }
+
+    pub(crate) fn metrics(&self) -> QueryMetrics {
+        let stats = self.stats.lock();
+        QueryMetrics {
+            name: self.name.clone(),
+            firings: stats.firings,
+            passed_in_bulk: stats.passed_in_bulk,
+            failed: stats.failed,
+            rows: stats.rows,
+            fallbacks: stats.fallbacks,
+            execution: stats.execution.latency(),
+            delay: stats.delay.latency(),
+            waiting: stats.waiting.latency(),
+        }
+    }
+}

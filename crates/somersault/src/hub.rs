@@ -1,0 +1,107 @@
+//! The hub of one continuous query: puts its answers in close order, keeps the newest of them for
+//! subscribers that reconnect, and hands them to the live ones (WI-2).
+
+use crate::subscription::{FiringResult, Mailbox, SubscribeOptions, Subscription, SubscriptionEvent};
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Arc, Weak};
+
+/// See the module. Behind a mutex of its owner.
+pub(crate) struct Hub {
+    capacity: usize,
+    next_ticket: u64,
+    next_published: u64,
+    /// Answers whose predecessors are still being computed.
+    early: BTreeMap<u64, Arc<FiringResult>>,
+    kept: VecDeque<Arc<FiringResult>>,
+    /// The newest close that is kept no more.
+    gone_ms: Option<i64>,
+    subscribers: Vec<Weak<Mailbox>>,
+    ended: bool,
+}
+
+impl Hub {
+    pub(crate) fn new(capacity: usize) -> Hub {
+        Hub {
+            capacity,
+            next_ticket: 0,
+            next_published: 0,
+            early: BTreeMap::new(),
+            kept: VecDeque::new(),
+            gone_ms: None,
+            subscribers: Vec::new(),
+            ended: false,
+        }
+    }
+
+    /// The place of the next firing in the order of answers.
+    pub(crate) fn ticket(&mut self) -> u64 {
+        self.next_ticket += 1;
+        self.next_ticket - 1
+    }
+
+    /// Takes an answer; returns those that are published by it, in order.
+    pub(crate) fn publish(&mut self, ticket: u64, result: FiringResult) -> Vec<Arc<FiringResult>> {
+        self.early.insert(ticket, Arc::new(result));
+        let mut published = Vec::new();
+        while let Some(result) = self.early.remove(&self.next_published) {
+            self.next_published += 1;
+            self.deliver(&result);
+            published.push(result);
+        }
+        published
+    }
+
+    fn deliver(&mut self, result: &Arc<FiringResult>) {
+        self.kept.push_back(Arc::clone(result));
+        while self.kept.len() > self.capacity {
+            let gone = self.kept.pop_front();
+            self.gone_ms = gone.map(|result| result.close_ms).or(self.gone_ms);
+        }
+        self.subscribers.retain(|subscriber| {
+            let mailbox = subscriber.upgrade();
+            if let Some(mailbox) = &mailbox {
+                mailbox.deliver(result);
+            }
+            mailbox.is_some()
+        });
+    }
+
+    pub(crate) fn subscribe(&mut self, options: &SubscribeOptions) -> Subscription {
+        let mailbox = Arc::new(Mailbox::new(
+            options.empties,
+            options.capacity.max(self.kept.len()).max(1),
+        ));
+        if let (Some(after), Some(gone)) = (options.after_ms, self.gone_ms)
+            && gone > after
+        {
+            mailbox.put(SubscriptionEvent::Lagged { missed: None });
+        }
+        for result in &self.kept {
+            if options.after_ms.is_none_or(|after| result.close_ms > after) {
+                mailbox.deliver(result);
+            }
+        }
+        if self.ended {
+            mailbox.end();
+        } else {
+            self.subscribers.push(Arc::downgrade(&mailbox));
+        }
+        Subscription::new(mailbox)
+    }
+
+    pub(crate) fn subscribers(&mut self) -> usize {
+        self.subscribers
+            .retain(|subscriber| subscriber.strong_count() > 0);
+        self.subscribers.len()
+    }
+
+    /// No answers will come any more.
+    pub(crate) fn end(&mut self) {
+        self.ended = true;
+        for subscriber in self.subscribers.drain(..) {
+            if let Some(mailbox) = subscriber.upgrade() {
+                mailbox.end();
+            }
+        }
+    }
+}
