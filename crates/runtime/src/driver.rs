@@ -291,6 +291,11 @@ impl Driver {
         self.shared.uptime_ms()
     }
 
+    /// When something is received, by the clock that the driver was given.
+    pub fn now_ms(&self) -> i64 {
+        self.shared.clock.now_ms()
+    }
+
     /// All streams, by IRI.
     pub fn streams(&self) -> Vec<StreamStatus> {
         self.shared.coordinator.lock().streams()

@@ -5,6 +5,7 @@ use crossbeam_channel::Sender;
 use somersault_model::{EventTime, QueryUid, Sn};
 use somersault_store::Snapshot;
 use somersault_stream::Firing;
+use std::sync::Arc;
 use std::time::Instant;
 
 /// A firing whose snapshot is stable and pinned.
@@ -46,7 +47,7 @@ pub trait Host: Send + Sync + 'static {
     fn dropped(&self, uid: QueryUid);
 
     /// Execute this. Firings of one query come in close order.
-    fn fire(&self, job: FiringJob);
+    fn fire(self: Arc<Self>, job: FiringJob);
 
     /// Closes up to `last` were passed because their windows hold nothing.
     fn passed(&self, uid: QueryUid, last: EventTime, count: u64);

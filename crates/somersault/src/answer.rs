@@ -126,8 +126,7 @@ impl Answer {
                     .map_err(unwritten)?;
                 for row in self.rows() {
                     let cells = columns.iter().zip(&row);
-                    let bound =
-                        cells.filter_map(|(column, cell)| Some((column, cell.as_ref()?)));
+                    let bound = cells.filter_map(|(column, cell)| Some((column, cell.as_ref()?)));
                     out.serialize(bound).map_err(unwritten)?;
                 }
                 out.finish().map(drop).map_err(unwritten)

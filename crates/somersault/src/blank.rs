@@ -1,6 +1,6 @@
-//! Blank nodes belong to the document or push that they came in. Their labels are replaced by a hash
-//! of (scope, label) before anything is logged: the same push sent again means the same nodes, and
-//! recovery sees what the live run saw (S6).
+//! Blank nodes belong to the document that they came in. Their labels are replaced by a hash of (scope,
+//! label) before anything is logged, so that recovery sees what the live run saw (S6). Those of pushes are
+//! renamed later, by the coordinator, because it knows which pushes are the same.
 
 use oxrdf::{BlankNode, GraphName, NamedOrBlankNode, Quad, Term, Triple};
 use sha2::{Digest, Sha256};
@@ -13,24 +13,13 @@ pub(crate) struct Scope {
 }
 
 impl Scope {
-    /// The scope of a numbered push of a source; the stream is part of it because sources number
-    /// their pushes per stream (S13).
-    pub(crate) fn of_push(stream: &str, source: &str, seq: u64) -> Scope {
-        Scope::new(&["push", stream, source, &seq.to_string()])
-    }
-
-    /// The scope of the `number`-th anonymous input since the engine was opened on a log that held
-    /// `epoch` records; no two inputs of one log share one.
-    pub(crate) fn of_input(epoch: u64, number: u64) -> Scope {
-        Scope::new(&["input", &epoch.to_string(), &number.to_string()])
-    }
-
-    fn new(parts: &[&str]) -> Scope {
+    /// The scope of the `number`-th document since the engine was opened on a log that held `epoch`
+    /// records; no two documents of one log share one.
+    pub(crate) fn of_document(epoch: u64, number: u64) -> Scope {
         let mut hasher = Sha256::new();
-        for part in parts {
-            hasher.update((part.len() as u64).to_le_bytes());
-            hasher.update(part.as_bytes());
-        }
+        hasher.update(b"document");
+        hasher.update(epoch.to_le_bytes());
+        hasher.update(number.to_le_bytes());
         Scope {
             hasher,
             known: HashMap::new(),
@@ -103,17 +92,11 @@ mod tests {
 
     #[test]
     fn one_scope_one_node_per_label() {
-        let mut scope = Scope::of_push("urn:s", "a", 7);
+        let mut scope = Scope::of_document(5, 7);
         let first = renamed(&mut scope, "x");
-        assert_eq!(first, renamed(&mut Scope::of_push("urn:s", "a", 7), "x"));
+        assert_eq!(first, renamed(&mut Scope::of_document(5, 7), "x"));
         assert_ne!(first.subject, renamed(&mut scope, "y").subject);
-        for other in [
-            Scope::of_push("urn:s", "a", 8),
-            Scope::of_push("urn:s", "b", 7),
-            Scope::of_push("urn:t", "a", 7),
-            Scope::of_input(0, 7),
-        ] {
-            let mut other = other;
+        for mut other in [Scope::of_document(5, 8), Scope::of_document(6, 7)] {
             assert_ne!(first.subject, renamed(&mut other, "x").subject);
         }
     }

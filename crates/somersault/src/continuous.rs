@@ -145,7 +145,12 @@ pub(crate) fn continuous_dataset(query: &ContinuousQuery, store: &Store) -> Data
     if clause.default.is_empty() {
         default.push(Source::Stored(TermId::DEFAULT_GRAPH));
     }
-    named.extend(clause.named.iter().map(|graph| (id(graph), Source::Stored(id(graph)))));
+    named.extend(
+        clause
+            .named
+            .iter()
+            .map(|graph| (id(graph), Source::Stored(id(graph)))),
+    );
     Dataset {
         default,
         named: NamedGraphs::List(named),
@@ -158,10 +163,12 @@ pub(crate) fn window_version(store: &Store, window: &WindowBatches) -> Arc<Windo
     if window.lo >= window.hi {
         return WindowVersion::empty();
     }
-    store.slices().window(window.stream, window.lo, window.hi, step)
+    store
+        .slices()
+        .window(window.stream, window.lo, window.hi, step)
 }
 
-impl Host for Arc<Standing> {
+impl Host for Standing {
     fn attach(&self, answered: Answered) {
         let _ = self.answered.set(answered);
     }
@@ -183,7 +190,7 @@ impl Host for Arc<Standing> {
         }
     }
 
-    fn fire(&self, job: FiringJob) {
+    fn fire(self: Arc<Self>, job: FiringJob) {
         let Some(query) = self.query(job.firing.query) else {
             // Dropped since: nobody waits for the answer, but the driver counts it.
             if let Some(answered) = self.answered.get() {
@@ -192,10 +199,8 @@ impl Host for Arc<Standing> {
             return;
         };
         let ticket = query.hub.lock().ticket();
-        let standing = Arc::clone(self);
-        self.pool.submit(Class::Continuous, move || {
-            standing.execute(&query, job, ticket);
-        });
+        let pool = Arc::clone(&self.pool);
+        pool.submit(Class::Continuous, move || self.execute(&query, job, ticket));
     }
 
     fn passed(&self, uid: QueryUid, last: EventTime, count: u64) {
@@ -216,7 +221,7 @@ impl Host for Arc<Standing> {
 }
 
 impl Standing {
-    fn execute(self: &Arc<Self>, query: &StandingQuery, job: FiringJob, ticket: u64) {
+    fn execute(&self, query: &StandingQuery, job: FiringJob, ticket: u64) {
         let started = Instant::now();
         let FiringJob {
             firing,
@@ -231,8 +236,7 @@ impl Standing {
                 .iter()
                 .map(|window| window_version(&self.store, window))
                 .collect();
-            let store = Arc::clone(&self.store);
-            let view = SnapshotView::new(store, snapshot, windows, ready.dataset.clone());
+            let view = SnapshotView::new(snapshot, windows, ready.dataset.clone());
             let mut execution = self.execution(firing.close, firing.query);
             execution.close = firing.close;
             let answer = ready

@@ -1,24 +1,81 @@
 //! The engine: a cheap handle, to be cloned and shared between threads.
 //! Calls that change something return when their effect is durable (push) or stable (all others).
 
+mod data;
+mod observe;
+mod query;
+mod streams;
+
 use crate::answer::Answer;
-use crate::config::EngineConfig;
+use crate::config::{Clock, EngineConfig, FabricKind};
+use crate::continuous::Standing;
 use crate::error::EngineError;
-use crate::info::{Health, QueryInfo, StreamInfo};
-use crate::load::{GraphWrite, LoadOptions, LoadSummary};
-use crate::metrics::MetricsSnapshot;
-use crate::push::{Push, PushReceipt};
-use crate::subscription::{SubscribeOptions, Subscription};
-use oxrdf::{GraphName, NamedNode, Quad};
-use oxrdfio::RdfFormat;
-use std::io::Read;
+use crate::metrics::Recorder;
+use oxrdf::NamedNode;
+use parking_lot::Mutex;
+use somersault_lang::Parser;
+use somersault_log::{Disk, Log, LogOptions, RealDisk, Recovered};
+use somersault_model::Sn;
+use somersault_query::PlanCache;
+use somersault_runtime::{
+    Driver, DriverConfig, DriverParts, Fabric, Host, Injectors, ManualClock, OnApplied, QueryPool,
+    RuntimeError, SimFabric, SystemClock, TimelyFabric,
+};
+use somersault_store::Store;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-/// The engine. Clones are handles to the same one.
+/// How many one-shot queries are kept prepared.
+const PREPARED_QUERIES: usize = 1024;
+/// How many inputs may wait for the sequencer.
+const INBOX: usize = 1024;
+/// How long a stop waits for what is due.
+const STOP_DEADLINE: Duration = Duration::from_secs(30);
+
+/// The engine. Clones are handles to the same one; when the last is dropped its threads end.
+///
+/// ```
+/// use somersault::{Engine, EngineConfig, QueryOptions, UpdateOptions};
+/// # fn main() -> Result<(), somersault::EngineError> {
+/// let engine = Engine::open(EngineConfig::default())?;
+/// engine.update("INSERT DATA { <urn:a> <urn:knows> <urn:b> }", &UpdateOptions::default())?;
+/// let found = engine.query("SELECT ?x { <urn:a> <urn:knows> ?x }", &QueryOptions::default())?;
+/// assert_eq!(found.answer.len(), 1);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct Engine {
-    _inner: Arc<()>,
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    config: EngineConfig,
+    store: Arc<Store>,
+    log: Arc<Log>,
+    driver: Arc<Driver>,
+    injectors: Arc<Injectors>,
+    standing: Arc<Standing>,
+    pool: Arc<QueryPool>,
+    plans: PlanCache,
+    counters: Counters,
+    /// Records in the log when it was opened, and documents taken since: the scopes of blank nodes.
+    epoch: u64,
+    documents: AtomicU64,
+    stopping: AtomicBool,
+}
+
+/// What the engine counts itself.
+struct Counters {
+    pushes: AtomicU64,
+    tuples: AtomicU64,
+    repeats: AtomicU64,
+    refused: AtomicU64,
+    updates: AtomicU64,
+    one_shot: AtomicU64,
+    one_shot_failed: AtomicU64,
+    one_shot_execution: Mutex<Recorder>,
 }
 
 /// What the SPARQL protocol and the caller say about one query.
@@ -79,216 +136,160 @@ impl Engine {
     ///
     /// # Errors
     /// [`EngineError::Damaged`] if the folder is not understood, [`EngineError::Io`] if it cannot be read.
-    pub fn open(_config: EngineConfig) -> Result<Engine, EngineError> {
-        unimplemented!()
+    pub fn open(config: EngineConfig) -> Result<Engine, EngineError> {
+        match &config.data {
+            None => Engine::start(config, Log::volatile(), None),
+            Some(folder) => {
+                let disk = RealDisk::new(folder).map_err(|source| EngineError::Io {
+                    context: format!("the data folder {} cannot be used", folder.display()),
+                    source,
+                })?;
+                Engine::open_on(config, Arc::new(disk))
+            }
+        }
+    }
+
+    /// Opens an engine whose log is on `disk`, whatever `config.data` says.
+    ///
+    /// # Errors
+    /// As [`Engine::open`].
+    pub fn open_on(config: EngineConfig, disk: Arc<dyn Disk>) -> Result<Engine, EngineError> {
+        let (log, recovered) = Log::open(disk, LogOptions::default())?;
+        if let Some(torn) = recovered.torn_tail() {
+            tracing::warn!("{torn}");
+        }
+        Engine::start(config, log, Some(recovered))
+    }
+
+    fn start(
+        config: EngineConfig,
+        log: Log,
+        recovered: Option<Recovered>,
+    ) -> Result<Engine, EngineError> {
+        let log = Arc::new(log);
+        let epoch = log.end().0;
+        let store = Store::new(config.workers.max(1));
+        let injectors = Injectors::new(&store)
+            .map(Arc::new)
+            .map_err(|error| EngineError::Internal(error.to_string()))?;
+        let threads = config.query_threads;
+        let pool = QueryPool::start(threads).map(Arc::new);
+        let pool = pool.map_err(|source| EngineError::Io {
+            context: "the threads that execute queries cannot be started".to_owned(),
+            source,
+        })?;
+        let standing = Arc::new(Standing::new(
+            config.clone(),
+            Arc::clone(&store),
+            Arc::clone(&pool),
+        ));
+        let parts = DriverParts {
+            config: DriverConfig {
+                freshness: config.freshness,
+                kept_firings: config.kept_firings,
+                pin_time: config.limits.pin_time,
+                inbox: INBOX,
+            },
+            store: Arc::clone(&store),
+            log: Arc::clone(&log),
+            recovered,
+            host: Arc::clone(&standing) as Arc<dyn Host>,
+            clock: match config.clock {
+                Clock::System => Arc::new(SystemClock),
+                Clock::Manual => Arc::new(ManualClock),
+            },
+        };
+        let apply = Arc::clone(&injectors);
+        let driver = Driver::start(parts, |on_applied| fabric(&config, apply, on_applied))?;
+        Ok(Engine {
+            inner: Arc::new(Inner {
+                config,
+                store,
+                log,
+                driver,
+                injectors,
+                standing,
+                pool,
+                plans: PlanCache::new(PREPARED_QUERIES),
+                counters: Counters::new(),
+                epoch,
+                documents: AtomicU64::new(0),
+                stopping: AtomicBool::new(false),
+            }),
+        })
     }
 
     /// The configuration that it was opened with.
     pub fn config(&self) -> &EngineConfig {
-        unimplemented!()
-    }
-
-    /// Answers a SPARQL query on the stable snapshot.
-    pub fn query(&self, _text: &str, _options: &QueryOptions) -> Result<QueryResults, EngineError> {
-        unimplemented!()
-    }
-
-    /// Carries out a SPARQL update and returns when its effects are stable (S15).
-    pub fn update(
-        &self,
-        _text: &str,
-        _options: &UpdateOptions,
-    ) -> Result<UpdateSummary, EngineError> {
-        unimplemented!()
-    }
-
-    /// Says how a one-shot or continuous query would be run; with `analyze` it is also run, and actual rows are shown.
-    pub fn explain(
-        &self,
-        _text: &str,
-        _options: &QueryOptions,
-        _analyze: bool,
-    ) -> Result<String, EngineError> {
-        unimplemented!()
-    }
-
-    /// Whether a query parses, without evaluating it.
-    pub fn check_query_syntax(&self, _text: &str, _base: Option<&str>) -> Result<(), EngineError> {
-        unimplemented!()
-    }
-
-    /// Whether an update parses, without evaluating it.
-    pub fn check_update_syntax(&self, _text: &str, _base: Option<&str>) -> Result<(), EngineError> {
-        unimplemented!()
-    }
-
-    /// Loads a document into the store; returns when it is stable. Its blank nodes are its own.
-    pub fn load(
-        &self,
-        _reader: impl Read,
-        _format: RdfFormat,
-        _options: LoadOptions,
-    ) -> Result<LoadSummary, EngineError> {
-        unimplemented!()
-    }
-
-    /// Loads statements that are there already, or are generated; the same path as [`Engine::load`].
-    pub fn load_quads(&self, _quads: impl IntoIterator<Item = Quad>) -> Result<LoadSummary, EngineError> {
-        unimplemented!()
-    }
-
-    /// The triples of a graph (Graph Store Protocol GET).
-    ///
-    /// # Errors
-    /// [`EngineError::NotFound`] for a named graph that holds nothing.
-    pub fn graph(&self, _graph: &GraphName) -> Result<QueryResults, EngineError> {
-        unimplemented!()
-    }
-
-    /// Replaces a graph (Graph Store Protocol PUT).
-    pub fn put_graph(
-        &self,
-        _graph: &GraphName,
-        _reader: impl Read,
-        _format: RdfFormat,
-        _base: Option<&str>,
-    ) -> Result<GraphWrite, EngineError> {
-        unimplemented!()
-    }
-
-    /// Adds to a graph (Graph Store Protocol POST).
-    pub fn post_graph(
-        &self,
-        _graph: &GraphName,
-        _reader: impl Read,
-        _format: RdfFormat,
-        _base: Option<&str>,
-    ) -> Result<GraphWrite, EngineError> {
-        unimplemented!()
-    }
-
-    /// Empties a graph (Graph Store Protocol DELETE).
-    ///
-    /// # Errors
-    /// [`EngineError::NotFound`] for a named graph that holds nothing.
-    pub fn delete_graph(&self, _graph: &GraphName) -> Result<GraphWrite, EngineError> {
-        unimplemented!()
-    }
-
-    /// Deletes, then inserts, in one snapshot.
-    pub fn apply_effects(
-        &self,
-        _deletes: Vec<Quad>,
-        _inserts: Vec<Quad>,
-    ) -> Result<UpdateSummary, EngineError> {
-        unimplemented!()
-    }
-
-    /// Declares a stream by a CREATE STREAM text. If `name` is given (an IRI), the text must not say another one.
-    /// The same text again changes nothing.
-    pub fn create_stream(
-        &self,
-        _name: Option<&str>,
-        _text: &str,
-    ) -> Result<StreamInfo, EngineError> {
-        unimplemented!()
-    }
-
-    /// Drops a stream that no query windows.
-    pub fn drop_stream(&self, _iri: &str) -> Result<(), EngineError> {
-        unimplemented!()
-    }
-
-    /// All streams, by IRI.
-    pub fn streams(&self) -> Vec<StreamInfo> {
-        unimplemented!()
-    }
-
-    /// One stream.
-    pub fn stream(&self, _iri: &str) -> Result<StreamInfo, EngineError> {
-        unimplemented!()
-    }
-
-    /// Pushes statements into a stream; returns when they are durable.
-    pub fn push(&self, _stream: &str, _push: Push) -> Result<PushReceipt, EngineError> {
-        unimplemented!()
-    }
-
-    /// Moves streams' complete-through times, all in one record (S4); returns the snapshot number when what it made due is stable.
-    pub fn advance(&self, _to_ms: &[(String, i64)]) -> Result<u64, EngineError> {
-        unimplemented!()
-    }
-
-    /// Registers a continuous query. If `name` is given, the text must not say another one.
-    /// The same text again changes nothing; another text under a taken name is a conflict.
-    pub fn register(&self, _name: Option<&str>, _text: &str) -> Result<QueryInfo, EngineError> {
-        unimplemented!()
-    }
-
-    /// Drops a continuous query; its subscriptions end.
-    pub fn drop_query(&self, _name: &str) -> Result<(), EngineError> {
-        unimplemented!()
-    }
-
-    /// Stops a query from firing until it is resumed.
-    pub fn pause_query(&self, _name: &str) -> Result<(), EngineError> {
-        unimplemented!()
-    }
-
-    /// Lets a paused query fire again.
-    pub fn resume_query(&self, _name: &str) -> Result<(), EngineError> {
-        unimplemented!()
-    }
-
-    /// All continuous queries, by name.
-    pub fn queries(&self) -> Vec<QueryInfo> {
-        unimplemented!()
-    }
-
-    /// One continuous query.
-    pub fn query_info(&self, _name: &str) -> Result<QueryInfo, EngineError> {
-        unimplemented!()
-    }
-
-    /// Reads the firings of a query: the kept ones, then the live ones.
-    pub fn subscribe(
-        &self,
-        _name: &str,
-        _options: SubscribeOptions,
-    ) -> Result<Subscription, EngineError> {
-        unimplemented!()
-    }
-
-    /// Waits until everything that is due has been answered.
-    ///
-    /// # Errors
-    /// [`EngineError::Limit`] if that takes longer than `timeout`.
-    pub fn quiesce(&self, _timeout: Duration) -> Result<(), EngineError> {
-        unimplemented!()
-    }
-
-    /// The stable snapshot number.
-    pub fn stable(&self) -> u64 {
-        unimplemented!()
-    }
-
-    /// How the engine is.
-    pub fn health(&self) -> Health {
-        unimplemented!()
-    }
-
-    /// All counters.
-    pub fn metrics(&self) -> MetricsSnapshot {
-        unimplemented!()
-    }
-
-    /// Checks the invariants of the store (ST-1, ST-2); slow on large data.
-    pub fn check(&self) -> Result<(), EngineError> {
-        unimplemented!()
+        &self.inner.config
     }
 
     /// Stops: takes nothing more, finishes what is due, flushes the log. Other handles get [`EngineError::Stopped`].
+    ///
+    /// # Errors
+    /// What keeps the log from being flushed.
     pub fn shutdown(&self) -> Result<(), EngineError> {
-        unimplemented!()
+        if self.inner.stopping.swap(true, Ordering::SeqCst) {
+            return Ok(());
+        }
+        self.inner.driver.stop(STOP_DEADLINE);
+        self.inner.pool.stop();
+        self.inner.standing.end();
+        self.inner.log.close().map_err(EngineError::from)
+    }
+
+    fn parser(&self, base: Option<&str>) -> Parser {
+        let mut parser = Parser::new();
+        if let Some(namespace) = &self.inner.config.default_namespace {
+            parser = parser.with_default_namespace(namespace.as_str());
+        }
+        if let Some(base) = base {
+            parser = parser.with_base(base);
+        }
+        parser
+    }
+
+    fn check_running(&self) -> Result<(), EngineError> {
+        if self.inner.stopping.load(Ordering::SeqCst) {
+            return Err(EngineError::Stopped);
+        }
+        Ok(())
+    }
+}
+
+fn fabric(
+    config: &EngineConfig,
+    apply: Arc<Injectors>,
+    on_applied: OnApplied,
+) -> Result<Box<dyn Fabric>, RuntimeError> {
+    let shards = config.workers.max(1);
+    Ok(match config.fabric {
+        FabricKind::Timely => Box::new(TimelyFabric::start(shards, Sn::ZERO, apply, on_applied)?),
+        FabricKind::Simulated { seed } => {
+            Box::new(SimFabric::start(shards, Sn::ZERO, seed, apply, on_applied))
+        }
+    })
+}
+
+impl Counters {
+    fn new() -> Counters {
+        Counters {
+            pushes: AtomicU64::new(0),
+            tuples: AtomicU64::new(0),
+            repeats: AtomicU64::new(0),
+            refused: AtomicU64::new(0),
+            updates: AtomicU64::new(0),
+            one_shot: AtomicU64::new(0),
+            one_shot_failed: AtomicU64::new(0),
+            one_shot_execution: Mutex::new(Recorder::new()),
+        }
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.driver.abort();
+        self.pool.stop();
+        self.standing.end();
     }
 }

@@ -1,6 +1,12 @@
 //! Everything that can go wrong, as the user of the engine sees it. Each message is a sentence
 //! that says what was wrong, where, and what to do; the server maps the variants to status codes.
 
+use oxrdfio::RdfParseError;
+use somersault_lang::{ParseError, ParseErrorKind};
+use somersault_log::LogError;
+use somersault_query::QueryError;
+use somersault_runtime::RuntimeError;
+use somersault_stream::RefusalKind;
 use std::path::PathBuf;
 
 /// Why the engine refused or failed.
@@ -79,6 +85,118 @@ pub enum EngineError {
     Internal(String),
 }
 
+impl From<ParseError> for EngineError {
+    fn from(error: ParseError) -> Self {
+        match error.kind {
+            ParseErrorKind::NotYet => EngineError::NotSupported(error.to_string()),
+            _ => EngineError::Parse {
+                line: u64::from(error.line),
+                column: u64::from(error.column),
+                message: error.message,
+            },
+        }
+    }
+}
+
+impl From<LogError> for EngineError {
+    fn from(error: LogError) -> Self {
+        let message = error.to_string();
+        match error {
+            LogError::DiskFull { .. } => EngineError::DiskFull(message),
+            LogError::Damaged { file, offset, .. } => EngineError::Damaged {
+                file: file.into(),
+                offset,
+                message,
+            },
+            LogError::Version { file, .. }
+            | LogError::Missing { file, .. }
+            | LogError::Segment { file, .. } => EngineError::Damaged {
+                file: file.into(),
+                offset: 0,
+                message,
+            },
+            LogError::Locked { .. } => EngineError::Conflict(message),
+            LogError::Unwritable { .. } => EngineError::Invalid(message),
+            LogError::Closed { .. } => EngineError::Stopped,
+            _ => EngineError::Io {
+                context: "the log failed".to_owned(),
+                source: std::io::Error::other(message),
+            },
+        }
+    }
+}
+
+impl From<QueryError> for EngineError {
+    fn from(error: QueryError) -> Self {
+        let message = error.to_string();
+        let which = match error {
+            QueryError::Time { .. } => LimitKind::QueryTime,
+            QueryError::Rows { .. } => LimitKind::ResultRows,
+            QueryError::Memory { .. } => LimitKind::QueryMemory,
+            QueryError::NotNative { .. } => return EngineError::NotSupported(message),
+            QueryError::RemoteNotAllowed { .. } | QueryError::Refused { .. } => {
+                return EngineError::Invalid(message);
+            }
+            _ => return EngineError::Evaluation(message),
+        };
+        EngineError::Limit { which, message }
+    }
+}
+
+impl From<RuntimeError> for EngineError {
+    fn from(error: RuntimeError) -> Self {
+        match error {
+            RuntimeError::Refused(refusal) => {
+                let message = refusal.to_string();
+                match refusal.kind() {
+                    RefusalKind::NotFound => EngineError::NotFound(message),
+                    RefusalKind::Conflict => EngineError::Conflict(message),
+                    RefusalKind::Retry => EngineError::Limit {
+                        which: LimitKind::StreamBudget,
+                        message,
+                    },
+                    RefusalKind::Invalid => EngineError::Invalid(message),
+                }
+            }
+            RuntimeError::Log(error) => error.into(),
+            RuntimeError::Query(error) => error.into(),
+            RuntimeError::Stopped => EngineError::Stopped,
+            RuntimeError::Timeout { .. } => EngineError::Limit {
+                which: LimitKind::QueryTime,
+                message: error.to_string(),
+            },
+            other => EngineError::Internal(other.to_string()),
+        }
+    }
+}
+
+impl EngineError {
+    /// What an RDF parser said about a document.
+    pub(crate) fn from_document(error: RdfParseError) -> EngineError {
+        match error {
+            RdfParseError::Io(source) => EngineError::Io {
+                context: "the document could not be read".to_owned(),
+                source,
+            },
+            RdfParseError::Syntax(error) => {
+                let start = error.location().map(|range| range.start);
+                EngineError::Data {
+                    line: start.as_ref().map_or(0, |place| place.line + 1),
+                    column: start.as_ref().map_or(0, |place| place.column + 1),
+                    message: error.to_string(),
+                }
+            }
+        }
+    }
+
+    /// There is no graph of this name that holds anything.
+    pub(crate) fn no_graph(graph: &oxrdf::GraphName) -> EngineError {
+        EngineError::NotFound(format!(
+            "there is no graph {graph} that holds anything; see the named graphs with SELECT DISTINCT ?g {{ GRAPH ?g {{ ?s ?p ?o }} }}"
+        ))
+    }
+}
+
 /// Which limit of [`Limits`](crate::Limits) was hit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -95,4 +213,10 @@ pub enum LimitKind {
     PushStatements,
     /// The memory budget of a stream.
     StreamBudget,
+    /// `query_text_bytes`
+    QueryText,
+    /// `concurrent_queries`
+    ConcurrentQueries,
+    /// `registered_queries`
+    RegisteredQueries,
 }

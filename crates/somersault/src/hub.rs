@@ -1,7 +1,9 @@
 //! The hub of one continuous query: puts its answers in close order, keeps the newest of them for
 //! subscribers that reconnect, and hands them to the live ones (WI-2).
 
-use crate::subscription::{FiringResult, Mailbox, SubscribeOptions, Subscription, SubscriptionEvent};
+use crate::subscription::{
+    FiringResult, Mailbox, SubscribeOptions, Subscription, SubscriptionEvent,
+};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Weak};
 

@@ -23,9 +23,12 @@
 
 mod answer;
 pub mod answer_format;
+mod blank;
 mod config;
+mod continuous;
 mod engine;
 mod error;
+mod hub;
 mod info;
 pub mod live;
 mod load;

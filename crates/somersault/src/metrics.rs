@@ -177,7 +177,11 @@ impl Recorder {
 
     pub(crate) fn latency(&self) -> Latency {
         let count_up_to = |us: u64| self.histogram.count_between(0, us * 10);
-        let max = if self.histogram.is_empty() { 0 } else { self.histogram.max() };
+        let max = if self.histogram.is_empty() {
+            0
+        } else {
+            self.histogram.max()
+        };
         Latency {
             count: self.histogram.len(),
             sum: self.sum,

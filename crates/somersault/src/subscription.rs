@@ -182,7 +182,12 @@ impl Subscription {
             if inner.ended {
                 return Ok(None);
             }
-            if self.mailbox.arrived.wait_until(&mut inner, until).timed_out() {
+            if self
+                .mailbox
+                .arrived
+                .wait_until(&mut inner, until)
+                .timed_out()
+            {
                 return inner.take().map(|event| Ok(Some(event))).unwrap_or(Err(()));
             }
         }

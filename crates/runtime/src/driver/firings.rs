@@ -80,7 +80,7 @@ impl Firings {
             tracing::error!("a firing was released that had not become due");
             return;
         };
-        shared.host.fire(FiringJob {
+        Arc::clone(&shared.host).fire(FiringJob {
             firing,
             snapshot,
             acknowledged,

@@ -1,0 +1,137 @@
+//! What the engine says about itself: health, counters, invariants.
+
+use super::Engine;
+use crate::error::EngineError;
+use crate::info::{Health, HealthStatus};
+use crate::metrics::{MemoryUse, MetricsSnapshot, ShardMetrics, StreamMetrics};
+use somersault_runtime::RuntimeError;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+impl Engine {
+    /// The stable snapshot number.
+    pub fn stable(&self) -> u64 {
+        self.inner.store.snapshots().stable().0
+    }
+
+    /// How the engine is.
+    pub fn health(&self) -> Health {
+        let (status, message) = if self.inner.stopping.load(Ordering::SeqCst) {
+            (HealthStatus::Stopping, "the engine is stopping".to_owned())
+        } else {
+            match self.inner.driver.failure() {
+                None => (HealthStatus::Ok, "everything works".to_owned()),
+                Some(RuntimeError::Log(error)) => (HealthStatus::ReadOnly, error.to_string()),
+                Some(error) => (
+                    HealthStatus::Failed,
+                    format!(
+                        "{error}. One-shot queries go on at the last stable snapshot; restart to go on"
+                    ),
+                ),
+            }
+        };
+        Health {
+            status,
+            message,
+            stable_sn: self.stable(),
+            stored_statements: self.stored_statements(),
+        }
+    }
+
+    /// All counters.
+    pub fn metrics(&self) -> MetricsSnapshot {
+        let inner = &self.inner;
+        let counters = &inner.counters;
+        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let memory = inner.store.memory();
+        let driver = inner.driver.status();
+        let pins = inner.store.snapshots().pinned() as u64;
+        MetricsSnapshot {
+            stable_sn: driver.stable.0,
+            retained_sns: driver.stable.0 - inner.store.snapshots().floor().0 + 1 + driver.unstable,
+            pins,
+            tuples: read(&counters.tuples),
+            pushes: read(&counters.pushes),
+            repeats: read(&counters.repeats),
+            refused: read(&counters.refused),
+            updates: read(&counters.updates),
+            one_shot: read(&counters.one_shot),
+            one_shot_failed: read(&counters.one_shot_failed),
+            fallbacks: read(&inner.standing.fallbacks),
+            stored_statements: self.stored_statements(),
+            terms: inner.store.dictionary().len() as u64,
+            one_shot_execution: counters.one_shot_execution.lock().latency(),
+            memory: MemoryUse {
+                dictionary_bytes: memory.dictionary_bytes as u64,
+                store_bytes: (memory.stored_bytes + memory.retired_bytes) as u64,
+                slices_bytes: (memory.slices_bytes + memory.windows_bytes) as u64,
+                log_bytes: self.log_bytes(),
+            },
+            streams: self
+                .streams()
+                .into_iter()
+                .map(StreamMetrics::from)
+                .collect(),
+            queries: self.query_metrics(),
+            shards: self.shard_metrics(),
+        }
+    }
+
+    fn query_metrics(&self) -> Vec<crate::metrics::QueryMetrics> {
+        let queries = self.inner.driver.queries();
+        queries
+            .iter()
+            .filter_map(|status| self.inner.standing.query(status.uid))
+            .map(|query| query.metrics())
+            .collect()
+    }
+
+    fn shard_metrics(&self) -> Vec<ShardMetrics> {
+        let counters = self.inner.injectors.counters();
+        (0..)
+            .zip(counters)
+            .map(|(shard, counters)| ShardMetrics {
+                shard,
+                injected: counters.injected,
+                applied_sn: counters.applied.0,
+            })
+            .collect()
+    }
+
+    /// What the files of the data directory take.
+    fn log_bytes(&self) -> u64 {
+        let Some(folder) = &self.inner.config.data else {
+            return 0;
+        };
+        let Ok(entries) = std::fs::read_dir(folder) else {
+            return 0;
+        };
+        entries
+            .filter_map(|entry| entry.ok()?.metadata().ok())
+            .map(|metadata| metadata.len())
+            .sum()
+    }
+
+    /// Checks the invariants of the store (ST-1, ST-2); slow on large data.
+    ///
+    /// # Errors
+    /// [`EngineError::Internal`] with the invariant that does not hold, and where.
+    pub fn check(&self) -> Result<(), EngineError> {
+        let checked = self.inner.store.check();
+        checked.map_err(|violation| EngineError::Internal(violation.to_string()))
+    }
+}
+
+impl From<crate::info::StreamInfo> for StreamMetrics {
+    fn from(info: crate::info::StreamInfo) -> Self {
+        StreamMetrics {
+            iri: info.iri,
+            tuples: info.tuples,
+            late: info.late,
+            batches: info.batches,
+            complete_through_ms: info.complete_through_ms,
+            stable_time_ms: info.stable_time_ms,
+            lag_ms: info.lag_ms,
+            memory_bytes: info.memory_bytes,
+        }
+    }
+}

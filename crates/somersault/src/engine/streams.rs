@@ -1,0 +1,407 @@
+//! Streams and continuous queries: declarations, pushes, time, subscriptions.
+
+use super::Engine;
+use super::data::check_nesting;
+use crate::error::{EngineError, LimitKind};
+use crate::info::{HeldUp, QueryInfo, StreamInfo, WindowInfo};
+use crate::push::{Push, PushReceipt};
+use crate::subscription::{SubscribeOptions, Subscription};
+use somersault_lang::{CreateStream, RegistrationKind, Statement};
+use somersault_model::EventTime;
+use somersault_query::Prepared;
+use somersault_runtime::{Done, Outcome};
+use somersault_stream::{
+    Input, Push as PushInput, PushStatement, QueryDeclaration, QueryStatus, StreamStatus,
+};
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+impl Engine {
+    /// Declares a stream by a CREATE STREAM text. If `name` is given (an IRI), the text must not say another one.
+    /// The same text again changes nothing.
+    ///
+    /// # Errors
+    /// The text does not parse, or the stream exists with another text.
+    pub fn create_stream(&self, name: Option<&str>, text: &str) -> Result<StreamInfo, EngineError> {
+        self.check_running()?;
+        self.check_text(text)?;
+        let declaration: CreateStream = match self.parser(None).parse_statement(text)? {
+            Statement::CreateStream(declaration) => declaration,
+            _ => {
+                return Err(EngineError::Invalid(
+                    "the text declares no stream; a declaration begins with CREATE STREAM <iri>"
+                        .to_owned(),
+                ));
+            }
+        };
+        let iri = declaration.iri.as_str().to_owned();
+        if let Some(name) = name
+            && name != iri
+        {
+            return Err(EngineError::Invalid(format!(
+                "the text declares the stream <{iri}>, but the name given is <{name}>; use one of the two in both places"
+            )));
+        }
+        self.inner.driver.log_input(Input::CreateStream {
+            received_ms: self.now_ms(),
+            declaration,
+            namespace: self.inner.config.default_namespace.clone(),
+        })?;
+        self.stream(&iri)
+    }
+
+    /// Drops a stream that no query windows.
+    ///
+    /// # Errors
+    /// There is no such stream, or a query windows it.
+    pub fn drop_stream(&self, iri: &str) -> Result<(), EngineError> {
+        self.check_running()?;
+        self.inner.driver.log_input(Input::DropStream {
+            received_ms: self.now_ms(),
+            iri: iri.to_owned(),
+        })?;
+        Ok(())
+    }
+
+    /// All streams, by IRI.
+    pub fn streams(&self) -> Vec<StreamInfo> {
+        let streams = self.inner.driver.streams();
+        streams
+            .into_iter()
+            .map(|status| self.stream_info(status))
+            .collect()
+    }
+
+    /// One stream.
+    ///
+    /// # Errors
+    /// There is no such stream.
+    pub fn stream(&self, iri: &str) -> Result<StreamInfo, EngineError> {
+        let status = self.inner.driver.stream(iri).ok_or_else(|| {
+            EngineError::NotFound(format!(
+                "there is no stream <{iri}>; declare it with CREATE STREAM <{iri}> first"
+            ))
+        })?;
+        Ok(self.stream_info(status))
+    }
+
+    fn stream_info(&self, status: StreamStatus) -> StreamInfo {
+        let through = status.complete_through.map(|time| time.0);
+        let stable = status.stable_time.map(|time| time.0);
+        let memory = self.inner.store.slices().memory_bytes(status.uid);
+        StreamInfo {
+            iri: status.declaration.iri.as_str().to_owned(),
+            uid: status.uid.0,
+            text: status.declaration.text.clone(),
+            batch_ms: status.declaration.batch.0,
+            complete_through_ms: through,
+            stable_time_ms: stable,
+            lag_ms: through
+                .zip(stable)
+                .map(|(through, stable)| through - stable),
+            tuples: status.statements,
+            late: status.late,
+            batches: status.batches,
+            memory_bytes: memory as u64,
+            budget_bytes: status.declaration.budget_bytes,
+            idle: status
+                .declaration
+                .idle
+                .map(|idle| Duration::from_millis(idle.0.unsigned_abs())),
+        }
+    }
+
+    /// Pushes statements into a stream; returns when they are durable.
+    ///
+    /// # Errors
+    /// There is no such stream, an event time is missing or goes back, the stream's budget is used
+    /// up, or the disk is full; nothing of the push is taken then.
+    pub fn push(&self, stream: &str, push: Push) -> Result<PushReceipt, EngineError> {
+        let result = self.take_push(stream, push);
+        let counters = &self.inner.counters;
+        match &result {
+            Ok(receipt) if receipt.repeated => {
+                counters.repeats.fetch_add(1, Ordering::Relaxed);
+            }
+            Ok(receipt) => {
+                counters.pushes.fetch_add(1, Ordering::Relaxed);
+                let taken = receipt.accepted;
+                counters.tuples.fetch_add(taken, Ordering::Relaxed);
+            }
+            Err(_) => {
+                counters.refused.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+        result
+    }
+
+    fn take_push(&self, stream: &str, push: Push) -> Result<PushReceipt, EngineError> {
+        self.check_running()?;
+        let limit = self.inner.config.limits.push_statements;
+        let sent = push.statements.len() as u64;
+        if sent > limit {
+            return Err(EngineError::Limit {
+                which: LimitKind::PushStatements,
+                message: format!(
+                    "the push has {sent} statements, more than {limit}; send it in parts, or raise the limit (push_statements)"
+                ),
+            });
+        }
+        let mut statements = Vec::with_capacity(push.statements.len());
+        for statement in push.statements {
+            check_nesting(&statement.quad)?;
+            statements.push(PushStatement {
+                at: statement.at_ms.map(EventTime),
+                quad: statement.quad,
+            });
+        }
+        let done = self.inner.driver.log_input(Input::Push(PushInput {
+            stream: stream.to_owned(),
+            source: push.source.unwrap_or_default(),
+            seq: push.seq,
+            received_ms: self.now_ms(),
+            statements,
+        }))?;
+        let accepted = match done.outcome {
+            Outcome::Taken { statements } => statements,
+            _ => 0,
+        };
+        let repeated = matches!(done.outcome, Outcome::Repeat(_));
+        Ok(PushReceipt {
+            accepted,
+            dropped: if repeated {
+                0
+            } else {
+                sent.saturating_sub(accepted)
+            },
+            repeated,
+        })
+    }
+
+    /// Moves streams' complete-through times, all in one record (S4); returns the snapshot number when what it made due is stable.
+    ///
+    /// # Errors
+    /// There is no such stream, or the log has failed.
+    pub fn advance(&self, to_ms: &[(String, i64)]) -> Result<u64, EngineError> {
+        self.check_running()?;
+        let to = to_ms
+            .iter()
+            .map(|(stream, ms)| (stream.clone(), EventTime(*ms)))
+            .collect();
+        let received_ms = self.now_ms();
+        let done = self
+            .inner
+            .driver
+            .apply_input(Input::Advance { received_ms, to })?;
+        Ok(done.sn.0)
+    }
+
+    /// Registers a continuous query. If `name` is given, the text must not say another one.
+    /// The same text again changes nothing; another text under a taken name is a conflict.
+    ///
+    /// # Errors
+    /// The text does not parse, a window is over an unknown stream, BATCH does not divide it, or the name is taken.
+    pub fn register(&self, name: Option<&str>, text: &str) -> Result<QueryInfo, EngineError> {
+        self.check_running()?;
+        self.check_text(text)?;
+        let query = self.parser(None).parse_continuous(text)?;
+        if query.kind != RegistrationKind::Query {
+            return Err(EngineError::NotSupported(
+                "derived streams (REGISTER STREAM) are not supported yet; register the query with REGISTER QUERY and push its answers into a stream".to_owned(),
+            ));
+        }
+        let name = match (name, &query.name) {
+            (Some(given), Some(own)) if given != own => {
+                return Err(EngineError::Invalid(format!(
+                    "the text registers the query {own}, but the name given is {given}; use one of the two in both places"
+                )));
+            }
+            (Some(given), _) => given.to_owned(),
+            (None, Some(own)) => own.clone(),
+            (None, None) => {
+                return Err(EngineError::Invalid(
+                    "the query has no name; write REGISTER QUERY name AS before it, or give one"
+                        .to_owned(),
+                ));
+            }
+        };
+        let limit = self.inner.config.limits.registered_queries;
+        let is_new = self.inner.driver.query(&name).is_none();
+        if is_new && self.inner.driver.queries().len() as u64 >= limit {
+            return Err(EngineError::Limit {
+                which: LimitKind::RegisteredQueries,
+                message: format!(
+                    "{limit} continuous queries are registered, as many as there may be; drop some, or raise the limit (registered_queries)"
+                ),
+            });
+        }
+        if self.inner.config.no_fallback {
+            let prepared = Prepared::new(query.query.clone());
+            if let Some(reason) = prepared.fallback_reason() {
+                return Err(EngineError::NotSupported(format!(
+                    "the query {name} is not covered by the native engine ({reason}), and falling back to spareval is switched off (no_fallback)"
+                )));
+            }
+        }
+        self.inner.driver.log_input(Input::RegisterQuery {
+            received_ms: self.now_ms(),
+            name: name.clone(),
+            text: text.to_owned(),
+            namespace: self.inner.config.default_namespace.clone(),
+            declaration: QueryDeclaration::from(&query),
+        })?;
+        self.query_info(&name)
+    }
+
+    /// Drops a continuous query; its subscriptions end.
+    ///
+    /// # Errors
+    /// There is no such query.
+    pub fn drop_query(&self, name: &str) -> Result<(), EngineError> {
+        self.command(
+            |received_ms, name| Input::DropQuery { received_ms, name },
+            name,
+        )
+    }
+
+    /// Stops a query from firing until it is resumed.
+    ///
+    /// # Errors
+    /// There is no such query.
+    pub fn pause_query(&self, name: &str) -> Result<(), EngineError> {
+        self.command(
+            |received_ms, name| Input::PauseQuery { received_ms, name },
+            name,
+        )
+    }
+
+    /// Lets a paused query fire again.
+    ///
+    /// # Errors
+    /// There is no such query.
+    pub fn resume_query(&self, name: &str) -> Result<(), EngineError> {
+        self.command(
+            |received_ms, name| Input::ResumeQuery { received_ms, name },
+            name,
+        )
+    }
+
+    fn command(
+        &self,
+        input: impl FnOnce(i64, String) -> Input,
+        name: &str,
+    ) -> Result<(), EngineError> {
+        self.check_running()?;
+        let input = input(self.now_ms(), name.to_owned());
+        let _: Done = self.inner.driver.log_input(input)?;
+        Ok(())
+    }
+
+    /// All continuous queries, by name.
+    pub fn queries(&self) -> Vec<QueryInfo> {
+        let queries = self.inner.driver.queries();
+        queries
+            .into_iter()
+            .map(|status| self.describe(status))
+            .collect()
+    }
+
+    /// One continuous query.
+    ///
+    /// # Errors
+    /// There is no such query.
+    pub fn query_info(&self, name: &str) -> Result<QueryInfo, EngineError> {
+        Ok(self.describe(self.query_status(name)?))
+    }
+
+    fn query_status(&self, name: &str) -> Result<QueryStatus, EngineError> {
+        self.inner.driver.query(name).ok_or_else(|| {
+            EngineError::NotFound(format!(
+                "there is no continuous query {name}; register it first, or look at the list of queries"
+            ))
+        })
+    }
+
+    fn describe(&self, status: QueryStatus) -> QueryInfo {
+        let standing = self.inner.standing.query(status.uid);
+        let summary = standing.map(|query| query.summary());
+        let declaration = &status.declaration;
+        let mut info = QueryInfo {
+            name: status.name,
+            uid: status.uid.0,
+            text: status.text,
+            windows: declaration
+                .windows
+                .iter()
+                .map(|window| WindowInfo {
+                    stream: window.stream.as_str().to_owned(),
+                    range_ms: window.range.0,
+                    step_ms: window.step.0,
+                })
+                .collect(),
+            firings: 0,
+            rows: 0,
+            last_close_ms: None,
+            native: true,
+            fallback_reason: None,
+            held_up_by: status.held_up_by.map(|held| HeldUp {
+                stream: held.stream,
+                complete_through_ms: held.complete_through.map(|time| time.0),
+                close_ms: status.next_close.map(|close| close.0),
+            }),
+            paused: status.paused,
+            last_error: None,
+            execution_p50: Duration::ZERO,
+            execution_p99: Duration::ZERO,
+            delay_p50: Duration::ZERO,
+            delay_p99: Duration::ZERO,
+            waiting_p50: Duration::ZERO,
+            waiting_p99: Duration::ZERO,
+            subscribers: 0,
+        };
+        if let Some(summary) = summary {
+            info.firings = summary.firings;
+            info.rows = summary.rows;
+            info.last_close_ms = summary.last_close_ms;
+            info.native = summary.native;
+            info.fallback_reason = summary.fallback_reason;
+            info.last_error = summary.last_error;
+            [info.execution_p50, info.execution_p99] = summary.execution;
+            [info.delay_p50, info.delay_p99] = summary.delay;
+            [info.waiting_p50, info.waiting_p99] = summary.waiting;
+            info.subscribers = summary.subscribers;
+        }
+        info
+    }
+
+    /// Reads the firings of a query: the kept ones, then the live ones.
+    ///
+    /// # Errors
+    /// There is no such query.
+    pub fn subscribe(
+        &self,
+        name: &str,
+        options: SubscribeOptions,
+    ) -> Result<Subscription, EngineError> {
+        self.check_running()?;
+        let status = self.query_status(name)?;
+        let standing = self.inner.standing.query(status.uid);
+        let standing = standing.ok_or_else(|| {
+            EngineError::Internal(format!("the query {name} is registered but not standing"))
+        })?;
+        Ok(standing.subscribe(&options))
+    }
+
+    /// Waits until everything that is due has been answered.
+    ///
+    /// # Errors
+    /// [`EngineError::Limit`] if that takes longer than `timeout`.
+    pub fn quiesce(&self, timeout: Duration) -> Result<(), EngineError> {
+        Ok(self.inner.driver.quiesce(timeout)?)
+    }
+
+    /// When something is received, by the engine's clock.
+    fn now_ms(&self) -> i64 {
+        self.inner.driver.now_ms()
+    }
+}
