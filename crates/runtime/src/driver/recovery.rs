@@ -4,8 +4,7 @@
 
 use super::sequencer::Sequencer;
 use crate::error::RuntimeError;
-use somersault_log::{Position, Record, Recovered};
-use std::collections::BTreeMap;
+use somersault_log::Recovered;
 
 impl Sequencer {
     /// Applies all records that the log holds, then makes the cuts that the crash left undone.
@@ -13,27 +12,16 @@ impl Sequencer {
         let Some(recovered) = recovered else {
             return Ok(());
         };
-        let records = recovered.collect::<Result<Vec<_>, _>>()?;
-        self.expect_delivered(&records);
-        for (position, record) in records {
+        for (query, close) in recovered.delivered() {
+            let mut coordinator = self.shared.coordinator.lock();
+            coordinator.expect_delivered(query, close);
+        }
+        for entry in recovered {
+            let (position, record) = entry?;
             self.apply(&record, position)?;
             // Shards and firings are as far behind as live inputs would let them be.
             self.wait_until(|sequencer| !sequencer.backlogged())?;
         }
         self.cut_due()
-    }
-
-    /// The last mark of each query: its closes up to there are not executed again.
-    fn expect_delivered(&mut self, records: &[(Position, Record)]) {
-        let mut marks = BTreeMap::new();
-        for (_, record) in records {
-            if let Record::Delivered(mark) = record {
-                marks.insert(mark.query, mark.close);
-            }
-        }
-        let mut coordinator = self.shared.coordinator.lock();
-        for (query, close) in marks {
-            coordinator.expect_delivered(query, close);
-        }
     }
 }

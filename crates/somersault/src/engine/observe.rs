@@ -64,7 +64,7 @@ impl Engine {
                 dictionary_bytes: memory.dictionary_bytes as u64,
                 store_bytes: (memory.stored_bytes + memory.retired_bytes) as u64,
                 slices_bytes: (memory.slices_bytes + memory.windows_bytes) as u64,
-                log_bytes: self.log_bytes(),
+                log_bytes: inner.log.bytes(),
             },
             streams: self
                 .streams()
@@ -95,20 +95,6 @@ impl Engine {
                 applied_sn: counters.applied.0,
             })
             .collect()
-    }
-
-    /// What the files of the data directory take.
-    fn log_bytes(&self) -> u64 {
-        let Some(folder) = &self.inner.config.data else {
-            return 0;
-        };
-        let Ok(entries) = std::fs::read_dir(folder) else {
-            return 0;
-        };
-        entries
-            .filter_map(|entry| entry.ok()?.metadata().ok())
-            .map(|metadata| metadata.len())
-            .sum()
     }
 
     /// Checks the invariants of the store (ST-1, ST-2); slow on large data.
