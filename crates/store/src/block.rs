@@ -47,12 +47,6 @@ impl Block {
         }
     }
 
-    /// The SN from which on this is visible.
-    pub(crate) fn born(&self) -> u64 {
-        // SAFETY: the head lives as long as any reference.
-        unsafe { self.0.as_ref() }.born
-    }
-
     /// Gives the reference away as a pointer (aligned to eight).
     pub(crate) fn into_raw(self) -> *mut u8 {
         let pointer = self.0.as_ptr().cast();
@@ -154,8 +148,10 @@ mod tests {
         let block = Block::new(7, &ids);
         let other = block.clone();
         assert_eq!(block.release(), 0);
-        assert_eq!((&*other, other.born()), (&ids[..], 7));
+        assert_eq!(&*other, &ids[..]);
         let pointer = other.into_raw();
+        // SAFETY: the reference is not taken back yet.
+        assert_eq!(unsafe { Block::look(pointer) }, (7, &ids[..]));
         // SAFETY: the pointer is that of `into_raw`, and taken back once.
         let back = unsafe { Block::from_raw(pointer) };
         assert_eq!(back.release(), 16 + 99 * 8);

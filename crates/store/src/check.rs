@@ -189,3 +189,139 @@ impl Found {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    //! Each invariant is broken on purpose, past the interface that keeps it, and must be named.
+
+    use super::*;
+    use crate::batch::{Group, HalfEdge};
+    use crate::{ShardBatch, ShardWriter, Store};
+    use somersault_model::{Mutation, Sn, Tag, VirtualShard};
+    use std::sync::Arc;
+
+    fn id(n: u64) -> TermId {
+        TermId::in_dictionary(Tag::NamedNode, VirtualShard::truncated(n as u16), n)
+    }
+
+    fn quad(subject: u64, object: u64) -> QuadIds {
+        QuadIds {
+            graph: id(500),
+            subject: id(subject),
+            predicate: id(600),
+            object: id(object),
+        }
+    }
+
+    /// A sound store of two shards at SN 1.
+    fn sound() -> (Arc<Store>, Vec<ShardWriter>) {
+        let store = Store::new(2);
+        let mut writers: Vec<_> = (0..2)
+            .map(|n| store.take_writer(ShardId(n)).expect("free"))
+            .collect();
+        let mutations: Vec<_> = (0..20).map(|n| Mutation::insert(quad(n, n + 1))).collect();
+        for batch in ShardBatch::split(&mutations, store.placement()) {
+            let writer = &mut writers[usize::from(batch.shard().0)];
+            writer.apply(Sn(1), &batch).expect("in order");
+        }
+        store.snapshots().publish_stable(Sn(1));
+        store.check().expect("sound so far");
+        (store, writers)
+    }
+
+    /// Applies only the batch of one shard, changed by `plant`.
+    fn break_with(plant: impl FnOnce(&mut ShardBatch)) -> Violation {
+        let (store, mut writers) = sound();
+        let mutations = [Mutation::insert(quad(40, 60))];
+        let mut batch = ShardBatch::split(&mutations, store.placement()).swap_remove(0);
+        plant(&mut batch);
+        writers[0].apply(Sn(2), &batch).expect("in order");
+        store.snapshots().publish_stable(Sn(2));
+        store.check().expect_err("the planted fault is found")
+    }
+
+    #[test]
+    fn st_1_a_statement_at_one_end_only() {
+        let violation = break_with(|batch| batch.inserts.truncate(1));
+        assert_eq!(violation.invariant, "ST-1");
+        assert!(violation.to_string().contains("one end"), "{violation}");
+    }
+
+    #[test]
+    fn st_1_a_statement_at_the_wrong_owner() {
+        let violation = break_with(|batch| {
+            let edge = HalfEdge {
+                vertex: id(41),
+                predicate: id(600),
+                neighbour: id(60),
+            };
+            batch.inserts[0].edges.push(edge);
+        });
+        assert_eq!(violation.invariant, "ST-1");
+        assert!(violation.to_string().contains("own"), "{violation}");
+    }
+
+    #[test]
+    fn st_1_an_index_vertex_that_misses_a_vertex() {
+        let violation = break_with(|batch| {
+            // An edge without a vertex is how an index vertex is kept: this deletes a member.
+            batch.inserts.clear();
+            batch.deletes = vec![Group {
+                graph: id(500),
+                direction: Direction::Out,
+                edges: vec![HalfEdge {
+                    vertex: TermId::UNBOUND,
+                    predicate: id(600),
+                    neighbour: id(2),
+                }],
+            }];
+        });
+        assert_eq!(violation.invariant, "ST-1");
+        assert!(violation.to_string().contains("index"), "{violation}");
+    }
+
+    #[test]
+    fn st_2_a_statement_stored_twice() {
+        let (store, mut writers) = sound();
+        let violation = {
+            writers[0].plant_repeat(Key::adjacency(id(500), id(2), id(600), Direction::Out));
+            store.check().expect_err("the planted fault is found")
+        };
+        assert_eq!(violation.invariant, "ST-2");
+    }
+
+    #[test]
+    fn sn_1_a_snapshot_that_changes_under_a_reader() {
+        let (store, mut writers) = sound();
+        let reader = store.pin_stable();
+        let before = fingerprint(&reader);
+        let batch = |store: &Store| {
+            ShardBatch::split(&[Mutation::insert(quad(40, 62))], store.placement()).swap_remove(0)
+        };
+        writers[0].apply(Sn(2), &batch(&store)).expect("in order");
+        assert_eq!(
+            fingerprint(&reader),
+            before,
+            "SN-1 holds for changes at a later SN"
+        );
+        // The same change at the reader's own SN, past the check that refuses it.
+        assert!(writers[0].apply(Sn(1), &batch(&store)).is_err());
+        let (store, mut writers) = sound();
+        let reader = store.pin_stable();
+        let before = fingerprint(&reader);
+        writers[0].apply_unchecked(Sn(1), &batch(&store));
+        assert_ne!(fingerprint(&reader), before, "the fingerprint tells");
+    }
+
+    #[test]
+    fn sn_2_a_reader_below_the_floor() {
+        let (store, mut writers) = sound();
+        store.snapshots().publish_stable(Sn(3));
+        writers[0].fold(usize::MAX);
+        assert!(store.pin(Sn(2)).is_err(), "the interface refuses it");
+        let pin = store.snapshots().pin_without_checking(Sn(2));
+        let _reader = Snapshot::at(&store, pin);
+        let violation = store.check().expect_err("the planted fault is found");
+        assert_eq!(violation.invariant, "SN-2");
+    }
+}

@@ -152,6 +152,19 @@ impl ShardWriter {
         shard.retired_bytes.store(retired, Ordering::Relaxed);
     }
 
+    /// Makes a list hold its first member twice: a fault for the checks to find.
+    #[cfg(test)]
+    pub(crate) fn plant_repeat(&mut self, key: Key) {
+        let (shard, state) = self.parts_mut();
+        let mut scratch = Vec::new();
+        // SAFETY: this is the writer.
+        unsafe {
+            let first = shard.read(u64::MAX, key, &mut scratch)[0];
+            let cell = shard.segments.find(key).expect("the list is there");
+            state.retire(cell.publish_ids(0, &[first, first]));
+        }
+    }
+
     fn parts(&self) -> (&Shard, &WriterState) {
         let state = self
             .state
