@@ -4,10 +4,13 @@
 //! The state at SN s is the base, if it was born at or before s, with the changes of all tails at
 //! or before s. Tails go from newest to oldest and ascend by SN without repeats.
 
-use crate::base::Base;
+use crate::base::{Base, FLAT_LIMIT};
 use crate::changes::{Changes, merge_into};
 use somersault_model::TermId;
 use std::sync::Arc;
+
+/// A long list is folded when one in so many of its members has changed: about eight in a piece.
+const FOLD_SHARE: usize = 64;
 
 pub(crate) struct List {
     /// The SN at which the base came to be; 0 once every reader may see it.
@@ -152,7 +155,13 @@ pub(crate) fn fold(list: &List, retained: &Retained) -> Option<Folded> {
         next = &tail.older;
     }
     tails.reverse();
-    let below = tails.partition_point(|tail| tail.sn <= retained.floor);
+    let mut below = tails.partition_point(|tail| tail.sn <= retained.floor);
+    let changed: usize = tails[..below].iter().map(|tail| tail.changes.len()).sum();
+    if list.base.len() > FLAT_LIMIT && changed < list.base.len() / FOLD_SHARE {
+        // Ids are spread by hash: a few changes to a long list touch as many pieces. They stay
+        // tails until a piece has a handful of them.
+        below = 0;
+    }
     let joined = join(&tails[below..], retained);
     if below == 0 && joined.is_none() {
         return None;

@@ -130,10 +130,10 @@ fn stress(shards: u16, last: u64) {
 
 #[test]
 fn readers_see_each_sn_whole_while_one_shard_is_written() {
-    stress(1, if cfg!(miri) { 6 } else { 3_000 });
+    stress(1, if cfg!(miri) { 6 } else { 800 });
 }
 
 #[test]
 fn readers_see_each_sn_whole_while_three_shards_are_written() {
-    stress(3, if cfg!(miri) { 4 } else { 1_500 });
+    stress(3, if cfg!(miri) { 4 } else { 400 });
 }
