@@ -39,6 +39,15 @@ struct Touched {
     flipped: bool,
 }
 
+/// Whether it is known beforehand that each member of a change is effective.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Certainty {
+    Unknown,
+    /// It is: the members are the keys of lists that have just come to be or gone (ST-1), and to
+    /// look them up in an index vertex with millions would be most of the cost of an SN.
+    Flipped,
+}
+
 /// What the edges of a group do to its graph as a whole.
 #[derive(Default)]
 struct Summary {
@@ -85,7 +94,7 @@ impl<'a> Pass<'a> {
                 members.extend(of_list.iter().map(|edge: &HalfEdge| edge.neighbour));
                 members.dedup();
                 let key = Key::adjacency(group.graph, vertex, predicate, group.direction);
-                let touched = self.change(key, &members, operation);
+                let touched = self.change(key, &members, operation, Certainty::Unknown);
                 if touched.flipped {
                     predicates.push(predicate);
                     summary.vertices.entry(predicate).or_default().push(vertex);
@@ -96,7 +105,7 @@ impl<'a> Pass<'a> {
             }
             if !predicates.is_empty() {
                 let key = Key::predicates_of(group.graph, vertex, group.direction);
-                self.change(key, &predicates, operation);
+                self.change(key, &predicates, operation, Certainty::Flipped);
             }
         }
         self.state.edges = edges;
@@ -118,13 +127,16 @@ impl<'a> Pass<'a> {
         flipped.retain(|predicate| {
             let key = Key::index(graph, *predicate, direction);
             let vertices = &summary.vertices[predicate];
-            self.change(key, vertices, operation).flipped
+            self.change(key, vertices, operation, Certainty::Flipped)
+                .flipped
         });
         if !flipped.is_empty() {
             let key = Key::predicates(graph, direction);
-            let whole = self.change(key, &flipped, operation).flipped;
+            let whole = self
+                .change(key, &flipped, operation, Certainty::Flipped)
+                .flipped;
             if whole && direction == Direction::Out && graph != TermId::DEFAULT_GRAPH {
-                self.change(Key::graphs(), &[graph], operation);
+                self.change(Key::graphs(), &[graph], operation, Certainty::Flipped);
             }
         }
         let mut total = 0;
@@ -144,7 +156,13 @@ impl<'a> Pass<'a> {
     }
 
     /// Inserts into or deletes from one list; `ids` ascend without repeats.
-    fn change(&mut self, key: Key, ids: &[TermId], operation: Operation) -> Touched {
+    fn change(
+        &mut self,
+        key: Key,
+        ids: &[TermId],
+        operation: Operation,
+        certainty: Certainty,
+    ) -> Touched {
         let whole = Touched {
             effective: ids.len(),
             flipped: true,
@@ -173,7 +191,12 @@ impl<'a> Pass<'a> {
             Operation::Insert => &mut effective.inserts,
             Operation::Delete => &mut effective.deletes,
         };
-        keep_effective(&content, ids, operation == Operation::Delete, side);
+        match certainty {
+            Certainty::Flipped => side.extend_from_slice(ids),
+            Certainty::Unknown => {
+                keep_effective(&content, ids, operation == Operation::Delete, side);
+            }
+        }
         let touched = if effective.is_empty() {
             Touched::default()
         } else {
