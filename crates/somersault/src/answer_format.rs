@@ -273,6 +273,7 @@ fn integer(value: &Value, name: &str) -> Result<i64, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     #[test]
     fn empty_answer_has_the_hash_of_an_empty_array() {
@@ -308,5 +309,50 @@ mod tests {
     fn a_missing_member_is_named() {
         let error = AnswerLine::parse(r#"{"query":"Q","close_ms":1,"vars":[]}"#);
         assert_eq!(error, Err("the line has no \"n\"".to_owned()));
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_read_or_refused(text in ".*") {
+            let _ = AnswerLine::parse(&text);
+        }
+
+        #[test]
+        fn any_members_are_read_or_refused(members in prop::collection::vec(member_text(), 0..8)) {
+            let text = format!("{{{}}}", members.join(","));
+            if let Ok(line) = AnswerLine::parse(&text) {
+                prop_assert_eq!(AnswerLine::parse(&line.to_json()), Ok(line));
+            }
+        }
+    }
+
+    /// A member that lines have, with a value that it may or may not have.
+    fn member_text() -> impl Strategy<Value = String> {
+        let names = [
+            "query",
+            "close_ms",
+            "snapshot_ms",
+            "vars",
+            "n",
+            "sha256",
+            "rows",
+            "mult",
+        ];
+        let values = [
+            "\"Q\"",
+            "5",
+            "-1",
+            "[]",
+            "[\"x\"]",
+            "[[\"1\",null]]",
+            "[2]",
+            "null",
+            "{}",
+        ];
+        let (name, value) = (
+            prop::sample::select(names.to_vec()),
+            prop::sample::select(values.to_vec()),
+        );
+        (name, value).prop_map(|(name, value)| format!("\"{name}\":{value}"))
     }
 }

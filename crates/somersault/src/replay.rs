@@ -8,6 +8,7 @@ use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::push::{Push, StreamStatement};
 use reader::StreamReader;
+pub use reader::parse_line;
 use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};

@@ -260,6 +260,7 @@ fn is_word(byte: u8) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     #[test]
     fn the_header_gets_another_name() {
@@ -310,5 +311,20 @@ mod tests {
                 .declaration(100)
                 .starts_with("CREATE STREAM <http://e/s> TIMING ALL BATCH")
         );
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_read_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..100)) {
+            let _ = serde_json::from_slice::<Suite>(&bytes);
+        }
+
+        #[test]
+        fn a_suite_with_other_bytes_in_it(at in any::<prop::sample::Index>(), byte in any::<u8>()) {
+            let mut bytes = include_bytes!("../../cases/windows/suite.json").to_vec();
+            let at = at.index(bytes.len());
+            bytes[at] = byte;
+            let _ = serde_json::from_slice::<Suite>(&bytes);
+        }
     }
 }

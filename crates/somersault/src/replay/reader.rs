@@ -92,8 +92,11 @@ impl StreamReader {
     }
 }
 
-/// One line `t_ms<TAB>triple .`; `last_ms` is the time of the line before.
-fn parse_line(text: &str, last_ms: i64) -> Result<(i64, StreamStatement), String> {
+/// Reads one line `t_ms<TAB>triple .`; `last_ms` is the time of the line before.
+///
+/// # Errors
+/// A sentence that says what was found and what was expected.
+pub fn parse_line(text: &str, last_ms: i64) -> Result<(i64, StreamStatement), String> {
     let (time, triple) = text.split_once('\t').ok_or_else(|| {
         "no tab found; a line is the event time in milliseconds, a tab, and an N-Triples statement"
             .to_owned()
@@ -120,4 +123,42 @@ fn parse_line(text: &str, last_ms: i64) -> Result<(i64, StreamStatement), String
         quad: parsed.in_graph(GraphName::DefaultGraph),
     };
     Ok((at_ms, statement))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_line_is_a_time_a_tab_and_a_statement() {
+        let (at_ms, statement) =
+            parse_line("7\t<http://a/s> <http://a/p> \"o\" .", 7).expect("a whole line");
+        assert_eq!((at_ms, statement.at_ms), (7, Some(7)));
+        for (line, says) in [
+            ("7 <http://a/s> <http://a/p> 1 .", "no tab"),
+            ("x\t<http://a/s> <http://a/p> \"o\" .", "not an event time"),
+            ("6\t<http://a/s> <http://a/p> \"o\" .", "earlier than 7"),
+            ("7\t", "no statement"),
+            ("7\t<http://a/s> <http://a/p>", "does not parse"),
+        ] {
+            let error = parse_line(line, 7).expect_err(line);
+            assert!(error.contains(says), "{line}: {error}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_read_or_refused(text in ".*", last_ms in any::<i64>()) {
+            let _ = parse_line(&text, last_ms);
+        }
+
+        #[test]
+        fn any_statement_is_read_or_refused(time in "[0-9]{1,3}", statement in "[<>a:\\\\u0_\"@^. \t{}()-]{0,40}") {
+            let line = format!("{time}\t{statement}");
+            if let Ok((at_ms, _)) = parse_line(&line, 0) {
+                prop_assert_eq!(Ok(at_ms), time.parse());
+            }
+        }
+    }
 }
