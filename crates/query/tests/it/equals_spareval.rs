@@ -1,0 +1,386 @@
+//! EX-1: on generated data and queries, native exploration and spareval give the same bag of
+//! solutions; computed numbers are compared by value, since spareval normalises spellings.
+
+use crate::naive::NaiveView;
+use oxrdf::{GraphName, Literal, NamedNode, Quad, Term, Triple};
+use proptest::prelude::*;
+use proptest::sample::select;
+use somersault_lang::Parser;
+use somersault_model::{EventTime, Limits};
+use somersault_query::{Answer, Execution, GraphView, Prepared};
+use spareval::{ExpressionTerm, QueryEvaluator, QueryResults};
+
+fn iri(name: &str) -> NamedNode {
+    NamedNode::new_unchecked(format!("http://x/{name}"))
+}
+
+fn node() -> impl Strategy<Value = NamedNode> {
+    select(vec!["a", "b", "c", "d", "e"]).prop_map(iri)
+}
+
+fn predicate() -> impl Strategy<Value = NamedNode> {
+    select(vec!["p", "q", "r"]).prop_map(iri)
+}
+
+const LITERALS: [&str; 14] = [
+    "1",
+    "2",
+    "\"01\"^^xsd:integer",
+    "\"2\"^^xsd:long",
+    "1.0",
+    "2.5",
+    "\"1.0E0\"^^xsd:double",
+    "\"2.5\"^^xsd:double",
+    "\"x\"",
+    "\"x\"@en",
+    "true",
+    "\"abc\"^^xsd:integer",
+    "\"2020-01-01T00:00:00Z\"^^xsd:dateTime",
+    "\"u\"^^<http://x/type>",
+];
+
+fn literal() -> impl Strategy<Value = Literal> {
+    use oxrdf::vocab::xsd;
+    let typed = Literal::new_typed_literal::<&str>;
+    select(vec![
+        typed("1", xsd::INTEGER.into()),
+        typed("2", xsd::INTEGER.into()),
+        typed("01", xsd::INTEGER.into()),
+        typed("2", xsd::LONG.into()),
+        typed("1.0", xsd::DECIMAL.into()),
+        typed("2.5", xsd::DECIMAL.into()),
+        typed("1.0E0", xsd::DOUBLE.into()),
+        typed("2.5", xsd::DOUBLE.into()),
+        typed("NaN", xsd::DOUBLE.into()),
+        Literal::new_simple_literal("x"),
+        Literal::new_simple_literal("longer than inline"),
+        Literal::new_language_tagged_literal_unchecked("x", "en"),
+        typed("true", xsd::BOOLEAN.into()),
+        typed("abc", xsd::INTEGER.into()),
+        typed("2020-01-01T00:00:00Z", xsd::DATE_TIME.into()),
+        typed("u", iri("type")),
+    ])
+}
+
+fn triple() -> impl Strategy<Value = Triple> {
+    let object = prop_oneof![
+        3 => node().prop_map(Term::from),
+        2 => literal().prop_map(Term::from),
+    ];
+    (node(), predicate(), object).prop_map(|(s, p, o)| Triple::new(s, p, o))
+}
+
+/// Graphs: the default one, two stored named ones, and two windows.
+#[derive(Debug, Clone)]
+struct Data {
+    default: Vec<Triple>,
+    named: [Vec<Triple>; 2],
+    windows: [Vec<Triple>; 2],
+}
+
+fn triples(most: usize) -> impl Strategy<Value = Vec<Triple>> {
+    prop_oneof![
+        1 => Just(Vec::new()),
+        1 => proptest::collection::vec(triple(), 1),
+        4 => proptest::collection::vec(triple(), 2..most),
+    ]
+}
+
+fn data() -> impl Strategy<Value = Data> {
+    (triples(20), [triples(8), triples(8)], [triples(12), triples(6)]).prop_map(
+        |(default, named, windows)| Data {
+            default,
+            named,
+            windows,
+        },
+    )
+}
+
+impl Data {
+    fn view(&self) -> NaiveView {
+        let mut quads: Vec<Quad> = self
+            .default
+            .iter()
+            .map(|t| t.clone().in_graph(GraphName::DefaultGraph))
+            .collect();
+        for (name, triples) in ["g", "h"].into_iter().zip(&self.named) {
+            quads.extend(triples.iter().map(|t| t.clone().in_graph(iri(name))));
+        }
+        let windows: Vec<_> = ["v", "w"]
+            .into_iter()
+            .zip(&self.windows)
+            .map(|(name, triples)| (iri(name), triples.clone()))
+            .collect();
+        NaiveView::with_windows(&quads, &windows)
+    }
+
+    /// The same as one dataset of quads: what the windows hold is in the default graph as well.
+    fn oracle(&self) -> oxrdf::Dataset {
+        let mut dataset = oxrdf::Dataset::new();
+        for triple in self.default.iter().chain(self.windows.iter().flatten()) {
+            dataset.insert(triple.clone().in_graph(GraphName::DefaultGraph).as_ref());
+        }
+        let graphs = self.named.iter().chain(&self.windows);
+        for (name, triples) in ["g", "h", "v", "w"].into_iter().zip(graphs) {
+            for triple in triples {
+                dataset.insert(triple.clone().in_graph(iri(name)).as_ref());
+            }
+        }
+        dataset
+    }
+}
+
+fn variable() -> impl Strategy<Value = String> {
+    select(vec!["?a", "?b", "?c", "?d"]).prop_map(str::to_owned)
+}
+
+fn constant() -> impl Strategy<Value = String> {
+    prop_oneof![
+        2 => node().prop_map(|n| n.to_string()),
+        1 => select(LITERALS.to_vec()).prop_map(str::to_owned),
+    ]
+}
+
+fn pattern() -> impl Strategy<Value = String> {
+    let subject = prop_oneof![4 => variable(), 1 => node().prop_map(|n| n.to_string())];
+    let predicate = prop_oneof![
+        6 => predicate().prop_map(|n| n.to_string()),
+        1 => variable(),
+    ];
+    let object = prop_oneof![4 => variable(), 1 => constant()];
+    (subject, predicate, object).prop_map(|(s, p, o)| format!("{s} {p} {o} ."))
+}
+
+fn path() -> impl Strategy<Value = String> {
+    let step = select(vec![
+        "<http://x/p>",
+        "^<http://x/q>",
+        "<http://x/p>/<http://x/q>",
+        "(<http://x/p>|<http://x/r>)",
+        "<http://x/p>*",
+        "(<http://x/p>|^<http://x/q>)+",
+        "<http://x/r>?",
+        "!(<http://x/p>)",
+        "(<http://x/p>/<http://x/r>)*",
+    ]);
+    let end = || prop_oneof![3 => variable(), 1 => node().prop_map(|n| n.to_string())];
+    (end(), step, end()).prop_map(|(s, p, o)| format!("{s} {p} {o} ."))
+}
+
+fn basic() -> impl Strategy<Value = String> {
+    proptest::collection::vec(pattern(), 1..4).prop_map(|list| list.join(" "))
+}
+
+fn operand() -> impl Strategy<Value = String> {
+    prop_oneof![4 => variable(), 2 => constant()]
+}
+
+fn value_expression() -> impl Strategy<Value = String> {
+    let one = operand().boxed();
+    prop_oneof![
+        2 => one.clone(),
+        2 => (one.clone(), select(vec!["+", "-", "*", "/"]), one.clone())
+            .prop_map(|(a, op, b)| format!("({a} {op} {b})")),
+        1 => one.clone().prop_map(|a| format!("COALESCE({a} + 1, \"none\")")),
+        1 => (variable(), one.clone(), one.clone())
+            .prop_map(|(c, a, b)| format!("IF(BOUND({c}), {a}, {b})")),
+        1 => one.clone().prop_map(|a| format!("STRLEN(CONCAT(LANG({a}), \"ab\"))")),
+        1 => one.clone().prop_map(|a| format!("UCASE({a})")),
+        1 => one.clone().prop_map(|a| format!("ABS(-{a})")),
+        1 => one.clone().prop_map(|a| format!("xsd:double({a})")),
+        1 => one.clone().prop_map(|a| format!("xsd:integer({a})")),
+        1 => one.prop_map(|a| format!("MD5({a})")),
+    ]
+}
+
+fn condition(inner: BoxedStrategy<String>) -> impl Strategy<Value = String> {
+    let comparison = (
+        operand(),
+        select(vec!["=", "!=", "<", "<=", ">", ">="]),
+        operand(),
+    )
+        .prop_map(|(a, op, b)| format!("({a} {op} {b})"))
+        .boxed();
+    let simple = prop_oneof![
+        6 => comparison.clone(),
+        1 => variable().prop_map(|v| format!("BOUND({v})")),
+        1 => variable().prop_map(|v| format!("isIRI({v})")),
+        1 => variable().prop_map(|v| format!("isNumeric({v})")),
+        1 => variable().prop_map(|v| format!("REGEX(STR({v}), \"x/[ab]\")")),
+        1 => (operand(), operand(), operand()).prop_map(|(a, b, c)| format!("({a} IN ({b}, {c}))")),
+        1 => (operand(), operand()).prop_map(|(a, b)| format!("sameTerm({a}, {b})")),
+        1 => inner.prop_map(|g| format!("EXISTS {{ {g} }}")),
+    ]
+    .boxed();
+    prop_oneof![
+        4 => simple.clone(),
+        1 => (simple.clone(), simple.clone()).prop_map(|(a, b)| format!("({a} || {b})")),
+        1 => (simple.clone(), simple.clone()).prop_map(|(a, b)| format!("({a} && {b})")),
+        1 => simple.prop_map(|a| format!("!({a})")),
+    ]
+}
+
+/// A group, without its braces. `fresh` makes the names of BIND's variables unlike all others.
+fn group(depth: u32) -> BoxedStrategy<String> {
+    if depth == 0 {
+        return basic().boxed();
+    }
+    let inner = group(depth - 1);
+    let element = prop_oneof![
+        5 => basic(),
+        1 => path(),
+        3 => condition(inner.clone()).prop_map(|c| format!("FILTER({c})")),
+        3 => inner.clone().prop_map(|g| format!("OPTIONAL {{ {g} }}")),
+        2 => (inner.clone(), inner.clone()).prop_map(|(a, b)| format!("{{ {a} }} UNION {{ {b} }}")),
+        1 => inner.clone().prop_map(|g| format!("MINUS {{ {g} }}")),
+        1 => inner.clone().prop_map(|g| format!("{{ {g} }}")),
+        1 => (select(vec!["<http://x/g>", "<http://x/h>", "<http://x/v>", "<http://x/w>", "?g"]), group_without_select(depth - 1))
+            .prop_map(|(name, g)| format!("GRAPH {name} {{ {g} }}")),
+        1 => (variable(), constant(), constant())
+            .prop_map(|(v, a, b)| format!("VALUES {v} {{ {a} {b} }}")),
+        1 => (variable(), variable(), constant(), constant())
+            .prop_filter("columns have names of their own", |(v, w, _, _)| v != w)
+            .prop_map(|(v, w, a, b)| format!("VALUES ({v} {w}) {{ ({a} UNDEF) (UNDEF {b}) }}")),
+        2 => (value_expression(), 0..1000u32).prop_map(|(e, n)| format!("BIND({e} AS ?f{n})")),
+        1 => (inner.clone(), select(vec!["?a ?b", "?b ?c", "?a"]))
+            .prop_map(|(g, vs)| format!("{{ SELECT DISTINCT {vs} WHERE {{ {g} }} }}")),
+        1 => (inner, 0..1000u32)
+            .prop_map(|(g, n)| format!("{{ SELECT ?a (COUNT(?b) AS ?n{n}) WHERE {{ {g} }} GROUP BY ?a }}")),
+    ];
+    proptest::collection::vec(element, 1..4)
+        .prop_map(|list| list.join(" "))
+        .boxed()
+}
+
+fn group_without_select(depth: u32) -> BoxedStrategy<String> {
+    let basic = basic().boxed();
+    if depth == 0 {
+        return basic;
+    }
+    prop_oneof![
+        2 => basic.clone(),
+        1 => (basic.clone(), basic.clone()).prop_map(|(a, b)| format!("{a} OPTIONAL {{ {b} }}")),
+        1 => (basic.clone(), basic).prop_map(|(a, b)| format!("{{ {a} }} UNION {{ {b} }}")),
+    ]
+    .boxed()
+}
+
+fn query() -> impl Strategy<Value = String> {
+    let aggregate = select(vec![
+        "COUNT(*)",
+        "COUNT(?b)",
+        "COUNT(DISTINCT ?b)",
+        "SUM(?b)",
+        "AVG(?b)",
+        "SUM(?b * 2)",
+    ]);
+    prop_oneof![
+        6 => group(2).prop_map(|g| format!("SELECT * WHERE {{ {g} }}")),
+        1 => group(2).prop_map(|g| format!("SELECT DISTINCT ?a ?b WHERE {{ {g} }}")),
+        1 => group(1).prop_map(|g| format!("ASK {{ {g} }}")),
+        1 => (group(1), aggregate.clone())
+            .prop_map(|(g, f)| format!("SELECT ({f} AS ?x) WHERE {{ {g} }}")),
+        2 => (group(1), aggregate)
+            .prop_map(|(g, f)| format!("SELECT ?a ({f} AS ?x) WHERE {{ {g} }} GROUP BY ?a HAVING (COUNT(*) > 1)")),
+        1 => group(1).prop_map(|g| format!("CONSTRUCT {{ ?a <http://x/made> ?b }} WHERE {{ {g} }}")),
+        1 => (group(1), 0..3usize, 0..4usize)
+            .prop_map(|(g, o, l)| format!("SELECT ?a WHERE {{ {g} FILTER(isIRI(?a)) }} ORDER BY ?a OFFSET {o} LIMIT {l}")),
+    ]
+    .prop_map(|q| format!("PREFIX xsd: <http://www.w3.org/2001/XMLSchema#>\n{q}"))
+}
+
+/// A term as it is compared: numbers by value, doubles to nine digits.
+fn canonical(term: Option<Term>) -> String {
+    match term.map(|term| (ExpressionTerm::from(term.clone()), term)) {
+        None => String::new(),
+        Some((ExpressionTerm::DoubleLiteral(value), _)) => format!("double {:.9e}", f64::from(value)),
+        Some((ExpressionTerm::FloatLiteral(value), _)) => format!("float {:.6e}", f32::from(value)),
+        Some((_, Term::Triple(triple))) => triple.to_string(),
+        Some((value, _)) => Term::from(value).to_string(),
+    }
+}
+
+fn native(view: &NaiveView, prepared: &Prepared) -> Vec<Vec<String>> {
+    let execution = Execution::new(Limits::default(), EventTime(0));
+    let answer = prepared.execute(view, &execution).expect("no limit is near");
+    match answer {
+        Answer::Boolean(value) => vec![vec![value.to_string()]],
+        Answer::Graph(triples) => triples
+            .into_iter()
+            .map(|t| {
+                vec![
+                    canonical(Some(t.subject.into())),
+                    canonical(Some(t.predicate.into())),
+                    canonical(Some(t.object)),
+                ]
+            })
+            .collect(),
+        Answer::Solutions(solutions) => solutions
+            .rows(view.dictionary())
+            .map(|row| row.into_iter().map(canonical).collect())
+            .collect(),
+    }
+}
+
+fn oracle(dataset: &oxrdf::Dataset, prepared: &Prepared) -> Vec<Vec<String>> {
+    let query = prepared.query();
+    let algebra = query.for_spareval(EventTime(0));
+    let evaluator = QueryEvaluator::new().without_optimizations();
+    let results = evaluator
+        .prepare(&algebra)
+        .execute(dataset)
+        .expect("spareval takes the query");
+    match results {
+        QueryResults::Boolean(value) => vec![vec![value.to_string()]],
+        QueryResults::Graph(triples) => {
+            let mut rows: Vec<Vec<String>> = triples
+                .map(|t| t.expect("in memory"))
+                .map(|t| {
+                    vec![
+                        canonical(Some(t.subject.into())),
+                        canonical(Some(t.predicate.into())),
+                        canonical(Some(t.object)),
+                    ]
+                })
+                .collect();
+            rows.sort();
+            rows.dedup();
+            rows
+        }
+        QueryResults::Solutions(solutions) => solutions
+            .map(|solution| {
+                let solution = solution.expect("in memory");
+                query
+                    .projection()
+                    .iter()
+                    .map(|v| canonical(solution.get(query.variable_name(*v)).cloned()))
+                    .collect()
+            })
+            .collect(),
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig {
+        cases: std::env::var("CASES").ok().and_then(|n| n.parse().ok()).unwrap_or(600),
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
+
+    #[test]
+    fn native_answers_equal_those_of_spareval(data in data(), text in query()) {
+        let Ok(parsed) = Parser::new().parse_query(&text) else {
+            // A name of BIND that is in scope already: not a query.
+            return Ok(());
+        };
+        let prepared = Prepared::new(parsed);
+        prop_assert!(prepared.is_native(), "{:?}", prepared.fallback_reason());
+        let view = data.view();
+        let mut ours = native(&view, &prepared);
+        let mut theirs = oracle(&data.oracle(), &prepared);
+        ours.sort();
+        theirs.sort();
+        prop_assert_eq!(ours, theirs, "\n{}\n{}", text,
+            prepared.explain(&view, &Execution::new(Limits::default(), EventTime(0)), false).expect("plans"));
+    }
+}

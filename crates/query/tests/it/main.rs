@@ -1,0 +1,9 @@
+//! The tests of the crate as a whole: native answers against spareval's (EX-1), and against answers
+//! written down by hand; plans as golden files; limits; updates.
+
+mod answers;
+mod equals_spareval;
+mod limits;
+mod naive;
+mod plans;
+mod updates;
