@@ -93,6 +93,19 @@ pub(crate) enum Path {
     Negated(Vec<ConstantId>),
 }
 
+impl Path {
+    /// Whether it leads from a vertex to itself without a step.
+    pub(crate) fn is_nullable(&self) -> bool {
+        match self {
+            Path::Predicate(_) | Path::Negated(_) => false,
+            Path::Inverse(path) | Path::OneOrMore(path) => path.is_nullable(),
+            Path::Sequence(parts) => parts.iter().all(Path::is_nullable),
+            Path::Alternative(parts) => parts.iter().any(Path::is_nullable),
+            Path::ZeroOrMore(_) | Path::ZeroOrOne(_) => true,
+        }
+    }
+}
+
 /// What follows a join, in the order of the text.
 #[derive(Debug)]
 pub(crate) enum Tail {

@@ -226,6 +226,17 @@ impl Walker<'_, '_> {
         guard.fits(into.len() * 16)
     }
 
+    /// Whether a term is a subject or object of the graph.
+    fn is_vertex(&self, term: TermId) -> bool {
+        let mut list = Vec::new();
+        [Direction::Out, Direction::In]
+            .into_iter()
+            .any(|direction| {
+                sources::predicates_of(self.graphs.view, &self.sources, term, direction, &mut list);
+                !list.is_empty()
+            })
+    }
+
     /// Every subject and object of the graph.
     fn vertices(&self) -> Vec<TermId> {
         let view = self.graphs.view;
@@ -282,6 +293,18 @@ pub(crate) fn follow(
                 constants,
                 sources,
             };
+            let variables =
+                pattern.subject.variable().is_some() && pattern.object.variable().is_some();
+            let known = if s.is_unbound() { o } else { s };
+            // Between two variables a path of no step leads from vertices of the graph only, also
+            // where something else has bound them already; from a constant it always leads.
+            if variables
+                && !known.is_unbound()
+                && pattern.path.is_nullable()
+                && !walker.is_vertex(known)
+            {
+                continue;
+            }
             let pairs = connected(&walker, &pattern.path, s, o, guard)?;
             for (s, o) in pairs {
                 if pattern.subject != pattern.object || s == o {
