@@ -73,22 +73,23 @@ fn main() {
     );
 
     let (batches, size) = (100, 2_000);
-    for pinned in [false, true] {
-        let from = count + if pinned { batches * size } else { 0 };
-        let pin = pinned.then(|| store.pin_stable());
-        let what = if pinned {
-            "stream batches under a long pin"
-        } else {
-            "stream batches"
-        };
+    for (phase, what) in [
+        "first stream batches",
+        "stream batches",
+        "stream batches under a long pin",
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let pin = (phase == 2).then(|| store.pin_stable());
+        let from = count + phase as u64 * batches * size;
+        let mutations: Vec<_> = (from..from + batches * size)
+            .map(|n| Mutation::insert(statement(n)))
+            .collect();
         per(what, batches * size, || {
-            for n in 0..batches {
+            for of_batch in mutations.chunks(size as usize) {
                 let sn = store.snapshots().stable().next();
-                let at = from + n * size;
-                let mutations: Vec<_> = (at..at + size)
-                    .map(|n| Mutation::insert(statement(n)))
-                    .collect();
-                let batch = ShardBatch::split(&mutations, Placement::new(1)).swap_remove(0);
+                let batch = ShardBatch::split(of_batch, Placement::new(1)).swap_remove(0);
                 writer.apply(sn, &batch).expect("in order");
                 store.snapshots().publish_stable(sn);
             }

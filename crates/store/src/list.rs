@@ -148,6 +148,17 @@ pub(crate) struct Folded {
 
 /// Folds what the retained SNs allow. `None` where there is nothing to do.
 pub(crate) fn fold(list: &List, retained: &Retained) -> Option<Folded> {
+    let newest = list.tail.as_deref()?;
+    if newest.older.is_none() {
+        // By far the most lists have the tail of one SN, which goes at once or stays.
+        let ripe =
+            newest.sn <= retained.floor && !is_left_as_tail(&list.base, newest.changes.len());
+        return ripe.then(|| Folded {
+            born: 0,
+            base: list.base.fold(&newest.changes),
+            tail: None,
+        });
+    }
     let mut tails = Vec::new();
     let mut next = &list.tail;
     while let Some(tail) = next {
@@ -157,9 +168,7 @@ pub(crate) fn fold(list: &List, retained: &Retained) -> Option<Folded> {
     tails.reverse();
     let mut below = tails.partition_point(|tail| tail.sn <= retained.floor);
     let changed: usize = tails[..below].iter().map(|tail| tail.changes.len()).sum();
-    if list.base.len() > FLAT_LIMIT && changed < list.base.len() / FOLD_SHARE {
-        // Ids are spread by hash: a few changes to a long list touch as many pieces. They stay
-        // tails until a piece has a handful of them.
+    if is_left_as_tail(&list.base, changed) {
         below = 0;
     }
     let joined = join(&tails[below..], retained);
@@ -184,6 +193,12 @@ pub(crate) fn fold(list: &List, retained: &Retained) -> Option<Folded> {
     });
     let born = if below > 0 { 0 } else { list.born };
     Some(Folded { born, base, tail })
+}
+
+/// Ids are spread by hash: a few changes to a long list touch as many pieces. They stay tails until
+/// a piece has a handful of them.
+fn is_left_as_tail(base: &Base, changes: usize) -> bool {
+    base.len() > FLAT_LIMIT && changes < base.len() / FOLD_SHARE
 }
 
 /// Joins neighbouring tails (oldest first) that no reader can tell apart, where the older is not

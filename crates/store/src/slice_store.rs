@@ -25,8 +25,10 @@ struct StreamSlices {
     /// By level and first batch: the run of 2^level batches.
     merged: Mutex<FxHashMap<(u32, i64), Arc<Run>>>,
     /// By RANGE and STEP in batches.
-    views: Mutex<FxHashMap<(i64, u64), Arc<Mutex<View>>>>,
+    views: Mutex<Views>,
 }
+
+type Views = FxHashMap<(i64, u64), Arc<Mutex<View>>>;
 
 #[derive(Default)]
 struct Slices {
