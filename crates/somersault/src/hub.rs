@@ -69,19 +69,15 @@ impl Hub {
     }
 
     pub(crate) fn subscribe(&mut self, options: &SubscribeOptions) -> Subscription {
-        let mailbox = Arc::new(Mailbox::new(
-            options.empties,
-            options.capacity.max(self.kept.len()).max(1),
-        ));
+        let capacity = options.capacity.max(self.kept.len()).max(1);
+        let mailbox = Arc::new(Mailbox::new(options, capacity));
         if let (Some(after), Some(gone)) = (options.after_ms, self.gone_ms)
             && gone > after
         {
             mailbox.put(SubscriptionEvent::Lagged { missed: None });
         }
         for result in &self.kept {
-            if options.after_ms.is_none_or(|after| result.close_ms > after) {
-                mailbox.deliver(result);
-            }
+            mailbox.deliver(result);
         }
         if self.ended {
             mailbox.end();

@@ -77,6 +77,8 @@ pub enum SubscriptionEvent {
 
 /// Where the firings for one subscriber wait.
 pub(crate) struct Mailbox {
+    /// Closes up to here are not wanted; recovery may answer some of them again.
+    after_ms: Option<i64>,
     empties: bool,
     capacity: usize,
     inner: Mutex<Waiting>,
@@ -103,9 +105,10 @@ impl Waiting {
 }
 
 impl Mailbox {
-    pub(crate) fn new(empties: bool, capacity: usize) -> Mailbox {
+    pub(crate) fn new(options: &SubscribeOptions, capacity: usize) -> Mailbox {
         Mailbox {
-            empties,
+            after_ms: options.after_ms,
+            empties: options.empties,
             capacity,
             inner: Mutex::new(Waiting::default()),
             arrived: Condvar::new(),
@@ -113,6 +116,9 @@ impl Mailbox {
     }
 
     pub(crate) fn deliver(&self, result: &Arc<FiringResult>) {
+        if self.after_ms.is_some_and(|after| result.close_ms <= after) {
+            return;
+        }
         let is_empty = result.answer.as_ref().is_ok_and(Answer::is_empty);
         if self.empties || !is_empty {
             self.put(SubscriptionEvent::Firing(Arc::clone(result)));

@@ -22,6 +22,9 @@ impl Sequencer {
             // Shards and firings are as far behind as live inputs would let them be.
             self.wait_until(|sequencer| !sequencer.backlogged())?;
         }
-        self.cut_due()
+        self.cut_due()?;
+        self.cut_all()?;
+        // Whoever asks first sees all that was acknowledged; firings may still be under way.
+        self.wait_until(|sequencer| sequencer.stability.unstable() == 0)
     }
 }
