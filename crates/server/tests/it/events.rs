@@ -1,0 +1,285 @@
+//! `/queries/{name}/results`: Server-Sent Events, reconnecting, gaps, slow clients, the end.
+
+use crate::server::{TestServer, engine_config};
+use serde_json::Value;
+use somersault_server::ServerConfig;
+use std::time::Duration;
+
+const SEEN: &str =
+    "SELECT ?s FROM STREAM <http://e/s> [RANGE 1s STEP 1s] WHERE { ?s <http://e/p> ?o }";
+const RESULTS: &str = "/queries/seen/results";
+
+/// A server with a stream and a query over it.
+fn started(server: TestServer) -> (TestServer, String) {
+    let path = server.stream("s", "");
+    server.advance(&path, 0);
+    server.put("/queries/seen", SEEN).expect(201);
+    (server, path)
+}
+
+/// One statement in each second from `from` up to `to`, and the close after each.
+fn seconds(server: &TestServer, path: &str, from: i64, to: i64) {
+    for second in from..to {
+        server
+            .push(
+                path,
+                &format!(
+                    "{}\t<http://e/s{second}> <http://e/p> \"{second}\" .\n",
+                    second * 1000
+                ),
+            )
+            .expect(200);
+    }
+    server.advance(path, to * 1000);
+}
+
+fn subjects(firing: &Value) -> Vec<String> {
+    let rows = firing["results"]["results"]["bindings"]
+        .as_array()
+        .expect("bindings");
+    rows.iter()
+        .map(|row| row["s"]["value"].as_str().expect("a value").to_owned())
+        .collect()
+}
+
+#[test]
+fn one_event_for_each_firing() {
+    let (server, path) = started(TestServer::start());
+    let mut events = server.events(RESULTS, &[("Accept", "text/event-stream")]);
+    assert_eq!(events.status, 200);
+    seconds(&server, &path, 0, 3);
+    for second in 0..3 {
+        let firing = events.firing();
+        assert_eq!(
+            (
+                firing["query"].as_str(),
+                firing["close_ms"].as_i64(),
+                firing["revision"].as_i64()
+            ),
+            (Some("seen"), Some((second + 1) * 1000), Some(0))
+        );
+        assert_eq!(subjects(&firing), [format!("http://e/s{second}")]);
+        for figure in ["ordinal", "sn", "execution_us", "delay_us", "waiting_us"] {
+            assert!(firing[figure].is_u64(), "{figure}: {firing}");
+        }
+    }
+}
+
+#[test]
+fn a_client_that_comes_back_misses_nothing() {
+    let (server, path) = started(TestServer::start());
+    seconds(&server, &path, 0, 5);
+    let mut events = server.events(RESULTS, &[]);
+    let mut seen: Vec<i64> = (0..2)
+        .map(|_| events.firing()["close_ms"].as_i64().expect("a close"))
+        .collect();
+    drop(events);
+    seconds(&server, &path, 5, 8);
+    let last = seen.last().expect("some").to_string();
+    let mut by_header = server.events(RESULTS, &[("Last-Event-ID", &last)]);
+    let mut by_parameter = server.events(&format!("{RESULTS}?lastEventId={last}"), &[]);
+    for _ in 0..6 {
+        let close = by_header.firing()["close_ms"].as_i64().expect("a close");
+        assert_eq!(by_parameter.firing()["close_ms"].as_i64(), Some(close));
+        seen.push(close);
+    }
+    assert_eq!(
+        seen,
+        (1..=8).map(|second| second * 1000).collect::<Vec<_>>()
+    );
+    let mut from_now = server.events(&format!("{RESULTS}?from=now"), &[]);
+    seconds(&server, &path, 8, 9);
+    assert_eq!(from_now.firing()["close_ms"], 9000);
+}
+
+#[test]
+fn what_is_no_longer_kept_is_said() {
+    let mut config = engine_config();
+    config.kept_firings = 3;
+    let (server, path) = started(TestServer::with(config, ServerConfig::default()));
+    seconds(&server, &path, 0, 8);
+    server
+        .engine
+        .quiesce(Duration::from_secs(10))
+        .expect("quiet");
+    let mut events = server.events(RESULTS, &[("Last-Event-ID", "2000")]);
+    let gap = events.next().expect("an event");
+    assert_eq!(gap.event.as_deref(), Some("gap"), "{gap:?}");
+    assert_eq!(gap.json()["missed"], 3, "{gap:?}");
+    assert_eq!(events.firing()["close_ms"], 6000);
+    let mut nothing_missed = server.events(RESULTS, &[("Last-Event-ID", "5000")]);
+    assert_eq!(nothing_missed.firing()["close_ms"], 6000);
+}
+
+#[test]
+fn empty_answers_come_only_when_asked_for() {
+    let (server, path) = started(TestServer::start());
+    let mut full = server.events(RESULTS, &[]);
+    let mut all = server.events(&format!("{RESULTS}?empties=true"), &[]);
+    server
+        .push(&path, "0\t<http://e/a> <http://e/p> \"1\" .\n")
+        .expect(200);
+    server.advance(&path, 2000);
+    server
+        .push(&path, "2000\t<http://e/b> <http://e/p> \"1\" .\n")
+        .expect(200);
+    server.advance(&path, 3000);
+    assert_eq!(full.firing()["close_ms"], 1000);
+    assert_eq!(full.firing()["close_ms"], 3000);
+    assert_eq!(all.firing()["close_ms"], 1000);
+    let next = all.firing();
+    if next["close_ms"] == 2000 {
+        assert_eq!(subjects(&next).len(), 0);
+        assert_eq!(all.firing()["close_ms"], 3000);
+    } else {
+        // A close that provably shows nothing may be passed in bulk.
+        assert_eq!(next["close_ms"], 3000);
+    }
+}
+
+#[test]
+fn graphs_come_as_n_triples_and_booleans_as_booleans() {
+    let server = TestServer::start();
+    let path = server.stream("s", "");
+    server.advance(&path, 0);
+    server.put("/queries/made", "CONSTRUCT { ?s <http://e/q> ?o } FROM STREAM <http://e/s> [RANGE 1s STEP 1s] WHERE { ?s <http://e/p> ?o }").expect(201);
+    server
+        .put(
+            "/queries/asked",
+            "ASK FROM STREAM <http://e/s> [RANGE 1s STEP 1s] WHERE { ?s <http://e/p> ?o }",
+        )
+        .expect(201);
+    server
+        .push(
+            &path,
+            "0\t<http://e/a> <http://e/p> \"line\\nbreak \\\"quoted\\\"\" .\n",
+        )
+        .expect(200);
+    server.advance(&path, 1000);
+    let made = server.events("/queries/made/results", &[]).firing();
+    assert_eq!(
+        made["results"],
+        "<http://e/a> <http://e/q> \"line\\nbreak \\\"quoted\\\"\" .\n"
+    );
+    let asked = server.events("/queries/asked/results", &[]).firing();
+    assert_eq!(asked["results"]["boolean"], true);
+}
+
+#[test]
+fn the_end_is_said() {
+    let (mut server, path) = started(TestServer::start());
+    seconds(&server, &path, 0, 1);
+    let mut events = server.events(RESULTS, &[]);
+    events.firing();
+    server.delete("/queries/seen").expect(204);
+    let end = events.next().expect("an end");
+    assert_eq!(
+        (end.event.as_deref(), end.json()["reason"].as_str()),
+        (Some("end"), Some("dropped"))
+    );
+    assert_eq!(events.next(), None);
+    server.put("/queries/seen", SEEN).expect(201);
+    let mut events = server.events(RESULTS, &[]);
+    assert!(events.comment());
+    server.stop();
+    let end = events.next().expect("an end");
+    assert_eq!(end.json()["reason"], "stopping");
+    assert_eq!(events.next(), None);
+}
+
+#[test]
+fn an_idle_stream_is_kept_open() {
+    let mut config = ServerConfig::default();
+    config.heartbeat = Duration::from_millis(50);
+    let (server, path) = started(TestServer::with(engine_config(), config));
+    let mut events = server.events(RESULTS, &[]);
+    for _ in 0..4 {
+        assert!(events.comment());
+    }
+    seconds(&server, &path, 0, 1);
+    assert_eq!(events.firing()["close_ms"], 1000);
+}
+
+#[test]
+fn a_slow_client_is_told_and_let_go() {
+    let mut config = ServerConfig::default();
+    config.subscriber_backlog = 4;
+    let (server, path) = started(TestServer::with(engine_config(), config));
+    let mut slow = server.events(&format!("{RESULTS}?from=now"), &[]);
+    // Answers large enough to fill the sockets' buffers while nobody reads.
+    let value = "x".repeat(200_000);
+    for second in 0..60 {
+        let line = format!(
+            "{}\t<http://e/{value}{second}> <http://e/p> \"x\" .\n",
+            second * 1000
+        );
+        server.push(&path, &line).expect(200);
+    }
+    server.advance(&path, 60_000);
+    server
+        .engine
+        .quiesce(Duration::from_secs(20))
+        .expect("a slow client holds nothing up");
+    let mut last = None;
+    loop {
+        let event = slow.next().expect("an end before the connection closes");
+        match event.event.as_deref() {
+            None => last = event.id,
+            Some("end") => {
+                let json = event.json();
+                assert_eq!(json["reason"], "slow", "{json}");
+                assert!(
+                    json["missed"].as_u64().is_some_and(|missed| missed > 0),
+                    "{json}"
+                );
+                assert_eq!(
+                    json["last_event_id"].as_i64().map(|id| id.to_string()),
+                    last
+                );
+                break;
+            }
+            Some(other) => panic!("an event {other}"),
+        }
+    }
+    let mut again = server.events(
+        RESULTS,
+        &[("Last-Event-ID", &last.clone().expect("some firings came"))],
+    );
+    let next = again.firing()["close_ms"].as_i64().expect("a close");
+    assert_eq!(
+        Some(next - 1000),
+        last.and_then(|id| id.parse().ok()),
+        "goes on where it was"
+    );
+}
+
+#[test]
+fn what_a_subscription_refuses() {
+    let mut config = ServerConfig::default();
+    config.subscribers = 1;
+    let (server, _path) = started(TestServer::with(engine_config(), config));
+    server
+        .get("/queries/nobody/results")
+        .expect_error(404, "not_found", &["nobody"]);
+    server.get_as(RESULTS, "application/json").expect_error(
+        406,
+        "not_acceptable",
+        &["text/event-stream"],
+    );
+    server
+        .get(&format!("{RESULTS}?lastEventId=yesterday"))
+        .expect_error(400, "bad_event_id", &["yesterday"]);
+    server
+        .get(&format!("{RESULTS}?from=then"))
+        .expect_error(400, "bad_parameter", &[]);
+    server.get(&format!("{RESULTS}?empty=true")).expect_error(
+        400,
+        "unknown_parameter",
+        &["empties"],
+    );
+    let mut first = server.events(RESULTS, &[]);
+    assert!(first.comment());
+    let refused = server.get(RESULTS);
+    assert!(refused.header("retry-after").is_some());
+    refused.expect_error(503, "busy", &["subscribed"]);
+}

@@ -1,0 +1,270 @@
+//! Clients that are slow, oversized, malformed, or not where they claim to be.
+
+use crate::client::{connect, exchange, request_bytes};
+use crate::server::{TestServer, engine_config};
+use somersault_server::{Cors, ServerConfig};
+use std::io::{Read, Write};
+use std::time::{Duration, Instant};
+
+fn impatient() -> ServerConfig {
+    let mut config = ServerConfig::default();
+    config.head_timeout = Duration::from_millis(300);
+    config.stall_timeout = Duration::from_millis(300);
+    config
+}
+
+#[test]
+fn a_client_that_never_finishes_its_head_is_cut_off() {
+    let server = TestServer::with(engine_config(), impatient());
+    let mut sockets: Vec<_> = (0..20).map(|_| connect(server.address())).collect();
+    let started = Instant::now();
+    for socket in &mut sockets {
+        socket
+            .write_all(b"GET /health HTTP/1.1\r\nHost: x\r\nX-Slow: ")
+            .expect("sent");
+    }
+    for mut socket in sockets {
+        let mut rest = Vec::new();
+        let _ = socket.read_to_end(&mut rest);
+    }
+    assert!(started.elapsed() < Duration::from_secs(10));
+    server.get("/health").expect(200);
+}
+
+#[test]
+fn a_client_that_stops_in_its_body_is_told() {
+    let server = TestServer::with(engine_config(), impatient());
+    let head = b"POST /query HTTP/1.1\r\nHost: x\r\nContent-Type: application/sparql-query\r\nContent-Length: 100\r\n\r\nASK";
+    exchange(server.address(), head, false).expect_error(408, "stalled_body", &[]);
+}
+
+#[test]
+fn a_client_that_stops_reading_is_cut_off() {
+    let server = TestServer::with(engine_config(), impatient());
+    let triples: String = (0..60_000)
+        .map(|i| format!("<http://e/s{i}> <http://e/p> \"{}\" .\n", "x".repeat(100)))
+        .collect();
+    server
+        .send(
+            "PUT",
+            "/store?default",
+            &[("Content-Type", "application/n-triples")],
+            Some(triples.as_bytes()),
+        )
+        .expect(200);
+    let mut socket = connect(server.address());
+    socket
+        .write_all(&request_bytes(
+            "GET",
+            "/store?default",
+            &[("Accept", "application/n-triples")],
+            None,
+        ))
+        .expect("sent");
+    std::thread::sleep(Duration::from_millis(1500));
+    let mut taken = Vec::new();
+    let _ = socket.read_to_end(&mut taken);
+    assert!(
+        taken.len() < triples.len(),
+        "the rest was not sent to a client that did not read"
+    );
+    assert!(
+        !taken.ends_with(b"0\r\n\r\n"),
+        "and the answer does not look complete"
+    );
+    server.get("/health").expect(200);
+}
+
+#[test]
+fn heads_have_a_limit() {
+    let server = TestServer::start();
+    let long = "x".repeat(200_000);
+    let reply = exchange(
+        server.address(),
+        &request_bytes("GET", "/health", &[("X-Long", &long)], None),
+        false,
+    );
+    assert!([400, 431].contains(&reply.status), "{}", reply.status);
+    let many: Vec<(String, String)> = (0..500)
+        .map(|i| (format!("X-{i}"), "y".to_owned()))
+        .collect();
+    let many: Vec<(&str, &str)> = many
+        .iter()
+        .map(|(name, value)| (name.as_str(), value.as_str()))
+        .collect();
+    let reply = exchange(
+        server.address(),
+        &request_bytes("GET", "/health", &many, None),
+        false,
+    );
+    assert!([400, 431].contains(&reply.status), "{}", reply.status);
+    server.get("/health").expect(200);
+}
+
+#[test]
+fn malformed_requests_end_their_connection_only() {
+    let server = TestServer::start();
+    for bytes in [
+        &b"\0\0\0\0\r\n\r\n"[..],
+        b"GET\r\n\r\n",
+        b"GET /health HTTP/9.9\r\n\r\n",
+        b"GET /health HTTP/1.1\r\nBad Header: x\r\n\r\n",
+        b"POST /query HTTP/1.1\r\nHost: x\r\nContent-Length: -1\r\n\r\n",
+        b"POST /query HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\nASK {}",
+        b"POST /query HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
+    ] {
+        let mut socket = connect(server.address());
+        let _ = socket.write_all(bytes);
+        let _ = socket.shutdown(std::net::Shutdown::Write);
+        let mut answer = Vec::new();
+        let _ = socket.read_to_end(&mut answer);
+        let text = String::from_utf8_lossy(&answer);
+        assert!(text.is_empty() || text.starts_with("HTTP/1.1 4"), "{text}");
+    }
+    server.get("/health").expect(200);
+}
+
+#[test]
+fn bodies_over_the_limit() {
+    let mut config = ServerConfig::default();
+    config.body_limit = 1000;
+    let server = TestServer::with(engine_config(), config);
+    let long = " ".repeat(1001);
+    server
+        .post("/query", "application/sparql-query", &long)
+        .expect_error(
+            413,
+            "body_too_large",
+            &["1000 bytes", "1001", "--body-bytes"],
+        );
+    let mut chunked = b"POST /query HTTP/1.1\r\nHost: x\r\nContent-Type: application/sparql-query\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n".to_vec();
+    for _ in 0..20 {
+        chunked.extend_from_slice(format!("64\r\n{}\r\n", " ".repeat(100)).as_bytes());
+    }
+    chunked.extend_from_slice(b"0\r\n\r\n");
+    exchange(server.address(), &chunked, false).expect_error(
+        413,
+        "body_too_large",
+        &["1000 bytes"],
+    );
+    let fits = format!("ASK {{}}{}", " ".repeat(994));
+    server
+        .post("/query", "application/sparql-query", &fits)
+        .expect(200);
+    let huge = vec![b' '; 3_000_000];
+    server
+        .send(
+            "POST",
+            "/query",
+            &[("Content-Type", "application/sparql-query")],
+            Some(&huge),
+        )
+        .expect(413);
+}
+
+#[test]
+fn bodies_over_the_servers_budget() {
+    let mut config = ServerConfig::default();
+    config.body_budget = 64 * 1024;
+    let server = TestServer::with(engine_config(), config);
+    let reply = server.send(
+        "POST",
+        "/query",
+        &[("Content-Type", "application/sparql-query")],
+        Some(&vec![b' '; 500_000]),
+    );
+    assert_eq!(reply.header("retry-after"), Some("1"));
+    reply.expect_error(503, "busy", &[]);
+    assert!(server.ask("ASK {}"));
+}
+
+#[test]
+fn pages_of_other_sites_may_not_write() {
+    let server = TestServer::start();
+    let clear = |headers: &[(&str, &str)]| {
+        let mut all = vec![("Content-Type", "application/x-www-form-urlencoded")];
+        all.extend_from_slice(headers);
+        server.send("POST", "/update", &all, Some(b"update=CLEAR+ALL"))
+    };
+    clear(&[("Origin", "http://evil.example")]).expect_error(
+        403,
+        "foreign_origin",
+        &["http://evil.example"],
+    );
+    clear(&[("Origin", "null")]).expect_error(403, "foreign_origin", &[]);
+    clear(&[("Origin", "http://localhost"), ("Host", "localhost")]).expect(200);
+    clear(&[]).expect(200);
+    let read = server
+        .send("GET", "/health", &[("Origin", "http://evil.example")], None)
+        .expect(200);
+    assert_eq!(read.header("access-control-allow-origin"), None);
+}
+
+#[test]
+fn cors_where_it_is_asked_for() {
+    let mut config = ServerConfig::default();
+    config.cors = Cors::Origins(vec!["https://console.example".to_owned()]);
+    let server = TestServer::with(engine_config(), config);
+    let origin = ("Origin", "https://console.example");
+    let preflight = server
+        .send(
+            "OPTIONS",
+            "/update",
+            &[origin, ("Access-Control-Request-Method", "POST")],
+            None,
+        )
+        .expect(204);
+    assert_eq!(
+        preflight.header("access-control-allow-origin"),
+        Some("https://console.example")
+    );
+    assert!(
+        preflight
+            .header("access-control-allow-methods")
+            .is_some_and(|methods| methods.contains("PUT"))
+    );
+    let read = server.send("GET", "/health", &[origin], None).expect(200);
+    assert_eq!(
+        read.header("access-control-allow-origin"),
+        Some("https://console.example")
+    );
+    server
+        .send(
+            "POST",
+            "/update",
+            &[origin, ("Content-Type", "application/sparql-update")],
+            Some(b"CLEAR ALL"),
+        )
+        .expect(200);
+    server
+        .send(
+            "POST",
+            "/update",
+            &[("Origin", "https://other.example")],
+            Some(b""),
+        )
+        .expect(403);
+    server.send("OPTIONS", "/update", &[], None).expect(405);
+}
+
+#[test]
+fn a_host_that_lies_breaks_nothing() {
+    let server = TestServer::start();
+    let reply = server.send(
+        "POST",
+        "/store",
+        &[("Host", "a/b>c"), ("Content-Type", "text/turtle")],
+        Some(b"<http://e/a> <http://e/p> 1 ."),
+    );
+    let reply = reply.expect(201);
+    assert!(
+        reply
+            .header("location")
+            .is_some_and(|location| location.starts_with("http://localhost/store/")),
+        "{reply:?}"
+    );
+    let injected = server.get("/streams/x%0D%0ASet-Cookie%3A%20a%3Db");
+    assert_eq!(injected.header("set-cookie"), None);
+    assert_eq!(injected.status, 400);
+}

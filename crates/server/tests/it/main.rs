@@ -1,0 +1,12 @@
+//! The server over real sockets: each test starts an engine and a server of its own on loopback.
+
+mod client;
+mod server;
+
+mod events;
+mod graph_store;
+mod hardening;
+mod operations;
+mod queries;
+mod sparql;
+mod streams;

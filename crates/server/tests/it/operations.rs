@@ -1,0 +1,196 @@
+//! Health, metrics, the description, the index page, many clients at once, and stopping.
+
+use crate::client::{connect, read_head, request_bytes};
+use crate::server::TestServer;
+use std::io::{BufReader, Read, Write};
+use std::time::{Duration, Instant};
+
+#[test]
+fn health_is_json() {
+    let server = TestServer::start();
+    server.update("INSERT DATA { <http://e/a> <http://e/p> 1 }");
+    let json = server.get("/health").expect(200).json();
+    assert_eq!(
+        (json["status"].as_str(), json["stored_statements"].as_u64()),
+        (Some("ok"), Some(1)),
+        "{json}"
+    );
+    assert!(
+        json["message"]
+            .as_str()
+            .is_some_and(|message| !message.is_empty())
+    );
+}
+
+#[test]
+fn metrics_count_what_happened() {
+    let server = TestServer::start();
+    let path = server.stream("s", "TIMELESS");
+    server
+        .put(
+            "/queries/seen",
+            "SELECT ?s FROM STREAM <http://e/s> [RANGE 1s STEP 1s] WHERE { ?s ?p ?o }",
+        )
+        .expect(201);
+    server
+        .push(&path, "500\t<http://e/a> <http://e/p> \"1\" .\n")
+        .expect(200);
+    server.advance(&path, 2000);
+    server
+        .engine
+        .quiesce(Duration::from_secs(10))
+        .expect("quiet");
+    server.get("/nowhere").expect(404);
+    let reply = server.get("/metrics").expect(200);
+    assert!(
+        reply
+            .header("content-type")
+            .is_some_and(|media_type| media_type.starts_with("text/plain; version=0.0.4"))
+    );
+    let text = reply.text();
+    let value = |sample: &str| -> f64 {
+        let line = text
+            .lines()
+            .find_map(|line| line.strip_prefix(sample))
+            .unwrap_or_else(|| panic!("no {sample} in\n{text}"));
+        line.trim().parse().expect("a number")
+    };
+    assert_eq!(value("somersault_tuples_total "), 1.0);
+    assert_eq!(value("somersault_stored_statements "), 1.0);
+    assert_eq!(value("somersault_fallbacks_total "), 0.0);
+    assert_eq!(
+        value("somersault_stream_tuples_total{stream=\"http://e/s\"}"),
+        1.0
+    );
+    assert_eq!(
+        value("somersault_stream_complete_through_seconds{stream=\"http://e/s\"}"),
+        2.0
+    );
+    assert!(value("somersault_stream_lag_seconds{stream=\"http://e/s\"}") >= 0.0);
+    assert!(value("somersault_query_firings_total{query=\"seen\"}") >= 1.0);
+    assert!(value("somersault_query_execution_seconds_count{query=\"seen\"}") >= 1.0);
+    assert!(value("somersault_query_execution_seconds_bucket{query=\"seen\",le=\"+Inf\"}") >= 1.0);
+    assert!(value("somersault_memory_bytes{part=\"dictionary\"}") > 0.0);
+    assert!(value("somersault_shard_injected_total{shard=\"0\"}") >= 0.0);
+    assert_eq!(
+        value(
+            "somersault_http_requests_total{route=\"/streams/{name}\",method=\"POST\",status=\"200\"}"
+        ),
+        1.0
+    );
+    assert_eq!(
+        value("somersault_http_requests_total{route=\"other\",method=\"GET\",status=\"404\"}"),
+        1.0
+    );
+}
+
+#[test]
+fn the_description_and_the_index_page() {
+    let server = TestServer::start();
+    let json = server.get("/openapi.json").expect(200).json();
+    assert_eq!(json["openapi"], "3.1.0");
+    assert!(json["paths"]["/queries/{name}/results"]["get"].is_object());
+    let text = server.get("/").expect(200);
+    assert!(
+        text.text().contains("/query") && text.text().contains("/queries/{name}/results"),
+        "{}",
+        text.text()
+    );
+    let html = server
+        .get_as("/", "text/html,application/xhtml+xml,*/*;q=0.8")
+        .expect(200);
+    assert_eq!(
+        html.header("content-type"),
+        Some("text/html; charset=utf-8")
+    );
+    assert!(html.text().starts_with("<!DOCTYPE html>"));
+    server
+        .get("/nowhere")
+        .expect_error(404, "not_found", &["GET /"]);
+}
+
+#[test]
+fn many_clients_at_once() {
+    let server = TestServer::start();
+    let paths: Vec<String> = (0..4)
+        .map(|client| server.stream(&format!("s{client}"), "TIMELESS"))
+        .collect();
+    std::thread::scope(|scope| {
+        for (client, path) in paths.iter().enumerate() {
+            let server = &server;
+            scope.spawn(move || {
+                for push in 0..20 {
+                    let line = format!("{push}\t<http://e/{client}-{push}> <http://e/p> \"x\" .\n");
+                    server.push(path, &line).expect(200);
+                    assert!(server.ask("ASK {}"));
+                    server.update(&format!(
+                        "INSERT DATA {{ <http://e/u{client}-{push}> <http://e/u> {push} }}"
+                    ));
+                }
+            });
+        }
+    });
+    server
+        .post("/advance", "application/json", "{\"to_ms\": 1000}")
+        .expect(200);
+    assert_eq!(server.select("SELECT ?s { ?s <http://e/p> ?o }").len(), 80);
+    assert_eq!(server.select("SELECT ?s { ?s <http://e/u> ?o }").len(), 80);
+}
+
+#[test]
+fn one_connection_carries_many_requests() {
+    let server = TestServer::start();
+    let mut reader = BufReader::new(connect(server.address()));
+    for _ in 0..5 {
+        reader
+            .get_mut()
+            .write_all(&request_bytes("GET", "/health", &[], None))
+            .expect("sent");
+        let (status, headers) = read_head(&mut reader);
+        assert_eq!(status, 200);
+        let length = headers
+            .iter()
+            .find(|(name, _)| name == "content-length")
+            .and_then(|(_, value)| value.parse().ok())
+            .expect("a length");
+        let mut body = vec![0; length];
+        reader.read_exact(&mut body).expect("the body");
+    }
+}
+
+#[test]
+fn stopping_finishes_what_runs_and_takes_nothing_new() {
+    let mut server = TestServer::start();
+    let path = server.stream("s", "");
+    // A request whose body is still on its way when the server is asked to stop.
+    let body = b"1\t<http://e/a> <http://e/p> \"x\" .\n";
+    let bytes = request_bytes(
+        "POST",
+        &path,
+        &[("Content-Type", "text/tab-separated-values")],
+        Some(body),
+    );
+    let (first, rest) = bytes.split_at(bytes.len() - 10);
+    let mut socket = connect(server.address());
+    socket.write_all(first).expect("sent");
+    let idle = connect(server.address());
+    std::thread::sleep(Duration::from_millis(100));
+    let address = server.address();
+    let stopping = std::thread::spawn(move || {
+        let started = Instant::now();
+        server.stop();
+        (server, started.elapsed())
+    });
+    std::thread::sleep(Duration::from_millis(100));
+    socket.write_all(rest).expect("sent");
+    let (status, _) = read_head(&mut BufReader::new(socket));
+    assert_eq!(status, 200);
+    let (server, took) = stopping.join().expect("stopped");
+    assert!(
+        took < Duration::from_secs(9),
+        "an idle connection does not use up the grace period: {took:?}"
+    );
+    assert!(std::net::TcpStream::connect(address).is_err());
+    assert_eq!(server.engine.streams()[0].tuples, 1);
+    drop(idle);
+}

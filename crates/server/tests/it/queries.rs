@@ -1,0 +1,162 @@
+//! `/queries`: registering, status, pausing, and what bad registrations get.
+
+use crate::server::{TestServer, encode};
+
+const SEEN: &str =
+    "SELECT ?s FROM STREAM <http://e/s> [RANGE 2s STEP 1s] WHERE { ?s <http://e/p> ?o }";
+
+#[test]
+fn registered_once_shown_and_dropped() {
+    let server = TestServer::start();
+    server.stream("s", "");
+    let json = server.put("/queries/seen", SEEN).expect(201).json();
+    assert_eq!(json["name"], "seen");
+    assert_eq!(
+        (
+            json["windows"][0]["range_ms"].as_i64(),
+            json["windows"][0]["step_ms"].as_i64()
+        ),
+        (Some(2000), Some(1000))
+    );
+    server.put("/queries/seen", SEEN).expect(200);
+    server
+        .put("/queries/seen", &SEEN.replace("2s", "4s"))
+        .expect_error(409, "conflict", &["seen"]);
+    assert_eq!(
+        server.get("/queries/seen").expect(200).json()["windows"][0]["range_ms"],
+        2000
+    );
+    server
+        .put("/queries/named", &format!("REGISTER QUERY named AS {SEEN}"))
+        .expect(201);
+    server
+        .put("/queries/other", &format!("REGISTER QUERY named AS {SEEN}"))
+        .expect_error(400, "invalid", &["named", "other"]);
+    let name = "http://e/query 1";
+    server
+        .put(&format!("/queries/{}", encode(name)), SEEN)
+        .expect(201);
+    let list = server.get("/queries").expect(200).json();
+    let names: Vec<&str> = list["queries"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .filter_map(|query| query["name"].as_str())
+        .collect();
+    assert_eq!(names.len(), 3);
+    assert!(names.contains(&name), "{names:?}");
+    for query in list["queries"].as_array().expect("a list") {
+        server
+            .get(query["href"].as_str().expect("an address"))
+            .expect(200);
+    }
+    server.delete("/queries/seen").expect(204);
+    server
+        .get("/queries/seen")
+        .expect_error(404, "not_found", &["seen"]);
+    server
+        .delete("/queries/seen")
+        .expect_error(404, "not_found", &[]);
+}
+
+#[test]
+fn what_registration_refuses() {
+    let server = TestServer::start();
+    server.stream("s", "");
+    let put = |text: &str| server.put("/queries/q", text);
+    let json = put("SELECT ?s FROM STREAM <http://e/s> [RANGE 2s STEP 1s]\nWHERE { ?s ?p }")
+        .expect_error(400, "syntax", &["line 2"]);
+    assert_eq!(json["line"], 2, "{json}");
+    assert!(json["column"].as_u64().is_some(), "{json}");
+    let unknown =
+        put("SELECT ?s FROM STREAM <http://e/nobody> [RANGE 2s STEP 1s] WHERE { ?s ?p ?o }");
+    assert!([400, 404].contains(&unknown.status), "{}", unknown.text());
+    assert!(
+        unknown.text().contains("http://e/nobody"),
+        "{}",
+        unknown.text()
+    );
+    put("SELECT ?s FROM STREAM <http://e/s> [RANGE 3s STEP 1500ms] WHERE { ?s ?p ?o }")
+        .expect_error(400, "invalid", &["BATCH"]);
+    let none = put("SELECT ?s WHERE { ?s ?p ?o }");
+    assert!((400..500).contains(&none.status), "{}", none.text());
+    assert_eq!(
+        server.get("/queries").expect(200).json()["queries"]
+            .as_array()
+            .map(Vec::len),
+        Some(0),
+        "nothing half-done"
+    );
+}
+
+#[test]
+fn a_stream_that_is_windowed_stays() {
+    let server = TestServer::start();
+    let path = server.stream("s", "");
+    server.put("/queries/seen", SEEN).expect(201);
+    server
+        .delete(&path)
+        .expect_error(409, "conflict", &["seen"]);
+    server.delete("/queries/seen").expect(204);
+    server.delete(&path).expect(204);
+}
+
+#[test]
+fn status_says_who_holds_a_query_up() {
+    let server = TestServer::start();
+    let (s, _t) = (server.stream("s", ""), server.stream("t", ""));
+    let text = "SELECT ?a FROM STREAM <http://e/s> [RANGE 2s STEP 1s] FROM STREAM <http://e/t> [RANGE 2s STEP 1s] WHERE { GRAPH <http://e/s> { ?a ?p ?b } GRAPH <http://e/t> { ?a ?q ?c } }";
+    server.put("/queries/both", text).expect(201);
+    server
+        .push(&s, "1000\t<http://e/a> <http://e/p> \"1\" .\n")
+        .expect(200);
+    server.advance(&s, 10_000);
+    let info = server.get("/queries/both").expect(200).json();
+    assert_eq!(info["held_up_by"]["stream"], "http://e/t", "{info}");
+    assert_eq!(info["firings"], 0);
+}
+
+#[test]
+fn a_paused_query_does_not_fire() {
+    let server = TestServer::start();
+    let path = server.stream("s", "");
+    server.put("/queries/seen", SEEN).expect(201);
+    server
+        .push(&path, "500\t<http://e/a> <http://e/p> \"1\" .\n")
+        .expect(200);
+    server.advance(&path, 2000);
+    let firings = || {
+        server
+            .engine
+            .quiesce(std::time::Duration::from_secs(10))
+            .expect("quiet");
+        server.get("/queries/seen").expect(200).json()["firings"]
+            .as_u64()
+            .expect("a count")
+    };
+    let before = firings();
+    assert!(before > 0);
+    server
+        .send("POST", "/queries/seen/pause", &[], None)
+        .expect(204);
+    assert_eq!(
+        server.get("/queries/seen").expect(200).json()["paused"],
+        true
+    );
+    server
+        .push(&path, "2500\t<http://e/b> <http://e/p> \"1\" .\n")
+        .expect(200);
+    server.advance(&path, 4000);
+    assert_eq!(firings(), before);
+    server
+        .send("POST", "/queries/seen/resume", &[], None)
+        .expect(204);
+    server
+        .push(&path, "4500\t<http://e/c> <http://e/p> \"1\" .\n")
+        .expect(200);
+    server.advance(&path, 6000);
+    assert!(firings() > before);
+    server
+        .send("POST", "/queries/nobody/pause", &[], None)
+        .expect_error(404, "not_found", &["nobody"]);
+}
