@@ -7,7 +7,7 @@ use axum::body::Body;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde_json::{Map, Value};
-use std::fmt::Display;
+use std::fmt::{self, Display};
 
 /// A refused or failed request.
 #[derive(Debug, Clone)]
@@ -136,6 +136,12 @@ impl ApiError {
             headers.insert(name, value.clone());
         }
         response
+    }
+}
+
+impl Display for ApiError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&self.message)
     }
 }
 

@@ -28,6 +28,7 @@ mod protocol;
 mod push;
 mod queries;
 mod rdf;
+mod remote;
 mod results;
 mod serve;
 mod streams;
@@ -35,4 +36,5 @@ mod text;
 mod time;
 
 pub use config::{Cors, ServerConfig};
+pub use remote::HttpRemote;
 pub use serve::{Running, serve};

@@ -1,0 +1,198 @@
+//! SERVICE and LOAD: the HTTP client that the engine is given where remote access is allowed. It speaks
+//! `http` only, follows few redirects, and takes no answer that is larger or slower than its limits.
+
+use crate::nesting;
+use oxrdfio::{RdfFormat, RdfParser};
+use somersault::oxrdf::{Quad, Term};
+use somersault::{QueryResultsFormat, Remote, RemoteSolutions};
+use sparesults::{QueryResultsParser, ReaderQueryResultsParserOutput};
+use std::io::Read;
+use std::time::Duration;
+use ureq::Agent;
+use ureq::http::{Response, header};
+
+const RESULTS: &str = "application/sparql-results+json, application/sparql-results+xml;q=0.9, text/tab-separated-values;q=0.5";
+const DOCUMENTS: &str = "text/turtle, application/n-triples, application/n-quads;q=0.9, application/trig;q=0.9, application/rdf+xml;q=0.8, application/ld+json;q=0.7";
+
+/// Reaches SPARQL endpoints and documents over HTTP. Give it to an engine together with `allow_remote`.
+#[derive(Debug, Clone)]
+pub struct HttpRemote {
+    agent: Agent,
+    answer_bytes: u64,
+}
+
+impl Default for HttpRemote {
+    fn default() -> HttpRemote {
+        HttpRemote::new()
+    }
+}
+
+impl HttpRemote {
+    /// A client that waits at most 60 s for an answer and reads at most 256 MiB of it.
+    pub fn new() -> HttpRemote {
+        HttpRemote::with_limits(Duration::from_secs(60), 256 << 20)
+    }
+
+    /// A client with limits of its own: the time for one request, and the size of its answer.
+    pub fn with_limits(time: Duration, answer_bytes: u64) -> HttpRemote {
+        let agent = Agent::config_builder()
+            .timeout_global(Some(time))
+            .timeout_connect(Some(Duration::from_secs(10).min(time)))
+            .max_redirects(5)
+            .http_status_as_error(false)
+            .user_agent(concat!("somersault/", env!("CARGO_PKG_VERSION")))
+            .build()
+            .new_agent();
+        HttpRemote {
+            agent,
+            answer_bytes,
+        }
+    }
+
+    /// The answer's media type and bytes.
+    fn read(
+        &self,
+        url: &str,
+        answer: Result<Response<ureq::Body>, ureq::Error>,
+    ) -> Result<(String, Vec<u8>), String> {
+        let mut answer = answer.map_err(|error| format!("{url} cannot be reached: {error}."))?;
+        if !answer.status().is_success() {
+            return Err(format!(
+                "{url} answered with status {}.",
+                answer.status().as_u16()
+            ));
+        }
+        let media_type = answer
+            .headers()
+            .get(header::CONTENT_TYPE)
+            .and_then(|value| value.to_str().ok())
+            .unwrap_or_default()
+            .to_owned();
+        let mut bytes = Vec::new();
+        answer
+            .body_mut()
+            .as_reader()
+            .take(self.answer_bytes + 1)
+            .read_to_end(&mut bytes)
+            .map_err(|error| format!("The answer of {url} broke off: {error}."))?;
+        if bytes.len() as u64 > self.answer_bytes {
+            return Err(format!(
+                "The answer of {url} is larger than {} bytes, the most that is read.",
+                self.answer_bytes
+            ));
+        }
+        Ok((media_type, bytes))
+    }
+}
+
+/// LOAD and SERVICE name what they want by IRI; only those of HTTP lead anywhere.
+fn check_url(url: &str) -> Result<(), String> {
+    if url.starts_with("http://") {
+        Ok(())
+    } else {
+        Err(format!(
+            "<{url}> cannot be reached: only http:// is spoken here. For https:// put a proxy in between."
+        ))
+    }
+}
+
+impl Remote for HttpRemote {
+    fn select(&self, endpoint: &str, query: &str) -> Result<RemoteSolutions, String> {
+        check_url(endpoint)?;
+        let answer = self
+            .agent
+            .post(endpoint)
+            .header(header::CONTENT_TYPE, "application/sparql-query")
+            .header(header::ACCEPT, RESULTS)
+            .send(query);
+        let (media_type, bytes) = self.read(endpoint, answer)?;
+        let format = QueryResultsFormat::from_media_type(&media_type).ok_or_else(|| {
+            format!("{endpoint} answered as {media_type}, which is no format of SPARQL results.")
+        })?;
+        let broken = |error: &dyn std::fmt::Display| {
+            format!("The answer of {endpoint} cannot be read: {error}.")
+        };
+        let parsed = QueryResultsParser::from_format(format)
+            .for_reader(bytes.as_slice())
+            .map_err(|error| broken(&error))?;
+        let ReaderQueryResultsParserOutput::Solutions(solutions) = parsed else {
+            return Err(format!(
+                "{endpoint} answered with a boolean where solutions were asked for."
+            ));
+        };
+        let variables = solutions
+            .variables()
+            .iter()
+            .map(|variable| variable.as_str().to_owned())
+            .collect();
+        let rows = solutions
+            .map(|solution| solution.map(|solution| solution.values().to_vec()))
+            .collect::<Result<Vec<Vec<Option<Term>>>, _>>()
+            .map_err(|error| broken(&error))?;
+        Ok(RemoteSolutions { variables, rows })
+    }
+
+    fn document(&self, iri: &str) -> Result<Vec<Quad>, String> {
+        check_url(iri)?;
+        let url = iri.split('#').next().unwrap_or(iri);
+        let answer = self.agent.get(url).header(header::ACCEPT, DOCUMENTS).call();
+        let (media_type, bytes) = self.read(url, answer)?;
+        let format = document_format(&media_type, url).ok_or_else(|| {
+            format!("{url} came as {media_type}, which is no format of RDF that is read here.")
+        })?;
+        nesting::check(&bytes, format).map_err(|error| format!("{url}: {error}"))?;
+        RdfParser::from_format(format)
+            .with_base_iri(url)
+            .map_err(|error| format!("<{url}> is not an absolute IRI: {error}."))?
+            .rename_blank_nodes()
+            .for_slice(&bytes)
+            .collect::<Result<_, _>>()
+            .map_err(|error| format!("{url} cannot be read: {error}."))
+    }
+}
+
+/// By the media type; by the name's ending where a plain file server says nothing better.
+fn document_format(media_type: &str, url: &str) -> Option<RdfFormat> {
+    let says_nothing = ["", "text/plain", "application/octet-stream"]
+        .contains(&crate::negotiate::essence(media_type).as_str());
+    let by_ending = || {
+        url.rsplit_once('.')
+            .and_then(|(_, ending)| RdfFormat::from_extension(ending))
+    };
+    if says_nothing {
+        by_ending().or_else(|| RdfFormat::from_media_type(media_type))
+    } else {
+        RdfFormat::from_media_type(media_type)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn formats_and_schemes() {
+        assert_eq!(
+            document_format("text/turtle; charset=utf-8", "http://e/x"),
+            Some(RdfFormat::Turtle)
+        );
+        assert_eq!(
+            document_format("text/plain", "http://e/x.ttl"),
+            Some(RdfFormat::Turtle)
+        );
+        assert_eq!(
+            document_format("text/plain", "http://e/x"),
+            Some(RdfFormat::NTriples)
+        );
+        assert_eq!(document_format("text/html", "http://e/x.ttl"), None);
+        let remote = HttpRemote::new();
+        for url in ["file:///etc/passwd", "https://e.org/", "urn:x"] {
+            assert!(
+                remote
+                    .document(url)
+                    .is_err_and(|sentence| sentence.contains("http://")),
+                "{url}"
+            );
+        }
+    }
+}
