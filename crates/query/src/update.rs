@@ -43,6 +43,11 @@ pub fn evaluate_update(
     view: SnapshotView,
     execution: &Execution,
 ) -> Result<Effects, QueryError> {
+    if using.is_some() && update.operations.iter().any(has_dataset) {
+        return Err(QueryError::Refused {
+            message: "The update says USING or WITH, and the request gives a dataset as well (using-graph-uri, using-named-graph-uri). Give it in one place".to_owned(),
+        });
+    }
     let mut evaluator = Evaluator {
         view,
         execution,
@@ -55,6 +60,12 @@ pub fn evaluate_update(
         evaluator.operation += 1;
     }
     evaluator.effects()
+}
+
+/// Whether an operation has USING or WITH, which must not meet the protocol's dataset
+/// (SPARQL 1.1 Protocol, section 2.2.3).
+fn has_dataset(operation: &UpdateOperation) -> bool {
+    matches!(operation, UpdateOperation::DeleteInsert(operation) if operation.query.dataset.present)
 }
 
 struct Evaluator<'u> {

@@ -11,6 +11,7 @@ use crate::refusal::Refusal;
 use crate::registry::{Query, State, schedule_of};
 use crate::schedule::greatest_common_divisor;
 use crate::stream::Stream;
+use oxrdf::Quad;
 use somersault_lang::{CreateStream, LatePolicy};
 use somersault_log::{
     AdvanceRecord, Command, CommandRecord, LoadRecord, PushRecord, Record, Resolved,
@@ -131,7 +132,8 @@ impl Coordinator {
             if let Err(late) = gate.pass(at)
                 && rejects
             {
-                return Err(late_refusal(stream, &push.source, index, at, late));
+                let place = (index, &statement.quad);
+                return Err(late_refusal(stream, &push.source, place, at, late));
             }
             statements.push(StreamStatement {
                 at,
@@ -417,7 +419,7 @@ fn check_range(stream: &str, at: EventTime) -> Result<(), Refusal> {
 fn late_refusal(
     stream: &Stream,
     source: &str,
-    index: usize,
+    (index, quad): (usize, &Quad),
     at: EventTime,
     late: TooLate,
 ) -> Refusal {
@@ -431,10 +433,21 @@ fn late_refusal(
     Refusal::Late {
         stream: stream.iri().to_owned(),
         index,
+        statement: shortened(quad),
         at,
         complete_through: late.complete_through,
         source_phrase,
         needed_ms: late.complete_through.0 - at.0 + stream.lateness().0,
+    }
+}
+
+/// A statement as a person would look for it in what was sent.
+fn shortened(quad: &Quad) -> String {
+    const LONGEST: usize = 200;
+    let text = quad.to_string();
+    match text.char_indices().nth(LONGEST) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text,
     }
 }
 

@@ -60,7 +60,7 @@ pub enum Refusal {
     },
     /// An event time went back further than LATENESS allows.
     #[error(
-        "statement {index} of the push to <{stream}> has event time {at}, but {source_phrase} complete through {complete_through} already; send statements in order of event time, or declare the stream with a LATENESS of at least {needed_ms}ms. Nothing of the push was taken",
+        "statement {index} of the push to <{stream}>, {statement}, has event time {at}, but {source_phrase} complete through {complete_through} already; send statements in order of event time, or declare the stream with a LATENESS of at least {needed_ms}ms. Nothing of the push was taken",
         at = .at.0, complete_through = .complete_through.0,
     )]
     Late {
@@ -68,6 +68,8 @@ pub enum Refusal {
         stream: String,
         /// Which statement of the push, from 1.
         index: usize,
+        /// The statement itself, shortened.
+        statement: String,
         /// Its event time.
         at: EventTime,
         /// The time that it may not be before.

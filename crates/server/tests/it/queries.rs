@@ -27,11 +27,11 @@ fn registered_once_shown_and_dropped() {
         2000
     );
     server
-        .put("/queries/named", &format!("REGISTER QUERY named AS {SEEN}"))
+        .put("/queries/watch", &format!("REGISTER QUERY watch AS {SEEN}"))
         .expect(201);
     server
-        .put("/queries/other", &format!("REGISTER QUERY named AS {SEEN}"))
-        .expect_error(400, "invalid", &["named", "other"]);
+        .put("/queries/other", &format!("REGISTER QUERY watch AS {SEEN}"))
+        .expect_error(400, "invalid", &["watch", "other"]);
     let name = "http://e/query 1";
     server
         .put(&format!("/queries/{}", encode(name)), SEEN)
