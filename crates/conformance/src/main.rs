@@ -4,7 +4,9 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use somersault_conformance::rsp::child::{self, KillPlan};
 use somersault_conformance::rsp::suite::Suite;
 use somersault_conformance::rsp::{self, RunOptions};
-use somersault_conformance::w3c::{self, skips::Skips, subject::EngineSubject};
+use somersault_conformance::w3c::skips::Skips;
+use somersault_conformance::w3c::subject::{EngineSubject, Subject};
+use somersault_conformance::w3c::{self, twin::SparevalSubject};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -29,6 +31,9 @@ enum Command {
         /// Only the suites whose name contains this.
         #[arg(long, default_value = "")]
         only: String,
+        /// What is tested; spareval answers queries only, over plain quads, and tells whose fault a failure is.
+        #[arg(long, value_enum, default_value_t = System::Somersault)]
+        engine: System,
     },
     /// Run suites of windowed queries over recorded streams: a line per query with closes compared and differing.
     #[command(
@@ -66,6 +71,14 @@ struct RspArguments {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum System {
+    /// The engine.
+    Somersault,
+    /// Its dull twin.
+    Spareval,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Fabric {
     /// Timely dataflow workers.
     Timely,
@@ -75,7 +88,11 @@ enum Fabric {
 
 fn main() -> ExitCode {
     let outcome = match Arguments::parse().command {
-        Command::W3c { folder, only } => run_w3c(&folder, &only),
+        Command::W3c {
+            folder,
+            only,
+            engine,
+        } => run_w3c(&folder, &only, engine),
         Command::Rsp(arguments) => run_rsp(&arguments),
         Command::RspChild => child::serve(std::io::stdin().lock(), std::io::stdout().lock())
             .map(|()| true)
@@ -93,10 +110,13 @@ fn main() -> ExitCode {
 
 type Outcome = Result<bool, Box<dyn std::error::Error>>;
 
-fn run_w3c(folder: &std::path::Path, only: &str) -> Outcome {
+fn run_w3c(folder: &std::path::Path, only: &str, engine: System) -> Outcome {
     let skips = Skips::of_this_crate()?;
-    let mut subject = EngineSubject::open()?;
-    let report = w3c::run(folder, only, &mut subject, &skips, &mut |suite| {
+    let mut subject: Box<dyn Subject> = match engine {
+        System::Somersault => Box::new(EngineSubject::open()?),
+        System::Spareval => Box::<SparevalSubject>::default(),
+    };
+    let report = w3c::run(folder, only, subject.as_mut(), &skips, &mut |suite| {
         println!("{suite}")
     })?;
     for id in &report.unmet {

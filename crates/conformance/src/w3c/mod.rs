@@ -8,6 +8,7 @@ pub mod outcome;
 pub mod rdf_syntax;
 pub mod skips;
 pub mod subject;
+pub mod twin;
 
 use crate::error::ConformanceError;
 use evaluation::Language;
