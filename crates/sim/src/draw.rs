@@ -33,7 +33,8 @@ impl Draw {
 
     /// One of some things.
     pub fn pick<'a, T>(&mut self, among: &'a [T]) -> &'a T {
-        let at = usize::try_from(self.below(among.len() as u64)).expect("an index of a slice is a usize");
+        let at = usize::try_from(self.below(among.len() as u64))
+            .expect("an index of a slice is a usize");
         &among[at]
     }
 

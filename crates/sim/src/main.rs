@@ -5,7 +5,11 @@ use std::process::ExitCode;
 
 /// Random streams, windows, queries, updates and crashes on the simulated fabric and disk, compared with a dull twin.
 #[derive(Parser)]
-#[command(name = "somersault-sim", version, after_help = "Example:\n  somersault-sim --seed 42")]
+#[command(
+    name = "somersault-sim",
+    version,
+    after_help = "Example:\n  somersault-sim --seed 42"
+)]
 struct Arguments {
     /// The first seed.
     #[arg(long, default_value_t = 1)]

@@ -33,7 +33,12 @@ fn predicate_iri(predicate: u8) -> String {
 
 /// A triple in the notation of SPARQL and N-Triples.
 pub fn triple_text((subject, predicate, object): Triple) -> String {
-    format!("<{}> <{}> <{}>", node_iri(subject), predicate_iri(predicate), node_iri(object))
+    format!(
+        "<{}> <{}> <{}>",
+        node_iri(subject),
+        predicate_iri(predicate),
+        node_iri(object)
+    )
 }
 
 /// A statement to push.
@@ -82,11 +87,21 @@ pub fn draw_query(draw: &mut Draw, streams: &[StreamModel]) -> QueryModel {
             }
         })
         .collect();
-    let common = windows.iter().map(|window| streams[window.stream].batch_ms).max().unwrap_or(400);
-    let every_ms = draw.chance(20).then(|| common * (1 + i64::from(draw.small(5))));
+    let common = windows
+        .iter()
+        .map(|window| streams[window.stream].batch_ms)
+        .max()
+        .unwrap_or(400);
+    let every_ms = draw
+        .chance(20)
+        .then(|| common * (1 + i64::from(draw.small(5))));
     let mut patterns: Vec<(Place, [Slot; 3])> = (0..windows.len())
         .map(|window| {
-            let place = if windows[window].in_default && draw.chance(50) { Place::Default } else { Place::Window(window) };
+            let place = if windows[window].in_default && draw.chance(50) {
+                Place::Default
+            } else {
+                Place::Window(window)
+            };
             (place, draw_pattern(draw))
         })
         .collect();
@@ -117,7 +132,11 @@ pub fn draw_query(draw: &mut Draw, streams: &[StreamModel]) -> QueryModel {
 /// Predicates are constants: they come from an alphabet of their own, and a variable must not stand for both.
 fn draw_pattern(draw: &mut Draw) -> [Slot; 3] {
     let node = |draw: &mut Draw| {
-        if draw.chance(80) { Slot::Var(draw.small(3)) } else { Slot::Term(draw.small(NODES)) }
+        if draw.chance(80) {
+            Slot::Var(draw.small(3))
+        } else {
+            Slot::Term(draw.small(NODES))
+        }
     };
     let subject = Slot::Var(draw.small(3));
     [subject, Slot::Term(draw.small(PREDICATES)), node(draw)]
@@ -125,16 +144,33 @@ fn draw_pattern(draw: &mut Draw) -> [Slot; 3] {
 
 /// CREATE STREAM of a stream.
 pub fn stream_text(number: usize, stream: &StreamModel) -> String {
-    let classification = if stream.timeless { "TIMELESS" } else { "TIMING ALL" };
-    format!("CREATE STREAM <{}> {classification} BATCH {}ms IDLE NEVER", stream_iri(number), stream.batch_ms)
+    let classification = if stream.timeless {
+        "TIMELESS"
+    } else {
+        "TIMING ALL"
+    };
+    format!(
+        "CREATE STREAM <{}> {classification} BATCH {}ms IDLE NEVER",
+        stream_iri(number),
+        stream.batch_ms
+    )
 }
 
 /// The C-SPARQL text of a query.
 pub fn query_text(name: &str, query: &QueryModel) -> String {
-    let every = query.every_ms.map_or_else(String::new, |every| format!(" COMPUTED EVERY {every}ms"));
+    let every = query
+        .every_ms
+        .map_or_else(String::new, |every| format!(" COMPUTED EVERY {every}ms"));
     let distinct = if query.distinct { "DISTINCT " } else { "" };
-    let variables: Vec<String> = query.projection.iter().map(|variable| format!("?v{variable}")).collect();
-    let mut text = format!("REGISTER QUERY {name}{every} AS\nSELECT {distinct}{}\n", variables.join(" "));
+    let variables: Vec<String> = query
+        .projection
+        .iter()
+        .map(|variable| format!("?v{variable}"))
+        .collect();
+    let mut text = format!(
+        "REGISTER QUERY {name}{every} AS\nSELECT {distinct}{}\n",
+        variables.join(" ")
+    );
     for window in &query.windows {
         let named = if window.in_default { "" } else { "NAMED " };
         text.push_str(&format!(
@@ -146,7 +182,12 @@ pub fn query_text(name: &str, query: &QueryModel) -> String {
     }
     text.push_str("WHERE {\n");
     for (place, pattern) in &query.patterns {
-        let triple = format!("{} <{}> {}", node_text(pattern[0]), predicate_text(pattern[1]), node_text(pattern[2]));
+        let triple = format!(
+            "{} <{}> {}",
+            node_text(pattern[0]),
+            predicate_text(pattern[1]),
+            node_text(pattern[2])
+        );
         match place {
             Place::Default => text.push_str(&format!("  {triple} .\n")),
             Place::Window(window) => {

@@ -80,13 +80,20 @@ impl QueryModel {
     pub fn closes_at(&self, close_ms: i64) -> bool {
         match self.every_ms {
             Some(every) => close_ms % every == 0,
-            None => self.windows.iter().any(|window| close_ms % window.step_ms == 0),
+            None => self
+                .windows
+                .iter()
+                .any(|window| close_ms % window.step_ms == 0),
         }
     }
 
     /// The answer for a close, with the stored graph as it is now.
     pub fn answer(&self, history: &History, close_ms: i64) -> Bag {
-        let windows: Vec<BTreeSet<Triple>> = self.windows.iter().map(|window| self.content(window, history, close_ms)).collect();
+        let windows: Vec<BTreeSet<Triple>> = self
+            .windows
+            .iter()
+            .map(|window| window.content(history, close_ms))
+            .collect();
         let mut default = history.stored.clone();
         for (window, content) in self.windows.iter().zip(&windows) {
             if window.in_default {
@@ -101,33 +108,44 @@ impl QueryModel {
             };
             solutions = solutions
                 .iter()
-                .flat_map(|solution| graph.iter().filter_map(|triple| matched(solution, pattern, *triple)))
+                .flat_map(|solution| {
+                    graph
+                        .iter()
+                        .filter_map(|triple| matched(solution, pattern, *triple))
+                })
                 .collect();
         }
         let mut bag = Bag::new();
         for solution in solutions {
-            let row = self.projection.iter().map(|variable| solution[variable]).collect();
+            let row = self
+                .projection
+                .iter()
+                .map(|variable| solution[variable])
+                .collect();
             let times = bag.entry(row).or_insert(0);
             *times = if self.distinct { 1 } else { *times + 1 };
         }
         bag
     }
+}
 
-    /// What a window shows at `close`: with COMPUTED EVERY the window of that time, else its own latest close.
-    fn content(&self, window: &WindowModel, history: &History, close_ms: i64) -> BTreeSet<Triple> {
-        let end = match self.every_ms {
-            Some(_) => close_ms,
-            None => close_ms.div_euclid(window.step_ms) * window.step_ms,
-        };
-        history.fed[window.stream]
+impl WindowModel {
+    /// What a window shows at `close`: its own latest close, also where COMPUTED EVERY says when the query fires.
+    fn content(&self, history: &History, close_ms: i64) -> BTreeSet<Triple> {
+        let end = close_ms.div_euclid(self.step_ms) * self.step_ms;
+        history.fed[self.stream]
             .iter()
-            .filter(|(at, _)| (end - window.range_ms..end).contains(at))
+            .filter(|(at, _)| (end - self.range_ms..end).contains(at))
             .map(|(_, triple)| *triple)
             .collect()
     }
 }
 
-fn matched(solution: &BTreeMap<u8, u8>, pattern: &[Slot; 3], triple: Triple) -> Option<BTreeMap<u8, u8>> {
+fn matched(
+    solution: &BTreeMap<u8, u8>,
+    pattern: &[Slot; 3],
+    triple: Triple,
+) -> Option<BTreeMap<u8, u8>> {
     let mut extended = solution.clone();
     for (slot, term) in pattern.iter().zip([triple.0, triple.1, triple.2]) {
         let fits = match slot {
@@ -155,7 +173,10 @@ mod tests {
             }],
             every_ms: None,
             distinct: false,
-            patterns: vec![(Place::Window(0), [Slot::Var(0), Slot::Term(1), Slot::Var(2)])],
+            patterns: vec![(
+                Place::Window(0),
+                [Slot::Var(0), Slot::Term(1), Slot::Var(2)],
+            )],
             projection: vec![2],
         }
     }
@@ -169,10 +190,24 @@ mod tests {
 
     #[test]
     fn a_window_is_closed_on_the_left_and_a_set() {
-        let history = fed(&[(1000, (1, 1, 7)), (1500, (1, 1, 7)), (1999, (2, 1, 7)), (2000, (3, 1, 7))]);
-        assert_eq!(query(1000, 1000).answer(&history, 2000), Bag::from([(vec![7], 2)]));
-        assert_eq!(query(1000, 1000).answer(&history, 3000), Bag::from([(vec![7], 1)]));
-        assert_eq!(query(500, 1000).answer(&history, 2000), Bag::from([(vec![7], 2)]));
+        let history = fed(&[
+            (1000, (1, 1, 7)),
+            (1500, (1, 1, 7)),
+            (1999, (2, 1, 7)),
+            (2000, (3, 1, 7)),
+        ]);
+        assert_eq!(
+            query(1000, 1000).answer(&history, 2000),
+            Bag::from([(vec![7], 2)])
+        );
+        assert_eq!(
+            query(1000, 1000).answer(&history, 3000),
+            Bag::from([(vec![7], 1)])
+        );
+        assert_eq!(
+            query(500, 1000).answer(&history, 2000),
+            Bag::from([(vec![7], 2)])
+        );
     }
 
     #[test]

@@ -126,6 +126,11 @@ impl Judge {
         self.expected.keys().copied()
     }
 
+    /// The times in a range that have answers.
+    pub fn times_in(&self, range: std::ops::Range<i64>) -> impl Iterator<Item = i64> + '_ {
+        self.expected.range(range).map(|(time, _)| *time)
+    }
+
     /// The newest time that an answer has come for.
     pub fn last_seen(&self) -> Option<i64> {
         self.seen.last().copied()
