@@ -3,6 +3,7 @@
 //! Then liveness: once everything has healed, every due firing has happened. A seed that fails is printed and fails again.
 
 pub mod draw;
+mod expect;
 pub mod run;
 pub mod scenario;
 pub mod twin;

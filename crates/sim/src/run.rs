@@ -2,15 +2,16 @@
 //! long as the smallest batch, so that what a firing sees of the stored graph is the same in every order of work.
 
 use crate::draw::Draw;
+use crate::expect::Registered;
 use crate::scenario::{
-    draw_query, draw_stream, draw_triple, node_of, query_text, statement, stream_iri, stream_text,
+    draw_query, draw_stream, draw_triple, query_text, statement, stream_iri, stream_text,
     triple_text,
 };
-use crate::twin::{Bag, History, QueryModel, StreamModel, Triple};
+use crate::twin::{History, StreamModel, Triple};
 use somersault::oxrdf::Term;
 use somersault::{
-    Answer, Clock, Engine, EngineConfig, EngineError, FabricKind, FiringResult, Push, PushReceipt,
-    QueryOptions, SubscribeOptions, Subscription, SubscriptionEvent, UpdateOptions,
+    Clock, Engine, EngineConfig, EngineError, FabricKind, Push, PushReceipt, QueryOptions,
+    SubscribeOptions, Subscription, SubscriptionEvent, UpdateOptions,
 };
 use somersault_log::{CrashKeep, SimDisk};
 use std::collections::{BTreeMap, BTreeSet};
@@ -94,16 +95,6 @@ struct Simulation {
     history: History,
     done: Vec<String>,
     summary: Summary,
-}
-
-struct Registered {
-    name: String,
-    text: String,
-    model: QueryModel,
-    subscription: Option<Subscription>,
-    /// The answers that are due and have not come.
-    due: BTreeMap<i64, Bag>,
-    last_close_ms: Option<i64>,
 }
 
 impl Simulation {
@@ -486,54 +477,4 @@ impl Simulation {
         self.insist(Engine::check)?;
         self.insist(Engine::shutdown)
     }
-}
-
-impl Registered {
-    fn take(&mut self, firing: &FiringResult) -> Result<u64, String> {
-        let close_ms = firing.close_ms;
-        let place = format!("{} at close {close_ms}", self.name);
-        if self.last_close_ms.is_some_and(|last| close_ms <= last) {
-            return Err(format!("{place}: comes after {:?}", self.last_close_ms));
-        }
-        self.last_close_ms = Some(close_ms);
-        if let Some((passed_ms, bag)) = self.due.range(..close_ms).next() {
-            return Err(format!(
-                "{place}: {passed_ms} was passed over, where {bag:?} is due:\n{}",
-                self.text
-            ));
-        }
-        let expected = self
-            .due
-            .remove(&close_ms)
-            .ok_or_else(|| format!("{place}: is not due:\n{}", self.text))?;
-        let answer = firing
-            .answer
-            .as_ref()
-            .map_err(|error| format!("{place}: {error}"))?;
-        let found = bag_of(answer).map_err(|error| format!("{place}: {error}"))?;
-        if found != expected {
-            return Err(format!(
-                "{place}: expected {expected:?}, found {found:?}:\n{}",
-                self.text
-            ));
-        }
-        Ok(answer.len() as u64)
-    }
-}
-
-fn bag_of(answer: &Answer) -> Result<Bag, String> {
-    let mut bag = Bag::new();
-    for row in answer.rows() {
-        let nodes: Option<Vec<u8>> = row
-            .iter()
-            .map(|term| match term {
-                Some(Term::NamedNode(node)) => node_of(node.as_str()),
-                _ => None,
-            })
-            .collect();
-        let nodes =
-            nodes.ok_or_else(|| format!("the row {row:?} has a term that nobody stored"))?;
-        *bag.entry(nodes).or_insert(0) += 1;
-    }
-    Ok(bag)
 }
