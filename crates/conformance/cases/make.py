@@ -119,8 +119,12 @@ def plain(text):
 
 
 def evaluate(e, text, union=False):
+    if union:                       # a merge is a set; the evaluator's own union keeps a triple once for each graph that has it
+        merged = R.Engine(STORED, [], {}, e.lex)
+        merged.store.extend(R.ox.Quad(quad.subject, quad.predicate, quad.object) for quad in e.store)
+        return merged.query(text)
     if 'CONSTRUCT' not in text:
-        return e.query(text, union)
+        return e.query(text)
     triples = {tuple(e.lex.back(str(term)) for term in triple) for triple in e.store.query(text)}
     return ['subject', 'predicate', 'object'], [list(triple) for triple in triples]
 

@@ -62,6 +62,9 @@ struct RspArguments {
     /// Fail instead of letting spareval answer what the native engine does not cover.
     #[arg(long)]
     no_fallback: bool,
+    /// What is tested; spareval stands for the dull twin, which keeps the whole history and computes every window anew.
+    #[arg(long, value_enum, default_value_t = System::Somersault)]
+    engine: System,
     /// Keep the engine's log in a new folder below this one.
     #[arg(long)]
     data: Option<PathBuf>,
@@ -143,6 +146,7 @@ fn run_rsp(arguments: &RspArguments) -> Outcome {
         simulated: (arguments.fabric == Fabric::Sim).then_some(arguments.seed),
         no_fallback: arguments.no_fallback,
         data: arguments.data.clone(),
+        twin: arguments.engine == System::Spareval,
         kill,
     };
     let mut exact = true;

@@ -285,7 +285,7 @@ fn given(answer: &Answer) -> (Vec<String>, Vec<somersault::answer_format::Answer
 }
 
 /// The syntax of a file of stored data, told by its name without `.gz` or `.zst`.
-fn rdf_format(path: &Path) -> Result<RdfFormat, ConformanceError> {
+pub(super) fn rdf_format(path: &Path) -> Result<RdfFormat, ConformanceError> {
     let name = path.to_string_lossy();
     let plain = name
         .strip_suffix(".gz")

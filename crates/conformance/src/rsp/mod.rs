@@ -4,6 +4,7 @@ pub mod child;
 pub mod expected;
 pub mod host;
 pub mod suite;
+pub mod twin;
 
 use crate::error::ConformanceError;
 use child::{ChildHost, KillPlan};
@@ -26,6 +27,8 @@ pub struct RunOptions {
     pub no_fallback: bool,
     /// A folder below which the engine's log is kept; without it the engine is in memory, unless it is to be killed.
     pub data: Option<PathBuf>,
+    /// Run the dull twin in the engine's place.
+    pub twin: bool,
     /// Kill and restart the engine during the run.
     pub kill: Option<KillPlan>,
 }
@@ -37,6 +40,7 @@ impl Default for RunOptions {
             simulated: None,
             no_fallback: false,
             data: None,
+            twin: false,
             kill: None,
         }
     }
@@ -97,6 +101,10 @@ impl std::fmt::Display for SuiteReport {
 pub fn run(suite: &Suite, options: &RunOptions) -> Result<SuiteReport, ConformanceError> {
     let queries = Queries::read(suite)?;
     let plan = queries.replay_plan(suite);
+    if options.twin {
+        let mut twin = twin::Twin::new(suite.default_namespace.as_deref());
+        return run_on(&mut twin, suite, queries, &plan);
+    }
     let folder = match (&options.data, &options.kill) {
         (None, None) => None,
         (Some(parent), _) => {

@@ -6,7 +6,7 @@ use super::subject::Subject;
 use oxrdf::{Dataset, GraphName, Literal, NamedNode, Term, Variable};
 use oxrdfio::{RdfFormat, RdfParser};
 use somersault_lang::spareval::KEYED_FUNCTIONS;
-use somersault_lang::{Parser, Query};
+use somersault_lang::{DatasetClause, Parser, Query};
 use somersault_model::EventTime;
 use sparesults::{QueryResultsFormat, QueryResultsSerializer};
 use spareval::{QueryEvaluator, QueryResults};
@@ -54,7 +54,10 @@ impl Subject for SparevalSubject {
         let query = parser(base)
             .parse_query(text)
             .map_err(|error| error.to_string())?;
-        match (evaluate(&query, &self.dataset)?, format) {
+        match (
+            evaluate(&query, EventTime(0), &self.dataset, Some(&query.dataset))?,
+            format,
+        ) {
             (Outcome::Solutions(table), Some(format)) => {
                 let written = write(&table, format).map_err(|error| error.to_string())?;
                 Outcome::read(format, &written)
@@ -108,23 +111,22 @@ fn parser(base: &str) -> Parser {
     Parser::new().with_base(base)
 }
 
-fn evaluate(query: &Query, dataset: &Dataset) -> Result<Outcome, String> {
+/// The answer of a query over plain quads; with a dataset, FROM and FROM NAMED choose among their graphs.
+pub fn evaluate(
+    query: &Query,
+    now: EventTime,
+    dataset: &Dataset,
+    clause: Option<&DatasetClause>,
+) -> Result<Outcome, String> {
     let evaluator = evaluator();
-    let opaque = query.for_spareval(EventTime(0));
+    let opaque = query.for_spareval(now);
     let mut prepared = evaluator.prepare(&opaque);
-    if query.dataset.present {
+    if let Some(clause) = clause.filter(|clause| clause.present) {
         let names = |nodes: &[NamedNode]| nodes.iter().cloned().map(GraphName::from).collect();
         let specification = prepared.dataset_mut();
-        specification.set_default_graph(names(&query.dataset.default));
-        specification.set_available_named_graphs(
-            query
-                .dataset
-                .named
-                .iter()
-                .cloned()
-                .map(Into::into)
-                .collect(),
-        );
+        specification.set_default_graph(names(&clause.default));
+        specification
+            .set_available_named_graphs(clause.named.iter().cloned().map(Into::into).collect());
     }
     Ok(
         match prepared

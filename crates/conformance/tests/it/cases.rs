@@ -19,6 +19,15 @@ fn answers_are_exact_whatever_the_number_of_shards() {
 }
 
 #[test]
+fn the_dull_twin_gives_the_same_answers() {
+    let options = RunOptions {
+        twin: true,
+        ..RunOptions::default()
+    };
+    assert_exact(&cases(), &options);
+}
+
+#[test]
 fn answers_are_exact_on_the_simulated_fabric() {
     for seed in 1..=3 {
         let options = RunOptions {

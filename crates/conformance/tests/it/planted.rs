@@ -3,14 +3,24 @@
 use crate::{cases, run};
 use somersault_conformance::rsp::{RunOptions, suite::Suite};
 
-/// The names of the queries whose answers differ when the suite is run as it is.
+/// The names of the queries whose answers differ when the suite is run as it is, on the engine and on its twin alike.
 fn differing(suite: &Suite) -> Vec<String> {
-    run(suite, &RunOptions::default())
-        .queries
-        .into_iter()
-        .filter(|query| query.differing > 0)
-        .map(|query| query.name)
-        .collect()
+    let [engine, twin] = [false, true].map(|twin| {
+        let options = RunOptions {
+            twin,
+            ..RunOptions::default()
+        };
+        let differing = run(suite, &options)
+            .queries
+            .into_iter()
+            .filter(|query| query.differing > 0);
+        differing.map(|query| query.name).collect::<Vec<_>>()
+    });
+    assert_eq!(
+        engine, twin,
+        "the engine and its twin differ from the answers in other places"
+    );
+    engine
 }
 
 /// The suite with the text of one query changed.
