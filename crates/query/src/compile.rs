@@ -563,7 +563,10 @@ fn with_tail(node: Node, tail: Tail) -> Group {
         Tail::Minus(_) => VarSet::new(),
     };
     let sees = |expr: &Expr| !expr.variables().is_disjoint(&bound);
-    if group.filters.iter().any(sees) || group.binds.iter().any(|(_, e)| sees(e)) {
+    if group.is_volatile()
+        || group.filters.iter().any(sees)
+        || group.binds.iter().any(|(_, e)| sees(e))
+    {
         group = Group {
             blocks: vec![group_node(group)],
             ..Group::default()

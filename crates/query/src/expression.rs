@@ -169,6 +169,16 @@ impl Expr {
         }
     }
 
+    /// Whether it has another value each time it is evaluated: then it must be evaluated once per
+    /// solution of just the pattern that it stands on.
+    pub(crate) fn is_volatile(&self) -> bool {
+        use Function::{BNode, Rand, StrUuid, Uuid};
+        match self {
+            Expr::Call(Rand | Uuid | StrUuid | BNode, _) => true,
+            _ => self.children().into_iter().any(Expr::is_volatile),
+        }
+    }
+
     /// The EXISTS that it holds, not those inside their patterns.
     pub(crate) fn exists(&self) -> Vec<&Exists> {
         match self {

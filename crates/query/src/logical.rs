@@ -279,7 +279,16 @@ impl Group {
         set
     }
 
+    /// Whether a bind or a filter has another value each time.
+    pub(crate) fn is_volatile(&self) -> bool {
+        self.binds.iter().any(|(_, e)| e.is_volatile())
+            || self.filters.iter().any(Expr::is_volatile)
+    }
+
     fn takes_input(&self, input: &VarSet, outside: &VarSet) -> bool {
+        if self.is_volatile() {
+            return false;
+        }
         let free = input.difference(&self.core_certain());
         let hidden = free.difference(outside);
         let reads_hidden = |set: VarSet| !set.is_disjoint(&hidden);

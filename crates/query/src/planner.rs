@@ -67,6 +67,9 @@ impl Remaining<'_> {
     /// Whether an expression can be evaluated now: nothing that comes later would change what it
     /// sees.
     fn is_ready(&self, expr: &Expr, state: &State, but: Option<usize>) -> bool {
+        if expr.is_volatile() && (self.has_core() || !self.tails.is_empty()) {
+            return false;
+        }
         expr.variables()
             .iter()
             .all(|v| state.certain.contains(v) || !self.may_bind(v, but))

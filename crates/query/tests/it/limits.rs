@@ -1,1 +1,83 @@
-//! Limits.
+//! A query that would take forever, or the whole memory, stops at its limit and says which one it is.
+
+use crate::naive::NaiveView;
+use oxrdf::{GraphName, NamedNode, Quad};
+use somersault_lang::Parser;
+use somersault_model::{EventTime, Limits};
+use somersault_query::{Execution, Prepared, QueryError};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+fn view() -> NaiveView {
+    let iri = |name: String| NamedNode::new_unchecked(format!("http://x/{name}"));
+    let quads: Vec<Quad> = (0..60)
+        .map(|n| {
+            let (s, o) = (iri(format!("s{n}")), iri(format!("o{n}")));
+            Quad::new(s, iri("p".into()), o, GraphName::DefaultGraph)
+        })
+        .collect();
+    NaiveView::stored(&quads)
+}
+
+fn error(text: &str, limits: Limits) -> QueryError {
+    let prepared = Prepared::new(Parser::new().parse_query(text).expect("a query"));
+    prepared
+        .execute(&view(), &Execution::new(limits, EventTime(0)))
+        .expect_err("stops at a limit")
+}
+
+/// 60^5 solutions.
+const CROSS: &str = "SELECT * { ?a <http://x/p> ?b . ?c <http://x/p> ?d . ?e <http://x/p> ?f . \
+                     ?g <http://x/p> ?h . ?i <http://x/p> ?j }";
+
+#[test]
+fn a_cross_product_stops_at_the_memory_limit() {
+    let limits = Limits {
+        query_memory_bytes: 4 << 20,
+        ..Limits::default()
+    };
+    let error = error(CROSS, limits);
+    assert!(matches!(error, QueryError::Memory { limit } if limit == 4 << 20));
+    assert!(error.to_string().contains("query_memory_bytes"), "{error}");
+}
+
+#[test]
+fn a_cross_product_stops_at_the_time_limit() {
+    let limits = Limits {
+        query_time: Duration::from_millis(5),
+        ..Limits::default()
+    };
+    assert!(matches!(
+        error(CROSS, limits.clone()),
+        QueryError::Time { .. }
+    ));
+    // In the fallback too.
+    let service = format!(
+        "{} OPTIONAL {{ SERVICE SILENT <http://far/> {{ }} }} }}",
+        &CROSS[..CROSS.len() - 1]
+    );
+    assert!(matches!(error(&service, limits), QueryError::Time { .. }));
+}
+
+#[test]
+fn an_answer_stops_at_the_limit_of_rows() {
+    let limits = Limits {
+        result_rows: 59,
+        ..Limits::default()
+    };
+    let error = error("SELECT * { ?a ?b ?c }", limits);
+    assert!(matches!(error, QueryError::Rows { limit: 59 }));
+    assert!(error.to_string().contains("result_rows"), "{error}");
+}
+
+#[test]
+fn whoever_cancels_a_query_stops_it() {
+    let prepared = Prepared::new(Parser::new().parse_query(CROSS).expect("a query"));
+    let execution = Execution {
+        cancel: Some(Arc::new(AtomicBool::new(true))),
+        ..Execution::new(Limits::default(), EventTime(0))
+    };
+    let result = prepared.execute(&view(), &execution);
+    assert!(matches!(result, Err(QueryError::Cancelled)));
+}

@@ -7,7 +7,7 @@ use somersault_store::{Dictionary, PredicateStatistics};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A view over sets of triples.
-pub struct NaiveView {
+pub(crate) struct NaiveView {
     dictionary: Dictionary,
     dataset: Dataset,
     stored: BTreeMap<TermId, BTreeSet<TripleIds>>,
@@ -16,7 +16,7 @@ pub struct NaiveView {
 
 impl NaiveView {
     /// Stored quads only, and the dataset of a query without a dataset clause.
-    pub fn stored(quads: &[Quad]) -> NaiveView {
+    pub(crate) fn stored(quads: &[Quad]) -> NaiveView {
         let mut view = NaiveView {
             dictionary: Dictionary::new(),
             dataset: Dataset::stored(),
@@ -37,7 +37,7 @@ impl NaiveView {
 
     /// Windows beside them: each is part of the default graph, and a named graph. The stored default
     /// graph takes part; so do the stored named graphs, by name.
-    pub fn with_windows(quads: &[Quad], windows: &[(NamedNode, Vec<Triple>)]) -> NaiveView {
+    pub(crate) fn with_windows(quads: &[Quad], windows: &[(NamedNode, Vec<Triple>)]) -> NaiveView {
         let mut view = NaiveView::stored(quads);
         let mut named: Vec<(TermId, Source)> = view
             .stored

@@ -1,1 +1,101 @@
-//! Plans.
+//! Golden plans: each `tests/plans/NAME.rq` has its expected steps in `NAME.plan`, for the social
+//! network of `data()`. `UPDATE_EXPECT=1` refreshes them.
+
+use crate::naive::NaiveView;
+use oxrdf::{GraphName, NamedNode, Quad, Triple, vocab::rdf};
+use somersault_lang::Parser;
+use somersault_model::{EventTime, Limits};
+use somersault_query::{Execution, Prepared};
+use std::path::Path;
+
+fn iri(name: &str) -> NamedNode {
+    NamedNode::new_unchecked(format!("http://x/{name}"))
+}
+
+/// Forty people who know five others each, ten groups, and windows of posts and likes.
+fn data() -> NaiveView {
+    let person = |n: u32| iri(&format!("person{}", n % 40));
+    let mut quads = Vec::new();
+    let mut stored = |s: NamedNode, p: NamedNode, o: NamedNode| {
+        quads.push(Quad::new(s, p, o, GraphName::DefaultGraph));
+    };
+    for n in 0..40 {
+        stored(person(n), rdf::TYPE.into_owned(), iri("Person"));
+        for other in 1..6 {
+            stored(person(n), iri("knows"), person(n * 7 + other));
+        }
+        stored(person(n), iri("member"), iri(&format!("group{}", n % 10)));
+    }
+    let post = |n: u32| iri(&format!("post{n}"));
+    let posts = (0..30)
+        .flat_map(|n| {
+            [
+                Triple::new(person(n * 3), iri("posts"), post(n)),
+                Triple::new(post(n), iri("tag"), iri(&format!("tag{}", n % 4))),
+            ]
+        })
+        .collect();
+    let likes = (0..10)
+        .map(|n| Triple::new(person(n * 5), iri("likes"), post(n)))
+        .collect();
+    NaiveView::with_windows(&quads, &[(iri("Posts"), posts), (iri("Likes"), likes)])
+}
+
+fn plan(text: &str) -> String {
+    let prepared = Prepared::new(Parser::new().parse_query(text).expect("a query"));
+    let execution = Execution::new(Limits::default(), EventTime(0));
+    prepared
+        .explain(&data(), &execution, false)
+        .expect("no limit is near")
+        .to_string()
+}
+
+#[test]
+fn plans_are_as_expected() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/plans");
+    let mut names: Vec<_> = std::fs::read_dir(&folder)
+        .expect("the folder of plans")
+        .map(|entry| entry.expect("readable").path())
+        .filter(|path| path.extension().is_some_and(|e| e == "rq"))
+        .collect();
+    names.sort();
+    assert!(!names.is_empty());
+    for path in names {
+        let text = std::fs::read_to_string(&path).expect("a readable query");
+        expect_test::expect_file![path.with_extension("plan")].assert_eq(&plan(&text));
+    }
+}
+
+#[test]
+fn no_plan_depends_on_the_order_of_the_text() {
+    let patterns = [
+        "?a <http://x/knows> ?b .",
+        "?b <http://x/knows> ?c .",
+        "?c <http://x/member> <http://x/group3> .",
+        "?a a <http://x/Person> .",
+    ];
+    let text = |order: [usize; 4]| {
+        let list: Vec<&str> = order.iter().map(|at| patterns[*at]).collect();
+        format!("SELECT ?a ?b ?c {{ {} }}", list.join(" "))
+    };
+    let expected = plan(&text([0, 1, 2, 3]));
+    for order in [[3, 2, 1, 0], [1, 3, 0, 2], [2, 0, 3, 1], [1, 0, 2, 3]] {
+        assert_eq!(plan(&text(order)), expected);
+    }
+}
+
+#[test]
+fn analyze_shows_what_happened() {
+    let prepared = Prepared::new(
+        Parser::new()
+            .parse_query("SELECT * { ?a <http://x/member> <http://x/group3> }")
+            .expect("a query"),
+    );
+    let execution = Execution::new(Limits::default(), EventTime(0));
+    let text = prepared
+        .explain(&data(), &execution, true)
+        .expect("runs")
+        .to_string();
+    assert!(text.contains("rows 4 "), "{text}");
+    assert!(text.contains("µs"), "{text}");
+}

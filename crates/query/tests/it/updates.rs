@@ -1,1 +1,173 @@
-//! Updates.
+//! Updates on the real store: operations see what those before them did, and the effects are net.
+
+use oxrdf::{GraphName, NamedNode, Quad};
+use somersault_lang::Parser;
+use somersault_model::{EventTime, Limits, Mutation, QuadIds, ShardId, Sn, TermId};
+use somersault_query::{
+    Dataset, Effects, Execution, QueryError, Remote, RemoteSolutions, SnapshotView, evaluate_update,
+};
+use somersault_store::{ShardBatch, Store};
+use std::sync::Arc;
+
+fn iri(name: &str) -> NamedNode {
+    NamedNode::new_unchecked(format!("http://x/{name}"))
+}
+
+fn quad(s: &str, p: &str, o: &str, graph: Option<&str>) -> Quad {
+    let graph = graph.map_or(GraphName::DefaultGraph, |g| iri(g).into());
+    Quad::new(iri(s), iri(p), iri(o), graph)
+}
+
+/// A store of one shard that holds these at SN 1.
+fn store(quads: &[Quad]) -> Arc<Store> {
+    let store = Store::new(1);
+    let dictionary = store.dictionary();
+    let mutations: Vec<Mutation> = quads
+        .iter()
+        .map(|quad| {
+            Mutation::insert(QuadIds {
+                graph: match &quad.graph_name {
+                    GraphName::NamedNode(node) => dictionary.intern(node.as_ref().into()),
+                    _ => TermId::DEFAULT_GRAPH,
+                },
+                subject: dictionary.intern(quad.subject.as_ref().into()),
+                predicate: dictionary.intern(quad.predicate.as_ref().into()),
+                object: dictionary.intern(quad.object.as_ref()),
+            })
+        })
+        .collect();
+    let mut writer = store.take_writer(ShardId(0)).expect("the first writer");
+    for batch in ShardBatch::split(&mutations, store.placement()) {
+        writer.apply(Sn(1), &batch).expect("in order");
+    }
+    store.snapshots().publish_stable(Sn(1));
+    store
+}
+
+fn effects(quads: &[Quad], text: &str) -> Result<Effects, QueryError> {
+    effects_with(quads, text, None)
+}
+
+fn effects_with(
+    quads: &[Quad],
+    text: &str,
+    remote: Option<Arc<dyn Remote>>,
+) -> Result<Effects, QueryError> {
+    let update = Parser::new()
+        .parse_update(&format!("PREFIX : <http://x/>\n{text}"))
+        .expect("an update");
+    let view = SnapshotView::new(store(quads).pin_stable(), Vec::new(), Dataset::stored());
+    let execution = Execution {
+        remote,
+        ..Execution::new(Limits::default(), EventTime(0))
+    };
+    evaluate_update(&update, None, view, &execution)
+}
+
+#[test]
+fn effects_are_net() {
+    let data = [quad("a", "p", "b", None)];
+    let done = effects(
+        &data,
+        "INSERT DATA { :a :p :b . :a :p :c } ; DELETE DATA { :a :p :c . :nobody :p :b }",
+    );
+    assert_eq!(done.expect("evaluates"), Effects::default());
+    let done = effects(&data, "DELETE DATA { :a :p :b } ; INSERT DATA { :a :p :b }");
+    assert_eq!(done.expect("evaluates"), Effects::default());
+}
+
+#[test]
+fn an_operation_sees_those_before_it() {
+    let data = [quad("a", "p", "b", None)];
+    let done = effects(
+        &data,
+        "INSERT DATA { :b :p :c } ; \
+         DELETE { ?x :p ?y } INSERT { ?x :far ?z } WHERE { ?x :p ?y . ?y :p ?z }",
+    )
+    .expect("evaluates");
+    assert_eq!(done.deletes, [quad("a", "p", "b", None)]);
+    let mut inserts = done.inserts;
+    inserts.sort_by_key(ToString::to_string);
+    assert_eq!(
+        inserts,
+        [quad("a", "far", "c", None), quad("b", "p", "c", None)]
+    );
+}
+
+#[test]
+fn graphs_are_cleared_copied_and_moved() {
+    let data = [quad("a", "p", "b", Some("g")), quad("a", "p", "c", None)];
+    let done = effects(&data, "CLEAR NAMED").expect("evaluates");
+    assert_eq!(
+        (done.deletes.as_slice(), done.inserts.len()),
+        (&data[..1], 0)
+    );
+    let done = effects(&data, "MOVE :g TO DEFAULT").expect("evaluates");
+    assert_eq!(done.inserts, [quad("a", "p", "b", None)]);
+    assert_eq!(done.deletes.len(), 2);
+    let done = effects(&data, "COPY DEFAULT TO :h ; DROP ALL").expect("evaluates");
+    assert_eq!((done.inserts.len(), done.deletes.len()), (0, 2));
+    let refused = effects(&data, "CREATE GRAPH :g").expect_err("is there");
+    assert!(matches!(refused, QueryError::Refused { .. }));
+    assert!(effects(&data, "CREATE SILENT GRAPH :g").is_ok());
+}
+
+#[test]
+fn with_and_using_choose_the_graph() {
+    let data = [quad("a", "p", "b", Some("g")), quad("a", "p", "c", None)];
+    let done = effects(
+        &data,
+        "WITH :g DELETE { ?s :p ?o } INSERT { ?s :q ?o } WHERE { ?s :p ?o }",
+    )
+    .expect("evaluates");
+    assert_eq!(done.deletes, [quad("a", "p", "b", Some("g"))]);
+    assert_eq!(done.inserts, [quad("a", "q", "b", Some("g"))]);
+    let done =
+        effects(&data, "INSERT { ?s :q ?o } USING :g WHERE { ?s :p ?o }").expect("evaluates");
+    assert_eq!(done.inserts, [quad("a", "q", "b", None)]);
+}
+
+#[test]
+fn one_label_is_one_new_node_in_a_request() {
+    let done = effects(
+        &[],
+        "INSERT DATA { _:x :p :a } ; INSERT DATA { _:y :p :b . :c :p _:y }",
+    )
+    .expect("evaluates");
+    let nodes: std::collections::BTreeSet<String> = done
+        .inserts
+        .iter()
+        .flat_map(|q| [q.subject.to_string(), q.object.to_string()])
+        .filter(|term| term.starts_with("_:"))
+        .collect();
+    assert_eq!(nodes.len(), 2);
+    assert!(!nodes.contains("_:x") && !nodes.contains("_:y"));
+}
+
+struct Document;
+
+impl Remote for Document {
+    fn select(&self, _: &str, _: &str) -> Result<RemoteSolutions, String> {
+        Err("no endpoint here".into())
+    }
+
+    fn document(&self, iri: &str) -> Result<Vec<Quad>, String> {
+        if iri == "http://far/data" {
+            Ok(vec![quad("a", "p", "b", None)])
+        } else {
+            Err("404 Not Found".into())
+        }
+    }
+}
+
+#[test]
+fn load_goes_through_the_given_remote() {
+    let load = "LOAD <http://far/data> INTO GRAPH :g";
+    let done = effects_with(&[], load, Some(Arc::new(Document))).expect("loads");
+    assert_eq!(done.inserts, [quad("a", "p", "b", Some("g"))]);
+    let refused = effects(&[], load).expect_err("nothing remote");
+    assert!(refused.to_string().contains("--allow-remote"), "{refused}");
+    let missing = "LOAD SILENT <http://far/other> ; INSERT DATA { :a :p :c }";
+    let done = effects_with(&[], missing, Some(Arc::new(Document))).expect("goes on");
+    assert_eq!(done.inserts.len(), 1);
+}
