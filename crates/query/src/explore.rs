@@ -15,14 +15,14 @@ const ROWS_PER_CHECK: usize = 1 << 14;
 
 /// One end of a pattern: a constant, a column, or free (a variable without a column).
 #[derive(Clone, Copy)]
-enum End<'t> {
+pub(crate) enum End<'t> {
     Constant(TermId),
     Column(&'t [TermId]),
     Free,
 }
 
 impl<'t> End<'t> {
-    fn of(position: Position, table: &'t Table, constants: &[TermId]) -> End<'t> {
+    pub(crate) fn of(position: Position, table: &'t Table, constants: &[TermId]) -> End<'t> {
         match position {
             Position::Constant(constant) => End::Constant(constants[constant.0 as usize]),
             Position::Variable(variable) => match table.column(variable) {
@@ -34,7 +34,7 @@ impl<'t> End<'t> {
 
     /// The value in a row; unbound where the end is free there.
     #[inline]
-    fn at(&self, row: usize) -> TermId {
+    pub(crate) fn at(&self, row: usize) -> TermId {
         match self {
             End::Constant(id) => *id,
             End::Column(column) => column[row],
@@ -53,14 +53,14 @@ impl<'t> End<'t> {
 }
 
 /// The rows that a step makes: which row each came from, and the new columns.
-struct Output {
-    parents: Vec<u32>,
-    columns: Vec<(VarId, Vec<TermId>)>,
+pub(crate) struct Output {
+    pub(crate) parents: Vec<u32>,
+    pub(crate) columns: Vec<(VarId, Vec<TermId>)>,
     next_check: usize,
 }
 
 impl Output {
-    fn new() -> Output {
+    pub(crate) fn new() -> Output {
         Output {
             parents: Vec::new(),
             columns: Vec::new(),
@@ -69,7 +69,7 @@ impl Output {
     }
 
     /// The place of a variable among the new columns.
-    fn place(&mut self, variable: VarId) -> usize {
+    pub(crate) fn place(&mut self, variable: VarId) -> usize {
         self.columns
             .iter()
             .position(|(other, _)| *other == variable)
@@ -80,7 +80,7 @@ impl Output {
     }
 
     #[inline]
-    fn check(&mut self, guard: &Guard<'_>, table: &Table) -> Result<(), QueryError> {
+    pub(crate) fn check(&mut self, guard: &Guard<'_>, table: &Table) -> Result<(), QueryError> {
         if self.parents.len() >= self.next_check {
             self.next_check = self.parents.len() + ROWS_PER_CHECK;
             let width = table.present().count() + self.columns.len();
@@ -90,7 +90,7 @@ impl Output {
         Ok(())
     }
 
-    fn into_table(self, table: Table) -> Table {
+    pub(crate) fn into_table(self, table: Table) -> Table {
         let mut table = table.gather(&self.parents);
         for (variable, column) in self.columns {
             table.set(variable, column);
@@ -380,87 +380,6 @@ fn edges(
         emit([*s, p, *o])?;
     }
     Ok(())
-}
-
-/// Binds a variable to what all patterns allow. For each row the shortest list is taken and every
-/// entry of it checked in the others: never more work than the best pattern alone would be.
-pub(crate) fn intersect(
-    graphs: &Graphs<'_>,
-    constants: &[TermId],
-    guard: &mut Guard<'_>,
-    variable: VarId,
-    patterns: &[QuadPattern],
-    table: Table,
-) -> Result<Table, QueryError> {
-    struct Arm<'t> {
-        sources: Vec<Source>,
-        from: End<'t>,
-        predicate: TermId,
-        direction: Direction,
-    }
-    let arms: Vec<Arm<'_>> = patterns
-        .iter()
-        .map(|pattern| {
-            let (from, direction) = if pattern.object == Position::Variable(variable) {
-                (pattern.subject, Direction::Out)
-            } else {
-                (pattern.object, Direction::In)
-            };
-            Arm {
-                sources: graphs.sources_of(pattern.graph, |c| constants[c.0 as usize]),
-                from: End::of(from, &table, constants),
-                predicate: End::of(pattern.predicate, &table, constants).at(0),
-                direction,
-            }
-        })
-        .collect();
-    let view = graphs.view;
-    let mut output = Output::new();
-    output.place(variable);
-    let mut scratch = Scratch::default();
-    for row in 0..table.rows {
-        guard.tick()?;
-        let shortest = arms
-            .iter()
-            .enumerate()
-            .min_by_key(|(_, arm)| {
-                let vertex = arm.from.at(row);
-                sources::neighbour_estimate(
-                    view,
-                    &arm.sources,
-                    vertex,
-                    arm.predicate,
-                    arm.direction,
-                )
-            })
-            .map_or(0, |(at, _)| at);
-        let arm = &arms[shortest];
-        let list = sources::neighbours(
-            view,
-            &arm.sources,
-            arm.from.at(row),
-            arm.predicate,
-            arm.direction,
-            &mut scratch.list,
-            &mut scratch.merged,
-        );
-        for id in list {
-            let everywhere = arms.iter().enumerate().all(|(at, other)| {
-                let vertex = other.from.at(row);
-                let triple = match other.direction {
-                    Direction::Out => TripleIds::new(vertex, other.predicate, *id),
-                    Direction::In => TripleIds::new(*id, other.predicate, vertex),
-                };
-                at == shortest || sources::contains(view, &other.sources, triple)
-            });
-            if everywhere {
-                output.parents.push(row as u32);
-                output.columns[0].1.push(*id);
-            }
-        }
-        output.check(guard, &table)?;
-    }
-    Ok(output.into_table(table))
 }
 
 /// Binds or checks the name of a named graph.

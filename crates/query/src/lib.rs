@@ -20,6 +20,7 @@ mod explore;
 mod expression;
 mod fallback;
 mod functions;
+mod intersect;
 mod join;
 mod local;
 mod logical;

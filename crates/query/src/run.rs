@@ -8,6 +8,7 @@ use crate::evaluate::{Evaluation, Row};
 use crate::execution::Guard;
 use crate::explore;
 use crate::expression::{ConstantId, Expr};
+use crate::intersect;
 use crate::join;
 use crate::logical::Aggregate;
 use crate::path;
@@ -105,7 +106,7 @@ impl Runner<'_, '_> {
             StepKind::Scan(pattern) => {
                 explore::scan(self.graphs, constants, self.guard, pattern, table)
             }
-            StepKind::Intersect { variable, patterns } => explore::intersect(
+            StepKind::Intersect { variable, patterns } => intersect::intersect(
                 self.graphs,
                 constants,
                 self.guard,
