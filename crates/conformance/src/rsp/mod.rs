@@ -65,6 +65,9 @@ pub struct SuiteReport {
     pub faults: Vec<String>,
 }
 
+/// Faults come in hundreds; the first few say what is wrong.
+const SHOWN_FAULTS: usize = 5;
+
 impl SuiteReport {
     /// Whether every answer is as expected.
     pub fn is_exact(&self) -> bool {
@@ -90,8 +93,11 @@ impl std::fmt::Display for SuiteReport {
         for query in &self.queries {
             write!(f, "\n{query}")?;
         }
-        for fault in &self.faults {
+        for fault in self.faults.iter().take(SHOWN_FAULTS) {
             write!(f, "\n  fault: {fault}")?;
+        }
+        if let Some(more) = self.faults.len().checked_sub(SHOWN_FAULTS + 1) {
+            write!(f, "\n  and {} more faults", more + 1)?;
         }
         Ok(())
     }

@@ -5,7 +5,9 @@ use super::outcome::{Outcome, Table};
 use oxrdf::{Dataset, GraphName, NamedNode, NamedOrBlankNode, Quad, Term};
 use oxrdfio::RdfFormat;
 use somersault::{AnswerKind, Engine, EngineConfig, LoadOptions, QueryOptions, UpdateOptions};
+use somersault_server::HttpRemote;
 use sparesults::QueryResultsFormat;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// How long one test may take; the suites are small, so a longer one hangs.
@@ -52,6 +54,7 @@ impl EngineSubject {
             workers: 1,
             query_threads: 1,
             allow_remote: true,
+            remote: Some(Arc::new(HttpRemote::new())),
             ..EngineConfig::default()
         };
         let engine = Engine::open(config).map_err(|error| error.to_string())?;
