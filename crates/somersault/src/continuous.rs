@@ -16,7 +16,7 @@ use somersault_store::{Store, WindowVersion};
 use somersault_stream::WindowBatches;
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -29,6 +29,8 @@ pub(crate) struct Standing {
     queries: RwLock<HashMap<QueryUid, Arc<StandingQuery>>>,
     /// The time of the stable SN, for NOW() of one-shot queries.
     stable_ms: AtomicI64,
+    /// Set when the engine ends: executions under way give up.
+    pub(crate) cancel: Arc<AtomicBool>,
     /// Executions, one-shot ones too, of which spareval ran a part.
     pub(crate) fallbacks: AtomicU64,
 }
@@ -71,6 +73,7 @@ impl Standing {
             answered: OnceLock::new(),
             queries: RwLock::new(HashMap::new()),
             stable_ms: AtomicI64::new(0),
+            cancel: Arc::new(AtomicBool::new(false)),
             fallbacks: AtomicU64::new(0),
         }
     }
@@ -89,6 +92,7 @@ impl Standing {
         let mut execution = Execution::new(self.config.limits.clone(), now);
         execution.query = query;
         execution.no_fallback = self.config.no_fallback;
+        execution.cancel = Some(Arc::clone(&self.cancel));
         if self.config.allow_remote {
             execution.remote = self.config.remote.clone();
         }

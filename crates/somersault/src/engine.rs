@@ -233,6 +233,7 @@ impl Engine {
             return Ok(());
         }
         self.inner.driver.stop(STOP_DEADLINE);
+        self.inner.standing.cancel.store(true, Ordering::Relaxed);
         self.inner.pool.stop();
         self.inner.standing.end();
         self.inner.log.close().map_err(EngineError::from)
@@ -288,6 +289,7 @@ impl Counters {
 
 impl Drop for Inner {
     fn drop(&mut self) {
+        self.standing.cancel.store(true, Ordering::Relaxed);
         self.driver.abort();
         self.pool.stop();
         self.standing.end();

@@ -133,6 +133,7 @@ impl From<QueryError> for EngineError {
             QueryError::Time { .. } => LimitKind::QueryTime,
             QueryError::Rows { .. } => LimitKind::ResultRows,
             QueryError::Memory { .. } => LimitKind::QueryMemory,
+            QueryError::Cancelled => return EngineError::Stopped,
             QueryError::NotNative { .. } => return EngineError::NotSupported(message),
             QueryError::RemoteNotAllowed { .. } | QueryError::Refused { .. } => {
                 return EngineError::Invalid(message);
@@ -183,7 +184,7 @@ impl EngineError {
                 EngineError::Data {
                     line: start.as_ref().map_or(0, |place| place.line + 1),
                     column: start.as_ref().map_or(0, |place| place.column + 1),
-                    message: error.to_string(),
+                    message: without_place(&error.to_string()).to_owned(),
                 }
             }
         }
@@ -194,6 +195,14 @@ impl EngineError {
         EngineError::NotFound(format!(
             "there is no graph {graph} that holds anything; see the named graphs with SELECT DISTINCT ?g {{ GRAPH ?g {{ ?s ?p ?o }} }}"
         ))
+    }
+}
+
+/// What a parser said after the place, which is told apart from it.
+fn without_place(message: &str) -> &str {
+    match message.split_once(": ") {
+        Some((place, rest)) if place.starts_with("Parser error at line ") => rest,
+        _ => message,
     }
 }
 

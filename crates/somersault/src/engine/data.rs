@@ -115,9 +115,9 @@ impl Engine {
         let snapshot = self.inner.store.pin_stable();
         let named = snapshot.graphs();
         let named: u64 = (named.iter())
-            .map(|graph| snapshot.statement_count(*graph) as u64)
+            .map(|graph| snapshot.statement_count(*graph))
             .sum();
-        named + snapshot.statement_count(TermId::DEFAULT_GRAPH) as u64
+        named + snapshot.statement_count(TermId::DEFAULT_GRAPH)
     }
 
     /// The triples of a graph (Graph Store Protocol GET).

@@ -1,0 +1,10 @@
+//! The engine end to end, on cases small enough to be worked out by hand.
+
+#![allow(clippy::unwrap_used)]
+
+mod refusals;
+mod restart;
+mod scenario;
+mod shards;
+mod updates;
+mod windows;

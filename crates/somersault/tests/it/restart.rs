@@ -1,0 +1,200 @@
+//! A run that is cut off anywhere and goes on later ends as the run that never was (RC-1, LG-1).
+
+use crate::scenario::*;
+use somersault::disk::{CrashKeep, SimDisk};
+use somersault::{Engine, EngineError, HealthStatus, QueryOptions, UpdateOptions};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+type Step = Box<dyn Fn(&Engine) -> Result<(), EngineError>>;
+
+/// The inputs of the run, each safe to be sent again.
+fn inputs() -> Vec<Step> {
+    let mut inputs: Vec<Step> = vec![
+        Box::new(|engine| {
+            let text = format!("CREATE STREAM <{NS}s> TIMING (<{NS}at>) BATCH 1s IDLE NEVER");
+            engine.create_stream(None, &text).map(drop)
+        }),
+        Box::new(|engine| {
+            let text = format!(
+                "PREFIX : <{NS}> SELECT ?x ?y ?z FROM STREAM :s [RANGE 2s STEP 1s] WHERE {{ ?x :at ?y . ?x :knows ?z }}"
+            );
+            engine.register(Some("q"), &text).map(drop)
+        }),
+        Box::new(|engine| engine.advance(&[(format!("{NS}s"), 0)]).map(drop)),
+        Box::new(|engine| {
+            let text = format!("PREFIX : <{NS}> INSERT DATA {{ :a :knows :b }}");
+            engine.update(&text, &UpdateOptions::default()).map(drop)
+        }),
+    ];
+    for second in 0..5_i64 {
+        inputs.push(Box::new(move |engine| {
+            let at = second * 1000 + 100;
+            let (place, friend) = (format!("a at p{second}"), format!("a knows f{second}"));
+            let push = numbered(
+                second as u64,
+                &[(at, &place), (at + 1, &friend), (at + 1, "_:n at home")],
+            );
+            engine.push(&format!("{NS}s"), push).map(drop)
+        }));
+        inputs.push(Box::new(move |engine| {
+            let to = [(format!("{NS}s"), (second + 1) * 1000)];
+            engine.advance(&to).map(drop)
+        }));
+    }
+    inputs.push(Box::new(|engine| {
+        let text = format!("PREFIX : <{NS}> DELETE DATA {{ :a :knows :b }}");
+        engine.update(&text, &UpdateOptions::default()).map(drop)
+    }));
+    inputs
+}
+
+type Outcome = (BTreeMap<i64, Vec<String>>, Vec<String>);
+
+/// Firings and stored statements at the end.
+fn outcome(engine: &Engine) -> Outcome {
+    let all = firings(engine, "q", None).into_iter().collect();
+    let stored = ask(engine, "SELECT ?s ?p ?o { ?s ?p ?o }");
+    engine.check().unwrap();
+    (all, stored)
+}
+
+fn uninterrupted() -> Outcome {
+    let engine = engine();
+    for input in inputs() {
+        input(&engine).unwrap();
+    }
+    let outcome = outcome(&engine);
+    assert_eq!(outcome.0.len(), 5);
+    assert!(outcome.0.values().all(|rows| !rows.is_empty()));
+    outcome
+}
+
+#[test]
+fn dropped_without_shutdown_after_any_input() {
+    let expected = uninterrupted();
+    let inputs = inputs();
+    for cut in 0..inputs.len() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut settings = config();
+        settings.data = Some(folder.path().to_owned());
+        let engine = Engine::open(settings.clone()).unwrap();
+        for input in &inputs[..cut] {
+            input(&engine).unwrap();
+        }
+        drop(engine);
+        let engine = Engine::open(settings).unwrap();
+        for input in &inputs[cut..] {
+            input(&engine).unwrap();
+        }
+        assert_eq!(outcome(&engine), expected, "cut before input {cut}");
+        engine.shutdown().unwrap();
+    }
+}
+
+#[test]
+fn crashed_at_any_sync_of_the_disk() {
+    let expected = uninterrupted();
+    let inputs = inputs();
+    for sync in 0..60 {
+        for keep in [
+            CrashKeep::Synced,
+            CrashKeep::Written,
+            CrashKeep::Seeded(sync),
+        ] {
+            let disk = SimDisk::new();
+            disk.crash_at_sync(sync, keep);
+            let mut acknowledged = 0;
+            let crashed = Engine::open_on(config(), Arc::new(disk.clone())).map(|engine| {
+                acknowledged = inputs
+                    .iter()
+                    .take_while(|input| input(&engine).is_ok())
+                    .count();
+            });
+            if crashed.is_ok() && acknowledged == inputs.len() {
+                return;
+            }
+            // Only what was not acknowledged is sent again, the first of it perhaps twice.
+            let engine = Engine::open_on(config(), Arc::new(disk.restarted())).unwrap();
+            for input in &inputs[acknowledged..] {
+                input(&engine).unwrap();
+            }
+            assert_eq!(
+                outcome(&engine),
+                expected,
+                "crashed at sync {sync}, kept {keep:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_full_disk_stops_acknowledgements_and_nothing_else() {
+    let disk = SimDisk::new();
+    let engine = Engine::open_on(config(), Arc::new(disk.clone())).unwrap();
+    let text = format!("PREFIX : <{NS}> INSERT DATA {{ :a :p :b }}");
+    engine.update(&text, &UpdateOptions::default()).unwrap();
+    disk.set_capacity(Some(1));
+    let insert = format!("PREFIX : <{NS}> INSERT DATA {{ :a :p :c }}");
+    let refused = engine
+        .update(&insert, &UpdateOptions::default())
+        .unwrap_err();
+    assert!(matches!(refused, EngineError::DiskFull(_)), "{refused}");
+    let refused = engine
+        .update(&insert, &UpdateOptions::default())
+        .unwrap_err();
+    assert!(matches!(refused, EngineError::DiskFull(_)), "{refused}");
+    assert_eq!(engine.health().status, HealthStatus::ReadOnly);
+    assert!(engine.health().message.contains("full"));
+    assert_eq!(ask(&engine, "SELECT ?o { :a :p ?o }"), ["b"]);
+    drop(engine);
+    disk.set_capacity(None);
+    let engine = Engine::open_on(config(), Arc::new(disk.restarted())).unwrap();
+    engine.update(&insert, &UpdateOptions::default()).unwrap();
+    assert_eq!(ask(&engine, "SELECT ?o { :a :p ?o }"), ["b", "c"]);
+}
+
+#[test]
+fn only_kept_firings_are_answered_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut settings = config();
+    settings.data = Some(folder.path().to_owned());
+    settings.kept_firings = 3;
+    let run = |from: i64, to: i64| {
+        let engine = Engine::open(settings.clone()).unwrap();
+        inputs()[0](&engine).unwrap();
+        inputs()[1](&engine).unwrap();
+        for second in from..to {
+            let statement = format!("a at p{second}");
+            let push = numbered(second as u64, &[(second * 1000 + 1, &statement)]);
+            engine.push(&format!("{NS}s"), push).unwrap();
+            advance(&engine, (second + 1) * 1000);
+        }
+        let closes: Vec<i64> = firings(&engine, "q", None)
+            .iter()
+            .map(|(close, _)| *close)
+            .collect();
+        (closes, engine.query_info("q").unwrap().firings)
+    };
+    let (closes, _) = run(0, 60);
+    assert_eq!(closes, [58_000, 59_000, 60_000]);
+    let (closes, executed) = run(60, 61);
+    assert_eq!(closes, [59_000, 60_000, 61_000]);
+    assert!(executed < 30, "{executed} firings were executed again");
+}
+
+#[test]
+fn a_stopped_engine_says_so() {
+    let engine = engine();
+    let other = engine.clone();
+    engine.shutdown().unwrap();
+    engine.shutdown().unwrap();
+    let query = other.query("ASK {}", &QueryOptions::default());
+    assert!(matches!(query, Err(EngineError::Stopped)));
+    let update = other.update(
+        "INSERT DATA { <urn:a> <urn:b> 1 }",
+        &UpdateOptions::default(),
+    );
+    assert!(matches!(update, Err(EngineError::Stopped)));
+    assert_eq!(other.health().status, HealthStatus::Stopping);
+}

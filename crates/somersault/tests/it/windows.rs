@@ -1,0 +1,249 @@
+//! Windows: what a firing sees, and when.
+
+use crate::scenario::*;
+use somersault::{Engine, Push, SubscribeOptions, SubscriptionEvent};
+use std::time::Duration;
+
+fn stream(engine: &Engine, name: &str, clauses: &str) -> String {
+    let iri = format!("{NS}{name}");
+    let text = format!("CREATE STREAM <{iri}> {clauses} BATCH 1s IDLE NEVER");
+    engine.create_stream(None, &text).unwrap();
+    iri
+}
+
+fn register(engine: &Engine, name: &str, text: &str) {
+    let text = format!("PREFIX : <{NS}> {text}");
+    engine.register(Some(name), &text).unwrap();
+}
+
+#[test]
+fn a_window_is_joined_with_the_graph_as_it_evolves() {
+    let engine = engine();
+    let likes = stream(&engine, "likes", "");
+    let posts = stream(&engine, "posts", "TIMELESS");
+    engine
+        .load_quads([triple("ann knows bob").in_graph(oxrdf::GraphName::DefaultGraph)])
+        .unwrap();
+    register(
+        &engine,
+        "q",
+        "SELECT ?who ?post FROM STREAM :likes [RANGE 2s STEP 1s] WHERE { ?who :likes ?post . ?author :wrote ?post . ?who :knows ?author }",
+    );
+    advance(&engine, 0);
+    engine.push(&likes, push(&[(100, "ann likes p1")])).unwrap();
+    engine
+        .push(
+            &posts,
+            push(&[(1200, "bob wrote p1"), (1300, "eve wrote p1")]),
+        )
+        .unwrap();
+    for to_ms in [1000, 2000, 3000] {
+        advance(&engine, to_ms);
+    }
+    // At 1000 the post is not there yet; at 2000 it is and the like still in the window; at 3000 that is gone.
+    let all = firings(&engine, "q", None);
+    assert_eq!(
+        all,
+        expected(&[(1000, &[]), (2000, &["ann p1"]), (3000, &[])])
+    );
+    engine.check().unwrap();
+}
+
+#[test]
+fn solutions_are_a_bag_and_windows_are_sets() {
+    let engine = engine();
+    let s = stream(&engine, "s", "");
+    register(
+        &engine,
+        "q",
+        "SELECT ?a FROM STREAM :s [RANGE 1s STEP 1s] WHERE { ?a :p ?b . ?b :q ?c }",
+    );
+    advance(&engine, 0);
+    // Twice the same statement in one window counts once; two ways to the same ?a count twice.
+    engine
+        .push(
+            &s,
+            push(&[
+                (1, "a p b"),
+                (2, "a p b"),
+                (3, "b q c"),
+                (4, "b q d"),
+                (5, "x p b"),
+            ]),
+        )
+        .unwrap();
+    advance(&engine, 1000);
+    let rows: &[&str] = &["a", "a", "x", "x"];
+    assert_eq!(firings(&engine, "q", None), expected(&[(1000, rows)]));
+}
+
+#[test]
+fn windows_of_unequal_steps_show_their_latest_close() {
+    let engine = engine();
+    let (s, t) = (stream(&engine, "s", ""), stream(&engine, "t", ""));
+    register(
+        &engine,
+        "q",
+        "SELECT ?x ?y FROM NAMED STREAM :s [RANGE 1s STEP 1s] FROM NAMED STREAM :t [RANGE 2s STEP 2s]
+         WHERE { { GRAPH :s { ?x :p :o } } UNION { GRAPH :t { ?y :p :o } } }",
+    );
+    advance(&engine, 0);
+    for second in 0..4 {
+        let at = second * 1000 + 500;
+        let (one, two) = (format!("s{second} p o"), format!("t{second} p o"));
+        engine.push(&s, push(&[(at, one.as_str())])).unwrap();
+        engine.push(&t, push(&[(at, two.as_str())])).unwrap();
+        advance(&engine, (second + 1) * 1000);
+    }
+    assert_eq!(
+        firings(&engine, "q", None),
+        expected(&[
+            (1000, &["s0 -"]),
+            (2000, &["- t0", "- t1", "s1 -"]),
+            (3000, &["- t0", "- t1", "s2 -"]),
+            (4000, &["- t2", "- t3", "s3 -"]),
+        ])
+    );
+}
+
+#[test]
+fn unbound_values_asks_and_graphs() {
+    let engine = engine();
+    let s = stream(&engine, "s", "");
+    register(
+        &engine,
+        "optional",
+        "SELECT ?a ?c FROM STREAM :s [RANGE 1s TUMBLING] WHERE { ?a :p ?b OPTIONAL { ?b :q ?c } }",
+    );
+    register(
+        &engine,
+        "ask",
+        "ASK FROM STREAM :s [RANGE 1s STEP 1s] WHERE { ?a :q ?b }",
+    );
+    register(
+        &engine,
+        "graph",
+        "CONSTRUCT { ?b :r ?a } FROM STREAM :s [RANGE 1s STEP 1s] WHERE { ?a :p ?b }",
+    );
+    advance(&engine, 0);
+    engine
+        .push(&s, push(&[(10, "a p b"), (10, "x p y"), (20, "b q c")]))
+        .unwrap();
+    advance(&engine, 1000);
+    advance(&engine, 2000);
+    assert_eq!(
+        firings(&engine, "optional", None),
+        expected(&[(1000, &["a c", "x -"]), (2000, &[])])
+    );
+    assert_eq!(
+        firings(&engine, "ask", None),
+        expected(&[(1000, &["true"]), (2000, &["false"])])
+    );
+    assert_eq!(
+        firings(&engine, "graph", None),
+        expected(&[(1000, &["b r a", "y r x"]), (2000, &[])])
+    );
+}
+
+#[test]
+fn a_timing_statement_is_never_absorbed_and_pushes_are_seen_within_the_freshness() {
+    let engine = engine();
+    let s = stream(&engine, "s", "TIMING (<http://example.org/at>)");
+    engine
+        .push(
+            &s,
+            push(&[(10, "a at here"), (20, "a wrote b"), (1500, "a wrote c")]),
+        )
+        .unwrap();
+    // Event time has passed the first batch, so its fact becomes visible without any heartbeat.
+    let deadline = std::time::Instant::now() + Duration::from_secs(20);
+    while ask(&engine, "SELECT ?o { :a :wrote ?o }") != ["b"] {
+        assert!(std::time::Instant::now() < deadline);
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    assert!(ask(&engine, "SELECT ?o { :a :at ?o }").is_empty());
+}
+
+#[test]
+fn repeats_of_a_numbered_push_are_dropped() {
+    let engine = engine();
+    let s = stream(&engine, "s", "");
+    register(
+        &engine,
+        "q",
+        "SELECT (COUNT(*) AS ?n) FROM STREAM :s [RANGE 1s STEP 1s] WHERE { ?a :p ?b }",
+    );
+    advance(&engine, 0);
+    let first = engine.push(&s, numbered(7, &[(10, "_:n p o")])).unwrap();
+    assert_eq!((first.accepted, first.repeated), (1, false));
+    let again = engine.push(&s, numbered(7, &[(10, "_:n p o")])).unwrap();
+    assert_eq!((again.accepted, again.repeated), (0, true));
+    // The same label in another push is another node.
+    engine.push(&s, numbered(8, &[(10, "_:n p o")])).unwrap();
+    advance(&engine, 1000);
+    let one = "\"2\"^^<http://www.w3.org/2001/XMLSchema#integer";
+    assert_eq!(firings(&engine, "q", None), expected(&[(1000, &[one])]));
+}
+
+#[test]
+fn slow_subscribers_are_told_and_late_ones_hear_what_is_gone() {
+    let mut settings = config();
+    settings.kept_firings = 2;
+    let engine = Engine::open(settings).unwrap();
+    stream(&engine, "s", "");
+    register(
+        &engine,
+        "q",
+        "SELECT ?a FROM STREAM :s [RANGE 1s STEP 1s] WHERE { ?a :p ?b }",
+    );
+    let options = SubscribeOptions {
+        capacity: 1,
+        ..SubscribeOptions::default()
+    };
+    let slow = engine.subscribe("q", options).unwrap();
+    let quiet = SubscribeOptions {
+        empties: false,
+        ..SubscribeOptions::default()
+    };
+    let quiet = engine.subscribe("q", quiet).unwrap();
+    advance(&engine, 0);
+    // Small steps: after a jump in time, empty closes would be passed in bulk.
+    for to_ms in (1000..=4000).step_by(1000) {
+        engine
+            .push(&format!("{NS}s"), push(&[(to_ms - 1, "a p b")]))
+            .unwrap();
+        advance(&engine, to_ms);
+    }
+    engine.quiesce(Duration::from_secs(60)).unwrap();
+    assert!(matches!(
+        slow.recv(),
+        Some(SubscriptionEvent::Lagged { missed: Some(3) })
+    ));
+    assert_eq!(slow.recv().and_then(firing).unwrap().close_ms, 4000);
+    let late = SubscribeOptions {
+        after_ms: Some(1000),
+        ..SubscribeOptions::default()
+    };
+    let late = engine.subscribe("q", late).unwrap();
+    assert!(matches!(
+        late.try_recv(),
+        Some(SubscriptionEvent::Lagged { missed: None })
+    ));
+    assert_eq!(late.try_recv().and_then(firing).unwrap().close_ms, 3000);
+    assert_eq!(quiet.try_recv().and_then(firing).unwrap().close_ms, 1000);
+    engine.drop_query("q").unwrap();
+    assert_eq!(late.try_recv().and_then(firing).unwrap().close_ms, 4000);
+    assert!(
+        late.recv().is_none(),
+        "a dropped query ends its subscriptions"
+    );
+}
+
+#[test]
+fn an_empty_push_changes_nothing() {
+    let engine = engine();
+    let s = stream(&engine, "s", "");
+    let receipt = engine.push(&s, Push::default()).unwrap();
+    assert_eq!((receipt.accepted, receipt.repeated), (0, false));
+    assert_eq!(engine.stream(&s).unwrap().complete_through_ms, None);
+}
