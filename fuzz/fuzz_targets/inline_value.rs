@@ -1,4 +1,4 @@
-//! Inline values: a literal comes back in its own spelling, and an id that decodes is the one that its literal gets.
+//! Inline values: any bits decode or do not, and a literal that has an inline form comes back in its own spelling.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -8,10 +8,8 @@ use somersault_model::{TermId, inline};
 
 fuzz_target!(|input: (u64, &str)| {
     let (raw, text) = input;
-    let id = TermId::from_raw(raw);
-    if let Some(literal) = inline::decode(id) {
-        assert_eq!(inline::encode(literal.as_ref()), Some(id), "{literal}");
-    }
+    // Bits that no literal has may decode to something, but not panic.
+    let _ = inline::decode(TermId::from_raw(raw));
     for datatype in [
         xsd::STRING,
         xsd::INTEGER,

@@ -10,8 +10,9 @@
 //! was written. A bad frame is an incomplete end if and only if no witness behind it, and no later segment, claims
 //! more than what reads back before it; otherwise acknowledged records are damaged and nothing may be guessed.
 //!
-//! (docs/adr/0006). What cannot be told apart: damage to the last acknowledged group when no witness follows it (the process was
+//! What cannot be told apart: damage to the last acknowledged group when no witness follows it (the process was
 //! killed before it was idle for [`crate::LogOptions::idle_witness`]), and the loss of whole frames from the end.
+//! docs/adr/0006 has the reasons.
 
 use crate::error::LogError;
 use crate::record::Position;
