@@ -278,6 +278,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "minutes under miri")]
     fn folding_touches_only_the_touched_pieces() {
         let ids: Vec<_> = (0..300_000).map(|n| TermId::from_raw(n * 2)).collect();
         let insert = |id: u64| Changes {
@@ -293,8 +294,9 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 2 } else { 48 }))]
+        #![proptest_config(ProptestConfig::with_cases(48))]
         #[test]
+        #[cfg_attr(miri, ignore = "minutes under miri")]
         fn folding_equals_the_set(
             start in prop::collection::btree_set(0u64..20_000, 0..6_000),
             steps in prop::collection::vec(

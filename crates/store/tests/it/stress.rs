@@ -8,7 +8,7 @@ use somersault_store::{ShardBatch, Snapshot, Store};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-const KEYS: u64 = 64;
+const KEYS: u64 = if cfg!(miri) { 4 } else { 64 };
 const WIDTH: u64 = 40;
 const GRAPH: TermId = TermId::DEFAULT_GRAPH;
 
@@ -96,7 +96,7 @@ fn stress(shards: u16, last: u64) {
                 }
             });
         }
-        for reader in 0..3 {
+        for reader in 0..if cfg!(miri) { 1 } else { 3 } {
             let (store, stop): (&Arc<Store>, _) = (&store, &stop);
             scope.spawn(move || {
                 let mut held: Vec<Snapshot> = Vec::new();
