@@ -24,10 +24,12 @@ use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 use parking_lot::Mutex;
 use requests::{Request, Want};
 use sequencer::Sequencer;
-use somersault_log::{LoadSegment, Log, Recovered};
+use somersault_log::{LoadSegment, Log, Position, Recovered};
 use somersault_model::{EventTime, QuadIds, QueryUid, Sn};
 use somersault_store::Store;
 use somersault_stream::{Coordinator, Input, QueryStatus, StreamStatus};
+use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
@@ -67,6 +69,8 @@ pub(crate) struct Shared {
     pub(crate) host: Arc<dyn Host>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) acks: Acks<Done>,
+    /// When which position became durable, until the sequencer has taken note.
+    pub(crate) durable_at: Mutex<VecDeque<(Position, Instant)>>,
     pub(crate) started: Instant,
     pub(crate) failure: Mutex<Option<RuntimeError>>,
     pub(crate) aborted: AtomicBool,
@@ -145,6 +149,7 @@ impl Driver {
             host: parts.host,
             clock: parts.clock,
             acks: Acks::new(),
+            durable_at: Mutex::new(VecDeque::new()),
             started: Instant::now(),
             failure: Mutex::new(None),
             aborted: AtomicBool::new(false),
@@ -171,13 +176,18 @@ impl Driver {
         let (ready, is_ready) = bounded(1);
         let thread = std::thread::Builder::new()
             .name("sequencer".to_owned())
+            // Updates are evaluated on this thread, deeply nested patterns by recursion.
+            .stack_size(16 << 20)
             .spawn(move || {
-                let mut sequencer = Sequencer::new(shared, fabric, channels);
+                let mut sequencer = Sequencer::new(Arc::clone(&shared), fabric, channels);
                 let recovery = sequencer.recover(recovered);
                 let goes_on = recovery.is_ok();
                 let _ = ready.send(recovery);
-                if goes_on {
-                    sequencer.run();
+                let run = AssertUnwindSafe(|| sequencer.run());
+                if goes_on && catch_unwind(run).is_err() {
+                    let error = RuntimeError::Internal("the sequencer panicked".to_owned());
+                    shared.host.failed(&error);
+                    shared.failure.lock().get_or_insert(error);
                 }
             })
             .map_err(|error| RuntimeError::Internal(format!("no thread to be had: {error}")))?;
@@ -369,6 +379,10 @@ fn observe_log(shared: &Arc<Shared>, waker: Waker) {
     let weak = Arc::downgrade(shared);
     shared.log.on_durable(Box::new(move |durable| {
         if let Some(shared) = weak.upgrade() {
+            shared
+                .durable_at
+                .lock()
+                .push_back((durable, Instant::now()));
             shared.acks.settle(durable, shared.log.failed());
         }
         waker.wake();

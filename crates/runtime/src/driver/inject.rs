@@ -40,8 +40,8 @@ impl Injection {
             .collect();
         for closed in inject.slices {
             let home = home_shard(closed.stream, closed.batch, placement);
+            // The last batches of a stream that was dropped meanwhile: no window can ask for them.
             let Some(interval) = self.intervals.get(&closed.stream) else {
-                debug_assert!(false, "batches close only for streams that exist");
                 continue;
             };
             work[usize::from(home.0)].slices.push(SliceWork {

@@ -9,6 +9,7 @@ use somersault_log::{Position, Record};
 use somersault_model::{BatchNumber, Sn, StreamUid};
 use somersault_store::Store;
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
@@ -56,7 +57,7 @@ struct Cut {
     plan: Position,
     /// The newest input record in it: what its firings waited for last.
     input: Position,
-    /// When `input` was seen to be durable.
+    /// When `input` became durable; `None` also for what recovery replays.
     acknowledged: Option<Instant>,
     /// The time of its newest record.
     time_ms: i64,
@@ -138,15 +139,23 @@ impl Stability {
         }
     }
 
+    /// Takes note of when positions became durable; both sides ascend.
+    fn acknowledge(&mut self, durable_at: impl Iterator<Item = (Position, Instant)>) {
+        let mut cuts = self
+            .cuts
+            .iter_mut()
+            .filter(|cut| cut.acknowledged.is_none());
+        let mut next = cuts.next();
+        for (durable, at) in durable_at {
+            while let Some(cut) = next.as_mut().filter(|cut| cut.input <= durable) {
+                cut.acknowledged = Some(at);
+                next = cuts.next();
+            }
+        }
+    }
+
     /// Moves cuts that are applied and durable out of the queue; the newest of them, with its time.
     fn settle(&mut self, applied: Sn, durable: Position) -> Option<(Sn, i64)> {
-        let now = Instant::now();
-        for cut in &mut self.cuts {
-            if cut.input > durable {
-                break;
-            }
-            cut.acknowledged.get_or_insert(now);
-        }
         self.released.clear();
         let mut newest = None;
         while let Some(cut) = self.cuts.front()
@@ -196,8 +205,10 @@ impl Sequencer {
                 return;
             }
         };
-        let durable = self.shared.log.durable();
-        let shared = std::sync::Arc::clone(&self.shared);
+        let shared = Arc::clone(&self.shared);
+        let durable_at = std::mem::take(&mut *shared.durable_at.lock());
+        self.stability.acknowledge(durable_at.into_iter());
+        let durable = shared.log.durable();
         if let Some((stable, time_ms)) = self.stability.settle(applied, durable) {
             shared.store.snapshots().publish_stable(stable);
             shared.host.stable(stable, time_ms);

@@ -247,3 +247,58 @@ fn an_empty_push_changes_nothing() {
     assert_eq!((receipt.accepted, receipt.repeated), (0, false));
     assert_eq!(engine.stream(&s).unwrap().complete_through_ms, None);
 }
+
+#[test]
+fn a_dropped_stream_leaves_its_facts_and_nothing_else() {
+    let engine = engine();
+    let s = stream(&engine, "s", "TIMELESS");
+    engine
+        .push(&s, push(&[(10, "a p b"), (1500, "a p c")]))
+        .unwrap();
+    engine.drop_stream(&s).unwrap();
+    let again = stream(&engine, "s", "");
+    register(
+        &engine,
+        "q",
+        "SELECT ?b FROM STREAM :s [RANGE 5s STEP 1s] WHERE { ?a :p ?b }",
+    );
+    advance(&engine, 1000);
+    engine.push(&again, push(&[(1600, "x q y")])).unwrap();
+    advance(&engine, 2000);
+    // What was acknowledged is a fact, also in the batch that was still open.
+    assert_eq!(ask(&engine, "SELECT ?o { :a :p ?o }"), ["b", "c"]);
+    let all = firings(&engine, "q", None);
+    assert_eq!(all, expected(&[(2000, &["b", "c"])]));
+}
+
+#[test]
+fn a_paused_query_fires_again_when_it_is_resumed() {
+    let engine = engine();
+    let s = stream(&engine, "s", "");
+    register(
+        &engine,
+        "q",
+        "SELECT ?a FROM STREAM :s [RANGE 1s STEP 1s] WHERE { ?a :p ?b }",
+    );
+    advance(&engine, 0);
+    for second in 0..4 {
+        match second {
+            1 => engine.pause_query("q").unwrap(),
+            3 => engine.resume_query("q").unwrap(),
+            _ => {}
+        }
+        assert_eq!(
+            engine.query_info("q").unwrap().paused,
+            (1..3).contains(&second)
+        );
+        let statement = format!("a{second} p b");
+        engine
+            .push(&s, push(&[(second * 1000 + 1, statement.as_str())]))
+            .unwrap();
+        advance(&engine, (second + 1) * 1000);
+    }
+    assert_eq!(
+        firings(&engine, "q", None),
+        expected(&[(1000, &["a0"]), (4000, &["a3"])])
+    );
+}
