@@ -2,9 +2,10 @@
 
 use crate::args::ServeArgs;
 use crate::error::CliError;
-use somersault::{Engine, EngineConfig, Limits};
-use somersault_server::{Cors, ServerConfig};
+use somersault::{Engine, EngineConfig, Limits, Remote};
+use somersault_server::{Cors, HttpRemote, ServerConfig};
 use std::net::{TcpListener, ToSocketAddrs};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Opens the engine, serves, and stops in order: no more requests, then the log is flushed.
@@ -93,6 +94,7 @@ fn engine_config(args: &ServeArgs) -> EngineConfig {
         limits,
         default_namespace: args.namespace.clone(),
         allow_remote: args.allow_remote,
+        remote: args.allow_remote.then(|| Arc::new(HttpRemote::new()) as Arc<dyn Remote>),
         ..EngineConfig::default()
     }
 }
