@@ -78,7 +78,7 @@ impl ServerConfig {
             concurrent_queries: 128,
             concurrent_writes: 128,
             subscribers: 1024,
-            subscriber_backlog: 64,
+            subscriber_backlog: 1024,
             connections: 4096,
             cors: Cors::Off,
             public_url: None,

@@ -232,6 +232,7 @@ async fn written(firing: Arc<FiringResult>) -> Bytes {
 fn firing_bytes(firing: &FiringResult) -> Bytes {
     let mut data = json!({
         "query": firing.query,
+        "uid": firing.uid,
         "close_ms": firing.close_ms,
         "revision": firing.revision,
         "ordinal": firing.ordinal,

@@ -1,6 +1,7 @@
 //! SERVICE and LOAD: the HTTP client that the engine is given where remote access is allowed. It speaks
 //! `http` only, follows few redirects, and takes no answer that is larger or slower than its limits.
 
+use crate::negotiate::{self, RDF_INPUT, format_of};
 use crate::nesting;
 use oxrdfio::{RdfFormat, RdfParser};
 use somersault::oxrdf::{Quad, Term};
@@ -153,16 +154,12 @@ impl Remote for HttpRemote {
 
 /// By the media type; by the name's ending where a plain file server says nothing better.
 fn document_format(media_type: &str, url: &str) -> Option<RdfFormat> {
-    let says_nothing = ["", "text/plain", "application/octet-stream"]
-        .contains(&crate::negotiate::essence(media_type).as_str());
-    let by_ending = || {
-        url.rsplit_once('.')
-            .and_then(|(_, ending)| RdfFormat::from_extension(ending))
-    };
-    if says_nothing {
-        by_ending().or_else(|| RdfFormat::from_media_type(media_type))
-    } else {
-        RdfFormat::from_media_type(media_type)
+    let essence = negotiate::essence(media_type);
+    let by_ending = || RdfFormat::from_extension(url.rsplit_once('.')?.1);
+    match essence.as_str() {
+        "" | "text/plain" | "application/octet-stream" | "application/json" => by_ending(),
+        "application/xml" | "text/xml" => Some(RdfFormat::RdfXml),
+        known => format_of(RDF_INPUT, known),
     }
 }
 
@@ -180,10 +177,8 @@ mod tests {
             document_format("text/plain", "http://e/x.ttl"),
             Some(RdfFormat::Turtle)
         );
-        assert_eq!(
-            document_format("text/plain", "http://e/x"),
-            Some(RdfFormat::NTriples)
-        );
+        assert_eq!(document_format("text/plain", "http://e/x"), None);
+        assert_eq!(document_format("application/json", "http://e/x"), None);
         assert_eq!(document_format("text/html", "http://e/x.ttl"), None);
         let remote = HttpRemote::new();
         for url in ["file:///etc/passwd", "https://e.org/", "urn:x"] {

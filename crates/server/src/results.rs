@@ -6,7 +6,7 @@ use crate::app::App;
 use crate::error::{ApiError, ApiResult};
 use crate::negotiate::{Accept, Offer, RDF_OFFERS, RESULT_OFFERS};
 use axum::body::{Body, Bytes};
-use axum::http::{HeaderName, HeaderValue, header};
+use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::response::Response;
 use oxrdfio::RdfFormat;
 use somersault::{Answer, AnswerKind, EngineError, QueryResults, QueryResultsFormat};
@@ -48,12 +48,35 @@ impl Format {
         }
     }
 
+    /// Whether there are graphs that the format cannot say: found out before a large one is half sent.
+    fn may_not_hold_all(self) -> bool {
+        matches!(self, Format::Graph(offer) if matches!(offer.format, RdfFormat::JsonLd { .. } | RdfFormat::RdfXml))
+    }
+
+    /// Writing to memory fails for one reason only: the format has no words for something in the answer.
+    fn cannot_hold(self, error: &EngineError) -> ApiError {
+        let (given, available) = match self {
+            Format::Results(offer) => (offer.media_type, names(RESULT_OFFERS)),
+            Format::Graph(offer) => (offer.media_type, names(RDF_OFFERS)),
+        };
+        ApiError::new(
+            StatusCode::NOT_ACCEPTABLE,
+            "not_acceptable",
+            format!("This answer cannot be written as {given} ({error}). Ask for another of the media types in \"available\"."),
+        )
+        .detail("available", available)
+    }
+
     fn write(self, answer: &Answer, writer: impl Write) -> Result<(), EngineError> {
         match self {
             Format::Results(offer) => answer.write_results(offer.format, writer),
             Format::Graph(offer) => answer.write_graph(offer.format, writer),
         }
     }
+}
+
+fn names<F>(offers: &[Offer<F>]) -> Vec<&'static str> {
+    offers.iter().map(|offer| offer.media_type).collect()
 }
 
 /// Refuses before anything is evaluated when no answer of any shape could be accepted.
@@ -82,9 +105,14 @@ impl Prepared {
         let format = Format::choose(results.answer.kind(), accept)?;
         let whole = if results.answer.len() <= WHOLE_ROWS {
             let mut bytes = Vec::new();
-            format.write(&results.answer, &mut bytes)?;
+            let wrote = format.write(&results.answer, &mut bytes);
+            wrote.map_err(|error| format.cannot_hold(&error))?;
             Some(bytes)
         } else {
+            if format.may_not_hold_all() {
+                let wrote = format.write(&results.answer, io::sink());
+                wrote.map_err(|error| format.cannot_hold(&error))?;
+            }
             None
         };
         Ok(Prepared {

@@ -220,9 +220,10 @@ fn queries(all: &mut Map<String, Value>) {
         object(
             json!({
                 "query": text("The query's name."),
+                "uid": integer("The query's number; a new registration has a new one."),
                 "close_ms": integer("The close; also the event's id."),
                 "revision": integer("0, and more for firings that late statements amended."),
-                "ordinal": integer("The running number among the query's firings."),
+                "ordinal": integer("Tells firings for the same close apart; with uid, close and revision it is the firing's key."),
                 "sn": integer("The snapshot number that it saw."),
                 "complete_from_ms": integer("The windows are complete from here on only."),
                 "execution_us": integer("Start of execution to answer."),

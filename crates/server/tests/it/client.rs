@@ -1,7 +1,7 @@
 //! A small HTTP client over a bare socket: the tests see every byte, and can send what no library would.
 
 use serde_json::Value;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 

@@ -59,7 +59,14 @@ fn one_event_for_each_firing() {
             (Some("seen"), Some((second + 1) * 1000), Some(0))
         );
         assert_eq!(subjects(&firing), [format!("http://e/s{second}")]);
-        for figure in ["ordinal", "sn", "execution_us", "delay_us", "waiting_us"] {
+        for figure in [
+            "ordinal",
+            "uid",
+            "sn",
+            "execution_us",
+            "delay_us",
+            "waiting_us",
+        ] {
             assert!(firing[figure].is_u64(), "{figure}: {firing}");
         }
     }

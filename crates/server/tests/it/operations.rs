@@ -1,7 +1,8 @@
 //! Health, metrics, the description, the index page, many clients at once, and stopping.
 
 use crate::client::{connect, read_head, request_bytes};
-use crate::server::TestServer;
+use crate::server::{TestServer, engine_config};
+use somersault_server::ServerConfig;
 use std::io::{BufReader, Read, Write};
 use std::time::{Duration, Instant};
 
@@ -193,4 +194,58 @@ fn stopping_finishes_what_runs_and_takes_nothing_new() {
     assert!(std::net::TcpStream::connect(address).is_err());
     assert_eq!(server.engine.streams()[0].tuples, 1);
     drop(idle);
+}
+
+#[test]
+fn a_restart_keeps_what_was_acknowledged() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let start = || {
+        let mut config = engine_config();
+        config.data = Some(folder.path().to_owned());
+        TestServer::with(config, ServerConfig::default())
+    };
+    let server = start();
+    let path = server.stream("s", "TIMELESS");
+    server.advance(&path, 0);
+    server
+        .put(
+            "/queries/seen",
+            "SELECT ?s FROM STREAM <http://e/s> [RANGE 2s STEP 1s] WHERE { GRAPH <http://e/s> { ?s ?p ?o } }",
+        )
+        .expect(201);
+    let pushed = |server: &TestServer, second: i64| {
+        let line = format!(
+            "{}\t<http://e/{second}> <http://e/p> \"x\" .\n",
+            second * 1000
+        );
+        let path = format!("{path}?source=one&seq={second}");
+        server.push(&path, &line).expect(200).json()["repeated"].as_bool()
+    };
+    assert_eq!(pushed(&server, 0), Some(false));
+    assert_eq!(pushed(&server, 1), Some(false));
+    server.advance(&path, 2000);
+    let mut events = server.events("/queries/seen/results", &[]);
+    assert_eq!(events.firing()["close_ms"], 1000);
+    assert_eq!(events.firing()["close_ms"], 2000);
+    drop(events);
+    drop(server);
+    let server = start();
+    assert_eq!(
+        pushed(&server, 1),
+        Some(true),
+        "a repeat is known after the restart"
+    );
+    assert_eq!(pushed(&server, 2), Some(false));
+    server.advance(&path, 3000);
+    let mut events = server.events("/queries/seen/results", &[("Last-Event-ID", "2000")]);
+    let firing = events.firing();
+    assert_eq!(firing["close_ms"], 3000);
+    assert_eq!(
+        firing["results"]["results"]["bindings"]
+            .as_array()
+            .map(Vec::len),
+        Some(2),
+        "the window reaches back"
+    );
+    assert_eq!(server.select("SELECT ?s { ?s <http://e/p> ?o }").len(), 3);
 }

@@ -236,11 +236,21 @@ fn every_format_can_be_had() {
     }
 }
 
+/// Method, path, headers, body; status and code.
+type Case<'a> = (
+    &'a str,
+    String,
+    &'a [(&'a str, &'a str)],
+    Option<&'a [u8]>,
+    u16,
+    &'a str,
+);
+
 #[test]
 fn what_the_protocol_refuses() {
     let server = TestServer::start();
     let ask = encode("ASK {}");
-    let cases: &[(&str, String, &[(&str, &str)], Option<&[u8]>, u16, &str)] = &[
+    let cases: &[Case<'_>] = &[
         (
             "PUT",
             format!("/query?query={ask}"),
@@ -541,12 +551,6 @@ fn limits_are_named_with_their_remedy() {
     let values: String = (0..400)
         .map(|i| format!("<http://e/s{i}> <http://e/p> {i} .\n"))
         .collect();
-    server.send(
-        "PUT",
-        "/store?default",
-        &[("Content-Type", "application/n-triples")],
-        Some(values.replace(" {", " ").as_bytes()),
-    );
     let turtle = server.send(
         "PUT",
         "/store?default",
@@ -572,15 +576,14 @@ fn limits_are_named_with_their_remedy() {
 #[test]
 fn remote_access_is_off_unless_allowed() {
     let server = TestServer::start();
-    for query in ["ASK { SERVICE <http://127.0.0.1:9/sparql> { ?s ?p ?o } }"] {
-        let reply = server.post("/query", QUERY, query);
-        assert!(
-            (400..500).contains(&reply.status),
-            "{}: {}",
-            reply.status,
-            reply.text()
-        );
-    }
+    let service = "ASK { SERVICE <http://127.0.0.1:9/sparql> { ?s ?p ?o } }";
+    let reply = server.post("/query", QUERY, service);
+    assert!(
+        (400..500).contains(&reply.status),
+        "{}: {}",
+        reply.status,
+        reply.text()
+    );
     let reply = server.post("/update", UPDATE, "LOAD <http://127.0.0.1:9/data.ttl>");
     assert!(
         (400..500).contains(&reply.status),
@@ -589,6 +592,69 @@ fn remote_access_is_off_unless_allowed() {
         reply.text()
     );
     assert!(reply.text().contains("allow"), "{}", reply.text());
+}
+
+#[test]
+fn services_and_documents_of_another_server() {
+    let other = TestServer::start();
+    other.update("INSERT DATA { <http://e/a> <http://e/p> 1, 2 }");
+    let mut config = engine_config();
+    config.allow_remote = true;
+    config.remote = Some(std::sync::Arc::new(somersault_server::HttpRemote::new()));
+    let server = TestServer::with(config, ServerConfig::default());
+    let address = other.address();
+    let service =
+        format!("SELECT ?o {{ SERVICE <http://{address}/query> {{ ?s <http://e/p> ?o }} }}");
+    assert_eq!(server.select(&service).len(), 2);
+    server.update(&format!(
+        "LOAD <http://{address}/store?default> INTO GRAPH <http://e/g>"
+    ));
+    assert_eq!(
+        server
+            .select("SELECT ?o { GRAPH <http://e/g> { ?s <http://e/p> ?o } }")
+            .len(),
+        2
+    );
+    let nowhere = server.post(
+        "/query",
+        QUERY,
+        &format!("SELECT * {{ SERVICE <http://{address}/nowhere> {{ ?s ?p ?o }} }}"),
+    );
+    assert!(
+        (400..500).contains(&nowhere.status),
+        "{}: {}",
+        nowhere.status,
+        nowhere.text()
+    );
+    assert!(nowhere.text().contains("404"), "{}", nowhere.text());
+    let silent = server.select(&format!(
+        "SELECT * {{ SERVICE SILENT <http://{address}/nowhere> {{ ?s ?p ?o }} }}"
+    ));
+    assert_eq!(silent.len(), 1);
+    let broken = server.post(
+        "/update",
+        UPDATE,
+        &format!("LOAD <http://{address}/health>"),
+    );
+    assert!(
+        (400..500).contains(&broken.status),
+        "{}: {}",
+        broken.status,
+        broken.text()
+    );
+}
+
+#[test]
+fn an_answer_that_a_format_cannot_hold_is_not_acceptable() {
+    let server = TestServer::start();
+    server.update("INSERT DATA { <http://e/a> <http://e/p> <<( <http://e/s> <http://e/p> 1 )>> }");
+    let path = format!("/query?query={}", encode("CONSTRUCT WHERE { ?s ?p ?o }"));
+    server.get_as(&path, "application/ld+json").expect_error(
+        406,
+        "not_acceptable",
+        &["application/ld+json"],
+    );
+    server.get_as(&path, "text/turtle").expect(200);
 }
 
 #[test]
