@@ -78,17 +78,26 @@ pub fn play(
             });
         }
         if plan.paced {
-            progress.behind = wait_until(start + Duration::from_millis((boundary_ms - plan.from_ms).unsigned_abs()));
+            progress.behind = wait_until(
+                start + Duration::from_millis((boundary_ms - plan.from_ms).unsigned_abs()),
+            );
         }
         let entered = Instant::now();
         for (iri, batch) in plan.streams.iter().zip(&mut pending) {
             if !batch.is_empty() {
-                let push = Push { statements: std::mem::take(batch), ..Push::default() };
+                let push = Push {
+                    statements: std::mem::take(batch),
+                    ..Push::default()
+                };
                 progress.statements += engine.push(iri, push)?.accepted;
             }
         }
         if boundary_ms == batch_end_ms || boundary_ms == plan.until_ms {
-            let to: Vec<_> = plan.streams.iter().map(|iri| (iri.clone(), boundary_ms)).collect();
+            let to: Vec<_> = plan
+                .streams
+                .iter()
+                .map(|iri| (iri.clone(), boundary_ms))
+                .collect();
             engine.advance(&to)?;
         }
         progress.in_engine += entered.elapsed();

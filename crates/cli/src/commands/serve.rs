@@ -94,7 +94,9 @@ fn engine_config(args: &ServeArgs) -> EngineConfig {
         limits,
         default_namespace: args.namespace.clone(),
         allow_remote: args.allow_remote,
-        remote: args.allow_remote.then(|| Arc::new(HttpRemote::new()) as Arc<dyn Remote>),
+        remote: args
+            .allow_remote
+            .then(|| Arc::new(HttpRemote::new()) as Arc<dyn Remote>),
         ..EngineConfig::default()
     }
 }
