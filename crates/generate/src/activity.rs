@@ -395,14 +395,14 @@ impl Iterator for Activity<'_> {
 
     fn next(&mut self) -> Option<Streamed> {
         loop {
-            if self.now_ms >= 1 {
-                if let Some(triple) = self.ready.next() {
-                    return Some(Streamed {
-                        kind: StreamKind::ALL[self.kind],
-                        at_ms: self.now_ms,
-                        triple,
-                    });
-                }
+            if self.now_ms >= 1
+                && let Some(triple) = self.ready.next()
+            {
+                return Some(Streamed {
+                    kind: StreamKind::ALL[self.kind],
+                    at_ms: self.now_ms,
+                    triple,
+                });
             }
             if !self.happen(self.end_ms) {
                 return None;
