@@ -2,13 +2,15 @@
 //! is an error with its reason here, and nowhere later.
 
 use crate::expression::{Constants, Exists, Expr, SparevalCall};
+use crate::flatten::{group_node, into_group, join, union, with_bind, with_tail};
+use crate::functions::{is_native, regex};
 use crate::logical::{
     Aggregate, GraphPosition, Group, Node, Operator, Path, PathPattern, Position, QuadPattern, Tail,
 };
 use crate::varset::VarSet;
 use oxrdf::Term;
 use oxrdf::vocab::xsd;
-use regex::{Regex, RegexBuilder};
+use regex::Regex;
 use somersault_lang as lang;
 use somersault_lang::{Expression, Function, NameOrVariable, Pattern, TermPattern, VarId};
 
@@ -384,7 +386,7 @@ impl Compiler {
         arguments: &[Expression],
         graph: GraphPosition,
     ) -> Result<Expr, NotNative> {
-        if !crate::functions::is_native(function) {
+        if !is_native(function) {
             if let Function::Custom(name) = function {
                 return Err(NotNative(format!("the function {name}")));
             }
@@ -428,33 +430,6 @@ fn constant_regex(arguments: &[Expression]) -> Option<Regex> {
     regex(&text(arguments.get(1)?)?, &flags)
 }
 
-/// Memory that one compiled pattern may take.
-const REGEX_BYTES: usize = 1_000_000;
-
-/// A pattern of REGEX and REPLACE with its flags; `None` if there is no such pattern or flag.
-pub(crate) fn regex(pattern: &str, flags: &str) -> Option<Regex> {
-    let literal;
-    let pattern = if flags.contains('q') {
-        literal = regex::escape(pattern);
-        &literal
-    } else {
-        pattern
-    };
-    let mut builder = RegexBuilder::new(pattern);
-    builder.size_limit(REGEX_BYTES);
-    for flag in flags.chars() {
-        match flag {
-            's' => builder.dot_matches_new_line(true),
-            'm' => builder.multi_line(true),
-            'i' => builder.case_insensitive(true),
-            'x' => builder.ignore_whitespace(true),
-            'q' => &mut builder,
-            _ => return None,
-        };
-    }
-    builder.build().ok()
-}
-
 fn has_subselect(pattern: &Pattern) -> bool {
     match pattern {
         Pattern::Bgp(_) | Pattern::Path { .. } | Pattern::Values { .. } => false,
@@ -468,128 +443,4 @@ fn has_subselect(pattern: &Pattern) -> bool {
         | Pattern::Service { inner, .. } => has_subselect(inner),
         _ => true,
     }
-}
-
-fn group_node(group: Group) -> Node {
-    let mut certain = group.core_certain();
-    let possible = group.possible();
-    // An expression without a value leaves its variable unbound.
-    for (variable, expr) in &group.binds {
-        if let Expr::Constant(_) = expr {
-            certain.insert(*variable);
-        }
-    }
-    Node {
-        certain,
-        possible,
-        operator: Operator::Group(group),
-    }
-}
-
-/// A node as a group; what is none becomes the one block of a group.
-fn into_group(node: Node) -> Group {
-    match node.operator {
-        Operator::Group(group) => group,
-        _ => Group {
-            blocks: vec![node],
-            ..Group::default()
-        },
-    }
-}
-
-fn union(nodes: Vec<Node>) -> Node {
-    let mut flat = Vec::with_capacity(nodes.len());
-    for node in nodes {
-        match node.operator {
-            Operator::Union(list) => flat.extend(list),
-            _ => flat.push(node),
-        }
-    }
-    let possible = flat
-        .iter()
-        .fold(VarSet::new(), |set, n| set.union(&n.possible));
-    let certain = flat
-        .iter()
-        .map(|n| n.certain.clone())
-        .reduce(|a, b| a.intersection(&b))
-        .unwrap_or_default();
-    Node {
-        operator: Operator::Union(flat),
-        certain,
-        possible,
-    }
-}
-
-/// The join of nodes as one flat group. A member's filters, binds and tails are lifted into it where
-/// what they read is bound by the member itself, or by no other member.
-fn join(nodes: Vec<Node>) -> Group {
-    let others: Vec<VarSet> = (0..nodes.len())
-        .map(|at| {
-            nodes
-                .iter()
-                .enumerate()
-                .filter(|(other, _)| *other != at)
-                .fold(VarSet::new(), |set, (_, node)| set.union(&node.possible))
-        })
-        .collect();
-    let mut all = Group::default();
-    for (node, others) in nodes.into_iter().zip(others) {
-        let lifts = matches!(&node.operator, Operator::Group(_))
-            && node.takes_input(&others, &VarSet::new());
-        match node.operator {
-            Operator::Group(group) if lifts => {
-                all.patterns.extend(group.patterns);
-                all.paths.extend(group.paths);
-                all.graphs.extend(group.graphs);
-                all.blocks.extend(group.blocks);
-                all.binds.extend(group.binds);
-                all.filters.extend(group.filters);
-                all.tails.extend(group.tails);
-            }
-            _ => all.blocks.push(node),
-        }
-    }
-    all.patterns.sort_unstable();
-    all.patterns.dedup();
-    all
-}
-
-/// `node` followed by OPTIONAL or MINUS. Its filters must not see what the tail binds.
-fn with_tail(node: Node, tail: Tail) -> Group {
-    let mut group = into_group(node);
-    let certain = group.core_certain();
-    let bound = match &tail {
-        Tail::Optional { node, .. } => node.possible.difference(&certain),
-        Tail::Minus(_) => VarSet::new(),
-    };
-    let sees = |expr: &Expr| !expr.variables().is_disjoint(&bound);
-    if group.is_volatile()
-        || group.filters.iter().any(sees)
-        || group.binds.iter().any(|(_, e)| sees(e))
-    {
-        group = Group {
-            blocks: vec![group_node(group)],
-            ..Group::default()
-        };
-    }
-    group.tails.push(tail);
-    group
-}
-
-/// `node` with one more column.
-fn with_bind(node: Node, variable: VarId, expression: Expr) -> Group {
-    let mut group = into_group(node);
-    // A filter inside, or an earlier tail, must not see the new variable.
-    let sees = |set: VarSet| set.contains(variable);
-    if group.filters.iter().any(|f| sees(f.variables()))
-        || group.tails.iter().any(|t| sees(t.mentioned()))
-        || group.binds.iter().any(|(_, e)| sees(e.variables()))
-    {
-        group = Group {
-            blocks: vec![group_node(group)],
-            ..Group::default()
-        };
-    }
-    group.binds.push((variable, expression));
-    group
 }

@@ -13,6 +13,19 @@ use somersault_model::{Direction, TermId, TripleIds};
 /// Rows that are made between two looks at the limits.
 const ROWS_PER_CHECK: usize = 1 << 14;
 
+/// Why reading stops before its end.
+enum Stop {
+    /// As many rows were made as are wanted.
+    Enough,
+    Error(QueryError),
+}
+
+impl From<QueryError> for Stop {
+    fn from(error: QueryError) -> Stop {
+        Stop::Error(error)
+    }
+}
+
 /// One end of a pattern: a constant, a column, or free (a variable without a column).
 #[derive(Clone, Copy)]
 pub(crate) enum End<'t> {
@@ -99,12 +112,13 @@ impl Output {
     }
 }
 
-/// Reads a pattern for every row.
+/// Reads a pattern for every row, until `wanted` rows have been made.
 pub(crate) fn scan(
     graphs: &Graphs<'_>,
     constants: &[TermId],
     guard: &mut Guard<'_>,
     pattern: &QuadPattern,
+    wanted: usize,
     table: Table,
 ) -> Result<Table, QueryError> {
     let subject = End::of(pattern.subject, &table, constants);
@@ -142,6 +156,7 @@ pub(crate) fn scan(
                 from,
                 predicate,
                 direction,
+                wanted,
                 &table,
                 &mut output,
             )?;
@@ -170,29 +185,31 @@ pub(crate) fn scan(
     for row in 0..table.rows {
         guard.tick()?;
         let known = [subject.at(row), predicate.at(row), object.at(row)];
-        let mut emit = |triple: [TermId; 3], name: TermId| -> Result<(), QueryError> {
+        let mut emit = |triple: [TermId; 3], name: TermId| -> Result<(), Stop> {
             let found = [triple[0], triple[1], triple[2], name];
             if output.take(row, &places, found) {
                 output.check(guard, &table)?;
+                if output.parents.len() >= wanted {
+                    return Err(Stop::Enough);
+                }
             }
             Ok(())
         };
-        match (&fixed_graph, graph.map(|g| g.at(row))) {
-            (Some(sources), _) => matches(graphs, sources, known, &mut scratch, &mut |t| {
-                emit(t, TermId::UNBOUND)
-            })?,
-            (None, Some(name)) if !name.is_unbound() => {
-                if let Some(source) = graphs.source_of(name) {
-                    matches(graphs, &[source], known, &mut scratch, &mut |t| {
-                        emit(t, name)
-                    })?;
-                }
-            }
-            _ => {
-                for (name, source) in graphs.named() {
-                    matches(graphs, source, known, &mut scratch, &mut |t| emit(t, *name))?;
-                }
-            }
+        let mut read = |sources: &[Source], name: TermId| {
+            matches(graphs, sources, known, &mut scratch, &mut |t| emit(t, name))
+        };
+        let done = match (&fixed_graph, graph.map(|g| g.at(row))) {
+            (Some(sources), _) => read(sources, TermId::UNBOUND),
+            (None, Some(name)) if !name.is_unbound() => match graphs.source_of(name) {
+                Some(source) => read(&[source], name),
+                None => Ok(()),
+            },
+            _ => (graphs.named().iter()).try_for_each(|(name, source)| read(source, *name)),
+        };
+        match done {
+            Ok(()) => {}
+            Err(Stop::Enough) => break,
+            Err(Stop::Error(error)) => return Err(error),
         }
     }
     Ok(output.into_table(table))
@@ -229,6 +246,7 @@ fn expand(
     from: End<'_>,
     predicate: TermId,
     direction: Direction,
+    wanted: usize,
     table: &Table,
     output: &mut Output,
 ) -> Result<(), QueryError> {
@@ -260,6 +278,9 @@ fn expand(
         let end = column.len();
         output.parents.resize(end, row as u32);
         output.check(guard, table)?;
+        if end >= wanted {
+            break;
+        }
     }
     Ok(())
 }
@@ -270,8 +291,8 @@ fn matches(
     sources: &[Source],
     known: [TermId; 3],
     scratch: &mut Scratch,
-    emit: &mut impl FnMut([TermId; 3]) -> Result<(), QueryError>,
-) -> Result<(), QueryError> {
+    emit: &mut impl FnMut([TermId; 3]) -> Result<(), Stop>,
+) -> Result<(), Stop> {
     let view = graphs.view;
     let [s, p, o] = known;
     let Scratch {
@@ -342,8 +363,8 @@ fn edges(
     list: &mut Vec<TermId>,
     vertices: &mut Vec<TermId>,
     pairs: &mut Vec<(TermId, TermId)>,
-    emit: &mut impl FnMut([TermId; 3]) -> Result<(), QueryError>,
-) -> Result<(), QueryError> {
+    emit: &mut impl FnMut([TermId; 3]) -> Result<(), Stop>,
+) -> Result<(), Stop> {
     let view = graphs.view;
     pairs.clear();
     let mut parts = 0;

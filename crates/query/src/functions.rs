@@ -2,14 +2,14 @@
 //! spareval. STR and DATATYPE keep the spelling and the type of the data ("01" stays "01", an
 //! xsd:long stays one), where spareval normalises both.
 
-use crate::compile::regex;
+use crate::cast::{cast, cast_of};
 use crate::evaluate::{Evaluated, Evaluation, Row};
 use crate::expression::Expr;
 use crate::value::Value;
 use oxiri::Iri;
-use oxrdf::vocab::xsd;
 use oxrdf::{BaseDirection, Literal, NamedNode, Term};
-use oxsdatatypes::{Decimal, Double, Float, Integer};
+use oxsdatatypes::Integer;
+use regex::{Regex, RegexBuilder};
 use somersault_lang::Function;
 use somersault_model::Tag;
 
@@ -28,31 +28,6 @@ pub(crate) fn is_native(function: &Function) -> bool {
         F::Custom(name) => cast_of(name).is_some(),
         _ => false,
     }
-}
-
-/// The types that a cast can make.
-#[derive(Clone, Copy)]
-enum Cast {
-    Boolean,
-    Integer,
-    Decimal,
-    Float,
-    Double,
-    DateTime,
-    String,
-}
-
-fn cast_of(name: &NamedNode) -> Option<Cast> {
-    Some(match name.as_ref() {
-        xsd::BOOLEAN => Cast::Boolean,
-        xsd::INTEGER => Cast::Integer,
-        xsd::DECIMAL => Cast::Decimal,
-        xsd::FLOAT => Cast::Float,
-        xsd::DOUBLE => Cast::Double,
-        xsd::DATE_TIME => Cast::DateTime,
-        xsd::STRING => Cast::String,
-        _ => return None,
-    })
 }
 
 /// Calls a function; `None` is an error.
@@ -405,61 +380,31 @@ fn substring(text: &str, start: i64, length: Option<i64>) -> Option<&str> {
     Some(text.get(from..to).unwrap_or(""))
 }
 
-/// The constructor functions of XSD types (SPARQL 1.1, section 17.5).
-fn cast(to: Cast, value: &Value) -> Option<Value> {
-    let spelled = match value {
-        Value::String(text) => Some(text.as_str()),
-        _ => None,
+/// Memory that one compiled pattern may take.
+const REGEX_BYTES: usize = 1_000_000;
+
+/// A pattern of REGEX and REPLACE with its flags; `None` if there is no such pattern or flag.
+pub(crate) fn regex(pattern: &str, flags: &str) -> Option<Regex> {
+    let literal;
+    let pattern = if flags.contains('q') {
+        literal = regex::escape(pattern);
+        &literal
+    } else {
+        pattern
     };
-    Some(match to {
-        Cast::String => match value.clone().into_term() {
-            Term::Literal(literal) => Value::String(literal.destruct().0),
-            Term::NamedNode(node) => Value::String(node.into_string()),
+    let mut builder = RegexBuilder::new(pattern);
+    builder.size_limit(REGEX_BYTES);
+    for flag in flags.chars() {
+        match flag {
+            's' => builder.dot_matches_new_line(true),
+            'm' => builder.multi_line(true),
+            'i' => builder.case_insensitive(true),
+            'x' => builder.ignore_whitespace(true),
+            'q' => &mut builder,
             _ => return None,
-        },
-        Cast::Boolean => match (value, spelled) {
-            (_, Some(text)) => Value::Boolean(text.parse::<oxsdatatypes::Boolean>().ok()?.into()),
-            (Value::Boolean(_), _) => value.clone(),
-            _ => Value::Boolean(value.as_double().and_then(|_| value.effective_boolean())?),
-        },
-        Cast::Integer => Value::Integer(match (value, spelled) {
-            (_, Some(text)) => text.parse().ok()?,
-            (Value::Boolean(b), _) => i64::from(*b).into(),
-            (Value::Integer(n), _) => *n,
-            (Value::Decimal(n), _) => Integer::try_from(*n).ok()?,
-            (Value::Float(n), _) => Integer::try_from(*n).ok()?,
-            (Value::Double(n), _) => Integer::try_from(*n).ok()?,
-            _ => return None,
-        }),
-        Cast::Decimal => Value::Decimal(match (value, spelled) {
-            (_, Some(text)) => text.parse().ok()?,
-            (Value::Boolean(b), _) => Decimal::from(i64::from(*b)),
-            (Value::Integer(n), _) => (*n).into(),
-            (Value::Decimal(n), _) => *n,
-            (Value::Float(n), _) => Decimal::try_from(*n).ok()?,
-            (Value::Double(n), _) => Decimal::try_from(*n).ok()?,
-            _ => return None,
-        }),
-        Cast::Double => Value::Double(match (value, spelled) {
-            (_, Some(text)) => text.parse().ok()?,
-            (Value::Boolean(b), _) => Double::from(i64::from(*b) as f64),
-            _ => value.as_double()?,
-        }),
-        Cast::Float => Value::Float(match (value, spelled) {
-            (_, Some(text)) => text.parse().ok()?,
-            (Value::Boolean(b), _) => Float::from(i64::from(*b) as f32),
-            (Value::Integer(n), _) => (*n).into(),
-            (Value::Decimal(n), _) => (*n).into(),
-            (Value::Float(n), _) => *n,
-            (Value::Double(n), _) => (*n).into(),
-            _ => return None,
-        }),
-        Cast::DateTime => match (value, spelled) {
-            (_, Some(text)) => Value::DateTime(text.parse().ok()?),
-            (Value::DateTime(_), _) => value.clone(),
-            _ => return None,
-        },
-    })
+        };
+    }
+    builder.build().ok()
 }
 
 #[cfg(test)]

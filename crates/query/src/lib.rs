@@ -8,6 +8,8 @@
 mod aggregate;
 mod answer;
 mod cache;
+mod cast;
+mod choose;
 mod compile;
 mod construct;
 mod error;
@@ -19,6 +21,7 @@ mod explain;
 mod explore;
 mod expression;
 mod fallback;
+mod flatten;
 mod functions;
 mod intersect;
 mod join;

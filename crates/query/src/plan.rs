@@ -85,6 +85,10 @@ pub(crate) enum StepKind<'q> {
 }
 
 impl<'q> Plan<'q> {
+    fn is_by_row(&self) -> bool {
+        self.steps.iter().all(|step| step.kind.is_by_row())
+    }
+
     /// Notes for every step which columns are needed after it, going backwards from what is needed
     /// of the result; returns what is needed of the input.
     pub(crate) fn prune(&mut self, needed: &VarSet) -> VarSet {
@@ -102,6 +106,32 @@ impl<'q> Plan<'q> {
 }
 
 impl StepKind<'_> {
+    /// Whether what it makes of a row does not depend on the other rows, and costs nothing that
+    /// would be repeated for each part of the table.
+    pub(crate) fn is_by_row(&self) -> bool {
+        match self {
+            StepKind::Scan(_)
+            | StepKind::Intersect { .. }
+            | StepKind::Path(_)
+            | StepKind::GraphName(_)
+            | StepKind::Filter(_)
+            | StepKind::Bind(..)
+            | StepKind::Values { .. }
+            | StepKind::AntiSemi { .. } => true,
+            StepKind::Union(plans) => plans.iter().all(Plan::is_by_row),
+            StepKind::Optional { plan } => plan.is_by_row(),
+            _ => false,
+        }
+    }
+
+    /// Whether more rows can come out than go in.
+    pub(crate) fn may_multiply(&self) -> bool {
+        !matches!(
+            self,
+            StepKind::Filter(_) | StepKind::Bind(..) | StepKind::AntiSemi { .. }
+        )
+    }
+
     fn prune(&mut self, mut needed: VarSet) -> VarSet {
         match self {
             StepKind::Scan(pattern) => needed.extend(&pattern.variables()),

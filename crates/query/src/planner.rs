@@ -2,87 +2,28 @@
 //! the fewest rows; ties are broken by the patterns' texts, so that no plan depends on the order in
 //! which a query was written. Filters and binds come as soon as their variables have their values.
 
+use crate::choose::{Choice, Remaining};
 use crate::estimate::{Cardinality, State, path_fanout};
 use crate::expression::{Constants, Expr};
-use crate::logical::{
-    GraphPosition, Group, Node, Operator, PathPattern, Position, QuadPattern, Tail,
-};
+use crate::logical::{GraphPosition, Group, Node, Operator, Position, QuadPattern, Tail};
 use crate::plan::{Plan, Step, StepKind};
 use crate::sources::Graphs;
 use crate::varset::VarSet;
 use somersault_lang::VarId;
 use somersault_model::TermId;
 
-/// What a step that is not connected to the rows so far must be better by.
-const CARTESIAN_PENALTY: f64 = 100.0;
 /// What share of the rows a filter is expected to leave.
 const FILTER_SHARE: f64 = 0.5;
 
 /// Makes plans for one execution.
 pub(crate) struct Planner<'a> {
-    graphs: &'a Graphs<'a>,
+    pub(crate) graphs: &'a Graphs<'a>,
     constants: &'a [TermId],
-    terms: &'a Constants,
-    variables: &'a [String],
-    steps: usize,
+    pub(crate) terms: &'a Constants,
+    pub(crate) variables: &'a [String],
+    pub(crate) steps: usize,
     /// Inside EXISTS: the variables from outside, which stand for their values.
     outside: VarSet,
-}
-
-/// The parts of a group that are still to be placed.
-struct Remaining<'q> {
-    patterns: Vec<(QuadPattern, Cardinality)>,
-    paths: Vec<&'q PathPattern>,
-    graphs: Vec<Position>,
-    blocks: Vec<&'q Node>,
-    binds: Vec<(VarId, &'q Expr)>,
-    filters: Vec<&'q Expr>,
-    tails: Vec<&'q Tail>,
-}
-
-impl Remaining<'_> {
-    fn has_core(&self) -> bool {
-        !(self.patterns.is_empty()
-            && self.paths.is_empty()
-            && self.graphs.is_empty()
-            && self.blocks.is_empty())
-    }
-
-    /// Whether something that is still to come may bind the variable; `but` names a bind that
-    /// does not count.
-    fn may_bind(&self, variable: VarId, but: Option<usize>) -> bool {
-        self.patterns
-            .iter()
-            .any(|(p, _)| p.variables().contains(variable))
-            || self.paths.iter().any(|p| p.variables().contains(variable))
-            || self.graphs.iter().any(|g| g.variable() == Some(variable))
-            || self.blocks.iter().any(|b| b.possible.contains(variable))
-            || (self.binds.iter().enumerate()).any(|(at, (v, _))| *v == variable && but != Some(at))
-            || self.tails.iter().any(|tail| match tail {
-                Tail::Optional { node, .. } => node.possible.contains(variable),
-                Tail::Minus(_) => false,
-            })
-    }
-
-    /// Whether an expression can be evaluated now: nothing that comes later would change what it
-    /// sees.
-    fn is_ready(&self, expr: &Expr, state: &State, but: Option<usize>) -> bool {
-        if expr.is_volatile() && (self.has_core() || !self.tails.is_empty()) {
-            return false;
-        }
-        expr.variables()
-            .iter()
-            .all(|v| state.certain.contains(v) || !self.may_bind(v, but))
-    }
-}
-
-/// What could come next.
-#[derive(Clone, Copy)]
-enum Choice {
-    Pattern(usize),
-    Path(usize),
-    Graph(usize),
-    Block(usize),
 }
 
 impl<'a> Planner<'a> {
@@ -155,7 +96,7 @@ impl<'a> Planner<'a> {
     }
 
     /// Adds the steps of a node to a plan; the rows so far are its input.
-    fn node<'q>(&mut self, node: &'q Node, state: &mut State, plan: &mut Plan<'q>) {
+    pub(crate) fn node<'q>(&mut self, node: &'q Node, state: &mut State, plan: &mut Plan<'q>) {
         if !state.unit && !node.takes_input(&state.possible, &self.outside) {
             return self.join_with(node, state, plan);
         }
@@ -552,88 +493,5 @@ impl<'a> Planner<'a> {
             }
         };
         self.push(plan, kind, state.rows);
-    }
-
-    fn graph_fanout(&self, name: Position, state: &State) -> f64 {
-        match name {
-            Position::Constant(_) => 1.0,
-            Position::Variable(v) if state.possible.contains(v) => 1.0,
-            Position::Variable(_) => self.graphs.named().len() as f64,
-        }
-    }
-
-    /// Of everything that could come next, what leaves the fewest rows.
-    fn choose(&mut self, left: &Remaining<'_>, state: &State) -> Choice {
-        let numbered = self.steps;
-        let mut offers: Vec<(f64, VarSet, Choice)> = Vec::new();
-        for (at, block) in left.blocks.iter().enumerate() {
-            let mut trial = state.clone();
-            self.node(block, &mut trial, &mut Plan::default());
-            let fanout = trial.rows / state.rows.max(f64::MIN_POSITIVE);
-            offers.push((fanout, block.possible.clone(), Choice::Block(at)));
-        }
-        self.steps = numbered;
-        for (at, (pattern, cardinality)) in left.patterns.iter().enumerate() {
-            let fanout = cardinality.fanout(pattern, state);
-            offers.push((fanout, pattern.variables(), Choice::Pattern(at)));
-        }
-        for (at, path) in left.paths.iter().enumerate() {
-            let fanout = path_fanout(self.graphs, path, state);
-            offers.push((fanout, path.variables(), Choice::Path(at)));
-        }
-        for (at, name) in left.graphs.iter().enumerate() {
-            let fanout = self.graph_fanout(*name, state);
-            offers.push((fanout, VarSet::of(name.variable()), Choice::Graph(at)));
-        }
-        let score = |fanout: f64, variables: &VarSet| {
-            let connected = state.possible.is_empty()
-                || variables.is_empty()
-                || !variables.is_disjoint(&state.possible);
-            if connected || fanout <= 1.0 {
-                fanout
-            } else {
-                fanout * CARTESIAN_PENALTY
-            }
-        };
-        offers
-            .iter()
-            .map(|(fanout, variables, choice)| (score(*fanout, variables), *choice))
-            .min_by(|(a, one), (b, other)| {
-                a.total_cmp(b)
-                    .then_with(|| self.text(left, *one).cmp(&self.text(left, *other)))
-            })
-            .map_or(Choice::Pattern(0), |(_, choice)| choice)
-    }
-
-    /// A text for breaking ties: of what is chosen, not of where it stood in the query.
-    fn text(&self, left: &Remaining<'_>, choice: Choice) -> String {
-        match choice {
-            Choice::Pattern(at) => self.pattern_text(&left.patterns[at].0),
-            Choice::Path(at) => {
-                let path = left.paths[at];
-                let (s, o) = (
-                    self.position_text(path.subject),
-                    self.position_text(path.object),
-                );
-                format!("{s} {:?} {o}", path.text)
-            }
-            Choice::Graph(at) => self.position_text(left.graphs[at]),
-            Choice::Block(at) => {
-                let names: Vec<&str> = left.blocks[at]
-                    .possible
-                    .iter()
-                    .map(|v| self.variables[v.index()].as_str())
-                    .collect();
-                format!("{{ {} }}", names.join(" "))
-            }
-        }
-    }
-
-    fn pattern_text(&self, pattern: &QuadPattern) -> String {
-        crate::explain::pattern_text(pattern, self.terms, self.variables)
-    }
-
-    fn position_text(&self, position: Position) -> String {
-        crate::explain::position_text(position, self.terms, self.variables)
     }
 }

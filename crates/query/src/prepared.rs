@@ -214,7 +214,11 @@ impl<'a> Run<'a> {
             guard: &mut self.guard,
             actual: Vec::new(),
         };
-        runner.run(&plan, Table::unit())
+        // ASK wants to know of one solution only.
+        match prepared.inner.query.form {
+            QueryForm::Ask => runner.run_until(&plan, 1),
+            _ => runner.run(&plan, Table::unit()),
+        }
     }
 
     fn answer(mut self, prepared: &Prepared, mut table: Table) -> Result<Answer, QueryError> {

@@ -23,6 +23,9 @@ use somersault_model::TermId;
 use std::cmp::Ordering;
 use std::time::{Duration, Instant};
 
+/// How many rows are tried first where only some of the answer is wanted.
+const FIRST_PART: usize = 64;
+
 /// What a step did, over all its runs.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Actual {
@@ -42,19 +45,106 @@ pub(crate) struct Runner<'r, 'a> {
 
 impl Runner<'_, '_> {
     /// Runs a plan on a table.
-    pub(crate) fn run(&mut self, plan: &Plan<'_>, mut table: Table) -> Result<Table, QueryError> {
-        for step in &plan.steps {
-            let started = (!self.actual.is_empty()).then(Instant::now);
-            self.find_exists(step, &table)?;
-            table = self.step(&step.kind, table)?;
-            table.keep(&step.keep);
-            self.guard.fits(table.bytes())?;
-            if let Some(started) = started {
-                let actual = &mut self.actual[step.number];
-                actual.runs += 1;
-                actual.rows += table.rows as u64;
-                actual.time += started.elapsed();
+    pub(crate) fn run(&mut self, plan: &Plan<'_>, table: Table) -> Result<Table, QueryError> {
+        self.run_steps(&plan.steps, table, None)
+    }
+
+    /// Runs a plan until it has made so many rows.
+    pub(crate) fn run_until(&mut self, plan: &Plan<'_>, rows: usize) -> Result<Table, QueryError> {
+        self.run_steps(&plan.steps, Table::unit(), Some(rows))
+    }
+
+    /// Runs steps on a table; with `wanted`, more rows than that need not come out.
+    fn run_steps(
+        &mut self,
+        steps: &[Step<'_>],
+        mut table: Table,
+        wanted: Option<usize>,
+    ) -> Result<Table, QueryError> {
+        let mut steps = steps;
+        loop {
+            // Up to the next LIMIT nothing but row by row: then only so many rows are made.
+            let by_row = steps.iter().take_while(|s| s.kind.is_by_row()).count();
+            let limit = match steps.get(by_row).map(|s| &s.kind) {
+                Some(StepKind::Slice { offset, limit }) => limit.map(|n| n.saturating_add(*offset)),
+                Some(_) => None,
+                None => wanted,
+            };
+            let Some(limit) = limit else {
+                let Some((step, rest)) = steps.split_first() else {
+                    return Ok(table);
+                };
+                table = self.run_step(step, table, usize::MAX)?;
+                steps = rest;
+                continue;
+            };
+            let (first, rest) = steps.split_at(by_row);
+            table = self.run_by_row(first, table, limit)?;
+            let Some((slice, rest)) = rest.split_first() else {
+                return Ok(table);
+            };
+            table = self.run_step(slice, table, usize::MAX)?;
+            steps = rest;
+        }
+    }
+
+    /// Runs steps that look at each row alone, on ever larger parts of the table, until enough rows
+    /// have come out.
+    fn run_by_row(
+        &mut self,
+        steps: &[Step<'_>],
+        table: Table,
+        limit: usize,
+    ) -> Result<Table, QueryError> {
+        let Some((step, rest)) = steps.split_first() else {
+            return Ok(table);
+        };
+        // A step that makes no row out of nothing new is run whole: its rows are there already.
+        if table.rows <= FIRST_PART || !step.kind.may_multiply() {
+            let next = self.run_step(step, table, wanted_of(rest, limit))?;
+            return self.run_by_row(rest, next, limit);
+        }
+        let held = table.bytes();
+        self.guard.hold(held)?;
+        let (mut from, mut part) = (0, FIRST_PART);
+        let mut all: Option<Table> = None;
+        while from < table.rows {
+            let have = all.as_ref().map_or(0, |all: &Table| all.rows);
+            if have >= limit {
+                break;
             }
+            let to = (from + part).min(table.rows);
+            let rows: Vec<u32> = (from as u32..to as u32).collect();
+            let wanted = wanted_of(rest, limit - have);
+            let next = self.run_step(step, table.select(&rows), wanted)?;
+            let made = self.run_by_row(rest, next, limit - have)?;
+            match &mut all {
+                Some(all) => all.append(made),
+                None => all = Some(made),
+            }
+            from = to;
+            part *= 4;
+        }
+        self.guard.release(held);
+        Ok(all.unwrap_or_else(|| Table::empty_like(&table)))
+    }
+
+    fn run_step(
+        &mut self,
+        step: &Step<'_>,
+        table: Table,
+        wanted: usize,
+    ) -> Result<Table, QueryError> {
+        let started = (!self.actual.is_empty()).then(Instant::now);
+        self.find_exists(step, &table)?;
+        let mut table = self.step(&step.kind, table, wanted)?;
+        table.keep(&step.keep);
+        self.guard.fits(table.bytes())?;
+        if let Some(started) = started {
+            let actual = &mut self.actual[step.number];
+            actual.runs += 1;
+            actual.rows += table.rows as u64;
+            actual.time += started.elapsed();
         }
         Ok(table)
     }
@@ -100,11 +190,16 @@ impl Runner<'_, '_> {
         result
     }
 
-    fn step(&mut self, kind: &StepKind<'_>, table: Table) -> Result<Table, QueryError> {
+    fn step(
+        &mut self,
+        kind: &StepKind<'_>,
+        table: Table,
+        wanted: usize,
+    ) -> Result<Table, QueryError> {
         let constants = &self.evaluation.constants;
         match kind {
             StepKind::Scan(pattern) => {
-                explore::scan(self.graphs, constants, self.guard, pattern, table)
+                explore::scan(self.graphs, constants, self.guard, pattern, wanted, table)
             }
             StepKind::Intersect { variable, patterns } => intersect::intersect(
                 self.graphs,
@@ -359,6 +454,11 @@ impl Runner<'_, '_> {
         self.guard.fits(table.bytes() + index.bytes())?;
         Ok(table.gather(&kept))
     }
+}
+
+/// How many rows a step need make, if so many are wanted after the steps that follow it.
+fn wanted_of(rest: &[Step<'_>], limit: usize) -> usize {
+    if rest.is_empty() { limit } else { usize::MAX }
 }
 
 /// A stable sort that copes with an order that is none: SPARQL's is not total where literals of

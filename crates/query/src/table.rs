@@ -104,6 +104,23 @@ impl Table {
         self
     }
 
+    /// The rows with these numbers, as a table of its own.
+    pub(crate) fn select(&self, rows: &[u32]) -> Table {
+        let pick = |ids: &Vec<TermId>| rows.iter().map(|row| ids[*row as usize]).collect();
+        Table {
+            columns: self
+                .columns
+                .iter()
+                .map(|column| column.as_ref().map(pick))
+                .collect(),
+            rows: rows.len(),
+            origin: self
+                .origin
+                .as_ref()
+                .map(|origin| rows.iter().map(|row| origin[*row as usize]).collect()),
+        }
+    }
+
     /// The rows from `from` on, `count` at most.
     pub(crate) fn slice(&mut self, from: usize, count: Option<usize>) {
         let from = from.min(self.rows);

@@ -4,7 +4,7 @@ use crate::naive::NaiveView;
 use oxrdf::{GraphName, NamedNode, Quad};
 use somersault_lang::Parser;
 use somersault_model::{EventTime, Limits};
-use somersault_query::{Execution, Prepared, QueryError};
+use somersault_query::{Answer, Execution, Prepared, QueryError};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -80,4 +80,31 @@ fn whoever_cancels_a_query_stops_it() {
     };
     let result = prepared.execute(&view(), &execution);
     assert!(matches!(result, Err(QueryError::Cancelled)));
+}
+
+#[test]
+fn as_many_solutions_are_made_as_are_wanted() {
+    let limits = Limits {
+        query_memory_bytes: 4 << 20,
+        ..Limits::default()
+    };
+    let rows = |text: &str| {
+        let prepared = Prepared::new(Parser::new().parse_query(text).expect("a query"));
+        let execution = Execution::new(limits.clone(), EventTime(0));
+        match prepared.execute(&view(), &execution).expect("stays small") {
+            Answer::Solutions(solutions) => solutions.len(),
+            Answer::Boolean(yes) => usize::from(yes),
+            Answer::Graph(triples) => triples.len(),
+        }
+    };
+    assert_eq!(rows(&format!("{CROSS} LIMIT 10")), 10);
+    assert_eq!(rows(&format!("{CROSS} OFFSET 1000 LIMIT 100")), 100);
+    assert_eq!(rows(&CROSS.replace("SELECT *", "ASK")), 1);
+    assert_eq!(
+        rows(&format!(
+            "SELECT ?n {{ {{ {CROSS} LIMIT 70 }} BIND(1 AS ?n) }}"
+        )),
+        70
+    );
+    assert_eq!(rows("SELECT * { ?a ?b ?c } LIMIT 7"), 7);
 }
