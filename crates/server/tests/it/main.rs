@@ -3,6 +3,7 @@
 mod client;
 mod server;
 
+mod answers;
 mod events;
 mod graph_store;
 mod hardening;
