@@ -347,7 +347,7 @@ mod tests {
             format!("1\t{A} . {A} .\n2\t# nothing\n"),
             format!("1\t# nothing\n2\t{A} . {A} .\n"),
             format!("1\t{A}\n2\t.\n"),
-            format!("1\t<http://e/a> <http://e/p> \"x\n2\ty\" .\n"),
+            "1\t<http://e/a> <http://e/p> \"x\n2\ty\" .\n".to_owned(),
             "1\t# nothing\n".to_owned(),
             "1\t \n".to_owned(),
             "1\t".to_owned(),

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 fn impatient() -> ServerConfig {
     let mut config = ServerConfig::default();
     config.head_timeout = Duration::from_millis(300);
-    config.stall_timeout = Duration::from_millis(300);
+    config.stall_timeout = Duration::from_millis(800);
     config
 }
 
@@ -61,7 +61,7 @@ fn a_client_that_stops_reading_is_cut_off() {
             None,
         ))
         .expect("sent");
-    std::thread::sleep(Duration::from_millis(1500));
+    std::thread::sleep(Duration::from_millis(2500));
     let mut taken = Vec::new();
     let _ = socket.read_to_end(&mut taken);
     assert!(
