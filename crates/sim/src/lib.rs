@@ -8,4 +8,4 @@ pub mod run;
 pub mod scenario;
 pub mod twin;
 
-pub use run::{Failure, Summary, run};
+pub use run::{Failure, Plant, Summary, run, run_planted};

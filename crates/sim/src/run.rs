@@ -58,9 +58,27 @@ pub struct Summary {
     pub updates: u64,
 }
 
+/// A bug that is planted in the twin, so that a run sees the engine as faulty: a checker is trusted once it has failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Plant {
+    /// Windows hold the statements at their close too.
+    ClosedOnTheRight,
+    /// An update is never sent, as if the engine had lost one that it acknowledged.
+    LostUpdate,
+    /// A firing is seen twice.
+    RepeatedFiring,
+}
+
 /// Runs a seed for so many steps.
 pub fn run(seed: u64, steps: usize) -> Result<Summary, Failure> {
+    run_planted(seed, steps, None)
+}
+
+/// Runs a seed with a bug planted.
+pub fn run_planted(seed: u64, steps: usize, plant: Option<Plant>) -> Result<Summary, Failure> {
     let mut simulation = Simulation::new(seed);
+    simulation.plant = plant;
+    simulation.history.right_closed = plant == Some(Plant::ClosedOnTheRight);
     let outcome = simulation.live(steps);
     outcome
         .map(|()| simulation.summary)
@@ -93,6 +111,7 @@ struct Simulation {
     waiting: Vec<Vec<(i64, Triple)>>,
     queries: Vec<Registered>,
     history: History,
+    plant: Option<Plant>,
     done: Vec<String>,
     summary: Summary,
 }
@@ -117,6 +136,7 @@ impl Simulation {
             },
             streams,
             queries: Vec::new(),
+            plant: None,
             done: Vec::new(),
             summary: Summary::default(),
         }
@@ -347,7 +367,9 @@ impl Simulation {
         let operation = if insert { "INSERT" } else { "DELETE" };
         let text = format!("{operation} DATA {{ {} }}", triple_text(triple));
         self.note(text.clone());
-        self.insist(|engine| engine.update(&text, &UpdateOptions::default()).map(|_| ()))?;
+        if self.plant != Some(Plant::LostUpdate) {
+            self.insist(|engine| engine.update(&text, &UpdateOptions::default()).map(|_| ()))?;
+        }
         self.summary.updates += 1;
         if insert {
             self.history.stored.insert(triple);
@@ -420,6 +442,8 @@ impl Simulation {
 
     fn restart(&mut self, disk: SimDisk) -> Result<(), String> {
         self.disk = disk;
+        // The machine may have crashed before the newest plan was made, and that plan must not outlive the restart.
+        self.disk.crash_at_sync(u64::MAX, CrashKeep::Written);
         self.crash_planned = false;
         self.summary.crashes += 1;
         for query in &mut self.queries {
@@ -444,6 +468,9 @@ impl Simulation {
                 match event {
                     SubscriptionEvent::Firing(firing) => {
                         let rows = query.take(&firing)?;
+                        if self.plant == Some(Plant::RepeatedFiring) {
+                            query.take(&firing)?;
+                        }
                         self.summary.firings += 1;
                         self.summary.rows += rows;
                     }
