@@ -61,8 +61,8 @@ pub struct Summary {
 /// A bug that is planted in the twin, so that a run sees the engine as faulty: a checker is trusted once it has failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Plant {
-    /// Windows hold the statements at their close too.
-    ClosedOnTheRight,
+    /// Windows miss the statements at their beginning.
+    OpenOnTheLeft,
     /// An update is never sent, as if the engine had lost one that it acknowledged.
     LostUpdate,
     /// A firing is seen twice.
@@ -78,7 +78,7 @@ pub fn run(seed: u64, steps: usize) -> Result<Summary, Failure> {
 pub fn run_planted(seed: u64, steps: usize, plant: Option<Plant>) -> Result<Summary, Failure> {
     let mut simulation = Simulation::new(seed);
     simulation.plant = plant;
-    simulation.history.right_closed = plant == Some(Plant::ClosedOnTheRight);
+    simulation.history.left_open = plant == Some(Plant::OpenOnTheLeft);
     let outcome = simulation.live(steps);
     outcome
         .map(|()| simulation.summary)
@@ -214,7 +214,16 @@ impl Simulation {
         let from_ms = self.now_ms();
         for stream in 0..self.streams.len() {
             let mut times: Vec<i64> = (0..self.draw.below(5))
-                .map(|_| from_ms + i64::from(self.draw.small(100)))
+                .map(|_| {
+                    // Often at the beginning of the round, where windows begin and end.
+                    let on_boundary = self.draw.chance(25);
+                    from_ms
+                        + if on_boundary {
+                            0
+                        } else {
+                            i64::from(self.draw.small(100))
+                        }
+                })
                 .collect();
             times.sort_unstable();
             if times.is_empty() {

@@ -73,8 +73,8 @@ pub struct History {
     pub stored: BTreeSet<Triple>,
     /// How far every stream is.
     pub time_ms: Option<i64>,
-    /// A planted bug: windows hold the statements at their close too.
-    pub right_closed: bool,
+    /// A planted bug: windows miss the statements at their beginning.
+    pub left_open: bool,
 }
 
 impl QueryModel {
@@ -135,10 +135,10 @@ impl WindowModel {
     /// What a window shows at `close`: its own latest close, also where COMPUTED EVERY says when the query fires.
     fn content(&self, history: &History, close_ms: i64) -> BTreeSet<Triple> {
         let end = close_ms.div_euclid(self.step_ms) * self.step_ms;
-        let beyond = end + i64::from(history.right_closed);
+        let begin = end - self.range_ms + i64::from(history.left_open);
         history.fed[self.stream]
             .iter()
-            .filter(|(at, _)| (end - self.range_ms..beyond).contains(at))
+            .filter(|(at, _)| (begin..end).contains(at))
             .map(|(_, triple)| *triple)
             .collect()
     }

@@ -199,7 +199,12 @@ impl Sequencer {
                 let log = &self.shared.log;
                 self.shared.acks.settle(log.durable(), log.failed());
             }
-            Want::Stable => self.stability.wait(Waiter::Input { sn, done, reply }),
+            Want::Stable => self.stability.wait(Waiter::Input {
+                sn,
+                position,
+                done,
+                reply,
+            }),
         }
     }
 

@@ -17,6 +17,8 @@ use std::time::Instant;
 pub(crate) enum Waiter {
     Input {
         sn: Sn,
+        /// Its record: an input that no cut was made for is answered when it is durable all the same.
+        position: Position,
         done: Done,
         reply: Sender<Result<Done, RuntimeError>>,
     },
@@ -27,10 +29,10 @@ pub(crate) enum Waiter {
 }
 
 impl Waiter {
-    fn sn(&self) -> Sn {
+    fn is_due(&self, stable: Sn, durable: Position) -> bool {
         match self {
-            Waiter::Input { sn, .. } => *sn,
-            Waiter::Update { result, .. } => result.sn,
+            Waiter::Input { sn, position, .. } => *sn <= stable && *position <= durable,
+            Waiter::Update { result, .. } => result.sn <= stable,
         }
     }
 
@@ -169,10 +171,10 @@ impl Stability {
         newest
     }
 
-    fn answer(&mut self, stable: Sn) {
+    fn answer(&mut self, stable: Sn, durable: Position) {
         let (answered, waiting) = std::mem::take(&mut self.waiters)
             .into_iter()
-            .partition(|waiter| waiter.sn() <= stable);
+            .partition(|waiter| waiter.is_due(stable, durable));
         self.waiters = waiting;
         let answered: Vec<Waiter> = answered;
         for waiter in answered {
@@ -219,7 +221,7 @@ impl Sequencer {
             debug_assert!(released.is_ok());
         }
         let stable = shared.store.snapshots().stable();
-        self.stability.answer(stable);
+        self.stability.answer(stable, durable);
         self.stability.carry_out_retirements(stable, &shared.store);
         let unstable = self.stability.unstable() as u64;
         shared.unstable.store(unstable, Ordering::Relaxed);

@@ -1,6 +1,9 @@
 //! A modest number of seeds in every `cargo test`; `somersault-sim --seeds N` runs more.
 
+use somersault::{Engine, EngineConfig};
+use somersault_log::{CrashKeep, SimDisk};
 use somersault_sim::{Plant, run, run_planted};
+use std::sync::Arc;
 
 #[test]
 fn seeds_hold() {
@@ -18,8 +21,8 @@ fn assert_seen(plant: Plant) {
 }
 
 #[test]
-fn a_window_that_is_closed_on_the_right_is_seen() {
-    assert_seen(Plant::ClosedOnTheRight);
+fn a_window_that_is_open_on_the_left_is_seen() {
+    assert_seen(Plant::OpenOnTheLeft);
 }
 
 #[test]
@@ -30,4 +33,29 @@ fn a_lost_update_is_seen() {
 #[test]
 fn a_firing_that_comes_twice_is_seen() {
     assert_seen(Plant::RepeatedFiring);
+}
+
+/// LG-1 for an advance that makes nothing due: its acknowledgement waits for the disk all the same.
+#[test]
+fn an_acknowledged_advance_survives_a_crash() {
+    let stream = "http://sim.example/s";
+    let mut disk = SimDisk::new();
+    for round in 1..=40 {
+        let open = |disk: &SimDisk| {
+            Engine::open_on(EngineConfig::default(), Arc::new(disk.clone()))
+                .expect("the engine opens")
+        };
+        let engine = open(&disk);
+        let text = format!("CREATE STREAM <{stream}> BATCH 100ms IDLE NEVER");
+        engine
+            .create_stream(None, &text)
+            .expect("the stream is declared");
+        engine
+            .advance(&[(stream.to_owned(), round * 1000)])
+            .expect("the stream advances");
+        disk = disk.crash(CrashKeep::Synced);
+        let reopened = open(&disk).stream(stream).expect("the stream is there");
+        assert_eq!(reopened.complete_through_ms, Some(round * 1000));
+        disk = disk.crash(CrashKeep::Synced);
+    }
 }
