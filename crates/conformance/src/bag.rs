@@ -296,25 +296,37 @@ fn by_value(numbers: &[Numbers], column: usize) -> bool {
 /// The datatype and value of a number; `None` for other terms.
 fn number(term: &Term) -> Option<(&str, f64)> {
     const XSD: &str = "http://www.w3.org/2001/XMLSchema#";
-    let Term::Literal(literal) = term else {
+    const NUMERIC: [&str; 16] = [
+        "decimal",
+        "double",
+        "float",
+        "integer",
+        "int",
+        "long",
+        "short",
+        "byte",
+        "nonNegativeInteger",
+        "positiveInteger",
+        "nonPositiveInteger",
+        "negativeInteger",
+        "unsignedInt",
+        "unsignedLong",
+        "unsignedShort",
+        "unsignedByte",
+    ];
+    let (value, datatype) = match term {
+        Term::Literal(literal) => (literal.value(), literal.datatype().as_str()),
+        _ => return None,
+    };
+    if !NUMERIC.contains(&datatype.strip_prefix(XSD)?) {
         return None;
-    };
-    let datatype = literal.datatype().as_str();
-    let numeric = match datatype.strip_prefix(XSD)? {
-        "decimal" | "double" | "float" | "integer" | "int" | "long" | "short" | "byte" => true,
-        "nonNegativeInteger" | "positiveInteger" | "nonPositiveInteger" | "negativeInteger" => true,
-        "unsignedInt" | "unsignedLong" | "unsignedShort" | "unsignedByte" => true,
-        _ => false,
-    };
-    let value = match literal.value().trim() {
+    }
+    let value = match value.trim() {
         "INF" | "+INF" => f64::INFINITY,
         "-INF" => f64::NEG_INFINITY,
         text => text.parse().ok()?,
     };
-    let Term::Literal(literal) = term else {
-        return None;
-    };
-    numeric.then_some((literal.datatype().as_str(), value))
+    Some((datatype, value))
 }
 
 fn same_value(left: &Term, right: &Term) -> bool {

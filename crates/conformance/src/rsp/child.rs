@@ -469,8 +469,7 @@ impl Host for ChildHost {
 pub struct Draw(pub u64);
 
 impl Draw {
-    /// The next number.
-    pub fn next(&mut self) -> u64 {
+    fn number(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -480,6 +479,6 @@ impl Draw {
 
     /// A number below `bound`, which is not 0.
     pub fn below(&mut self, bound: usize) -> usize {
-        usize::try_from(self.next() % bound.max(1) as u64).unwrap_or(0)
+        usize::try_from(self.number() % bound.max(1) as u64).unwrap_or(0)
     }
 }

@@ -17,7 +17,7 @@ pub enum Outcome {
     /// Of SELECT.
     Solutions(Table),
     /// Of CONSTRUCT and DESCRIBE.
-    Graph(Graph),
+    Graph(Box<Graph>),
 }
 
 /// Solutions in columns.
@@ -62,7 +62,7 @@ impl Outcome {
         let graph = folder.graph(iri)?;
         match graph.subject_for_predicate_object(rdf::TYPE, vocabulary::RESULT_SET) {
             Some(node) => result_set(&graph, node.into_owned()),
-            None => Ok(Self::Graph(graph)),
+            None => Ok(Self::Graph(Box::new(graph))),
         }
     }
 

@@ -107,7 +107,7 @@ impl Subject for EngineSubject {
             .map_err(|error| error.to_string())?
             .answer;
         if answer.kind() == AnswerKind::Graph {
-            return Ok(Outcome::Graph(answer.triples().collect()));
+            return Ok(Outcome::Graph(Box::new(answer.triples().collect())));
         }
         if let Some(format) = format {
             let mut written = Vec::new();

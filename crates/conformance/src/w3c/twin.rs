@@ -134,11 +134,12 @@ pub fn evaluate(
             .map_err(|error| error.to_string())?
         {
             QueryResults::Boolean(value) => Outcome::Boolean(value),
-            QueryResults::Graph(triples) => Outcome::Graph(
-                triples
+            QueryResults::Graph(triples) => {
+                let graph = triples
                     .collect::<Result<_, _>>()
-                    .map_err(|error| error.to_string())?,
-            ),
+                    .map_err(|error| error.to_string())?;
+                Outcome::Graph(Box::new(graph))
+            }
             QueryResults::Solutions(solutions) => Outcome::Solutions(Table {
                 variables: solutions
                     .variables()
