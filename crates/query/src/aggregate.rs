@@ -3,7 +3,7 @@
 
 use crate::evaluate::{Evaluated, Evaluation, Row, arithmetic};
 use crate::exact_sum::ExactSum;
-use crate::functions::{concat, text};
+use crate::functions::text;
 use crate::logical::Aggregate;
 use crate::value::Value;
 use oxsdatatypes::{Decimal, Double, Float, Integer};
@@ -186,12 +186,13 @@ impl<'p> Accumulator<'p> {
             },
             State::Extreme(extreme) => extreme?.1,
             State::Sample(sample) => sample?,
-            State::Concat(values) => self.joined(values?)?.into(),
+            State::Concat(values) => self.joined(&values?)?.into(),
             State::Failed => return None,
         })
     }
 
-    fn joined(&self, values: Vec<Value>) -> Option<Value> {
+    /// The strings one after the other; a simple literal, whatever their languages.
+    fn joined(&self, values: &[Value]) -> Option<Value> {
         let Aggregate::Of {
             function: AggregateFunction::GroupConcat { separator },
             ..
@@ -199,22 +200,8 @@ impl<'p> Accumulator<'p> {
         else {
             return None;
         };
-        let mut parts: Vec<Value> = Vec::with_capacity(values.len() * 2);
-        for value in values {
-            if !parts.is_empty() {
-                // The separator has the language of what it follows, so that it decides nothing.
-                let mut between = value.clone();
-                match &mut between {
-                    Value::String(text) | Value::LangString { value: text, .. } => {
-                        text.clone_from(separator);
-                    }
-                    _ => return None,
-                }
-                parts.push(between);
-            }
-            parts.push(value);
-        }
-        concat(parts)
+        let parts: Vec<&str> = values.iter().map(text).collect::<Option<_>>()?;
+        Some(Value::String(parts.join(separator)))
     }
 }
 

@@ -105,16 +105,30 @@ impl Compiler {
             }
             Pattern::Graph { name, inner } => {
                 let name = self.name(name);
-                if name.variable().is_some() && has_subselect(inner) {
-                    return Err(NotNative(
-                        "a sub-select inside GRAPH with a variable".into(),
-                    ));
-                }
-                return self.node(inner, GraphPosition::Named(name));
+                return match name.variable() {
+                    Some(variable) => self.each_graph(variable, inner),
+                    None => self.node(inner, GraphPosition::Named(name)),
+                };
             }
             _ => return self.operator(pattern, graph),
         };
         Ok(group_node(group))
+    }
+
+    fn each_graph(&mut self, variable: VarId, inner: &Pattern) -> Result<Node, NotNative> {
+        let node = self.node(inner, GraphPosition::Current)?;
+        if reads_bound_graph(inner) && !node.mentioned().contains(variable) {
+            return self.node(inner, GraphPosition::Named(Position::Variable(variable)));
+        }
+        let name = VarSet::of([variable]);
+        Ok(Node {
+            certain: node.certain.union(&name),
+            possible: node.possible.union(&name),
+            operator: Operator::EachGraph {
+                variable,
+                inner: Box::new(node),
+            },
+        })
     }
 
     fn operator(&mut self, pattern: &Pattern, graph: GraphPosition) -> Result<Node, NotNative> {
@@ -430,17 +444,23 @@ fn constant_regex(arguments: &[Expression]) -> Option<Regex> {
     regex(&text(arguments.get(1)?)?, &flags)
 }
 
-fn has_subselect(pattern: &Pattern) -> bool {
+/// Whether a pattern inside `GRAPH ?g` may read the graph that `?g` is bound to, instead of being
+/// evaluated anew in each graph: all its parts are joined with a triple pattern, which binds `?g`,
+/// and none can tell.
+fn reads_bound_graph(pattern: &Pattern) -> bool {
     match pattern {
-        Pattern::Bgp(_) | Pattern::Path { .. } | Pattern::Values { .. } => false,
-        Pattern::Join(list) | Pattern::Union(list) => list.iter().any(has_subselect),
-        Pattern::LeftJoin { left, right, .. } | Pattern::Minus { left, right } => {
-            has_subselect(left) || has_subselect(right)
+        Pattern::Bgp(patterns) => !patterns.is_empty(),
+        Pattern::Join(list) => {
+            list.iter().any(reads_bound_graph)
+                && list
+                    .iter()
+                    .all(|p| matches!(p, Pattern::Values { .. }) || reads_bound_graph(p))
         }
-        Pattern::Filter { inner, .. }
-        | Pattern::Extend { inner, .. }
-        | Pattern::Graph { inner, .. }
-        | Pattern::Service { inner, .. } => has_subselect(inner),
-        _ => true,
+        Pattern::Union(list) => list.iter().all(reads_bound_graph),
+        Pattern::LeftJoin { left, right, .. } => {
+            reads_bound_graph(left) && reads_bound_graph(right)
+        }
+        Pattern::Filter { inner, .. } | Pattern::Extend { inner, .. } => reads_bound_graph(inner),
+        _ => false,
     }
 }

@@ -2,6 +2,7 @@
 //! constants from the lengths of their own lists. The formula is the textbook's: two inputs that
 //! share a variable give |A| · |B| / max(distinct values in A, distinct values in B).
 
+use crate::expression::ConstantId;
 use crate::logical::{GraphPosition, PathPattern, Position, QuadPattern};
 use crate::sources::{self, Graphs};
 use crate::varset::VarSet;
@@ -162,7 +163,8 @@ impl Cardinality {
         let mut fanout = self.triples;
         let graph = match pattern.graph {
             GraphPosition::Named(name) => name,
-            GraphPosition::Default => Position::Constant(crate::expression::ConstantId(0)),
+            // A constant: it is not a variable that could be bound.
+            GraphPosition::Default | GraphPosition::Current => Position::Constant(ConstantId(0)),
         };
         let ends = [
             (pattern.subject, self.subjects),
@@ -186,7 +188,7 @@ impl Cardinality {
         let rows = state.rows * self.fanout(pattern, state);
         let graph = match pattern.graph {
             GraphPosition::Named(name) => name.variable(),
-            GraphPosition::Default => None,
+            GraphPosition::Default | GraphPosition::Current => None,
         };
         let ends = [
             (pattern.subject.variable(), self.subjects),

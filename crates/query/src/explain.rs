@@ -55,6 +55,7 @@ impl Explainer<'_> {
                 StepKind::Join { plan, .. }
                 | StepKind::Optional { plan }
                 | StepKind::AntiSemi { plan }
+                | StepKind::EachGraph { plan, .. }
                 | StepKind::Minus { plan, .. } => self.steps(plan, depth + 1, into),
                 StepKind::OptionalJoin { plan, filters, .. } => {
                     self.steps(plan, depth + 1, into);
@@ -120,6 +121,9 @@ impl Explainer<'_> {
                 rows.len()
             ),
             StepKind::Optional { .. } => "optional".to_owned(),
+            StepKind::EachGraph { variable, .. } => {
+                format!("in each named graph {}", self.variable(*variable))
+            }
             StepKind::OptionalJoin { shared, .. } => {
                 format!("optional join on ({})", self.list(shared.iter()))
             }
@@ -304,6 +308,7 @@ pub(crate) fn position_text(position: Position, terms: &Constants, variables: &[
 fn graph_text(graph: GraphPosition, terms: &Constants, variables: &[String]) -> String {
     match graph {
         GraphPosition::Default => String::new(),
+        GraphPosition::Current => " in each".to_owned(),
         GraphPosition::Named(name) => {
             format!(" in {}", position_text(name, terms, variables))
         }

@@ -125,14 +125,13 @@ pub(crate) fn scan(
     let predicate = End::of(pattern.predicate, &table, constants);
     let object = End::of(pattern.object, &table, constants);
     let graph = match pattern.graph {
-        GraphPosition::Default => None,
+        GraphPosition::Default | GraphPosition::Current => None,
         GraphPosition::Named(name) => Some(End::of(name, &table, constants)),
     };
     let mut output = Output::new();
-    let fixed_graph = match (pattern.graph, graph) {
-        (GraphPosition::Default, _) => Some(graphs.default_graph().to_vec()),
-        (_, Some(End::Constant(name))) => Some(graphs.source_of(name).into_iter().collect()),
-        _ => None,
+    let fixed_graph = match pattern.graph {
+        GraphPosition::Named(Position::Variable(_)) => None,
+        graph => Some(graphs.sources_of(graph, |c| constants[c.index()])),
     };
     // The usual case: one end is known in every row, the other in none.
     if let (Some(sources), End::Constant(predicate)) = (&fixed_graph, predicate)
@@ -170,7 +169,7 @@ pub(crate) fn scan(
         Some(pattern.object),
         match pattern.graph {
             GraphPosition::Named(name) => Some(name),
-            GraphPosition::Default => None,
+            GraphPosition::Default | GraphPosition::Current => None,
         },
     ];
     let mut places = [None; 4];

@@ -186,7 +186,7 @@ fn simple(value: &Value) -> Option<&str> {
 }
 
 /// Strings one after the other; the language stays if all have it.
-pub(crate) fn concat(values: Vec<Value>) -> Option<Value> {
+fn concat(values: Vec<Value>) -> Option<Value> {
     let mut joined = String::new();
     let mut common: Option<Language> = None;
     for value in &values {

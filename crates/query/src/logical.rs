@@ -27,6 +27,8 @@ impl Position {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum GraphPosition {
     Default,
+    /// The named graph that an [`Operator::EachGraph`] around it is at.
+    Current,
     Named(Position),
 }
 
@@ -34,7 +36,7 @@ impl GraphPosition {
     pub(crate) fn variable(self) -> Option<VarId> {
         match self {
             GraphPosition::Named(position) => position.variable(),
-            GraphPosition::Default => None,
+            GraphPosition::Default | GraphPosition::Current => None,
         }
     }
 }
@@ -181,6 +183,11 @@ pub(crate) enum Operator {
     /// numbers of their own.
     Project(Box<Node>),
     Distinct(Box<Node>),
+    /// `GRAPH ?variable`: the pattern evaluated by itself in each named graph, joined with its name.
+    EachGraph {
+        variable: VarId,
+        inner: Box<Node>,
+    },
     Slice {
         inner: Box<Node>,
         offset: usize,
@@ -221,6 +228,7 @@ impl Node {
             | Operator::OrderBy { inner, .. }
             | Operator::Project(inner)
             | Operator::Distinct(inner)
+            | Operator::EachGraph { inner, .. }
             | Operator::Slice { inner, .. } => set.extend(&inner.mentioned()),
         }
         set
@@ -239,6 +247,7 @@ impl Node {
             Operator::Aggregate { .. }
             | Operator::OrderBy { .. }
             | Operator::Distinct(_)
+            | Operator::EachGraph { .. }
             | Operator::Slice { .. } => false,
         }
     }

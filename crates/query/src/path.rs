@@ -271,12 +271,15 @@ pub(crate) fn follow(
         guard.tick()?;
         let (s, o) = (value(pattern.subject, row), value(pattern.object, row));
         let graph = match pattern.graph {
-            GraphPosition::Default => None,
-            GraphPosition::Named(name) => Some((name, value(name, row))),
+            GraphPosition::Named(name) => Some(value(name, row)),
+            GraphPosition::Default | GraphPosition::Current => None,
         };
         let candidates: Vec<(TermId, Vec<Source>)> = match graph {
-            None => vec![(TermId::UNBOUND, graphs.default_graph().to_vec())],
-            Some((_, name)) if !name.is_unbound() => graphs
+            None => {
+                let sources = graphs.sources_of(pattern.graph, |c| constants[c.index()]);
+                vec![(TermId::UNBOUND, sources)]
+            }
+            Some(name) if !name.is_unbound() => graphs
                 .source_of(name)
                 .map(|source| (name, vec![source]))
                 .into_iter()

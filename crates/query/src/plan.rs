@@ -67,6 +67,12 @@ pub(crate) enum StepKind<'q> {
         yields: VarSet,
         filters: Plan<'q>,
     },
+    /// Runs the plan in each named graph, and joins with the graph's name.
+    EachGraph {
+        variable: VarId,
+        plan: Plan<'q>,
+        yields: VarSet,
+    },
     /// Drops the rows that the plan finds something for.
     AntiSemi { plan: Plan<'q> },
     /// Drops the rows that are compatible with one of the plan's, and share a variable with it.
@@ -174,6 +180,16 @@ impl StepKind<'_> {
                 needed = filters.prune(&needed);
                 plan.prune(&needed.intersection(yields).union(shared));
                 needed.extend(shared);
+            }
+            StepKind::EachGraph {
+                variable,
+                plan,
+                yields,
+            } => {
+                let mut inner = needed.intersection(yields);
+                inner.insert(*variable);
+                plan.prune(&inner);
+                return VarSet::new();
             }
             StepKind::AntiSemi { plan } => {
                 let read = plan.prune(&VarSet::new());

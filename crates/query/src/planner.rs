@@ -162,6 +162,20 @@ impl<'a> Planner<'a> {
                 let kind = StepKind::Distinct(node.possible.clone());
                 self.push(plan, kind, state.rows);
             }
+            Operator::EachGraph { variable, inner } => {
+                let mut own_plan = Plan::default();
+                self.node(inner, state, &mut own_plan);
+                let count = self.graphs.named().len() as f64;
+                state.bind(*variable, count);
+                state.certain.insert(*variable);
+                state.advance(state.rows.max(count));
+                let kind = StepKind::EachGraph {
+                    variable: *variable,
+                    plan: own_plan,
+                    yields: node.possible.clone(),
+                };
+                self.push(plan, kind, state.rows);
+            }
             Operator::Slice {
                 inner,
                 offset,

@@ -243,6 +243,7 @@ impl Runner<'_, '_> {
                 let matched = self.run(filters, joined)?;
                 Ok(join::with_unmatched(table, matched))
             }
+            StepKind::EachGraph { variable, plan, .. } => self.each_graph(*variable, plan),
             StepKind::AntiSemi { plan } => {
                 let found = self.matched(plan, &table)?;
                 let kept: Vec<u32> = (0..table.rows as u32)
@@ -263,6 +264,34 @@ impl Runner<'_, '_> {
                 Ok(table)
             }
         }
+    }
+
+    fn each_graph(&mut self, variable: VarId, plan: &Plan<'_>) -> Result<Table, QueryError> {
+        let graphs = self.graphs;
+        let mut all: Option<Table> = None;
+        for (name, [source]) in graphs.named() {
+            let before = graphs.set_current(Some(*source));
+            let result = self.run(plan, Table::unit());
+            graphs.set_current(before);
+            let mut table = result?;
+            // Where the pattern binds the variable itself, it has to be this graph's name.
+            if let Some(column) = table.take(variable) {
+                let kept: Vec<u32> = (0..table.rows as u32)
+                    .filter(|row| {
+                        let id = column[*row as usize];
+                        id.is_unbound() || id == *name
+                    })
+                    .collect();
+                table = table.gather(&kept);
+            }
+            table.set(variable, vec![*name; table.rows]);
+            match &mut all {
+                Some(all) => all.append(table),
+                None => all = Some(table),
+            }
+            self.guard.fits(all.as_ref().map_or(0, Table::bytes))?;
+        }
+        Ok(all.unwrap_or_else(|| Table::of([], 0)))
     }
 
     fn filter(&mut self, condition: &Expr, table: Table) -> Result<Table, QueryError> {

@@ -9,6 +9,7 @@ use somersault_model::{Direction, TermId, TripleIds};
 pub(crate) struct Graphs<'a> {
     pub(crate) view: &'a dyn GraphView,
     named: std::cell::OnceCell<Vec<(TermId, [Source; 1])>>,
+    current: std::cell::Cell<Option<Source>>,
 }
 
 impl<'a> Graphs<'a> {
@@ -16,6 +17,7 @@ impl<'a> Graphs<'a> {
         Graphs {
             view,
             named: std::cell::OnceCell::new(),
+            current: std::cell::Cell::new(None),
         }
     }
 
@@ -41,6 +43,11 @@ impl<'a> Graphs<'a> {
         })
     }
 
+    /// Sets what [`GraphPosition::Current`] reads; returns what it read before.
+    pub(crate) fn set_current(&self, source: Option<Source>) -> Option<Source> {
+        self.current.replace(source)
+    }
+
     /// The source of one named graph.
     pub(crate) fn source_of(&self, name: TermId) -> Option<Source> {
         self.view.dataset().named_source(name)
@@ -53,7 +60,8 @@ impl<'a> Graphs<'a> {
             .is_ok()
     }
 
-    /// All sources that a pattern in this graph may read, for estimates.
+    /// All sources that a pattern in this graph may read; while nothing runs yet, the current graph
+    /// may be any.
     pub(crate) fn sources_of(
         &self,
         graph: GraphPosition,
@@ -65,7 +73,10 @@ impl<'a> Graphs<'a> {
             GraphPosition::Named(Position::Constant(name)) => {
                 self.source_of(constant(name)).into_iter().collect()
             }
-            GraphPosition::Named(Position::Variable(_)) => {
+            GraphPosition::Current if self.current.get().is_some() => {
+                self.current.get().into_iter().collect()
+            }
+            GraphPosition::Current | GraphPosition::Named(Position::Variable(_)) => {
                 self.named().iter().map(|(_, [source])| *source).collect()
             }
         }

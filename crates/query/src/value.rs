@@ -4,7 +4,7 @@
 
 use oxrdf::vocab::{rdf, xsd};
 use oxrdf::{BaseDirection, BlankNode, Literal, NamedNode, Term, Triple};
-use oxsdatatypes::{Boolean, DateTime, Decimal, Double, Float, Integer};
+use oxsdatatypes::{Boolean, Date, DateTime, Decimal, Double, Float, Integer};
 use somersault_model::inline::{self, Numeric};
 use somersault_model::{Tag, TermId};
 use std::cmp::Ordering;
@@ -26,6 +26,7 @@ pub(crate) enum Value {
     Float(Float),
     Double(Double),
     DateTime(DateTime),
+    Date(Date),
     Other {
         value: String,
         datatype: NamedNode,
@@ -108,6 +109,7 @@ impl Value {
                     Value::Integer(text.parse().ok()?)
                 }
                 "dateTime" | "dateTimeStamp" => Value::DateTime(text.parse().ok()?),
+                "date" => Value::Date(text.parse().ok()?),
                 _ => return None,
             },
         )
@@ -138,6 +140,7 @@ impl Value {
             Value::Float(value) => Literal::from(value).into(),
             Value::Double(value) => Literal::from(value).into(),
             Value::DateTime(value) => Literal::from(value).into(),
+            Value::Date(value) => Literal::from(value).into(),
             Value::Other { value, datatype } => Literal::new_typed_literal(value, datatype).into(),
             Value::Triple(triple) => Term::Triple(triple),
         }
@@ -181,6 +184,7 @@ impl Value {
                 Value::Float(_) => xsd::FLOAT,
                 Value::Double(_) => xsd::DOUBLE,
                 Value::DateTime(_) => xsd::DATE_TIME,
+                Value::Date(_) => xsd::DATE,
             }
             .into_owned(),
         )
@@ -210,6 +214,7 @@ impl Value {
             (Value::Float(a), Value::Float(b)) => a.is_identical_with(*b),
             (Value::Double(a), Value::Double(b)) => a.is_identical_with(*b),
             (Value::DateTime(a), Value::DateTime(b)) => a == b,
+            (Value::Date(a), Value::Date(b)) => a == b,
             (
                 Value::Other {
                     value: a,
@@ -279,6 +284,7 @@ impl Value {
                         .equals(&Value::of_term(b.object.clone()))?,
             ),
             (Value::DateTime(a), Value::DateTime(b)) => Some(a == b),
+            (Value::Date(a), Value::Date(b)) => Some(a == b),
             (Value::Other { .. }, Value::Other { .. }) => self.same(other).then_some(true),
             // A value of an unknown type may equal any other literal; it never equals what is none.
             (Value::Other { .. }, b) if b.is_typed() => None,
@@ -330,6 +336,7 @@ impl Value {
                 },
             ) => (la == lb && da == db).then(|| a.cmp(b)),
             (Value::DateTime(a), Value::DateTime(b)) => a.partial_cmp(b),
+            (Value::Date(a), Value::Date(b)) => a.partial_cmp(b),
             _ => None,
         }
     }

@@ -214,3 +214,59 @@ fn the_plan_cache_is_bounded_and_keeps_what_is_used() {
     assert!(cache.get_or_prepare("ASK {}", unused).is_ok());
     assert!(cache.get_or_prepare("SELECT * {}", unused).is_err());
 }
+
+#[test]
+fn a_pattern_in_each_graph_does_not_see_the_name() {
+    let in_graph = |s: &str, graph: &str| Quad::new(iri(s), iri("p"), iri("o"), iri(graph));
+    let view = NaiveView::stored(&[in_graph("a", "g"), in_graph("b", "g"), in_graph("c", "h")]);
+    let count = "SELECT ?g ?n { GRAPH ?g { SELECT (COUNT(*) AS ?n) { ?s :p :o FILTER(?s != :c) } } } ORDER BY ?g";
+    assert_eq!(
+        rows(&view, count),
+        [
+            "<http://x/g> \"2\"^^<xsd:integer>",
+            "<http://x/h> \"0\"^^<xsd:integer>",
+        ]
+    );
+    let limit =
+        "SELECT ?g ?s { GRAPH ?g { SELECT ?s { ?s :p :o } ORDER BY ?s LIMIT 1 } } ORDER BY ?g";
+    assert_eq!(
+        rows(&view, limit),
+        ["<http://x/g> <http://x/a>", "<http://x/h> <http://x/c>"]
+    );
+    assert_eq!(
+        rows(&view, "SELECT * { GRAPH ?g { FILTER(BOUND(?g)) } }").len(),
+        0
+    );
+    assert_eq!(rows(&view, "SELECT * { GRAPH ?g {} }").len(), 2);
+    assert_eq!(
+        rows(
+            &view,
+            "SELECT ?s { GRAPH ?g { ?s :p :o MINUS { ?x :p :o } } }"
+        )
+        .len(),
+        3
+    );
+    let values = "SELECT ?g ?t { GRAPH ?g { VALUES (?g ?t) { (UNDEF 1) (:g 2) } } } ORDER BY ?g ?t";
+    assert_eq!(
+        rows(&view, values),
+        [
+            "<http://x/g> \"1\"^^<xsd:integer>",
+            "<http://x/g> \"2\"^^<xsd:integer>",
+            "<http://x/h> \"1\"^^<xsd:integer>",
+        ]
+    );
+}
+
+#[test]
+fn strings_of_a_language_are_concatenated_to_a_simple_literal() {
+    let text =
+        "SELECT (GROUP_CONCAT(?v; separator=\"+\") AS ?c) { VALUES ?v { \"a\"@en \"b\"@en } }";
+    assert_eq!(rows(&numbers(), text), ["\"a+b\""]);
+}
+
+#[test]
+fn dates_are_compared_by_value() {
+    let text = "SELECT ?d { VALUES ?d { \"2020-02-01\"^^xsd:date \"2019-12-31\"^^xsd:date } \
+                FILTER(?d > \"2020-01-01\"^^xsd:date) }";
+    assert_eq!(rows(&numbers(), text), ["\"2020-02-01\"^^<xsd:date>"]);
+}
