@@ -284,7 +284,8 @@ impl Value {
                         .equals(&Value::of_term(b.object.clone()))?,
             ),
             (Value::DateTime(a), Value::DateTime(b)) => Some(a == b),
-            (Value::Date(a), Value::Date(b)) => Some(a == b),
+            // With a time zone on one side only they may be equal or not.
+            (Value::Date(a), Value::Date(b)) => a.partial_cmp(b).map(|o| o == Ordering::Equal),
             (Value::Other { .. }, Value::Other { .. }) => self.same(other).then_some(true),
             // A value of an unknown type may equal any other literal; it never equals what is none.
             (Value::Other { .. }, b) if b.is_typed() => None,

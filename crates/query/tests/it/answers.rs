@@ -269,4 +269,8 @@ fn dates_are_compared_by_value() {
     let text = "SELECT ?d { VALUES ?d { \"2020-02-01\"^^xsd:date \"2019-12-31\"^^xsd:date } \
                 FILTER(?d > \"2020-01-01\"^^xsd:date) }";
     assert_eq!(rows(&numbers(), text), ["\"2020-02-01\"^^<xsd:date>"]);
+    // Whether a day with a time zone is the same as one without cannot be said.
+    let text = "SELECT ?d { VALUES ?d { \"2020-01-01Z\"^^xsd:date \"2019-01-01Z\"^^xsd:date } \
+                FILTER(?d != \"2020-01-01\"^^xsd:date) }";
+    assert_eq!(rows(&numbers(), text), ["\"2019-01-01Z\"^^<xsd:date>"]);
 }

@@ -90,7 +90,7 @@ fn ends(triple: &TripleIds, direction: Direction) -> (TermId, TermId) {
     }
 }
 
-fn sorted<'a>(ids: impl Iterator<Item = TermId>, into: &'a mut Vec<TermId>) -> &'a [TermId] {
+fn sorted(ids: impl Iterator<Item = TermId>, into: &mut Vec<TermId>) -> &[TermId] {
     *into = ids.collect::<BTreeSet<_>>().into_iter().collect();
     into
 }
