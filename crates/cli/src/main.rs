@@ -17,10 +17,17 @@ mod target;
 
 use args::{Cli, Command};
 use clap::Parser;
+use std::io::IsTerminal;
 use std::process::ExitCode;
+use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::LevelFilter;
+
+/// Which of the engine's own reports are shown, such as `debug` or `somersault_server=debug`; warnings if it is not set.
+const REPORTS: &str = "SOMERSAULT_LOG";
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
+    show_reports();
     let outcome = match &cli.command {
         Command::Serve(args) => commands::serve::run(args),
         Command::Load(args) => commands::load::run(args),
@@ -41,4 +48,17 @@ fn main() -> ExitCode {
             error.exit_code()
         }
     }
+}
+
+/// Shows what the engine and the server report (a torn tail of the log, a failed shard…) on standard error.
+fn show_reports() {
+    let filter = EnvFilter::builder()
+        .with_default_directive(LevelFilter::WARN.into())
+        .with_env_var(REPORTS)
+        .from_env_lossy();
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_ansi(std::io::stderr().is_terminal())
+        .init();
 }

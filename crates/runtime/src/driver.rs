@@ -35,6 +35,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+/// How much longer than its deadline a stop waits for the fabric to end.
+const STOP_SLACK: Duration = Duration::from_secs(5);
+
 /// How a driver goes about it.
 #[derive(Clone, Debug)]
 pub struct DriverConfig {
@@ -329,12 +332,12 @@ impl Driver {
     /// Takes nothing more, finishes what is due (at most for `deadline`), and ends the sequencer and the fabric.
     pub fn stop(&self, deadline: Duration) {
         let (reply, answer) = bounded(1);
-        if self
-            .requests
-            .send(Request::Stop { deadline, reply })
-            .is_ok()
-        {
-            let _ = answer.recv_timeout(deadline + Duration::from_secs(5));
+        let stop = Request::Stop { deadline, reply };
+        // A backlogged sequencer takes no requests, so that neither hand-over nor answer is sure to come in time.
+        let has_stopped = self.requests.send_timeout(stop, deadline).is_ok()
+            && answer.recv_timeout(deadline + STOP_SLACK).is_ok();
+        if !has_stopped {
+            self.shared.aborted.store(true, Ordering::SeqCst);
         }
         self.join();
     }

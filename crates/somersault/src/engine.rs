@@ -63,6 +63,8 @@ struct Inner {
     /// Records in the log when it was opened, and documents taken since: the scopes of blank nodes.
     epoch: u64,
     documents: AtomicU64,
+    /// One-shot executions so far: what their random functions are keyed by, with the epoch.
+    one_shots: AtomicU64,
     stopping: AtomicBool,
 }
 
@@ -214,6 +216,7 @@ impl Engine {
                 counters: Counters::new(),
                 epoch,
                 documents: AtomicU64::new(0),
+                one_shots: AtomicU64::new(0),
                 stopping: AtomicBool::new(false),
             }),
         })

@@ -262,6 +262,7 @@ impl Coordinator {
             return;
         };
         self.by_name.remove(&query.name);
+        self.delivered.remove(&uid);
         for window in &query.windows {
             let Some(stream) = self.streams.get_mut(&window.stream) else {
                 continue;

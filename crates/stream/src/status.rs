@@ -86,6 +86,12 @@ impl Coordinator {
         self.streams.get(uid).map(stream_status)
     }
 
+    /// How many statements of a stream have been dropped as late so far (LATE DROP); 0 for an unknown stream.
+    pub fn late_statements(&self, iri: &str) -> u64 {
+        let stream = self.by_iri.get(iri).and_then(|uid| self.streams.get(uid));
+        stream.map_or(0, |stream| stream.late)
+    }
+
     /// All queries, by name.
     pub fn queries(&self) -> Vec<QueryStatus> {
         let uids = self.by_name.values();

@@ -400,3 +400,33 @@ proptest! {
             prepared.explain(&view, &Execution::new(Limits::default(), EventTime(0)), false).expect("plans"));
     }
 }
+
+/// EX-1: the comparison above sees a lost statement, a changed value and a planted DISTINCT.
+#[test]
+fn ex1_a_wrong_answer_is_noticed() {
+    let data = |objects: &[&str]| {
+        let statement = |object: &&str| Triple::new(iri("s"), iri("p"), Literal::from(*object));
+        Data {
+            default: objects.iter().map(statement).collect(),
+            named: [vec![], vec![]],
+            windows: [vec![], vec![]],
+        }
+    };
+    let query = |text: &str| Prepared::new(Parser::new().parse_query(text).expect("a query"));
+    let ours = |objects: &[&str], text: &str| {
+        let mut rows = native(&data(objects).view(), &query(text));
+        rows.sort();
+        rows
+    };
+    let all = "SELECT ?o { ?s ?p ?o }";
+    let mut theirs = oracle(&data(&["a", "b"]).oracle(), &query(all));
+    theirs.sort();
+    assert_eq!(ours(&["a", "b"], all), theirs);
+    assert_ne!(ours(&["a"], all), theirs);
+    assert_ne!(ours(&["a", "c"], all), theirs);
+    let bag = oracle(
+        &data(&["a", "b"]).oracle(),
+        &query("SELECT ?s { ?s ?p ?o }"),
+    );
+    assert_ne!(ours(&["a", "b"], "SELECT DISTINCT ?s { ?s ?p ?o }"), bag);
+}

@@ -21,10 +21,12 @@ pub(crate) enum Want {
 /// What became of an input.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// It was logged; of a push, so many statements.
+    /// It was logged.
     Taken {
-        /// Statements in the record of a push, 0 for other inputs.
+        /// Statements of a push that went into batches, 0 for other inputs.
         statements: u64,
+        /// Statements of a push that were late and dropped (LATE DROP).
+        late: u64,
     },
     /// What a command was resolved to.
     Command(Resolved),

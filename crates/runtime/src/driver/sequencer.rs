@@ -219,16 +219,35 @@ impl Sequencer {
             Admission::Nothing => return Ok((Outcome::Nothing, self.shared.log.end())),
         };
         let position = self.shared.log.append(&record)?;
-        let outcome = match &record {
-            Record::Push(push) => Outcome::Taken {
-                statements: push.statements.len() as u64,
-            },
-            Record::Command(command) => Outcome::Command(command.resolved.clone()),
-            _ => Outcome::Taken { statements: 0 },
-        };
+        let late_before = self.late_of(&record);
         self.apply(&record, position)?;
+        let outcome = match &record {
+            Record::Push(push) => {
+                let late = self.late_of(&record) - late_before;
+                Outcome::Taken {
+                    statements: push.statements.len() as u64 - late,
+                    late,
+                }
+            }
+            Record::Command(command) => Outcome::Command(command.resolved.clone()),
+            _ => Outcome::Taken {
+                statements: 0,
+                late: 0,
+            },
+        };
         self.cut_due()?;
         Ok((outcome, position))
+    }
+
+    /// How many statements the stream of a push has dropped as late so far.
+    fn late_of(&self, record: &Record) -> u64 {
+        match record {
+            Record::Push(push) => {
+                let coordinator = self.shared.coordinator.lock();
+                coordinator.late_statements(&push.stream)
+            }
+            _ => 0,
+        }
     }
 
     /// Applies a record that is in the log and carries out what that brings.
@@ -258,6 +277,11 @@ impl Sequencer {
             let end = self.shared.log.end();
             let plan = self.shared.coordinator.lock().next_due_cut(end);
             let Some(plan) = plan else { break };
+            // One record may make thousands of closes due; each holds a pin and slices until it is answered.
+            if self.backlogged() {
+                self.wait_until(|sequencer| !sequencer.backlogged())?;
+                continue;
+            }
             let record = Record::Plan(plan);
             let position = self.shared.log.append(&record)?;
             self.apply(&record, position)?;
@@ -354,7 +378,9 @@ impl Sequencer {
         let now = Instant::now();
         if now >= self.next_tick {
             self.next_tick = now + TICK;
-            if self.shared.clock.ticks() && self.refuse_if_failed().is_ok() {
+            // Time waits for slow queries as inputs do: what is due and not answered must not grow without end.
+            let goes_on = self.shared.clock.ticks() && !self.backlogged();
+            if goes_on && self.refuse_if_failed().is_ok() {
                 let now_ms = self.shared.clock.now_ms();
                 let inputs = self.shared.coordinator.lock().on_tick(now_ms);
                 for input in inputs {

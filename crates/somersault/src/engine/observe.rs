@@ -47,7 +47,13 @@ impl Engine {
         let pins = inner.store.snapshots().pinned() as u64;
         MetricsSnapshot {
             stable_sn: driver.stable.0,
-            retained_sns: driver.stable.0 - inner.store.snapshots().floor().0 + 1 + driver.unstable,
+            // The floor may have passed the stable SN that was read a moment ago.
+            retained_sns: driver
+                .stable
+                .0
+                .saturating_sub(inner.store.snapshots().floor().0)
+                + 1
+                + driver.unstable,
             pins,
             tuples: read(&counters.tuples),
             pushes: read(&counters.pushes),

@@ -14,7 +14,7 @@ use somersault_query::{
 };
 use somersault_runtime::{Class, UpdateJob, UpdateResult};
 use somersault_store::{Snapshot, WindowVersion};
-use somersault_stream::WindowBatches;
+use somersault_stream::{QueryDeclaration, WindowBatches};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -130,6 +130,9 @@ impl Engine {
     fn one_shot_execution(&self, timeout: Option<Duration>, rows: Option<u64>) -> Execution {
         let standing = &self.inner.standing;
         let mut execution = standing.execution(standing.stable_time(), ONE_SHOT);
+        // UUID() promises a new IRI each time: no log replays a one-shot query, so each execution has a key of its own.
+        let number = self.inner.one_shots.fetch_add(1, Ordering::Relaxed);
+        execution.close = EventTime((self.inner.epoch << 32 | (number & 0xffff_ffff)) as i64);
         if let Some(timeout) = timeout {
             execution.limits.query_time = timeout;
         }
@@ -161,7 +164,10 @@ impl Engine {
         let using = options.using();
         let mut execution = self.one_shot_execution(options.timeout, None);
         execution.query = UPDATE;
+        let standing = Arc::clone(&self.inner.standing);
         let result = self.evaluate_and_apply(move |snapshot| {
+            // NOW() is the time of the SN that it is evaluated at, not of the one when it was sent (S6).
+            execution.now = standing.stable_time();
             // Keyed by the SN: no two updates share one, so that their blank nodes differ (S6).
             execution.close = EventTime(snapshot.sn().0 as i64);
             let view = SnapshotView::new(snapshot, Vec::new(), Dataset::stored());
@@ -231,29 +237,12 @@ impl Engine {
         options: &QueryOptions,
         analyze: bool,
     ) -> Result<String, EngineError> {
-        use std::fmt::Write as _;
-        let mut text = String::new();
-        let mut windows = Vec::new();
-        for window in &query.windows {
-            let _ = writeln!(
-                text,
-                "window {} [RANGE {}ms STEP {}ms]: closes at t = {} + k·{} ms, holds the statements with t − {} ≤ event time < t",
-                window.stream,
-                window.range.0,
-                window.step.0,
-                query.starting_at.0,
-                window.step.0,
-                window.range.0
-            );
-            windows.push(self.latest_window(query, window));
-        }
-        if let Some(every) = query.computed_every {
-            let _ = writeln!(
-                text,
-                "fires at t = {} + k·{} ms; each window shows its latest close",
-                query.starting_at.0, every.0
-            );
-        }
+        let mut text = QueryDeclaration::from(query).explain();
+        let windows = query
+            .windows
+            .iter()
+            .map(|window| self.latest_window(query, window))
+            .collect();
         let dataset = continuous_dataset(query, &self.inner.store);
         let prepared = Prepared::new(query.query.clone());
         self.explain_on(&prepared, dataset, windows, options, analyze, &mut text)?;

@@ -162,19 +162,14 @@ impl Engine {
             received_ms: self.now_ms(),
             statements,
         }))?;
-        let accepted = match done.outcome {
-            Outcome::Taken { statements } => statements,
-            _ => 0,
+        let (accepted, dropped) = match done.outcome {
+            Outcome::Taken { statements, late } => (statements, late),
+            _ => (0, 0),
         };
-        let repeated = matches!(done.outcome, Outcome::Repeat(_));
         Ok(PushReceipt {
             accepted,
-            dropped: if repeated {
-                0
-            } else {
-                sent.saturating_sub(accepted)
-            },
-            repeated,
+            dropped,
+            repeated: matches!(done.outcome, Outcome::Repeat(_)),
         })
     }
 

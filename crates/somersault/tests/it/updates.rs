@@ -159,3 +159,10 @@ fn protocol_datasets_and_limits_apply_to_one_query_only() {
     assert_eq!(count(&options).unwrap(), 2);
     engine.quiesce(Duration::from_secs(10)).unwrap();
 }
+
+#[test]
+fn each_one_shot_execution_draws_its_own_identifiers() {
+    let engine = engine();
+    let drawn = || ask(&engine, "SELECT ?id { BIND(STRUUID() AS ?id) }");
+    assert_ne!(drawn(), drawn());
+}

@@ -302,3 +302,41 @@ fn a_paused_query_fires_again_when_it_is_resumed() {
         expected(&[(1000, &["a0"]), (4000, &["a3"])])
     );
 }
+
+#[test]
+fn late_statements_that_are_dropped_are_not_counted_as_accepted() {
+    let engine = engine();
+    let s = stream(&engine, "s", "LATENESS 0s LATE DROP");
+    advance(&engine, 2000);
+    let receipt = engine
+        .push(
+            &s,
+            push(&[(1500, "a p b"), (2500, "c p d"), (2400, "e p f")]),
+        )
+        .unwrap();
+    assert_eq!((receipt.accepted, receipt.dropped), (1, 2));
+    assert_eq!(engine.stream(&s).unwrap().late, 2);
+    assert_eq!(engine.metrics().tuples, 1);
+}
+
+#[test]
+fn a_jump_over_more_closes_than_may_be_under_way_answers_them_all() {
+    let engine = engine();
+    let s = stream(&engine, "s", "");
+    register(
+        &engine,
+        "q",
+        "SELECT ?a FROM STREAM :s [RANGE 500s STEP 1s] WHERE { ?a :p ?b }",
+    );
+    let options = SubscribeOptions::default();
+    let answers = engine.subscribe("q", options).unwrap();
+    advance(&engine, 0);
+    engine.push(&s, push(&[(10, "a p b")])).unwrap();
+    advance(&engine, 400_000);
+    engine.quiesce(Duration::from_secs(60)).unwrap();
+    let mut closes = Vec::new();
+    while let Some(SubscriptionEvent::Firing(firing)) = answers.try_recv() {
+        closes.push(firing.close_ms);
+    }
+    assert_eq!(closes, (1..=400).map(|k| k * 1000).collect::<Vec<i64>>());
+}
