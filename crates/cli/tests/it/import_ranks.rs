@@ -36,8 +36,8 @@ const RESERVED: &[(&str, &[&str], &str)] = &[
     ),
     (
         "spareval",
-        &["somersault-query"],
-        "the oracle is a fallback of `query`, nobody else's engine",
+        &["somersault-query", "somersault-conformance"],
+        "the oracle is a fallback of `query`, and a dull twin of the suites",
     ),
     (
         "timely",
