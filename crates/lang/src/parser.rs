@@ -12,6 +12,7 @@ use crate::query::{Query, QueryForm};
 use crate::rewrite;
 use crate::spareval::pattern_mut;
 use crate::sparql::Sparql;
+use crate::star::order_columns;
 use crate::statement::Statement;
 use crate::surface::{self, Surface};
 use crate::template::{
@@ -243,6 +244,7 @@ fn build_query(
     mut algebra: spargebra::Query,
     is_paper_dialect: bool,
 ) -> Query {
+    order_columns(text, tokens, pattern_mut(&mut algebra));
     let written = written_variables(text, tokens);
     let mut converter = Converter::new(&written);
     let (pattern, projection) = converter.outermost(pattern_mut(&mut algebra));
