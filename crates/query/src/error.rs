@@ -26,7 +26,7 @@ pub enum QueryError {
     },
     /// Its intermediate results need more memory than they may.
     #[error(
-        "The intermediate results of the query need more than {limit} bytes, the limit on query memory. Make it more selective, or raise the limit (query_memory_bytes)"
+        "The intermediate results of the query need more than {limit} bytes, the limit on query memory. Make it more selective, or raise the limit (query_memory_bytes; total_query_memory_bytes is shared out among all that may run at once)"
     )]
     Memory {
         /// The limit that was reached.

@@ -16,8 +16,10 @@ pub trait Clock: Send + Sync + 'static {
 pub struct SystemClock;
 
 impl Clock for SystemClock {
-    // The one place where the engine reads the wall clock; what it reads goes into records.
-    #[expect(clippy::disallowed_methods)]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the one place where the engine reads the wall clock; what it reads goes into records"
+    )]
     fn now_ms(&self) -> i64 {
         let since = SystemTime::now().duration_since(UNIX_EPOCH);
         since.map_or(0, |elapsed| elapsed.as_millis() as i64)

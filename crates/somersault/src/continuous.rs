@@ -90,6 +90,7 @@ impl Standing {
     /// What every execution is given.
     pub(crate) fn execution(&self, now: EventTime, query: QueryUid) -> Execution {
         let mut execution = Execution::new(self.config.limits.clone(), now);
+        execution.limits.query_memory_bytes = self.memory_share();
         execution.query = query;
         execution.no_fallback = self.config.no_fallback;
         execution.cancel = Some(Arc::clone(&self.cancel));
@@ -97,6 +98,15 @@ impl Standing {
             execution.remote = self.config.remote.clone();
         }
         execution
+    }
+
+    /// What one execution may use, so that as many as can run at once stay within the limit of all together.
+    fn memory_share(&self) -> u64 {
+        let limits = &self.config.limits;
+        // Each thread of the pool runs one, and the sequencer an update.
+        let at_once = self.config.query_threads.max(2) as u64 + 1;
+        let share = limits.total_query_memory_bytes / at_once;
+        limits.query_memory_bytes.min(share)
     }
 
     /// Counts an execution that was not all native.
@@ -247,12 +257,6 @@ impl Standing {
                 .prepared
                 .execute(&view, &execution)
                 .map_err(|error| error.to_string())?;
-            if !view.snapshot().is_valid() {
-                return Err(format!(
-                    "the firing kept its snapshot for longer than {} s, the limit on pins (pin_time); make the query more selective, or raise the limit",
-                    self.config.limits.pin_time.as_secs()
-                ));
-            }
             let dictionary = Arc::clone(self.store.dictionary_arc());
             Ok(Answer::new(answer, dictionary))
         });

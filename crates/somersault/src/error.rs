@@ -130,7 +130,7 @@ impl From<QueryError> for EngineError {
     fn from(error: QueryError) -> Self {
         let message = error.to_string();
         let which = match error {
-            QueryError::Time { .. } => LimitKind::QueryTime,
+            QueryError::Time { .. } | QueryError::PinExpired => LimitKind::QueryTime,
             QueryError::Rows { .. } => LimitKind::ResultRows,
             QueryError::Memory { .. } => LimitKind::QueryMemory,
             QueryError::Cancelled => return EngineError::Stopped,
