@@ -11,6 +11,8 @@ use somersault_lang::VarId;
 
 /// What a step that is not connected to the rows so far must be better by.
 const CARTESIAN_PENALTY: f64 = 100.0;
+/// What a block is taken to make of one row where it is not worth finding out.
+const GUESSED_FANOUT: f64 = 10.0;
 
 /// The parts of a group that are still to be placed.
 pub(crate) struct Remaining<'q> {
@@ -29,6 +31,11 @@ impl Remaining<'_> {
             && self.paths.is_empty()
             && self.graphs.is_empty()
             && self.blocks.is_empty())
+    }
+
+    /// Whether there is more than one part to choose from.
+    fn has_choice(&self) -> bool {
+        self.patterns.len() + self.paths.len() + self.graphs.len() + self.blocks.len() > 1
     }
 
     /// Whether something that is still to come may bind the variable; `but` names a bind that
@@ -82,9 +89,16 @@ impl Planner<'_> {
         let numbered = self.steps;
         let mut offers: Vec<(f64, VarSet, Choice)> = Vec::new();
         for (at, block) in left.blocks.iter().enumerate() {
-            let mut trial = state.clone();
-            self.node(block, &mut trial, &mut Plan::default());
-            let fanout = trial.rows / state.rows.max(f64::MIN_POSITIVE);
+            // Trying every order inside of every try would take time exponential in the nesting.
+            let fanout = if self.trying || !left.has_choice() {
+                GUESSED_FANOUT
+            } else {
+                let mut trial = state.clone();
+                self.trying = true;
+                self.node(block, &mut trial, &mut Plan::default());
+                self.trying = false;
+                trial.rows / state.rows.max(f64::MIN_POSITIVE)
+            };
             offers.push((fanout, block.possible.clone(), Choice::Block(at)));
         }
         self.steps = numbered;

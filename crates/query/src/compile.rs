@@ -457,10 +457,40 @@ fn reads_bound_graph(pattern: &Pattern) -> bool {
                     .all(|p| matches!(p, Pattern::Values { .. }) || reads_bound_graph(p))
         }
         Pattern::Union(list) => list.iter().all(reads_bound_graph),
-        Pattern::LeftJoin { left, right, .. } => {
-            reads_bound_graph(left) && reads_bound_graph(right)
+        Pattern::LeftJoin {
+            left,
+            right,
+            filter,
+        } => {
+            !filter.as_ref().is_some_and(has_exists)
+                && reads_bound_graph(left)
+                && reads_bound_graph(right)
         }
-        Pattern::Filter { inner, .. } | Pattern::Extend { inner, .. } => reads_bound_graph(inner),
+        Pattern::Filter {
+            inner,
+            condition: expression,
+        }
+        | Pattern::Extend {
+            inner, expression, ..
+        } => !has_exists(expression) && reads_bound_graph(inner),
         _ => false,
+    }
+}
+
+/// Whether an expression holds EXISTS: its pattern would be compiled once more.
+fn has_exists(expression: &Expression) -> bool {
+    use Expression as E;
+    match expression {
+        E::Exists(_) => true,
+        E::Constant(_) | E::Variable(_) | E::Bound(_) => false,
+        E::Or(list) | E::And(list) | E::Coalesce(list) | E::Call(_, list) => {
+            list.iter().any(has_exists)
+        }
+        E::Not(a) | E::UnaryPlus(a) | E::UnaryMinus(a) => has_exists(a),
+        E::Compare(_, a, b) | E::SameTerm(a, b) | E::Arithmetic(_, a, b) => {
+            has_exists(a) || has_exists(b)
+        }
+        E::In(a, list) => has_exists(a) || list.iter().any(has_exists),
+        E::If(a, b, c) => has_exists(a) || has_exists(b) || has_exists(c),
     }
 }

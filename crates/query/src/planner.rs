@@ -22,6 +22,8 @@ pub(crate) struct Planner<'a> {
     pub(crate) terms: &'a Constants,
     pub(crate) variables: &'a [String],
     pub(crate) steps: usize,
+    /// While a block is planned only to see what it would make of the rows.
+    pub(crate) trying: bool,
     /// Inside EXISTS: the variables from outside, which stand for their values.
     outside: VarSet,
 }
@@ -39,6 +41,7 @@ impl<'a> Planner<'a> {
             terms,
             variables,
             steps: 0,
+            trying: false,
             outside: VarSet::new(),
         }
     }

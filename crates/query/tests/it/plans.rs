@@ -99,3 +99,15 @@ fn analyze_shows_what_happened() {
     assert!(text.contains("rows 4 "), "{text}");
     assert!(text.contains("µs"), "{text}");
 }
+
+#[test]
+fn planning_a_deeply_nested_query_takes_no_time_to_speak_of() {
+    let mut group = "?a <http://x/knows> ?b".to_owned();
+    for depth in 0..40 {
+        group = format!(
+            "?a <http://x/knows> ?c{depth} {{ {{ {group} }} UNION {{ ?a <http://x/member> ?b }} }}"
+        );
+    }
+    // Exponential work would not end; what the plan is does not matter here.
+    assert!(plan(&format!("SELECT * {{ {group} }}")).lines().count() > 80);
+}
