@@ -1,10 +1,5 @@
 //! The one binary: parses the command line, runs the subcommand, says in one sentence what went wrong.
 
-#![allow(
-    clippy::disallowed_methods,
-    reason = "a driver: the demo and the live views read the wall clock"
-)]
-
 mod args;
 mod client;
 mod commands;
