@@ -8,6 +8,7 @@ mod timely;
 pub use simulated::SimFabric;
 pub use timely::TimelyFabric;
 
+use crate::due_windows::DueWindows;
 use somersault_model::{BatchNumber, Millis, ShardId, Sn, StreamUid, TimedTriple};
 use somersault_store::ShardBatch;
 use std::sync::Arc;
@@ -33,12 +34,15 @@ pub struct ShardWork {
     pub batch: ShardBatch,
     /// Slices that this shard builds; a slice is built whole by one shard (ADR 1).
     pub slices: Vec<SliceWork>,
+    /// The windows of the firings that became due with this SN. Every shard gets them, after its
+    /// slices; the last one makes them.
+    pub windows: Option<Arc<DueWindows>>,
 }
 
 impl ShardWork {
     /// Whether there is nothing to do.
     pub fn is_empty(&self) -> bool {
-        self.batch.is_empty() && self.slices.is_empty()
+        self.batch.is_empty() && self.slices.is_empty() && self.windows.is_none()
     }
 }
 

@@ -1,5 +1,6 @@
 //! What the driver needs from above: somebody who keeps the continuous queries and executes firings.
 
+use crate::due_windows::DueWindows;
 use crate::error::RuntimeError;
 use crossbeam_channel::Sender;
 use somersault_model::{EventTime, QueryUid, Sn};
@@ -14,6 +15,8 @@ pub struct FiringJob {
     pub firing: Firing,
     /// The stored graph that it reads; dropping it unpins.
     pub snapshot: Snapshot,
+    /// The windows that it reads, made already; to be held until it has the answer.
+    pub windows: Option<Arc<DueWindows>>,
     /// When the last record that the firing needed was acknowledged; `None` during recovery.
     pub acknowledged: Option<Instant>,
     /// When its snapshot became stable: from here on it waits only behind other queries.

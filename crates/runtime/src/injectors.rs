@@ -87,6 +87,9 @@ impl Apply for Injectors {
             self.store.slices().insert(slice.stream, built);
             counters.slices.fetch_add(1, Ordering::Relaxed);
         }
+        if let Some(windows) = work.windows {
+            windows.shard_done(&self.store);
+        }
         counters.injected.fetch_add(injected, Ordering::Relaxed);
         counters.applied.fetch_max(sn.0, Ordering::Relaxed);
     }

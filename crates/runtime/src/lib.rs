@@ -8,6 +8,7 @@
 mod acks;
 mod clock;
 mod driver;
+mod due_windows;
 mod error;
 mod fabric;
 mod host;
@@ -19,6 +20,7 @@ pub use clock::{Clock, ManualClock, SystemClock};
 pub use driver::{
     Done, Driver, DriverConfig, DriverParts, DriverStatus, Outcome, UpdateJob, UpdateResult,
 };
+pub use due_windows::{DueWindows, window_version};
 pub use error::RuntimeError;
 pub use fabric::{
     Apply, Fabric, FabricError, OnApplied, ShardWork, SimFabric, SliceWork, TimelyFabric,

@@ -11,9 +11,10 @@ use parking_lot::{Mutex, RwLock};
 use somersault_lang::{ContinuousQuery, Parser};
 use somersault_model::{EventTime, QueryUid, Sn, TermId};
 use somersault_query::{Dataset, Execution, NamedGraphs, Prepared, SnapshotView, Source};
-use somersault_runtime::{Answered, Class, FiringJob, Host, QueryPool, RuntimeError};
-use somersault_store::{Store, WindowVersion};
-use somersault_stream::WindowBatches;
+use somersault_runtime::{
+    Answered, Class, FiringJob, Host, QueryPool, RuntimeError, window_version,
+};
+use somersault_store::Store;
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
@@ -171,17 +172,6 @@ pub(crate) fn continuous_dataset(query: &ContinuousQuery, store: &Store) -> Data
     }
 }
 
-/// The version of a window that a firing sees.
-pub(crate) fn window_version(store: &Store, window: &WindowBatches) -> Arc<WindowVersion> {
-    let step = u64::try_from(window.step_batches).unwrap_or(1).max(1);
-    if window.lo >= window.hi {
-        return WindowVersion::empty();
-    }
-    store
-        .slices()
-        .window(window.stream, window.lo, window.hi, step)
-}
-
 impl Host for Standing {
     fn attach(&self, answered: Answered) {
         let _ = self.answered.set(answered);
@@ -240,6 +230,7 @@ impl Standing {
         let FiringJob {
             firing,
             snapshot,
+            windows: made,
             acknowledged,
             released,
         } = job;
@@ -263,6 +254,8 @@ impl Standing {
         let answer = catch_unwind(run)
             .unwrap_or_else(|_| Err("internal fault: the evaluation panicked".to_owned()));
         let ready = Instant::now();
+        // Held until here: the store keeps the newest versions only.
+        drop(made);
         if let Ok(prepared) = &query.prepared {
             self.count_fallback(&prepared.prepared);
         }

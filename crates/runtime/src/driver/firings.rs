@@ -3,6 +3,7 @@
 
 use super::Shared;
 use super::sequencer::Sequencer;
+use crate::due_windows::DueWindows;
 use crate::host::FiringJob;
 use somersault_log::{DeliveredRecord, Record};
 use somersault_model::{EventTime, QueryUid};
@@ -26,8 +27,8 @@ fn key(firing: &Firing) -> Key {
 
 pub(crate) struct Firings {
     kept: usize,
-    /// Pins of firings that are due and not yet released.
-    pins: HashMap<Key, Snapshot>,
+    /// Pins and windows of firings that are due and not yet released.
+    pins: HashMap<Key, (Snapshot, Option<Arc<DueWindows>>)>,
     /// Firings that are due and not yet answered, cancelled ones excepted.
     outstanding: usize,
     /// Per query: closes that have been answered and are kept or were since the last mark.
@@ -62,12 +63,17 @@ impl Firings {
     }
 
     /// Pins the firing's SN.
-    pub(crate) fn due(&mut self, shared: &Shared, firing: Firing) {
+    pub(crate) fn due(
+        &mut self,
+        shared: &Shared,
+        firing: Firing,
+        windows: Option<Arc<DueWindows>>,
+    ) {
         let deadline_ms = shared.uptime_ms() + shared.config.pin_time.as_millis() as i64;
         match shared.store.pin_until(firing.sn, deadline_ms) {
             Ok(snapshot) => {
                 self.outstanding += 1;
-                self.pins.insert(key(&firing), snapshot);
+                self.pins.insert(key(&firing), (snapshot, windows));
             }
             // A due SN is above the stable one, and the floor never is (SN-2).
             Err(error) => tracing::error!("a due firing could not be pinned: {error}"),
@@ -76,13 +82,14 @@ impl Firings {
 
     /// Hands a firing whose SN is stable to the host.
     pub(crate) fn fire(&mut self, shared: &Shared, firing: Firing, acknowledged: Option<Instant>) {
-        let Some(snapshot) = self.pins.remove(&key(&firing)) else {
+        let Some((snapshot, windows)) = self.pins.remove(&key(&firing)) else {
             tracing::error!("a firing was released that had not become due");
             return;
         };
         Arc::clone(&shared.host).fire(FiringJob {
             firing,
             snapshot,
+            windows,
             acknowledged,
             released: Instant::now(),
         });

@@ -1,11 +1,13 @@
 //! From one SN's changes to one item per shard: half edges go to the owners of their vertices, each
 //! slice whole to one shard (ADR 1).
 
+use crate::due_windows::DueWindows;
 use crate::fabric::{Fabric, FabricError, ShardWork, SliceWork};
 use somersault_model::{BatchNumber, Millis, Placement, ShardId, StreamUid};
 use somersault_store::ShardBatch;
 use somersault_stream::Inject;
 use std::collections::HashMap;
+use std::sync::Arc;
 
 /// Knows the batch intervals of the streams.
 #[derive(Default)]
@@ -22,10 +24,11 @@ impl Injection {
         self.intervals.remove(&stream);
     }
 
-    /// Hands all of an SN to the shards and seals it.
+    /// Hands all of an SN to the shards, with the windows that its firings read, and seals it.
     pub(crate) fn inject(
         &self,
         inject: Inject,
+        windows: Option<&Arc<DueWindows>>,
         fabric: &mut dyn Fabric,
     ) -> Result<(), FabricError> {
         let sn = inject.sn;
@@ -36,6 +39,7 @@ impl Injection {
             .map(|batch| ShardWork {
                 batch,
                 slices: Vec::new(),
+                windows: windows.cloned(),
             })
             .collect();
         for closed in inject.slices {

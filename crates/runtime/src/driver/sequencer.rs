@@ -7,6 +7,7 @@ use super::requests::{Done, Outcome, Request, Want};
 use super::stable::{Stability, Waiter};
 use super::{Channels, Shared};
 use crate::acks::Ack;
+use crate::due_windows::DueWindows;
 use crate::error::RuntimeError;
 use crate::fabric::Fabric;
 use crossbeam_channel::{Sender, never, select};
@@ -319,17 +320,19 @@ impl Sequencer {
         outputs: Vec<Output>,
         position: Position,
     ) -> Result<(), RuntimeError> {
+        let windows = DueWindows::of(&outputs, self.fabric.shards());
         for output in outputs {
             match output {
                 Output::Inject(inject) => {
                     let sn = inject.sn;
-                    if let Err(error) = self.injection.inject(inject, self.fabric.as_mut()) {
+                    let fabric = self.fabric.as_mut();
+                    if let Err(error) = self.injection.inject(inject, windows.as_ref(), fabric) {
                         self.fail(RuntimeError::Fabric(error.clone()));
                         return Err(error.into());
                     }
                     self.stability.cut(sn, position);
                 }
-                Output::Due(firing) => self.firings.due(&self.shared, firing),
+                Output::Due(firing) => self.firings.due(&self.shared, firing, windows.clone()),
                 Output::Fire(firing) => {
                     let acknowledged = self.stability.acknowledged(firing.sn);
                     self.firings.fire(&self.shared, firing, acknowledged);

@@ -81,7 +81,12 @@ fn work(shard: u16) -> (ShardId, ShardWork) {
         }],
     };
     let slices = vec![slice];
-    (ShardId(shard), ShardWork { batch, slices })
+    let work = ShardWork {
+        batch,
+        slices,
+        windows: None,
+    };
+    (ShardId(shard), work)
 }
 
 fn timely(apply: Arc<Recorder>, signal: &Arc<Signal>) -> Box<dyn Fabric> {

@@ -3,7 +3,7 @@
 
 use super::{Engine, QueryOptions, QueryResults, UpdateOptions, UpdateSummary};
 use crate::answer::Answer;
-use crate::continuous::{continuous_dataset, window_version};
+use crate::continuous::continuous_dataset;
 use crate::error::{EngineError, LimitKind};
 use crossbeam_channel::bounded;
 use parking_lot::Mutex;
@@ -12,7 +12,7 @@ use somersault_model::{BatchNumber, EventTime, QueryUid};
 use somersault_query::{
     Dataset, Effects, Execution, Prepared, SnapshotView, Using, evaluate_update,
 };
-use somersault_runtime::{Class, UpdateJob, UpdateResult};
+use somersault_runtime::{Class, UpdateJob, UpdateResult, window_version};
 use somersault_store::{Snapshot, WindowVersion};
 use somersault_stream::{QueryDeclaration, WindowBatches};
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -1,0 +1,165 @@
+//! The windows that an SN's firings read, made before the SN is stable: the shard that is the last to
+//! put down the SN's slices slides them, so that no firing's execution does. Firings still ask the
+//! store, which has the versions ready; where it does not, it makes the same ones (S11).
+
+use somersault_store::{Store, WindowVersion};
+use somersault_stream::{Output, WindowBatches};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
+
+/// The distinct windows of one SN's firings. Whoever holds this keeps the versions alive: the
+/// injectors may be several closes ahead of a firing, and the store keeps the newest version only.
+#[derive(Debug)]
+pub struct DueWindows {
+    windows: Vec<WindowBatches>,
+    shards_left: AtomicUsize,
+    versions: OnceLock<Vec<Arc<WindowVersion>>>,
+}
+
+impl DueWindows {
+    /// The windows of the firings that these outputs make due; `None` where none of them can hold
+    /// anything. Each of `shards` shards is to call [`DueWindows::shard_done`].
+    pub(crate) fn of(outputs: &[Output], shards: u16) -> Option<Arc<DueWindows>> {
+        let due = outputs.iter().filter_map(|output| match output {
+            Output::Due(firing) => Some(&firing.windows),
+            _ => None,
+        });
+        let mut windows: Vec<WindowBatches> = Vec::new();
+        for window in due.flat_map(|windows| windows.iter()) {
+            let same = |other: &WindowBatches| {
+                (other.stream, other.lo, other.hi, other.step_batches)
+                    == (window.stream, window.lo, window.hi, window.step_batches)
+            };
+            if window.lo < window.hi && !windows.iter().any(same) {
+                windows.push(*window);
+            }
+        }
+        (!windows.is_empty()).then(|| {
+            Arc::new(DueWindows {
+                windows,
+                shards_left: AtomicUsize::new(shards.into()),
+                versions: OnceLock::new(),
+            })
+        })
+    }
+
+    /// One more shard has put down its part of the SN, and of all SNs before. The last one makes the
+    /// versions: only then has every slice of every window come.
+    pub(crate) fn shard_done(&self, store: &Store) {
+        // Release and acquire: the last one sees what all others have put down.
+        if self.shards_left.fetch_sub(1, Ordering::AcqRel) == 1 {
+            let versions = self.windows.iter().map(|w| window_version(store, w));
+            // Each shard comes once, so nobody has set it.
+            let _ = self.versions.set(versions.collect());
+        }
+    }
+
+    /// The versions, once they are made.
+    pub fn versions(&self) -> Option<&[Arc<WindowVersion>]> {
+        self.versions.get().map(Vec::as_slice)
+    }
+}
+
+/// The version of a window that a firing sees.
+pub fn window_version(store: &Store, window: &WindowBatches) -> Arc<WindowVersion> {
+    let step = u64::try_from(window.step_batches).unwrap_or(1).max(1);
+    if window.lo >= window.hi {
+        return WindowVersion::empty();
+    }
+    store
+        .slices()
+        .window(window.stream, window.lo, window.hi, step)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fabric::{Apply, ShardWork, SliceWork};
+    use crate::injectors::Injectors;
+    use somersault_model::{
+        BatchNumber, EventTime, Millis, Placement, QueryUid, ShardId, Sn, StreamUid, TermId,
+        TimedTriple, TripleIds,
+    };
+    use somersault_store::ShardBatch;
+    use somersault_stream::Firing;
+
+    const STREAM: StreamUid = StreamUid(3);
+
+    fn due(lo: i64, hi: i64) -> Output {
+        let window = WindowBatches {
+            stream: STREAM,
+            lo: BatchNumber(lo),
+            hi: BatchNumber(hi),
+            range_batches: 2,
+            step_batches: 1,
+        };
+        Output::Due(Firing {
+            query: QueryUid(1),
+            close: EventTime(hi),
+            ordinal: 0,
+            revision: 0,
+            sn: Sn(1),
+            windows: [window].into(),
+            complete_from: None,
+        })
+    }
+
+    fn work(shard: u16, batches: &[i64], windows: &Arc<DueWindows>) -> ShardWork {
+        let placement = Placement::new(2);
+        let slices = batches.iter().map(|number| SliceWork {
+            stream: STREAM,
+            batch: BatchNumber(*number),
+            interval: Millis(1),
+            statements: vec![TimedTriple {
+                at: EventTime(*number),
+                triple: TripleIds::new(
+                    TermId::from_raw(1 << 60 | *number as u64),
+                    TermId::from_raw(1 << 60 | 99),
+                    TermId::from_raw(1 << 60 | 7),
+                ),
+            }],
+        });
+        ShardWork {
+            batch: ShardBatch::split(&[], placement).swap_remove(usize::from(shard)),
+            slices: slices.collect(),
+            windows: Some(Arc::clone(windows)),
+        }
+    }
+
+    #[test]
+    fn one_window_is_made_once_and_an_empty_one_not_at_all() {
+        let windows = DueWindows::of(&[due(0, 2), due(0, 2), due(5, 5)], 1).unwrap();
+        assert_eq!(windows.windows.len(), 1);
+        assert!(DueWindows::of(&[due(5, 5)], 1).is_none());
+    }
+
+    #[test]
+    fn the_last_shard_makes_what_a_firing_would_make_itself() {
+        let store = Store::new(2);
+        let injectors = Injectors::new(&store).unwrap();
+        let windows = DueWindows::of(&[due(0, 2)], 2).unwrap();
+        injectors.apply(ShardId(1), Sn(1), work(1, &[1], &windows));
+        assert!(windows.versions().is_none(), "shard 0 has not come yet");
+        injectors.apply(ShardId(0), Sn(1), work(0, &[0], &windows));
+        let [made] = windows.versions().unwrap() else {
+            panic!("one window");
+        };
+        assert_eq!(made.len(), 2);
+        let asked = window_version(&store, &windows.windows[0]);
+        assert!(Arc::ptr_eq(made, &asked), "the store has it ready");
+
+        // Another close follows, and the first version stays as long as a firing may read it.
+        let next = DueWindows::of(&[due(1, 3)], 2).unwrap();
+        injectors.apply(ShardId(0), Sn(2), work(0, &[2], &next));
+        injectors.apply(ShardId(1), Sn(2), work(1, &[], &next));
+        let asked = window_version(&store, &windows.windows[0]);
+        assert!(Arc::ptr_eq(&windows.versions().unwrap()[0], &asked));
+
+        // Once nobody needs them, retiring the slices lets go of the versions too.
+        let weak = Arc::downgrade(&next.versions().unwrap()[0]);
+        drop((windows, next, asked));
+        store.slices().retire(STREAM, BatchNumber(3));
+        assert!(weak.upgrade().is_none());
+        assert_eq!(store.slices().memory_bytes(STREAM), 0);
+    }
+}
