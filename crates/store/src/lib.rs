@@ -36,6 +36,7 @@ mod dictionary;
 mod list;
 mod run;
 mod shard;
+mod side;
 mod slice;
 mod slice_store;
 mod snapshot;

@@ -3,6 +3,7 @@
 //! holds one, and a window is made of some.
 
 use crate::PredicateStatistics;
+use crate::side::Side;
 use somersault_model::{BatchNumber, Direction, TermId, TripleIds};
 
 /// A set of triples of one or several batches.
@@ -12,70 +13,46 @@ pub struct Run {
     into: Side,
 }
 
-/// One direction. For the i-th predicate its vertices are `vertices[vertex_starts[i]..]`, for the
-/// j-th of all vertices its neighbours are `neighbours[neighbour_starts[j]..]`, each up to the next
-/// start.
-#[derive(Debug, Default)]
-struct Side {
-    predicates: Box<[TermId]>,
-    vertex_starts: Box<[u32]>,
-    vertices: Box<[TermId]>,
-    neighbour_starts: Box<[u32]>,
-    neighbours: Box<[TermId]>,
-    newest: Box<[BatchNumber]>,
-    /// The same edges by vertex alone: every vertex once, and its predicates.
-    all_vertices: Box<[TermId]>,
-    predicate_starts: Box<[u32]>,
-    vertex_predicates: Box<[TermId]>,
-}
-
-/// An edge of one side; ordered as the columns are.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Row {
-    predicate: TermId,
-    vertex: TermId,
-    neighbour: TermId,
-    newest: BatchNumber,
-}
-
 impl Run {
-    /// The run of these triples, each with a batch; of repeats the newest batch stays.
-    pub(crate) fn new(triples: impl Iterator<Item = (TripleIds, BatchNumber)>) -> Run {
-        let mut out: Vec<Row> = triples
-            .map(|(triple, newest)| Row {
-                predicate: triple.predicate,
-                vertex: triple.subject,
-                neighbour: triple.object,
-                newest,
-            })
+    /// The run of these triples, all of one batch, and for each of them its number in the order of
+    /// [`Run::triples`]: repeats share one.
+    pub(crate) fn of_batch(
+        batch: BatchNumber,
+        triples: impl ExactSizeIterator<Item = TripleIds>,
+    ) -> (Run, Vec<u32>) {
+        let count = u32::try_from(triples.len()).expect("a batch has fewer than 2^32 statements");
+        let mut places = vec![0; triples.len()];
+        let mut rows: Vec<(TermId, TermId, TermId, u32)> = (triples.zip(0..count))
+            .map(|(triple, at)| (triple.predicate, triple.subject, triple.object, at))
             .collect();
-        out.sort_unstable();
-        keep_newest(&mut out);
-        let turned = |row: &Row| Row {
-            vertex: row.neighbour,
-            neighbour: row.vertex,
-            ..*row
-        };
-        let mut into: Vec<Row> = out.iter().map(turned).collect();
-        into.sort_unstable();
-        Run {
-            out: Side::new(&out),
-            into: Side::new(&into),
+        rows.sort_unstable();
+        let mut out = Side::with_capacity(rows.len(), rows.len());
+        let mut turned = Vec::with_capacity(rows.len());
+        for same in rows.chunk_by(|a, b| (a.0, a.1, a.2) == (b.0, b.1, b.2)) {
+            let (predicate, subject, object, _) = same[0];
+            for (.., at) in same {
+                places[*at as usize] = turned.len() as u32;
+            }
+            out.push(predicate, subject, object, batch);
+            turned.push((predicate, object, subject));
         }
+        turned.sort_unstable();
+        let mut into = Side::with_capacity(turned.len(), turned.len());
+        for (predicate, object, subject) in turned {
+            into.push(predicate, object, subject, batch);
+        }
+        let run = Run {
+            out: out.finish(),
+            into: into.finish(),
+        };
+        (run, places)
     }
 
     /// One run of what several runs hold, without the triples whose newest batch is before `from`.
     pub(crate) fn merge(runs: &[&Run], from: BatchNumber) -> Run {
         let side = |of: fn(&Run) -> &Side| {
-            let total = runs.iter().map(|run| run.len()).sum();
-            let mut rows = Vec::with_capacity(total);
-            for run in runs {
-                rows.extend(of(run).rows().filter(|row| row.newest >= from));
-            }
-            // Ascending stretches, one per run: the stable sort merges them.
-            rows.sort();
-            keep_newest(&mut rows);
-            Side::new(&rows)
+            let sides: Vec<&Side> = runs.iter().map(|run| of(run)).collect();
+            Side::merge(&sides, from)
         };
         Run {
             out: side(|run| &run.out),
@@ -113,20 +90,12 @@ impl Run {
 
     /// The predicates of the edges from or to a vertex, ascending.
     pub fn predicates_of(&self, vertex: TermId, direction: Direction) -> &[TermId] {
-        let side = self.side(direction);
-        match side.all_vertices.binary_search(&vertex) {
-            Ok(at) => &side.vertex_predicates[range(&side.predicate_starts, at)],
-            Err(_) => &[],
-        }
+        self.side(direction).predicates_of(vertex)
     }
 
     /// All vertices that have such an edge, ascending.
     pub fn vertices_with(&self, predicate: TermId, direction: Direction) -> &[TermId] {
-        let side = self.side(direction);
-        match side.predicates.binary_search(&predicate) {
-            Ok(at) => &side.vertices[range(&side.vertex_starts, at)],
-            Err(_) => &[],
-        }
+        self.side(direction).vertices_with(predicate)
     }
 
     /// All predicates, ascending.
@@ -140,13 +109,11 @@ impl Run {
             return PredicateStatistics::default();
         };
         // Both sides have the same predicates.
-        let subjects = range(&self.out.vertex_starts, at);
-        let objects = range(&self.into.vertex_starts, at);
-        let starts = &self.out.neighbour_starts;
+        let subjects = self.out.vertex_range(at);
         PredicateStatistics {
-            statements: u64::from(starts[subjects.end] - starts[subjects.start]),
+            statements: self.out.edge_count(&subjects) as u64,
             subjects: subjects.len() as u64,
-            objects: objects.len() as u64,
+            objects: self.into.vertex_range(at).len() as u64,
         }
     }
 
@@ -157,7 +124,7 @@ impl Run {
 
     /// The number of a triple in the order of [`Run::triples`].
     pub(crate) fn find(&self, triple: TripleIds) -> Option<usize> {
-        let range = self.out.range(triple.subject, triple.predicate)?;
+        let range = self.out.find(triple.subject, triple.predicate)?;
         let start = range.start;
         let found = self.out.neighbours[range].binary_search(&triple.object);
         found.ok().map(|at| start + at)
@@ -165,7 +132,8 @@ impl Run {
 
     /// All triples by predicate, subject and object.
     pub fn triples(&self) -> impl Iterator<Item = TripleIds> + '_ {
-        (self.out.rows()).map(|row| TripleIds::new(row.vertex, row.predicate, row.neighbour))
+        let edges = self.out.edges_in_order();
+        edges.map(|(predicate, subject, object)| TripleIds::new(subject, predicate, object))
     }
 
     /// Size in memory.
@@ -174,109 +142,85 @@ impl Run {
     }
 }
 
-impl Side {
-    /// The columns of rows that ascend and do not repeat.
-    fn new(rows: &[Row]) -> Side {
-        assert!(
-            u32::try_from(rows.len()).is_ok(),
-            "a run has fewer than 2^32 triples"
-        );
-        let (mut predicates, mut vertex_starts) = (Vec::new(), Vec::new());
-        let (mut vertices, mut neighbour_starts) = (Vec::new(), Vec::new());
-        let mut pairs = Vec::new();
-        let mut start = 0;
-        for of_predicate in rows.chunk_by(|a, b| a.predicate == b.predicate) {
-            let predicate = of_predicate[0].predicate;
-            predicates.push(predicate);
-            vertex_starts.push(vertices.len() as u32);
-            for of_vertex in of_predicate.chunk_by(|a, b| a.vertex == b.vertex) {
-                vertices.push(of_vertex[0].vertex);
-                neighbour_starts.push(start);
-                pairs.push((of_vertex[0].vertex, predicate));
-                start += of_vertex.len() as u32;
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::{BTreeMap, BTreeSet};
+
+    fn triple((subject, predicate, object): (u64, u64, u64)) -> TripleIds {
+        TripleIds::new(
+            TermId::from_raw(1 << 60 | subject),
+            TermId::from_raw(1 << 60 | predicate),
+            TermId::from_raw(1 << 60 | object),
+        )
+    }
+
+    /// All that a run says in one direction: by predicate and vertex the neighbours.
+    fn adjacency(run: &Run, direction: Direction) -> BTreeMap<(TermId, TermId), Vec<TermId>> {
+        let mut all = BTreeMap::new();
+        for predicate in run.predicates() {
+            for vertex in run.vertices_with(*predicate, direction) {
+                let ids = run.neighbours(*vertex, *predicate, direction).to_vec();
+                assert!(run.predicates_of(*vertex, direction).contains(predicate));
+                assert!(all.insert((*predicate, *vertex), ids).is_none());
             }
         }
-        vertex_starts.push(vertices.len() as u32);
-        neighbour_starts.push(start);
-        // One ascending stretch per predicate.
-        pairs.sort();
-        let (mut all_vertices, mut predicate_starts) = (Vec::new(), Vec::new());
-        let mut start = 0;
-        for of_vertex in pairs.chunk_by(|a, b| a.0 == b.0) {
-            all_vertices.push(of_vertex[0].0);
-            predicate_starts.push(start);
-            start += of_vertex.len() as u32;
-        }
-        predicate_starts.push(start);
-        Side {
-            predicates: predicates.into(),
-            vertex_starts: vertex_starts.into(),
-            vertices: vertices.into(),
-            neighbour_starts: neighbour_starts.into(),
-            neighbours: rows.iter().map(|row| row.neighbour).collect(),
-            newest: rows.iter().map(|row| row.newest).collect(),
-            all_vertices: all_vertices.into(),
-            predicate_starts: predicate_starts.into(),
-            vertex_predicates: pairs.iter().map(|pair| pair.1).collect(),
-        }
+        all
     }
 
-    fn range(&self, vertex: TermId, predicate: TermId) -> Option<std::ops::Range<usize>> {
-        let at = self.predicates.binary_search(&predicate).ok()?;
-        let vertices = range(&self.vertex_starts, at);
-        let start = vertices.start;
-        let at = self.vertices[vertices].binary_search(&vertex).ok()?;
-        Some(range(&self.neighbour_starts, start + at))
+    /// The dull twin: all rows of all runs, sorted.
+    fn sorted(runs: &[&Run], from: BatchNumber) -> BTreeMap<TripleIds, BatchNumber> {
+        let mut rows: Vec<(TripleIds, BatchNumber)> = (runs.iter())
+            .flat_map(|run| run.triples().zip(run.out.newest.iter().copied()))
+            .filter(|(_, newest)| *newest >= from)
+            .collect();
+        rows.sort_unstable();
+        // Of repeats the newest comes last, and stays.
+        rows.into_iter().collect()
     }
 
-    fn neighbours(&self, vertex: TermId, predicate: TermId) -> &[TermId] {
-        match self.range(vertex, predicate) {
-            Some(range) => &self.neighbours[range],
-            None => &[],
-        }
-    }
-
-    fn rows(&self) -> impl Iterator<Item = Row> + '_ {
-        self.predicates
-            .iter()
-            .enumerate()
-            .flat_map(move |(at, predicate)| {
-                range(&self.vertex_starts, at).flat_map(move |vertex_at| {
-                    range(&self.neighbour_starts, vertex_at).map(move |at| Row {
-                        predicate: *predicate,
-                        vertex: self.vertices[vertex_at],
-                        neighbour: self.neighbours[at],
-                        newest: self.newest[at],
-                    })
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(200))]
+        #[test]
+        #[cfg_attr(miri, ignore = "minutes under miri")]
+        fn merging_equals_sorting(
+            batches in prop::collection::vec(
+                prop::collection::vec((0u64..9, 0u64..3, 0u64..9), 0..30), 0..7),
+            first in 0usize..4,
+            from in 0i64..7,
+        ) {
+            let slices: Vec<Run> = (batches.iter().zip(0..))
+                .map(|(statements, batch)| {
+                    let triples = statements.iter().copied().map(triple);
+                    let (run, places) = Run::of_batch(BatchNumber(batch), triples.clone());
+                    let numbered: Vec<TripleIds> = run.triples().collect();
+                    let placed = places.iter().map(|at| numbered[*at as usize]);
+                    assert!(placed.eq(triples), "places lead back to the statements");
+                    run
                 })
-            })
-    }
+                .collect();
+            // As a window slides: what was merged before, and what has come since.
+            let (old, fresh) = slices.split_at(first.min(slices.len()));
+            let old = Run::merge(&old.iter().collect::<Vec<_>>(), BatchNumber(i64::MIN));
+            let parts: Vec<&Run> = [&old].into_iter().chain(fresh).collect();
+            let from = BatchNumber(from);
+            let merged = Run::merge(&parts, from);
 
-    fn bytes(&self) -> usize {
-        size_of_val(&*self.predicates)
-            + size_of_val(&*self.vertex_starts)
-            + size_of_val(&*self.vertices)
-            + size_of_val(&*self.neighbour_starts)
-            + size_of_val(&*self.neighbours)
-            + size_of_val(&*self.newest)
-            + size_of_val(&*self.all_vertices)
-            + size_of_val(&*self.predicate_starts)
-            + size_of_val(&*self.vertex_predicates)
-    }
-}
-
-fn range(starts: &[u32], at: usize) -> std::ops::Range<usize> {
-    starts[at] as usize..starts[at + 1] as usize
-}
-
-/// Of neighbouring rows with the same triple, which ascend by batch, keeps the newest.
-fn keep_newest(rows: &mut Vec<Row>) {
-    rows.dedup_by(|later, kept| {
-        let same = (later.predicate, later.vertex, later.neighbour)
-            == (kept.predicate, kept.vertex, kept.neighbour);
-        if same {
-            kept.newest = kept.newest.max(later.newest);
+            let twin = sorted(&parts, from);
+            prop_assert_eq!(merged.len(), twin.len());
+            let mut out: BTreeMap<_, Vec<_>> = BTreeMap::new();
+            let mut into: BTreeMap<_, BTreeSet<_>> = BTreeMap::new();
+            for (triple, newest) in &twin {
+                prop_assert_eq!(merged.newest_batch_of(*triple), Some(*newest));
+                let (s, p, o) = (triple.subject, triple.predicate, triple.object);
+                out.entry((p, s)).or_default().push(o);
+                into.entry((p, o)).or_default().insert(s);
+            }
+            let into = into.into_iter().map(|(key, ids)| (key, ids.into_iter().collect())).collect();
+            out.values_mut().for_each(|ids| ids.sort_unstable());
+            prop_assert_eq!(adjacency(&merged, Direction::Out), out);
+            prop_assert_eq!(adjacency(&merged, Direction::In), into);
         }
-        same
-    });
+    }
 }

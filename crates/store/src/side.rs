@@ -102,4 +102,248 @@ impl Side {
             self.vertex_starts.push(self.vertices.len() as u32);
         }
     }
+
+    /// The edges of all these sides, without those whose newest batch is before `from`. An edge of
+    /// several has the newest batch of all.
+    pub(crate) fn merge(sides: &[&Side], from: BatchNumber) -> Side {
+        match sides {
+            [] => Side::default(),
+            [one] => Side::merge_two(one, &Side::default(), from),
+            [left, right] => Side::merge_two(left, right, from),
+            [long, rest @ ..] => {
+                // A window that slides: one long side and some short ones, which are joined first.
+                let edges: usize = rest.iter().map(|side| side.neighbours.len()).sum();
+                let (left, right) = if long.neighbours.len() >= edges {
+                    (&sides[..1], rest)
+                } else {
+                    sides.split_at(sides.len() / 2)
+                };
+                let right = Side::merge(right, from);
+                match left {
+                    [one] => Side::merge_two(one, &right, from),
+                    _ => Side::merge_two(&Side::merge(left, from), &right, from),
+                }
+            }
+        }
+    }
+
+    fn merge_two(left: &Side, right: &Side, from: BatchNumber) -> Side {
+        let mut out = Side::with_capacity(
+            left.vertices.len() + right.vertices.len(),
+            left.neighbours.len() + right.neighbours.len(),
+        );
+        out.oldest = left.oldest.min(right.oldest).max(from);
+        let (mut i, mut j) = (0, 0);
+        loop {
+            let (next_left, next_right) = (left.predicates.get(i), right.predicates.get(j));
+            let Some(predicate) = next_left.into_iter().chain(next_right).min().copied() else {
+                break;
+            };
+            let (mut these, mut those) = (0..0, 0..0);
+            if next_left == Some(&predicate) {
+                these = left.vertex_range(i);
+                i += 1;
+            }
+            if next_right == Some(&predicate) {
+                those = right.vertex_range(j);
+                j += 1;
+            }
+            let before = out.vertices.len();
+            out.merge_vertices((left, these), (right, those), from);
+            if out.vertices.len() > before {
+                out.predicates.push(predicate);
+                out.vertex_starts.push(out.vertices.len() as u32);
+            }
+        }
+        out.finish()
+    }
+
+    /// Appends the edges of one predicate: those of a range of vertices of each side.
+    fn merge_vertices(
+        &mut self,
+        (left, mut these): (&Side, Range<usize>),
+        (right, mut those): (&Side, Range<usize>),
+        from: BatchNumber,
+    ) {
+        while !these.is_empty() && !those.is_empty() {
+            let (i, j) = (these.start, those.start);
+            let order = left.vertices[i].cmp(&right.vertices[j]);
+            if order.is_le() {
+                these.start += 1;
+            }
+            if order.is_ge() {
+                those.start += 1;
+            }
+            match order {
+                Ordering::Less => self.take_vertex(left, i, from),
+                Ordering::Greater => self.take_vertex(right, j, from),
+                Ordering::Equal => {
+                    self.merge_edges((left, left.edges(i)), (right, right.edges(j)), from);
+                    self.add_vertex(left.vertices[i]);
+                }
+            }
+        }
+        these.for_each(|at| self.take_vertex(left, at, from));
+        those.for_each(|at| self.take_vertex(right, at, from));
+    }
+
+    /// Appends a vertex with its edges.
+    fn take_vertex(&mut self, side: &Side, at: usize, from: BatchNumber) {
+        self.take_edges(side, side.edges(at), from);
+        self.add_vertex(side.vertices[at]);
+    }
+
+    /// Adds the vertex whose edges have just been appended, if there are any.
+    fn add_vertex(&mut self, vertex: TermId) {
+        let end = self.neighbours.len() as u32;
+        if self.neighbour_starts.last() != Some(&end) {
+            self.vertices.push(vertex);
+            self.neighbour_starts.push(end);
+        }
+    }
+
+    /// Appends the edges of one vertex: those of a range of each side.
+    fn merge_edges(
+        &mut self,
+        (left, mut these): (&Side, Range<usize>),
+        (right, mut those): (&Side, Range<usize>),
+        from: BatchNumber,
+    ) {
+        while !these.is_empty() && !those.is_empty() {
+            let (i, j) = (these.start, those.start);
+            let (a, b) = (left.neighbours[i], right.neighbours[j]);
+            let mut newest = BatchNumber(i64::MIN);
+            if a <= b {
+                newest = left.newest[i];
+                these.start += 1;
+            }
+            if b <= a {
+                newest = newest.max(right.newest[j]);
+                those.start += 1;
+            }
+            if newest >= from {
+                self.neighbours.push(a.min(b));
+                self.newest.push(newest);
+            }
+        }
+        self.take_edges(left, these, from);
+        self.take_edges(right, those, from);
+    }
+
+    fn take_edges(&mut self, side: &Side, edges: Range<usize>, from: BatchNumber) {
+        let (neighbours, newest) = (&side.neighbours[edges.clone()], &side.newest[edges]);
+        if side.oldest >= from {
+            self.neighbours.extend_from_slice(neighbours);
+            self.newest.extend_from_slice(newest);
+            return;
+        }
+        for (neighbour, newest) in neighbours.iter().zip(newest) {
+            if *newest >= from {
+                self.neighbours.push(*neighbour);
+                self.newest.push(*newest);
+            }
+        }
+    }
+
+    /// The places of the vertices of a predicate, given by its place.
+    pub(crate) fn vertex_range(&self, at: usize) -> Range<usize> {
+        range(&self.vertex_starts, at)
+    }
+
+    /// How many edges these vertices have.
+    pub(crate) fn edge_count(&self, vertices: &Range<usize>) -> usize {
+        (self.neighbour_starts[vertices.end] - self.neighbour_starts[vertices.start]) as usize
+    }
+
+    fn edges(&self, vertex_at: usize) -> Range<usize> {
+        range(&self.neighbour_starts, vertex_at)
+    }
+
+    /// The places of a vertex's edges.
+    #[inline]
+    pub(crate) fn find(&self, vertex: TermId, predicate: TermId) -> Option<Range<usize>> {
+        let at = self.predicates.binary_search(&predicate).ok()?;
+        let vertices = self.vertex_range(at);
+        let start = vertices.start;
+        let at = self.vertices[vertices].binary_search(&vertex).ok()?;
+        Some(self.edges(start + at))
+    }
+
+    /// The neighbours of a vertex, ascending.
+    #[inline]
+    pub(crate) fn neighbours(&self, vertex: TermId, predicate: TermId) -> &[TermId] {
+        match self.find(vertex, predicate) {
+            Some(range) => &self.neighbours[range],
+            None => &[],
+        }
+    }
+
+    /// The vertices that have an edge of this predicate, ascending.
+    pub(crate) fn vertices_with(&self, predicate: TermId) -> &[TermId] {
+        match self.predicates.binary_search(&predicate) {
+            Ok(at) => &self.vertices[self.vertex_range(at)],
+            Err(_) => &[],
+        }
+    }
+
+    /// The predicates of the edges of a vertex, ascending.
+    pub(crate) fn predicates_of(&self, vertex: TermId) -> &[TermId] {
+        let index = self.by_vertex.get_or_init(|| ByVertex::of(self));
+        match index.vertices.binary_search(&vertex) {
+            Ok(at) => &index.predicates[range(&index.starts, at)],
+            Err(_) => &[],
+        }
+    }
+
+    /// All edges in order: predicate, vertex, neighbour.
+    pub(crate) fn edges_in_order(&self) -> impl Iterator<Item = (TermId, TermId, TermId)> + '_ {
+        (self.predicates.iter().enumerate()).flat_map(move |(at, predicate)| {
+            self.vertex_range(at).flat_map(move |vertex_at| {
+                let neighbours = self.neighbours[self.edges(vertex_at)].iter();
+                neighbours.map(move |id| (*predicate, self.vertices[vertex_at], *id))
+            })
+        })
+    }
+
+    /// Size in memory. The index by vertex counts at its largest from the start, so that what was
+    /// added up when a run came is what is taken off when it goes.
+    pub(crate) fn bytes(&self) -> usize {
+        let by_vertex = (2 * size_of::<TermId>() + size_of::<u32>()) * self.vertices.len();
+        size_of_val(&*self.predicates)
+            + size_of_val(&*self.vertex_starts)
+            + size_of_val(&*self.vertices)
+            + size_of_val(&*self.neighbour_starts)
+            + size_of_val(&*self.neighbours)
+            + size_of_val(&*self.newest)
+            + by_vertex
+    }
+}
+
+impl ByVertex {
+    fn of(side: &Side) -> ByVertex {
+        let mut pairs: Vec<(TermId, TermId)> = Vec::with_capacity(side.vertices.len());
+        for (at, predicate) in side.predicates.iter().enumerate() {
+            let vertices = side.vertices[side.vertex_range(at)].iter();
+            pairs.extend(vertices.map(|vertex| (*vertex, *predicate)));
+        }
+        // One ascending stretch per predicate: the stable sort merges them.
+        pairs.sort();
+        let (mut vertices, mut starts) = (Vec::new(), Vec::new());
+        let mut start = 0;
+        for of_vertex in pairs.chunk_by(|a, b| a.0 == b.0) {
+            vertices.push(of_vertex[0].0);
+            starts.push(start);
+            start += of_vertex.len() as u32;
+        }
+        starts.push(start);
+        ByVertex {
+            vertices: vertices.into(),
+            starts: starts.into(),
+            predicates: pairs.iter().map(|pair| pair.1).collect(),
+        }
+    }
+}
+
+fn range(starts: &[u32], at: usize) -> Range<usize> {
+    starts[at] as usize..starts[at + 1] as usize
 }

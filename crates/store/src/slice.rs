@@ -32,23 +32,21 @@ impl Slice {
         statements: &[TimedTriple],
     ) -> Slice {
         let start = batch.start(interval);
-        let run = Run::new(statements.iter().map(|statement| (statement.triple, batch)));
+        let (run, places) = Run::of_batch(batch, statements.iter().map(|s| s.triple));
         let mut newest_offsets = vec![0u32; run.len()].into_boxed_slice();
-        let arrivals = (statements.iter())
-            .map(|statement| {
+        let arrivals = (statements.iter().zip(places))
+            .map(|(statement, row)| {
                 assert!(
                     BatchNumber::of(statement.at, interval) == batch,
                     "a statement of time {} is not in batch {}",
                     statement.at.0,
                     batch.0
                 );
-                let row = run
-                    .find(statement.triple)
-                    .expect("the run holds every statement");
                 let offset = u32::try_from(statement.at.0 - start.0)
                     .expect("a batch interval is shorter than 49 days");
-                newest_offsets[row] = newest_offsets[row].max(offset);
-                (row as u32, offset)
+                let newest = &mut newest_offsets[row as usize];
+                *newest = offset.max(*newest);
+                (row, offset)
             })
             .collect();
         Slice {
