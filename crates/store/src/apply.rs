@@ -8,7 +8,7 @@
 use crate::base::{Base, FLAT_LIMIT};
 use crate::batch::{Group, HalfEdge};
 use crate::block::Block;
-use crate::cell::{Cell, Content, Counter, Key};
+use crate::cell::{Cell, Content, Counter, Key, prefetch};
 use crate::changes::{Changes, gallop};
 use crate::list::{self, List, Retained, Tail, changed};
 use crate::shard::Shard;
@@ -18,6 +18,11 @@ use rustc_hash::FxHashMap;
 use somersault_model::{Direction, Operation, TermId};
 use std::ptr::NonNull;
 use std::sync::Arc;
+
+/// So many lists ahead of its use the writer asks for a key's slot, cell and content.
+const SLOT_AHEAD: usize = 24;
+const CELL_AHEAD: usize = 16;
+const CONTENT_AHEAD: usize = 8;
 
 /// The writer at work on one SN.
 pub(crate) struct Pass<'a> {
@@ -83,6 +88,11 @@ impl<'a> Pass<'a> {
         edges.clear();
         edges.extend_from_slice(&group.edges);
         edges.sort_unstable();
+        let keys: Vec<Key> = edges
+            .chunk_by(|a, b| (a.vertex, a.predicate) == (b.vertex, b.predicate))
+            .map(|l| Key::adjacency(group.graph, l[0].vertex, l[0].predicate, group.direction))
+            .collect();
+        let mut at = 0;
         let mut summary = Summary::default();
         let (mut members, mut predicates) = (Vec::new(), Vec::new());
         for of_vertex in edges.chunk_by(|a, b| a.vertex == b.vertex) {
@@ -90,6 +100,8 @@ impl<'a> Pass<'a> {
             predicates.clear();
             for of_list in of_vertex.chunk_by(|a, b| a.predicate == b.predicate) {
                 let predicate = of_list[0].predicate;
+                self.look_ahead(&keys[at..]);
+                at += 1;
                 members.clear();
                 members.extend(of_list.iter().map(|edge: &HalfEdge| edge.neighbour));
                 members.dedup();
@@ -111,6 +123,26 @@ impl<'a> Pass<'a> {
         self.state.edges = edges;
         self.state.edges.shrink_to(1 << 16);
         self.summarise(group.graph, group.direction, &summary, operation);
+    }
+
+    /// Asks for the memory of lists that are soon to be changed; the next one is the first.
+    #[inline]
+    fn look_ahead(&self, keys: &[Key]) {
+        let segments = &self.shard.segments;
+        // SAFETY: this is the writer: no table is freed while it works.
+        unsafe {
+            if let Some(key) = keys.get(SLOT_AHEAD) {
+                segments.prefetch_slot(key.hash());
+            }
+            if let Some(key) = keys.get(CELL_AHEAD) {
+                segments.prefetch_cell(key.hash());
+            }
+            if let Some(key) = keys.get(CONTENT_AHEAD)
+                && let Some(cell) = segments.find(*key)
+            {
+                cell.prefetch_content();
+            }
+        }
     }
 
     /// Brings the index vertices and counts of a graph up to date.
@@ -385,6 +417,13 @@ impl<'a> Pass<'a> {
                 return;
             }
             self.state.waiting.pop_front();
+            if let Some((_, ahead)) = self.state.waiting.get(CELL_AHEAD) {
+                prefetch(ahead.as_ptr().cast_const());
+            }
+            if let Some((_, ahead)) = self.state.waiting.get(CONTENT_AHEAD) {
+                // SAFETY: cells live as long as the shard.
+                unsafe { ahead.as_ref() }.prefetch_content();
+            }
             // SAFETY: cells live as long as the shard; the writer frees nothing while it works.
             let (cell, content) = unsafe { (cell.as_ref(), cell.as_ref().content()) };
             if let Content::List(list) = content

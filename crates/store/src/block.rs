@@ -54,6 +54,11 @@ impl Block {
         pointer
     }
 
+    /// Where the block begins.
+    pub(crate) fn as_ptr_of_head(&self) -> *const u8 {
+        self.0.as_ptr().cast_const().cast()
+    }
+
     /// Takes back the reference of `into_raw`.
     ///
     /// # Safety

@@ -3,13 +3,15 @@
 //! One thread inserts; any number look up meanwhile without a lock.
 #![allow(unsafe_code)]
 
-use crate::cell::{Cell, Key};
+use crate::cell::{Cell, Key, prefetch};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
 const SEGMENT_BITS: u32 = 8;
 pub(crate) const SEGMENTS: usize = 1 << SEGMENT_BITS;
 const FIRST_SLOTS: usize = 16;
+/// How many cells ahead of its use a growing table asks for one.
+const AHEAD: usize = 16;
 /// Pointers use 48 bits; the rest of a slot holds bits of the hash, so that a lookup goes to
 /// another key's cell once in 65,536 times.
 const POINTER_BITS: u32 = 48;
@@ -78,7 +80,14 @@ impl Table {
     /// A table twice as large with the same cells.
     fn grown(&self) -> Table {
         let larger = Table::new(self.slots.len() * 2);
-        for slot in &self.slots {
+        let cell_of = |slot: &AtomicPtr<Cell>| {
+            let slot = slot.load(Ordering::Relaxed);
+            slot.map_addr(|a| a & POINTER_MASK).cast_const()
+        };
+        for (at, slot) in self.slots.iter().enumerate() {
+            if let Some(ahead) = self.slots.get(at + AHEAD) {
+                prefetch(cell_of(ahead));
+            }
             let slot = slot.load(Ordering::Relaxed);
             if !slot.is_null() {
                 let cell = slot.map_addr(|a| a & POINTER_MASK).cast_const();
@@ -109,6 +118,41 @@ impl Segments {
 
     fn segment(&self, hash: u64) -> &AtomicPtr<Table> {
         &self.0[(hash >> (64 - SEGMENT_BITS)) as usize]
+    }
+
+    /// Asks for the slot where the search for a key of this hash begins.
+    ///
+    /// # Safety
+    /// As for [`Segments::find`].
+    #[inline]
+    pub(crate) unsafe fn prefetch_slot(&self, hash: u64) {
+        // SAFETY: passed on.
+        if let Some(slot) = unsafe { self.first_slot(hash) } {
+            prefetch(slot);
+        }
+    }
+
+    /// Asks for the cell that the first slot of this hash leads to: most often the right one.
+    ///
+    /// # Safety
+    /// As for [`Segments::find`].
+    #[inline]
+    pub(crate) unsafe fn prefetch_cell(&self, hash: u64) {
+        // SAFETY: passed on.
+        if let Some(slot) = unsafe { self.first_slot(hash) } {
+            let cell = slot.load(Ordering::Relaxed);
+            prefetch(cell.map_addr(|a| a & POINTER_MASK).cast_const());
+        }
+    }
+
+    /// # Safety
+    /// As for [`Segments::find`].
+    #[inline]
+    unsafe fn first_slot(&self, hash: u64) -> Option<&AtomicPtr<Cell>> {
+        let table = self.segment(hash).load(Ordering::Acquire);
+        // SAFETY: published with Release by `insert`, alive as the caller promises, or null.
+        let table = unsafe { table.as_ref() }?;
+        table.slots.get(hash as usize & (table.slots.len() - 1))
     }
 
     /// The cell of a key.

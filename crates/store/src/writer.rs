@@ -28,6 +28,9 @@ const CELL_CHUNK: usize = 512;
 /// query the backlog goes down by and by.
 const FOLDS_PER_APPLY: usize = 4096;
 
+/// So many words ahead of its use the writer asks for what a replaced word led to.
+const FREE_AHEAD: usize = 8;
+
 /// The one writer of a shard. Dropping it gives the shard back: another generation (S16) can take
 /// the writer again.
 pub struct ShardWriter {
@@ -243,6 +246,9 @@ impl WriterState {
             && *pin <= horizon.oldest_pin
             && let Some((_, retired)) = self.retired.pop_front()
         {
+            if let Some((_, Retired::Word(ahead))) = self.retired.get(FREE_AHEAD) {
+                ahead.prefetch();
+            }
             // SAFETY: it was replaced before `pin` could be taken, all lower pins have been
             // dropped, and this state is the only one that knows it.
             self.live_bytes -= unsafe { retired.free() } as isize;
