@@ -38,6 +38,19 @@ impl Remaining<'_> {
         self.patterns.len() + self.paths.len() + self.graphs.len() + self.blocks.len() > 1
     }
 
+    /// Any choice, without comparing.
+    fn first(&self) -> Choice {
+        if !self.patterns.is_empty() {
+            Choice::Pattern(0)
+        } else if !self.paths.is_empty() {
+            Choice::Path(0)
+        } else if !self.graphs.is_empty() {
+            Choice::Graph(0)
+        } else {
+            Choice::Block(0)
+        }
+    }
+
     /// Whether something that is still to come may bind the variable; `but` names a bind that
     /// does not count.
     fn may_bind(&self, variable: VarId, but: Option<usize>) -> bool {
@@ -86,6 +99,9 @@ impl Planner<'_> {
 
     /// Of everything that could come next, what leaves the fewest rows.
     pub(crate) fn choose(&mut self, left: &Remaining<'_>, state: &State) -> Choice {
+        if self.is_over_time() {
+            return left.first();
+        }
         let numbered = self.steps;
         let mut offers: Vec<(f64, VarSet, Choice)> = Vec::new();
         for (at, block) in left.blocks.iter().enumerate() {

@@ -16,6 +16,9 @@ use somersault_store::Dictionary;
 use spareval::QueryEvaluator;
 use std::cmp::Ordering;
 
+/// So many bytes may a string have that a query computes; doubling strings would fill any memory.
+const LONGEST_STRING: usize = 64 << 20;
+
 /// What an expression has come to: a term of the data, or a computed value. `None` beside it is an
 /// error, or unbound.
 #[derive(Debug, Clone)]
@@ -49,6 +52,8 @@ pub(crate) struct Evaluation<'a> {
     pub(crate) exists: Vec<Vec<bool>>,
     values: FxHashMap<TermId, Value>,
     spareval: Option<QueryEvaluator>,
+    /// A string was given up because it would have been too long.
+    oversized: bool,
 }
 
 /// One row of a table.
@@ -89,6 +94,23 @@ impl<'a> Evaluation<'a> {
             exists: Vec::new(),
             values: FxHashMap::default(),
             spareval: None,
+            oversized: false,
+        }
+    }
+
+    /// Whether a string of so many bytes may be made. One that may not is an error to the expression,
+    /// and ends the query at the next [`Evaluation::held_bytes`].
+    pub(crate) fn may_have(&mut self, bytes: usize) -> bool {
+        self.oversized |= bytes > LONGEST_STRING;
+        bytes <= LONGEST_STRING
+    }
+
+    /// What the terms that were computed so far take; more than any limit if one was given up.
+    pub(crate) fn held_bytes(&self) -> usize {
+        if self.oversized {
+            usize::MAX / 2
+        } else {
+            self.local.bytes()
         }
     }
 

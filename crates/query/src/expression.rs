@@ -6,6 +6,7 @@ use crate::logical::Node;
 use crate::varset::VarSet;
 use oxrdf::{Term, Variable};
 use regex::Regex;
+use rustc_hash::FxHashMap;
 use somersault_lang::spareval::SparevalExpression;
 use somersault_lang::{Arithmetic, Comparison, Expression, Function, VarId};
 use somersault_model::EventTime;
@@ -24,19 +25,19 @@ impl ConstantId {
 #[derive(Debug, Default)]
 pub(crate) struct Constants {
     pub(crate) terms: Vec<Term>,
+    /// Where each stands: VALUES may bring a hundred thousand.
+    places: FxHashMap<Term, ConstantId>,
 }
 
 impl Constants {
     pub(crate) fn add(&mut self, term: &Term) -> ConstantId {
-        let at = self
-            .terms
-            .iter()
-            .position(|other| other == term)
-            .unwrap_or_else(|| {
-                self.terms.push(term.clone());
-                self.terms.len() - 1
-            });
-        ConstantId(at as u32)
+        if let Some(place) = self.places.get(term) {
+            return *place;
+        }
+        let place = ConstantId(self.terms.len() as u32);
+        self.terms.push(term.clone());
+        self.places.insert(term.clone(), place);
+        place
     }
 
     pub(crate) fn term(&self, constant: ConstantId) -> &Term {

@@ -49,7 +49,11 @@ pub(crate) fn call(
                 .iter()
                 .map(|a| e.evaluate_value(a, row))
                 .collect::<Option<Vec<_>>>()?;
-            return Some(concat(values)?.into());
+            let length = values.iter().filter_map(text).map(str::len).sum();
+            return e
+                .may_have(length)
+                .then(|| concat(values))?
+                .map(Evaluated::from);
         }
         F::IsIri | F::IsBlank | F::IsLiteral | F::IsNumeric | F::IsTriple => {
             return is_kind(e, function, &arguments[0], row).map(Evaluated::from);
@@ -67,7 +71,7 @@ pub(crate) fn call(
         }
         F::Iri => iri(e.base, &values[0])?,
         F::Custom(name) => cast(cast_of(name)?, &values[0])?,
-        F::Regex | F::Replace => matching(function, &values)?,
+        F::Regex | F::Replace => matching(e, function, &values)?,
         F::Year | F::Month | F::Day | F::Hours | F::Minutes | F::Seconds => {
             part_of_time(function, &values[0])?
         }
@@ -214,7 +218,7 @@ fn iri(base: Option<&str>, value: &Value) -> Option<Value> {
     }
 }
 
-fn matching(function: &Function, values: &[Value]) -> Option<Value> {
+fn matching(e: &mut Evaluation<'_>, function: &Function, values: &[Value]) -> Option<Value> {
     let flags = match (function, values.len()) {
         (Function::Regex, 3) => simple(&values[2])?,
         (Function::Replace, 4) => simple(&values[3])?,
@@ -225,8 +229,71 @@ fn matching(function: &Function, values: &[Value]) -> Option<Value> {
     if *function == Function::Regex {
         return Some(regex.is_match(subject).into());
     }
-    let replaced = regex.replace_all(subject, simple(&values[2])?);
+    let replaced = replace(e, &regex, subject, simple(&values[2])?)?;
     Some(string(replaced, language(&values[0])))
+}
+
+/// Every match replaced, with `$N` for a group, `\$` and `\\` for themselves (XPath's fn:replace); `None` for another
+/// use of these, or where the string would become longer than one may be.
+fn replace(
+    e: &mut Evaluation<'_>,
+    regex: &Regex,
+    subject: &str,
+    replacement: &str,
+) -> Option<String> {
+    let pieces = pieces(replacement, regex.captures_len())?;
+    let mut replaced = String::new();
+    let mut end = 0;
+    for captures in regex.captures_iter(subject) {
+        let whole = captures.get(0)?;
+        replaced.push_str(&subject[end..whole.start()]);
+        for piece in &pieces {
+            let part = match piece {
+                Piece::Text(text) => *text,
+                Piece::Group(number) => captures.get(*number).map_or("", |group| group.as_str()),
+            };
+            if !e.may_have(replaced.len() + part.len()) {
+                return None;
+            }
+            replaced.push_str(part);
+        }
+        end = whole.end();
+    }
+    replaced.push_str(&subject[end..]);
+    Some(replaced)
+}
+
+enum Piece<'r> {
+    Text(&'r str),
+    Group(usize),
+}
+
+/// The parts of a replacement, for an expression with so many groups, the whole match among them.
+fn pieces(replacement: &str, groups: usize) -> Option<Vec<Piece<'_>>> {
+    let mut pieces = Vec::new();
+    let mut rest = replacement;
+    while let Some(at) = rest.find(['$', '\\']) {
+        pieces.push(Piece::Text(&rest[..at]));
+        let (sign, after) = rest[at..].split_at(1);
+        if sign == "\\" {
+            if !after.starts_with(['$', '\\']) {
+                return None;
+            }
+            pieces.push(Piece::Text(&after[..1]));
+            rest = &after[1..];
+            continue;
+        }
+        // As many digits as name a group; one at least, and a group that is not there is empty.
+        let digits = after.bytes().take_while(u8::is_ascii_digit).count();
+        let named = (1..=digits.min(4)).rev().find(|length| {
+            let number = after[..*length].parse::<usize>();
+            *length == 1 || number.is_ok_and(|number| number < groups)
+        })?;
+        pieces.push(Piece::Group(after[..named].parse().ok()?));
+        rest = &after[named..];
+    }
+    pieces.push(Piece::Text(rest));
+    Some(pieces)
 }
 
 fn part_of_time(function: &Function, value: &Value) -> Option<Value> {

@@ -13,6 +13,7 @@ use std::sync::Arc;
 pub(crate) struct LocalTerms {
     terms: Vec<Term>,
     ids: FxHashMap<Term, TermId>,
+    bytes: usize,
 }
 
 impl LocalTerms {
@@ -31,6 +32,8 @@ impl LocalTerms {
             return id;
         }
         let id = TermId::local(self.terms.len() as u64);
+        // Held twice, each time with its place.
+        self.bytes += 2 * (length(&term) + size_of::<Term>());
         self.terms.push(term.clone());
         self.ids.insert(term, id);
         id
@@ -45,7 +48,24 @@ impl LocalTerms {
         }
     }
 
+    /// What they take, roughly.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
     pub(crate) fn into_terms(self) -> Arc<[Term]> {
         self.terms.into()
+    }
+}
+
+/// The bytes of a term's text, roughly.
+fn length(term: &Term) -> usize {
+    match term {
+        Term::NamedNode(node) => node.as_str().len(),
+        Term::BlankNode(node) => node.as_str().len(),
+        Term::Literal(literal) => literal.value().len(),
+        Term::Triple(triple) => {
+            triple.predicate.as_str().len() + length(&triple.object) + size_of::<Term>()
+        }
     }
 }

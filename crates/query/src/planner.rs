@@ -4,6 +4,7 @@
 
 use crate::choose::{Choice, Remaining};
 use crate::estimate::{Cardinality, State, path_fanout};
+use crate::execution::Guard;
 use crate::expression::{Constants, Expr};
 use crate::logical::{GraphPosition, Group, Node, Operator, Position, QuadPattern, Tail};
 use crate::plan::{Plan, Step, StepKind};
@@ -24,6 +25,7 @@ pub(crate) struct Planner<'a> {
     pub(crate) steps: usize,
     /// While a block is planned only to see what it would make of the rows.
     pub(crate) trying: bool,
+    guard: &'a Guard<'a>,
     /// Inside EXISTS: the variables from outside, which stand for their values.
     outside: VarSet,
 }
@@ -34,6 +36,7 @@ impl<'a> Planner<'a> {
         constants: &'a [TermId],
         terms: &'a Constants,
         variables: &'a [String],
+        guard: &'a Guard<'a>,
     ) -> Planner<'a> {
         Planner {
             graphs,
@@ -42,8 +45,14 @@ impl<'a> Planner<'a> {
             variables,
             steps: 0,
             trying: false,
+            guard,
             outside: VarSet::new(),
         }
+    }
+
+    /// Whether the execution has run out of time; it is the caller who makes an error of it.
+    pub(crate) fn is_over_time(&self) -> bool {
+        self.guard.look().is_err()
     }
 
     /// The plan of a whole query; `needed` are the columns of its answer.

@@ -142,7 +142,7 @@ impl Prepared {
         };
         let mut run = Run::start(self, compiled, view, execution);
         let graphs = Graphs::new(view);
-        let (plan, steps) = self.plan(compiled, &graphs, &run.evaluation.constants);
+        let (plan, steps) = self.plan(compiled, &graphs, &run.evaluation.constants, &run.guard)?;
         let mut actual = Vec::new();
         if analyze {
             let mut runner = Runner {
@@ -169,11 +169,14 @@ impl Prepared {
         compiled: &'q Compiled,
         graphs: &Graphs<'_>,
         constants: &[TermId],
-    ) -> (Plan<'q>, usize) {
+        guard: &Guard<'_>,
+    ) -> Result<(Plan<'q>, usize), QueryError> {
         let variables = &self.inner.query.variables;
-        let mut planner = Planner::new(graphs, constants, &compiled.constants, variables);
+        let mut planner = Planner::new(graphs, constants, &compiled.constants, variables, guard);
         let plan = planner.plan(&compiled.root, &self.inner.needed);
-        (plan, planner.steps())
+        // Out of time the planner leaves off comparing; such a plan must not run.
+        guard.look()?;
+        Ok((plan, planner.steps()))
     }
 }
 
@@ -207,7 +210,8 @@ impl<'a> Run<'a> {
 
     fn solutions(&mut self, prepared: &Prepared, compiled: &Compiled) -> Result<Table, QueryError> {
         let graphs = Graphs::new(self.view);
-        let (plan, _) = prepared.plan(compiled, &graphs, &self.evaluation.constants);
+        let (plan, _) =
+            prepared.plan(compiled, &graphs, &self.evaluation.constants, &self.guard)?;
         let mut runner = Runner {
             graphs: &graphs,
             evaluation: &mut self.evaluation,

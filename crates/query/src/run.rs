@@ -302,6 +302,7 @@ impl Runner<'_, '_> {
             if self.evaluation.holds(condition, row) {
                 kept.push(at as u32);
             }
+            self.guard.fits(self.evaluation.held_bytes())?;
         }
         Ok(table.gather(&kept))
     }
@@ -318,6 +319,7 @@ impl Runner<'_, '_> {
             let row = Row { table: &table, at };
             let evaluated = self.evaluation.evaluate(expr, row);
             column.push(evaluated.map_or(TermId::UNBOUND, |e| self.evaluation.id(e)));
+            self.guard.fits(self.evaluation.held_bytes())?;
         }
         let Some(before) = table.take(variable) else {
             table.set(variable, column);
@@ -443,6 +445,7 @@ impl Runner<'_, '_> {
                 .map(|(key, _)| self.evaluation.evaluate_value(key, row))
                 .collect();
             values.push(key);
+            self.guard.fits(self.evaluation.held_bytes())?;
         }
         self.guard
             .fits(table.bytes() + values.len() * keys.len() * 64)?;

@@ -108,3 +108,52 @@ fn as_many_solutions_are_made_as_are_wanted() {
     );
     assert_eq!(rows("SELECT * { ?a ?b ?c } LIMIT 7"), 7);
 }
+
+#[test]
+fn planning_stops_at_the_time_limit_too() {
+    let chain: String = (0..10_000)
+        .map(|n| format!("?s{n} <http://x/p> ?s{} . ", n + 1))
+        .collect();
+    let limits = Limits {
+        query_time: Duration::from_millis(50),
+        ..Limits::default()
+    };
+    assert!(matches!(
+        error(&format!("ASK {{ {chain} }}"), limits),
+        QueryError::Time { .. }
+    ));
+}
+
+#[test]
+fn strings_that_double_stop_at_the_memory_limit() {
+    let doubled: String = (0..40)
+        .map(|n| format!("BIND(CONCAT(?v{n}, ?v{n}) AS ?v{}) ", n + 1))
+        .collect();
+    let concat = format!("SELECT (STRLEN(?v40) AS ?n) {{ BIND(\"aaaaaaaa\" AS ?v0) {doubled} }}");
+    let replace = format!(
+        "SELECT (STRLEN(?c) AS ?n) {{ BIND(\"{}\" AS ?a) BIND(REPLACE(?a, \"a\", ?a) AS ?b)
+           BIND(REPLACE(?b, \"(a)\", CONCAT(\"$1\", ?b)) AS ?c) }}",
+        "a".repeat(1000)
+    );
+    for text in [concat, replace] {
+        let error = error(&text, Limits::default());
+        assert!(matches!(error, QueryError::Memory { .. }), "{error}");
+    }
+}
+
+#[test]
+fn a_hundred_thousand_values_are_no_burden() {
+    let values: String = (0..100_000).map(|n| format!("{n} ")).collect();
+    let text = format!("SELECT (COUNT(*) AS ?n) {{ VALUES ?x {{ {values} }} }}");
+    let prepared = Prepared::new(Parser::new().parse_query(&text).expect("a query"));
+    let answer = prepared.execute(&view(), &Execution::new(Limits::default(), EventTime(0)));
+    assert!(matches!(answer, Ok(Answer::Solutions(solutions)) if solutions.len() == 1));
+}
+
+#[test]
+fn a_group_ends_where_its_number_ends() {
+    let text = r#"ASK { FILTER(REPLACE("abc", "(b)", "$1x\\$\\\\$12") = "abx$\\b2c") }"#;
+    let prepared = Prepared::new(Parser::new().parse_query(text).expect("a query"));
+    let answer = prepared.execute(&view(), &Execution::new(Limits::default(), EventTime(0)));
+    assert!(matches!(answer, Ok(Answer::Boolean(true))));
+}
