@@ -19,7 +19,8 @@ pub(crate) struct Side {
     pub(crate) newest: Vec<BatchNumber>,
     /// No edge's newest batch is before this one.
     oldest: BatchNumber,
-    /// Made when somebody asks for the predicates of a vertex, which few queries do.
+    /// Made when somebody asks for the predicates of a vertex, which few queries do; a side merged
+    /// from one that was asked has it from the start.
     by_vertex: OnceLock<ByVertex>,
 }
 
@@ -155,7 +156,15 @@ impl Side {
                 out.vertex_starts.push(out.vertices.len() as u32);
             }
         }
-        out.finish()
+        let out = out.finish();
+        if [left, right]
+            .iter()
+            .any(|side| side.by_vertex.get().is_some())
+        {
+            // Whoever reads this window has asked the one before: no firing has to wait for it.
+            out.by_vertex();
+        }
+        out
     }
 
     /// Appends the edges of one predicate: those of a range of vertices of each side.
@@ -288,11 +297,15 @@ impl Side {
 
     /// The predicates of the edges of a vertex, ascending.
     pub(crate) fn predicates_of(&self, vertex: TermId) -> &[TermId] {
-        let index = self.by_vertex.get_or_init(|| ByVertex::of(self));
+        let index = self.by_vertex();
         match index.vertices.binary_search(&vertex) {
             Ok(at) => &index.predicates[range(&index.starts, at)],
             Err(_) => &[],
         }
+    }
+
+    fn by_vertex(&self) -> &ByVertex {
+        self.by_vertex.get_or_init(|| ByVertex::of(self))
     }
 
     /// All edges in order: predicate, vertex, neighbour.
