@@ -79,13 +79,9 @@ pub(crate) enum Command {
 /// Where a client subcommand finds the data.
 #[derive(Debug, Args)]
 pub(crate) struct Target {
-    /// URL of a running server
-    #[arg(
-        long,
-        value_name = "URL",
-        env = "SOMERSAULT_SERVER",
-        conflicts_with = "data"
-    )]
+    /// URL of a running server; without any place named, what SOMERSAULT_SERVER says
+    // Not clap's `env`: a variable that is set would exclude the other places.
+    #[arg(long, value_name = "URL", conflicts_with = "data")]
     pub(crate) server: Option<String>,
     /// A data folder that no server has open
     #[arg(long, value_name = "DIR")]
@@ -158,8 +154,9 @@ pub(crate) struct QueryArgs {
     pub(crate) text: Text,
     #[command(flatten)]
     pub(crate) target: Target,
-    /// RDF files to query in process
-    #[arg(long, value_name = "FILE", num_args = 1.., conflicts_with_all = ["server", "data"])]
+    /// RDF file to query in process; may be repeated
+    // One file each time, so that the query may stand behind it.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["server", "data"])]
     pub(crate) stored: Vec<PathBuf>,
     /// How to print the answer
     #[arg(long, value_enum, default_value_t = Format::Table)]
@@ -180,8 +177,9 @@ pub(crate) struct ExplainArgs {
     pub(crate) text: Text,
     #[command(flatten)]
     pub(crate) target: Target,
-    /// RDF files to plan for, in process
-    #[arg(long, value_name = "FILE", num_args = 1.., conflicts_with_all = ["server", "data"])]
+    /// RDF file to plan for, in process; may be repeated
+    // One file each time, so that the query may stand behind it.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["server", "data"])]
     pub(crate) stored: Vec<PathBuf>,
     /// Run the query and show actual rows and times beside the estimates
     #[arg(long)]

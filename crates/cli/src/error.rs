@@ -11,6 +11,9 @@ pub(crate) enum CliError {
     /// Something went wrong while doing it: exit code 1.
     #[error("{0}")]
     Failed(String),
+    /// Whoever read the answer has seen enough (`… | head`): no failure, and nothing to say.
+    #[error("nobody reads the answer any more")]
+    ReaderGone,
 }
 
 impl CliError {
@@ -24,18 +27,29 @@ impl CliError {
         match self {
             Self::Usage(_) => ExitCode::from(2),
             Self::Failed(_) => ExitCode::FAILURE,
+            Self::ReaderGone => ExitCode::SUCCESS,
         }
     }
 }
 
 impl From<std::io::Error> for CliError {
     fn from(error: std::io::Error) -> Self {
-        Self::Failed(error.to_string())
+        match error.kind() {
+            std::io::ErrorKind::BrokenPipe => Self::ReaderGone,
+            _ => Self::Failed(error.to_string()),
+        }
     }
 }
 
 impl From<somersault::EngineError> for CliError {
     fn from(error: somersault::EngineError) -> Self {
-        Self::Failed(error.to_string())
+        match &error {
+            somersault::EngineError::Io { source, .. }
+                if source.kind() == std::io::ErrorKind::BrokenPipe =>
+            {
+                Self::ReaderGone
+            }
+            _ => Self::Failed(error.to_string()),
+        }
     }
 }

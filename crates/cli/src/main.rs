@@ -37,7 +37,7 @@ fn main() -> ExitCode {
         Command::Demo(args) => demo::run(args),
     };
     match outcome {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(()) | Err(error::CliError::ReaderGone) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("somersault: {error}");
             error.exit_code()

@@ -10,6 +10,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
+/// The server that is meant where the command line names no place.
+const SERVER_VARIABLE: &str = "SOMERSAULT_SERVER";
+
 /// A server to talk to, or an engine in this process.
 pub(crate) enum Place {
     /// Over HTTP.
@@ -31,7 +34,10 @@ impl Place {
             }
             return Ok(Self::Engine(engine));
         }
-        match (&target.server, &target.data) {
+        let usual = std::env::var(SERVER_VARIABLE)
+            .ok()
+            .filter(|url| !url.is_empty() && target.data.is_none());
+        match (target.server.as_ref().or(usual.as_ref()), &target.data) {
             (Some(url), _) => Ok(Self::Server(Client::new(url)?)),
             (None, Some(folder)) => {
                 Ok(Self::Engine(Engine::open(EngineConfig { data: Some(folder.clone()), ..EngineConfig::default() })?))

@@ -83,10 +83,11 @@ pub(crate) fn update(args: &UpdateArgs) -> Result<(), CliError> {
 pub(crate) fn explain(args: &ExplainArgs) -> Result<(), CliError> {
     let text = text_of(&args.text)?;
     match Place::open(&args.target, &args.stored)? {
-        Place::Engine(engine) => print!(
+        Place::Engine(engine) => write!(
+            io::stdout(),
             "{}",
             engine.explain(&text, &QueryOptions::default(), args.analyze)?
-        ),
+        )?,
         Place::Server(client) => {
             let address = if args.analyze {
                 "/explain?analyze=true"
@@ -102,7 +103,7 @@ pub(crate) fn explain(args: &ExplainArgs) -> Result<(), CliError> {
                 .body_mut()
                 .read_to_string()
                 .map_err(|error| CliError::failed("cannot read the plan", error))?;
-            print!("{plan}");
+            write!(io::stdout(), "{plan}")?;
         }
     }
     Ok(())

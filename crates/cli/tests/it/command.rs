@@ -132,6 +132,65 @@ fn wrong_usage_is_2_and_a_failure_is_1() {
 }
 
 #[test]
+fn a_query_stands_before_or_behind_its_files_and_beats_the_usual_server() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("a.ttl");
+    fs::write(&file, "<urn:a> <urn:b> <urn:c> .").unwrap();
+    let file = file.to_str().unwrap();
+    let output = somersault()
+        .env("SOMERSAULT_SERVER", "http://127.0.0.1:1")
+        .args([
+            "query",
+            "--stored",
+            file,
+            "--stored",
+            file,
+            "SELECT * { ?s ?p ?o }",
+        ])
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert!(text(&output.stdout).contains("(1 row)"));
+    let usual = somersault()
+        .env("SOMERSAULT_SERVER", "http://127.0.0.1:1")
+        .args(["query", "ASK {}"])
+        .output()
+        .unwrap();
+    assert!(text(&usual.stderr).contains("http://127.0.0.1:1"));
+}
+
+#[test]
+fn a_reader_who_has_seen_enough_is_no_failure() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("a.nt");
+    let lines: String = (0..20_000)
+        .map(|n| format!("<urn:a{n}> <urn:b> <urn:c> .\n"))
+        .collect();
+    fs::write(&file, lines).unwrap();
+    for format in ["table", "json", "csv", "nt"] {
+        let query = match format {
+            "nt" => "CONSTRUCT WHERE { ?s ?p ?o }",
+            _ => "SELECT * { ?s ?p ?o }",
+        };
+        let mut child = somersault()
+            .args(["query", query, "--format", format, "--stored"])
+            .arg(&file)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        drop(child.stdout.take());
+        let output = child.wait_with_output().unwrap();
+        assert!(
+            output.status.success(),
+            "{format}: {}",
+            text(&output.stderr)
+        );
+        assert_eq!(text(&output.stderr), "", "{format}");
+    }
+}
+
+#[test]
 fn files_are_queried_in_process() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("a.ttl");
