@@ -18,7 +18,7 @@ DURATION ?= 20
 USERS ?= 1000
 LISTEN ?= 127.0.0.1:7878
 
-.PHONY: help demo build test lint fmt unit examples w3c rsp bench fuzz doctor clean
+.PHONY: help demo build test lint fmt unit examples programs w3c rsp bench fuzz doctor clean
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -51,21 +51,21 @@ fmt: ## formats everything
 unit: ## unit, property, integration and doc tests of every crate
 	$(CARGO) test --workspace --locked --quiet
 
-examples: ## the three programs under crates/somersault/examples
+examples: programs ## the three programs under crates/somersault/examples
 	@for e in $$(cd crates/somersault/examples && ls *.rs | sed 's/\.rs$$//'); do \
-	  echo "example $$e"; $(CARGO) run --quiet --locked -p somersault --example $$e >$(TARGET)/example-$$e.out || { cat $(TARGET)/example-$$e.out; exit 1; }; done
+	  echo "example $$e"; $(DEV)/examples/$$e >$(TARGET)/example-$$e.out || { cat $(TARGET)/example-$$e.out; exit 1; }; done
 
-$(DEV)/somersault-conformance: FORCE
-	$(CARGO) build --locked --quiet -p somersault-conformance -p somersault-cli
-FORCE:
+# With --workspace, so that every dependency has the features that the tests were built with and is not built again.
+programs:
+	$(CARGO) build --workspace --bins --examples --locked --quiet
 
-w3c: $(DEV)/somersault-conformance ## the W3C suites
+w3c: programs ## the W3C suites
 	@if [ -d "$(SOMERSAULT_TESTDATA)/w3c" ]; then $(DEV)/somersault-conformance w3c "$(SOMERSAULT_TESTDATA)/w3c"; \
 	else echo "skipped: no test data (no W3C suites at $(SOMERSAULT_TESTDATA); set SOMERSAULT_TESTDATA)"; fi
 
 RSP_SUITES = lsbench/fig1/suite.json lsbench/gen200/suite.json citybench/suite.json citybench/suite-graph.json csrbench/suite.json
 
-rsp: $(DEV)/somersault-conformance ## the stream suites: 1, 2 and 4 shards, the simulator, kill and restart
+rsp: programs ## the stream suites: 1, 2 and 4 shards, the simulator, kill and restart
 	@if [ -d "$(SOMERSAULT_TESTDATA)/lsbench" ]; then \
 	  suites="$(addprefix $(SOMERSAULT_TESTDATA)/,$(RSP_SUITES)) $$(ls crates/conformance/cases/*/suite.json 2>/dev/null | tr '\n' ' ')"; \
 	  for shards in 1 2 4; do echo "rsp, $$shards shards"; $(DEV)/somersault-conformance rsp --shards $$shards --no-fallback $$suites; done; \
