@@ -8,6 +8,7 @@ use crate::plan::Plan;
 use crate::planner::Planner;
 use crate::varset::VarSet;
 use somersault_lang::VarId;
+use std::sync::Arc;
 
 /// What a step that is not connected to the rows so far must be better by.
 const CARTESIAN_PENALTY: f64 = 100.0;
@@ -17,11 +18,11 @@ const GUESSED_FANOUT: f64 = 10.0;
 /// The parts of a group that are still to be placed.
 pub(crate) struct Remaining<'q> {
     pub(crate) patterns: Vec<(QuadPattern, Cardinality)>,
-    pub(crate) paths: Vec<&'q PathPattern>,
+    pub(crate) paths: Vec<&'q Arc<PathPattern>>,
     pub(crate) graphs: Vec<Position>,
     pub(crate) blocks: Vec<&'q Node>,
-    pub(crate) binds: Vec<(VarId, &'q Expr)>,
-    pub(crate) filters: Vec<&'q Expr>,
+    pub(crate) binds: Vec<(VarId, &'q Arc<Expr>)>,
+    pub(crate) filters: Vec<&'q Arc<Expr>>,
     pub(crate) tails: Vec<&'q Tail>,
 }
 

@@ -5,7 +5,8 @@ use crate::expression::{Constants, Exists, Expr, SparevalCall};
 use crate::flatten::{group_node, into_group, join, union, with_bind, with_tail};
 use crate::functions::{is_native, regex};
 use crate::logical::{
-    Aggregate, GraphPosition, Group, Node, Operator, Path, PathPattern, Position, QuadPattern, Tail,
+    Aggregate, GraphPosition, Group, Node, Operator, Path, PathPattern, Position, QuadPattern,
+    Tail, Values,
 };
 use crate::varset::VarSet;
 use oxrdf::Term;
@@ -13,6 +14,7 @@ use oxrdf::vocab::xsd;
 use regex::Regex;
 use somersault_lang as lang;
 use somersault_lang::{Expression, Function, NameOrVariable, Pattern, TermPattern, VarId};
+use std::sync::Arc;
 
 /// A query in the form that planning wants.
 #[derive(Debug)]
@@ -55,13 +57,13 @@ impl Compiler {
                 path,
                 object,
             } => Group {
-                paths: vec![PathPattern {
+                paths: vec![Arc::new(PathPattern {
                     subject: self.position(subject)?,
                     path: self.path(path),
                     object: self.position(object)?,
                     graph,
                     text: path.clone(),
-                }],
+                })],
                 ..Group::default()
             },
             Pattern::Join(members) => {
@@ -101,7 +103,7 @@ impl Compiler {
             } => {
                 let inner = self.node(inner, graph)?;
                 let expression = self.expression(expression, graph)?;
-                with_bind(inner, *variable, expression)
+                with_bind(inner, *variable, Arc::new(expression))
             }
             Pattern::Graph { name, inner } => {
                 let name = self.name(name);
@@ -151,7 +153,7 @@ impl Compiler {
                 let keys = keys
                     .iter()
                     .map(|key| Ok((self.expression(&key.expression, graph)?, key.descending)))
-                    .collect::<Result<Vec<_>, _>>()?;
+                    .collect::<Result<Arc<[_]>, _>>()?;
                 Node {
                     certain: inner.certain.clone(),
                     possible: inner.possible.clone(),
@@ -244,10 +246,10 @@ impl Compiler {
         Node {
             certain: bound_by(true),
             possible: VarSet::of(variables.iter().copied()),
-            operator: Operator::Values {
+            operator: Operator::Values(Arc::new(Values {
                 variables: variables.to_vec(),
                 rows,
-            },
+            })),
         }
     }
 
@@ -298,8 +300,8 @@ impl Compiler {
             possible,
             operator: Operator::Aggregate {
                 inner,
-                keys: keys.to_vec(),
-                aggregates: compiled,
+                keys: keys.into(),
+                aggregates: compiled.into(),
             },
         })
     }
@@ -349,12 +351,12 @@ impl Compiler {
         &mut self,
         condition: &Expression,
         graph: GraphPosition,
-        into: &mut Vec<Expr>,
+        into: &mut Vec<Arc<Expr>>,
     ) -> Result<(), NotNative> {
         if let Expression::And(list) = condition {
             return list.iter().try_for_each(|e| self.conjuncts(e, graph, into));
         }
-        into.push(self.expression(condition, graph)?);
+        into.push(Arc::new(self.expression(condition, graph)?));
         Ok(())
     }
 

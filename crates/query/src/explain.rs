@@ -29,13 +29,13 @@ pub(crate) struct Explainer<'e> {
 }
 
 impl Explainer<'_> {
-    pub(crate) fn plan(&self, plan: &Plan<'_>) -> String {
+    pub(crate) fn plan(&self, plan: &Plan) -> String {
         let mut text = String::new();
         self.steps(plan, 0, &mut text);
         text
     }
 
-    fn steps(&self, plan: &Plan<'_>, depth: usize, into: &mut String) {
+    fn steps(&self, plan: &Plan, depth: usize, into: &mut String) {
         if plan.steps.is_empty() {
             self.line(depth, "(the rows as they are)", into);
         }
@@ -73,7 +73,7 @@ impl Explainer<'_> {
         let _ = writeln!(into, "{:indent$}{text}", "", indent = depth * 2);
     }
 
-    fn step_line(&self, step: &Step<'_>) -> String {
+    fn step_line(&self, step: &Step) -> String {
         let mut line = format!("{}  ~{}", self.kind(&step.kind), rounded(step.estimate));
         if let Some(actual) = self.actual.get(step.number) {
             let micros = actual.time.as_secs_f64() * 1e6;
@@ -85,7 +85,7 @@ impl Explainer<'_> {
         line
     }
 
-    fn kind(&self, kind: &StepKind<'_>) -> String {
+    fn kind(&self, kind: &StepKind) -> String {
         match kind {
             StepKind::Scan(pattern) => {
                 format!("scan {}", pattern_text(pattern, self.terms, self.variables))
@@ -115,10 +115,10 @@ impl Explainer<'_> {
             }
             StepKind::Union(_) => "union".to_owned(),
             StepKind::Join { shared, .. } => format!("join on ({})", self.list(shared.iter())),
-            StepKind::Values { variables, rows } => format!(
+            StepKind::Values(values) => format!(
                 "values ({}) {} rows",
-                self.list(variables.iter().copied()),
-                rows.len()
+                self.list(values.variables.iter().copied()),
+                values.rows.len()
             ),
             StepKind::Optional { .. } => "optional".to_owned(),
             StepKind::EachGraph { variable, .. } => {

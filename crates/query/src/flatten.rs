@@ -7,13 +7,14 @@ use crate::expression::Expr;
 use crate::logical::{Group, Node, Operator, Tail};
 use crate::varset::VarSet;
 use somersault_lang::VarId;
+use std::sync::Arc;
 
 pub(crate) fn group_node(group: Group) -> Node {
     let mut certain = group.core_certain();
     let possible = group.possible();
     // An expression without a value leaves its variable unbound.
     for (variable, expr) in &group.binds {
-        if let Expr::Constant(_) = expr {
+        if let Expr::Constant(_) = **expr {
             certain.insert(*variable);
         }
     }
@@ -102,7 +103,7 @@ pub(crate) fn with_tail(node: Node, tail: Tail) -> Group {
     };
     let sees = |expr: &Expr| !expr.variables().is_disjoint(&bound);
     if group.is_volatile()
-        || group.filters.iter().any(sees)
+        || group.filters.iter().any(|f| sees(f))
         || group.binds.iter().any(|(_, e)| sees(e))
     {
         group = Group {
@@ -115,7 +116,7 @@ pub(crate) fn with_tail(node: Node, tail: Tail) -> Group {
 }
 
 /// `node` with one more column.
-pub(crate) fn with_bind(node: Node, variable: VarId, expression: Expr) -> Group {
+pub(crate) fn with_bind(node: Node, variable: VarId, expression: Arc<Expr>) -> Group {
     let mut group = into_group(node);
     // A filter inside, or an earlier tail, must not see the new variable.
     let sees = |set: VarSet| set.contains(variable);

@@ -1,11 +1,13 @@
 //! The algebra of a query in the form that planning wants: joins are flat groups of patterns,
 //! blocks, filters, binds, and a tail of OPTIONAL and MINUS. The one thing to know before changing
 //! it: everything is flattened only where SPARQL's bottom-up scoping gives the same answer, and
-//! the conditions for that are in `compile.rs`.
+//! the conditions for that are in `compile.rs`. What a plan refers to is counted (`Arc`), so that
+//! plans outlive the planning and are shared between executions.
 
 use crate::expression::{ConstantId, Expr};
 use crate::varset::VarSet;
 use somersault_lang::{AggregateFunction, PathExpression, VarId};
+use std::sync::Arc;
 
 /// A subject, predicate, object or graph of a pattern.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -111,7 +113,7 @@ impl Path {
 /// What follows a join, in the order of the text.
 #[derive(Debug)]
 pub(crate) enum Tail {
-    Optional { node: Node, filters: Vec<Expr> },
+    Optional { node: Node, filters: Vec<Arc<Expr>> },
     Minus(Node),
 }
 
@@ -137,12 +139,12 @@ impl Tail {
 #[derive(Debug, Default)]
 pub(crate) struct Group {
     pub(crate) patterns: Vec<QuadPattern>,
-    pub(crate) paths: Vec<PathPattern>,
+    pub(crate) paths: Vec<Arc<PathPattern>>,
     /// `GRAPH name {}`: whether the named graph is there.
     pub(crate) graphs: Vec<Position>,
     pub(crate) blocks: Vec<Node>,
-    pub(crate) binds: Vec<(VarId, Expr)>,
-    pub(crate) filters: Vec<Expr>,
+    pub(crate) binds: Vec<(VarId, Arc<Expr>)>,
+    pub(crate) filters: Vec<Arc<Expr>>,
     pub(crate) tails: Vec<Tail>,
 }
 
@@ -161,23 +163,27 @@ pub(crate) enum Aggregate {
     },
 }
 
+/// Rows of constants.
+#[derive(Debug)]
+pub(crate) struct Values {
+    pub(crate) variables: Vec<VarId>,
+    pub(crate) rows: Vec<Vec<Option<ConstantId>>>,
+}
+
 /// An operator.
 #[derive(Debug)]
 pub(crate) enum Operator {
     Group(Group),
     Union(Vec<Node>),
-    Values {
-        variables: Vec<VarId>,
-        rows: Vec<Vec<Option<ConstantId>>>,
-    },
+    Values(Arc<Values>),
     Aggregate {
         inner: Box<Node>,
-        keys: Vec<VarId>,
-        aggregates: Vec<(VarId, Aggregate)>,
+        keys: Arc<[VarId]>,
+        aggregates: Arc<[(VarId, Aggregate)]>,
     },
     OrderBy {
         inner: Box<Node>,
-        keys: Vec<(Expr, bool)>,
+        keys: Arc<[(Expr, bool)]>,
     },
     /// Which variables stay is said by the node's own sets; the parser gave those that do not
     /// numbers of their own.
@@ -223,7 +229,7 @@ impl Node {
                 group.tails.iter().for_each(|t| set.extend(&t.mentioned()));
             }
             Operator::Union(list) => list.iter().for_each(|n| set.extend(&n.mentioned())),
-            Operator::Values { .. } => {}
+            Operator::Values(_) => {}
             Operator::Aggregate { inner, .. }
             | Operator::OrderBy { inner, .. }
             | Operator::Project(inner)
@@ -243,7 +249,7 @@ impl Node {
             Operator::Union(list) => list.iter().all(|n| n.takes_input(input, outside)),
             Operator::Project(inner) => inner.takes_input(input, outside),
             // Joined by hash in any case.
-            Operator::Values { .. } => true,
+            Operator::Values(_) => true,
             Operator::Aggregate { .. }
             | Operator::OrderBy { .. }
             | Operator::Distinct(_)
@@ -291,7 +297,7 @@ impl Group {
     /// Whether a bind or a filter has another value each time.
     pub(crate) fn is_volatile(&self) -> bool {
         self.binds.iter().any(|(_, e)| e.is_volatile())
-            || self.filters.iter().any(Expr::is_volatile)
+            || self.filters.iter().any(|f| f.is_volatile())
     }
 
     fn takes_input(&self, input: &VarSet, outside: &VarSet) -> bool {

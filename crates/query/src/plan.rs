@@ -3,33 +3,34 @@
 //! costs microseconds.
 
 use crate::expression::Expr;
-use crate::logical::{Aggregate, PathPattern, Position, QuadPattern};
+use crate::logical::{Aggregate, PathPattern, Position, QuadPattern, Values};
 use crate::varset::VarSet;
 use somersault_lang::VarId;
+use std::sync::Arc;
 
 /// The steps of a plan, in order.
 #[derive(Debug, Default)]
-pub(crate) struct Plan<'q> {
-    pub(crate) steps: Vec<Step<'q>>,
+pub(crate) struct Plan {
+    pub(crate) steps: Vec<Step>,
 }
 
 /// One step.
 #[derive(Debug)]
-pub(crate) struct Step<'q> {
+pub(crate) struct Step {
     /// Its number in the whole plan, for EXPLAIN's actual figures.
     pub(crate) number: usize,
-    pub(crate) kind: StepKind<'q>,
+    pub(crate) kind: StepKind,
     /// How many rows it is expected to leave.
     pub(crate) estimate: f64,
     /// The variables that something still needs afterwards.
     pub(crate) keep: VarSet,
     /// The plans of the EXISTS in its expressions.
-    pub(crate) exists: Vec<(usize, Plan<'q>)>,
+    pub(crate) exists: Vec<(usize, Plan)>,
 }
 
 /// What a step does.
 #[derive(Debug)]
-pub(crate) enum StepKind<'q> {
+pub(crate) enum StepKind {
     /// Reads a pattern for every row: from an index vertex, along an edge, or as a check.
     Scan(QuadPattern),
     /// Binds one variable to what all these patterns allow: shortest list first, the others checked.
@@ -38,59 +39,56 @@ pub(crate) enum StepKind<'q> {
         patterns: Vec<QuadPattern>,
     },
     /// Follows a property path.
-    Path(&'q PathPattern),
+    Path(Arc<PathPattern>),
     /// Binds or checks the name of a named graph.
     GraphName(Position),
     /// Keeps the rows for which the condition is true.
-    Filter(&'q Expr),
+    Filter(Arc<Expr>),
     /// Adds a column, or checks it where it is there.
-    Bind(VarId, &'q Expr),
+    Bind(VarId, Arc<Expr>),
     /// Concatenates what each branch makes of the rows.
-    Union(Vec<Plan<'q>>),
+    Union(Vec<Plan>),
     /// Joins the rows with those of a plan that starts by itself.
     Join {
-        plan: Plan<'q>,
+        plan: Plan,
         shared: VarSet,
         yields: VarSet,
     },
     /// Joins the rows with constants.
-    Values {
-        variables: &'q [VarId],
-        rows: &'q [Vec<Option<crate::expression::ConstantId>>],
-    },
+    Values(Arc<Values>),
     /// Extends the rows by what the plan makes of them; rows that it drops stay as they are.
-    Optional { plan: Plan<'q> },
+    Optional { plan: Plan },
     /// The same with a plan that starts by itself.
     OptionalJoin {
-        plan: Plan<'q>,
+        plan: Plan,
         shared: VarSet,
         yields: VarSet,
-        filters: Plan<'q>,
+        filters: Plan,
     },
     /// Runs the plan in each named graph, and joins with the graph's name.
     EachGraph {
         variable: VarId,
-        plan: Plan<'q>,
+        plan: Plan,
         yields: VarSet,
     },
     /// Drops the rows that the plan finds something for.
-    AntiSemi { plan: Plan<'q> },
+    AntiSemi { plan: Plan },
     /// Drops the rows that are compatible with one of the plan's, and share a variable with it.
-    Minus { plan: Plan<'q>, shared: VarSet },
+    Minus { plan: Plan, shared: VarSet },
     /// One row per group.
     Aggregate {
-        keys: &'q [VarId],
-        aggregates: &'q [(VarId, Aggregate)],
+        keys: Arc<[VarId]>,
+        aggregates: Arc<[(VarId, Aggregate)]>,
     },
     /// Sorts.
-    OrderBy(&'q [(Expr, bool)]),
+    OrderBy(Arc<[(Expr, bool)]>),
     /// Drops repeats of these columns together.
     Distinct(VarSet),
     /// Passes over the first rows, and keeps some.
     Slice { offset: usize, limit: Option<usize> },
 }
 
-impl<'q> Plan<'q> {
+impl Plan {
     fn is_by_row(&self) -> bool {
         self.steps.iter().all(|step| step.kind.is_by_row())
     }
@@ -111,7 +109,7 @@ impl<'q> Plan<'q> {
     }
 }
 
-impl StepKind<'_> {
+impl StepKind {
     /// Whether what it makes of a row does not depend on the other rows, and costs nothing that
     /// would be repeated for each part of the table.
     pub(crate) fn is_by_row(&self) -> bool {
@@ -122,7 +120,7 @@ impl StepKind<'_> {
             | StepKind::GraphName(_)
             | StepKind::Filter(_)
             | StepKind::Bind(..)
-            | StepKind::Values { .. }
+            | StepKind::Values(_)
             | StepKind::AntiSemi { .. } => true,
             StepKind::Union(plans) => plans.iter().all(Plan::is_by_row),
             StepKind::Optional { plan } => plan.is_by_row(),
@@ -164,8 +162,8 @@ impl StepKind<'_> {
                 plan.prune(&needed.intersection(yields).union(shared));
                 needed.extend(shared);
             }
-            StepKind::Values { variables, .. } => {
-                variables.iter().for_each(|v| needed.insert(*v));
+            StepKind::Values(values) => {
+                (values.variables.iter()).for_each(|v| needed.insert(*v));
             }
             StepKind::Optional { plan } => {
                 let read = plan.prune(&needed);

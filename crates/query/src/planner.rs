@@ -12,6 +12,7 @@ use crate::sources::Graphs;
 use crate::varset::VarSet;
 use somersault_lang::VarId;
 use somersault_model::TermId;
+use std::sync::Arc;
 
 /// What share of the rows a filter is expected to leave.
 const FILTER_SHARE: f64 = 0.5;
@@ -56,7 +57,7 @@ impl<'a> Planner<'a> {
     }
 
     /// The plan of a whole query; `needed` are the columns of its answer.
-    pub(crate) fn plan<'q>(&mut self, root: &'q Node, needed: &VarSet) -> Plan<'q> {
+    pub(crate) fn plan(&mut self, root: &Node, needed: &VarSet) -> Plan {
         let mut plan = Plan::default();
         self.node(root, &mut State::unit(), &mut plan);
         plan.prune(needed);
@@ -68,16 +69,16 @@ impl<'a> Planner<'a> {
         self.steps
     }
 
-    fn push<'q>(&mut self, plan: &mut Plan<'q>, kind: StepKind<'q>, estimate: f64) {
+    fn push(&mut self, plan: &mut Plan, kind: StepKind, estimate: f64) {
         self.push_with_exists(plan, kind, estimate, Vec::new());
     }
 
-    fn push_with_exists<'q>(
+    fn push_with_exists(
         &mut self,
-        plan: &mut Plan<'q>,
-        kind: StepKind<'q>,
+        plan: &mut Plan,
+        kind: StepKind,
         estimate: f64,
-        exists: Vec<(usize, Plan<'q>)>,
+        exists: Vec<(usize, Plan)>,
     ) {
         plan.steps.push(Step {
             number: self.steps,
@@ -90,7 +91,7 @@ impl<'a> Planner<'a> {
     }
 
     /// The plans of the EXISTS in an expression.
-    fn exists_in<'q>(&mut self, expr: &'q Expr, state: &State) -> Vec<(usize, Plan<'q>)> {
+    fn exists_in(&mut self, expr: &Expr, state: &State) -> Vec<(usize, Plan)> {
         let outer = std::mem::replace(&mut self.outside, state.possible.clone());
         let plans = expr
             .exists()
@@ -108,17 +109,17 @@ impl<'a> Planner<'a> {
     }
 
     /// Adds the steps of a node to a plan; the rows so far are its input.
-    pub(crate) fn node<'q>(&mut self, node: &'q Node, state: &mut State, plan: &mut Plan<'q>) {
+    pub(crate) fn node(&mut self, node: &Node, state: &mut State, plan: &mut Plan) {
         if !state.unit && !node.takes_input(&state.possible, &self.outside) {
             return self.join_with(node, state, plan);
         }
         match &node.operator {
             Operator::Group(group) => self.group(group, state, plan),
             Operator::Union(branches) => self.union(branches, state, plan),
-            Operator::Values { variables, rows } => {
-                let count = rows.len() as f64;
+            Operator::Values(values) => {
+                let count = values.rows.len() as f64;
                 let mut fanout = count;
-                for variable in variables {
+                for variable in &values.variables {
                     if state.possible.contains(*variable) {
                         fanout /= state.distinct(*variable).max(count).max(1.0);
                     }
@@ -126,7 +127,7 @@ impl<'a> Planner<'a> {
                 }
                 state.certain.extend(&node.certain);
                 state.advance(state.rows * fanout);
-                self.push(plan, StepKind::Values { variables, rows }, state.rows);
+                self.push(plan, StepKind::Values(Arc::clone(values)), state.rows);
             }
             Operator::Project(inner) => {
                 let before = (state.certain.clone(), state.possible.clone());
@@ -158,7 +159,10 @@ impl<'a> Planner<'a> {
                 state.certain = node.certain.clone();
                 state.possible = node.possible.clone();
                 state.advance(if keys.is_empty() { 1.0 } else { groups });
-                let kind = StepKind::Aggregate { keys, aggregates };
+                let kind = StepKind::Aggregate {
+                    keys: Arc::clone(keys),
+                    aggregates: Arc::clone(aggregates),
+                };
                 self.push_with_exists(plan, kind, state.rows, exists);
             }
             Operator::OrderBy { inner, keys } => {
@@ -167,7 +171,12 @@ impl<'a> Planner<'a> {
                     .iter()
                     .flat_map(|(key, _)| self.exists_in(key, state))
                     .collect();
-                self.push_with_exists(plan, StepKind::OrderBy(keys), state.rows, exists);
+                self.push_with_exists(
+                    plan,
+                    StepKind::OrderBy(Arc::clone(keys)),
+                    state.rows,
+                    exists,
+                );
             }
             Operator::Distinct(inner) => {
                 self.node(inner, state, plan);
@@ -205,7 +214,7 @@ impl<'a> Planner<'a> {
         }
     }
 
-    fn union<'q>(&mut self, branches: &'q [Node], state: &mut State, plan: &mut Plan<'q>) {
+    fn union(&mut self, branches: &[Node], state: &mut State, plan: &mut Plan) {
         let mut rows = 0.0;
         let mut certain: Option<VarSet> = None;
         let mut possible = state.possible.clone();
@@ -233,7 +242,7 @@ impl<'a> Planner<'a> {
     }
 
     /// A node that is evaluated by itself and joined with the rows so far.
-    fn join_with<'q>(&mut self, node: &'q Node, state: &mut State, plan: &mut Plan<'q>) {
+    fn join_with(&mut self, node: &Node, state: &mut State, plan: &mut Plan) {
         let mut own = State::unit();
         let mut own_plan = Plan::default();
         // It starts by itself, so it sees nothing from outside.
@@ -258,7 +267,7 @@ impl<'a> Planner<'a> {
         self.push(plan, kind, rows);
     }
 
-    fn group<'q>(&mut self, group: &'q Group, state: &mut State, plan: &mut Plan<'q>) {
+    fn group(&mut self, group: &Group, state: &mut State, plan: &mut Plan) {
         let mut left = Remaining {
             patterns: group
                 .patterns
@@ -285,7 +294,7 @@ impl<'a> Planner<'a> {
                             state.certain.insert(variable);
                         }
                         state.advance(rows);
-                        self.push(plan, StepKind::Path(path), rows);
+                        self.push(plan, StepKind::Path(Arc::clone(path)), rows);
                     }
                     Choice::Graph(at) => {
                         let name = left.graphs.remove(at);
@@ -317,12 +326,7 @@ impl<'a> Planner<'a> {
     }
 
     /// Places every filter and bind that is ready.
-    fn place_ready<'q>(
-        &mut self,
-        left: &mut Remaining<'q>,
-        state: &mut State,
-        plan: &mut Plan<'q>,
-    ) {
+    fn place_ready(&mut self, left: &mut Remaining<'_>, state: &mut State, plan: &mut Plan) {
         loop {
             if let Some(at) = left
                 .filters
@@ -332,7 +336,12 @@ impl<'a> Planner<'a> {
                 let filter = left.filters.remove(at);
                 let exists = self.exists_in(filter, state);
                 state.advance(state.rows * FILTER_SHARE);
-                self.push_with_exists(plan, StepKind::Filter(filter), state.rows, exists);
+                self.push_with_exists(
+                    plan,
+                    StepKind::Filter(Arc::clone(filter)),
+                    state.rows,
+                    exists,
+                );
                 continue;
             }
             let bind = left.binds.iter().enumerate().position(|(at, (v, e))| {
@@ -345,29 +354,34 @@ impl<'a> Planner<'a> {
         }
     }
 
-    fn place_bind<'q>(
+    fn place_bind(
         &mut self,
         variable: VarId,
-        expr: &'q Expr,
+        expr: &Arc<Expr>,
         state: &mut State,
-        plan: &mut Plan<'q>,
+        plan: &mut Plan,
     ) {
         let exists = self.exists_in(expr, state);
         let rows = state.rows;
         state.bind(variable, rows.max(1.0));
-        if matches!(expr, Expr::Constant(_)) {
+        if matches!(**expr, Expr::Constant(_)) {
             state.certain.insert(variable);
         }
         state.advance(rows);
-        self.push_with_exists(plan, StepKind::Bind(variable, expr), rows, exists);
+        self.push_with_exists(
+            plan,
+            StepKind::Bind(variable, Arc::clone(expr)),
+            rows,
+            exists,
+        );
     }
 
-    fn place_pattern<'q>(
+    fn place_pattern(
         &mut self,
-        left: &mut Remaining<'q>,
+        left: &mut Remaining<'_>,
         at: usize,
         state: &mut State,
-        plan: &mut Plan<'q>,
+        plan: &mut Plan,
     ) {
         let (pattern, cardinality) = left.patterns.remove(at);
         let Some(variable) = self.one_new(&pattern, state) else {
@@ -418,12 +432,7 @@ impl<'a> Planner<'a> {
     }
 
     /// Places the next tail, if there is one.
-    fn place_tail<'q>(
-        &mut self,
-        left: &mut Remaining<'q>,
-        state: &mut State,
-        plan: &mut Plan<'q>,
-    ) -> bool {
+    fn place_tail(&mut self, left: &mut Remaining<'_>, state: &mut State, plan: &mut Plan) -> bool {
         if left.tails.is_empty() {
             return false;
         }
@@ -435,13 +444,7 @@ impl<'a> Planner<'a> {
         true
     }
 
-    fn optional<'q>(
-        &mut self,
-        node: &'q Node,
-        filters: &'q [Expr],
-        state: &mut State,
-        plan: &mut Plan<'q>,
-    ) {
+    fn optional(&mut self, node: &Node, filters: &[Arc<Expr>], state: &mut State, plan: &mut Plan) {
         let correlated = node.takes_input(&state.possible, &self.outside);
         let mut inner = if correlated {
             let mut inner = state.clone();
@@ -471,7 +474,12 @@ impl<'a> Planner<'a> {
         for filter in filters {
             let exists = self.exists_in(filter, &matched);
             matched.rows *= FILTER_SHARE;
-            self.push_with_exists(into, StepKind::Filter(filter), matched.rows, exists);
+            self.push_with_exists(
+                into,
+                StepKind::Filter(Arc::clone(filter)),
+                matched.rows,
+                exists,
+            );
         }
         let rows = state.rows.max(matched.rows);
         for variable in node.possible.iter() {
@@ -492,7 +500,7 @@ impl<'a> Planner<'a> {
         self.push(plan, kind, rows);
     }
 
-    fn minus<'q>(&mut self, node: &'q Node, state: &mut State, plan: &mut Plan<'q>) {
+    fn minus(&mut self, node: &Node, state: &mut State, plan: &mut Plan) {
         let shared = state.possible.intersection(&node.possible);
         // Without a common variable MINUS takes nothing away.
         if shared.is_empty() {

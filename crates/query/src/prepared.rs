@@ -164,13 +164,13 @@ impl Prepared {
         })
     }
 
-    fn plan<'q>(
+    fn plan(
         &self,
-        compiled: &'q Compiled,
+        compiled: &Compiled,
         graphs: &Graphs<'_>,
         constants: &[TermId],
         guard: &Guard<'_>,
-    ) -> Result<(Plan<'q>, usize), QueryError> {
+    ) -> Result<(Plan, usize), QueryError> {
         let variables = &self.inner.query.variables;
         let mut planner = Planner::new(graphs, constants, &compiled.constants, variables, guard);
         let plan = planner.plan(&compiled.root, &self.inner.needed);

@@ -7,10 +7,10 @@ use crate::aggregate::Accumulator;
 use crate::evaluate::{Evaluation, Row};
 use crate::execution::Guard;
 use crate::explore;
-use crate::expression::{ConstantId, Expr};
+use crate::expression::Expr;
 use crate::intersect;
 use crate::join;
-use crate::logical::Aggregate;
+use crate::logical::{Aggregate, Values};
 use crate::path;
 use crate::plan::{Plan, Step, StepKind};
 use crate::rows::{Key, RowIndex};
@@ -45,19 +45,19 @@ pub(crate) struct Runner<'r, 'a> {
 
 impl Runner<'_, '_> {
     /// Runs a plan on a table.
-    pub(crate) fn run(&mut self, plan: &Plan<'_>, table: Table) -> Result<Table, QueryError> {
+    pub(crate) fn run(&mut self, plan: &Plan, table: Table) -> Result<Table, QueryError> {
         self.run_steps(&plan.steps, table, None)
     }
 
     /// Runs a plan until it has made so many rows.
-    pub(crate) fn run_until(&mut self, plan: &Plan<'_>, rows: usize) -> Result<Table, QueryError> {
+    pub(crate) fn run_until(&mut self, plan: &Plan, rows: usize) -> Result<Table, QueryError> {
         self.run_steps(&plan.steps, Table::unit(), Some(rows))
     }
 
     /// Runs steps on a table; with `wanted`, more rows than that need not come out.
     fn run_steps(
         &mut self,
-        steps: &[Step<'_>],
+        steps: &[Step],
         mut table: Table,
         wanted: Option<usize>,
     ) -> Result<Table, QueryError> {
@@ -92,7 +92,7 @@ impl Runner<'_, '_> {
     /// have come out.
     fn run_by_row(
         &mut self,
-        steps: &[Step<'_>],
+        steps: &[Step],
         table: Table,
         limit: usize,
     ) -> Result<Table, QueryError> {
@@ -129,12 +129,7 @@ impl Runner<'_, '_> {
         Ok(all.unwrap_or_else(|| Table::empty_like(&table)))
     }
 
-    fn run_step(
-        &mut self,
-        step: &Step<'_>,
-        table: Table,
-        wanted: usize,
-    ) -> Result<Table, QueryError> {
+    fn run_step(&mut self, step: &Step, table: Table, wanted: usize) -> Result<Table, QueryError> {
         let started = (!self.actual.is_empty()).then(Instant::now);
         self.find_exists(step, &table)?;
         let mut table = self.step(&step.kind, table, wanted)?;
@@ -150,7 +145,7 @@ impl Runner<'_, '_> {
     }
 
     /// Finds for every row what the EXISTS of a step come to.
-    fn find_exists(&mut self, step: &Step<'_>, table: &Table) -> Result<(), QueryError> {
+    fn find_exists(&mut self, step: &Step, table: &Table) -> Result<(), QueryError> {
         for (at, plan) in &step.exists {
             let found = self.matched(plan, table)?;
             if self.evaluation.exists.len() <= *at {
@@ -162,7 +157,7 @@ impl Runner<'_, '_> {
     }
 
     /// Runs a plan from the rows of a table, numbered.
-    fn correlated(&mut self, plan: &Plan<'_>, table: &Table) -> Result<Table, QueryError> {
+    fn correlated(&mut self, plan: &Plan, table: &Table) -> Result<Table, QueryError> {
         let mut start = table.clone();
         start.origin = Some((0..table.rows as u32).collect());
         let held = start.bytes();
@@ -173,7 +168,7 @@ impl Runner<'_, '_> {
     }
 
     /// For every row, whether the plan makes anything of it.
-    fn matched(&mut self, plan: &Plan<'_>, table: &Table) -> Result<Vec<bool>, QueryError> {
+    fn matched(&mut self, plan: &Plan, table: &Table) -> Result<Vec<bool>, QueryError> {
         let mut found = vec![false; table.rows];
         for row in self.correlated(plan, table)?.origin.unwrap_or_default() {
             found[row as usize] = true;
@@ -182,7 +177,7 @@ impl Runner<'_, '_> {
     }
 
     /// Runs a plan that starts by itself, beside a table that stays in memory.
-    fn alone(&mut self, plan: &Plan<'_>, beside: &Table) -> Result<Table, QueryError> {
+    fn alone(&mut self, plan: &Plan, beside: &Table) -> Result<Table, QueryError> {
         let held = beside.bytes();
         self.guard.hold(held)?;
         let result = self.run(plan, Table::unit());
@@ -190,12 +185,7 @@ impl Runner<'_, '_> {
         result
     }
 
-    fn step(
-        &mut self,
-        kind: &StepKind<'_>,
-        table: Table,
-        wanted: usize,
-    ) -> Result<Table, QueryError> {
+    fn step(&mut self, kind: &StepKind, table: Table, wanted: usize) -> Result<Table, QueryError> {
         let constants = &self.evaluation.constants;
         match kind {
             StepKind::Scan(pattern) => {
@@ -225,7 +215,7 @@ impl Runner<'_, '_> {
                 let right = self.alone(plan, &table)?;
                 join::join(table, &right, shared, self.guard)
             }
-            StepKind::Values { variables, rows } => self.values(variables, rows, table),
+            StepKind::Values(values) => self.values(values, table),
             StepKind::Optional { plan } => {
                 let matched = self.correlated(plan, &table)?;
                 Ok(join::with_unmatched(table, matched))
@@ -266,7 +256,7 @@ impl Runner<'_, '_> {
         }
     }
 
-    fn each_graph(&mut self, variable: VarId, plan: &Plan<'_>) -> Result<Table, QueryError> {
+    fn each_graph(&mut self, variable: VarId, plan: &Plan) -> Result<Table, QueryError> {
         let graphs = self.graphs;
         let mut all: Option<Table> = None;
         for (name, [source]) in graphs.named() {
@@ -339,7 +329,7 @@ impl Runner<'_, '_> {
         Ok(table.gather(&kept))
     }
 
-    fn union(&mut self, branches: &[Plan<'_>], table: Table) -> Result<Table, QueryError> {
+    fn union(&mut self, branches: &[Plan], table: Table) -> Result<Table, QueryError> {
         let mut all: Option<Table> = None;
         let held = table.bytes();
         self.guard.hold(held)?;
@@ -354,12 +344,8 @@ impl Runner<'_, '_> {
         Ok(all.unwrap_or_else(|| Table::empty_like(&table)))
     }
 
-    fn values(
-        &mut self,
-        variables: &[VarId],
-        rows: &[Vec<Option<ConstantId>>],
-        table: Table,
-    ) -> Result<Table, QueryError> {
+    fn values(&mut self, values: &Values, table: Table) -> Result<Table, QueryError> {
+        let Values { variables, rows } = values;
         let constants = &self.evaluation.constants;
         let columns = variables.iter().enumerate().map(|(at, variable)| {
             let column = rows
@@ -489,7 +475,7 @@ impl Runner<'_, '_> {
 }
 
 /// How many rows a step need make, if so many are wanted after the steps that follow it.
-fn wanted_of(rest: &[Step<'_>], limit: usize) -> usize {
+fn wanted_of(rest: &[Step], limit: usize) -> usize {
     if rest.is_empty() { limit } else { usize::MAX }
 }
 
