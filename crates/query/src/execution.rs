@@ -32,6 +32,17 @@ pub struct RemoteSolutions {
     pub rows: Vec<Vec<Option<Term>>>,
 }
 
+/// Threads that take shares of a heavy query. The pool of the runtime is one; without any, a query
+/// runs on its caller's thread alone.
+pub trait Crew: Send + Sync {
+    /// How many threads may work on one query, the caller's among them; at least 1.
+    fn hands(&self) -> usize;
+
+    /// Calls `work` once with each number below `shares`, on the calling thread and on those that
+    /// are free, and returns when all calls have. A panic of a share is passed on.
+    fn share(&self, shares: usize, work: &(dyn Fn(usize) + Sync));
+}
+
 /// What one execution is given.
 #[derive(Clone)]
 pub struct Execution {
@@ -51,6 +62,8 @@ pub struct Execution {
     pub remote: Option<Arc<dyn Remote>>,
     /// An error instead of an answer by spareval.
     pub no_fallback: bool,
+    /// Who may take shares of it; `None` = nobody but the caller's thread.
+    pub crew: Option<Arc<dyn Crew>>,
 }
 
 impl Execution {
@@ -65,6 +78,7 @@ impl Execution {
             close: now,
             remote: None,
             no_fallback: false,
+            crew: None,
         }
     }
 }

@@ -57,7 +57,7 @@ mod view;
 pub use answer::{Answer, Solutions};
 pub use cache::PlanCache;
 pub use error::QueryError;
-pub use execution::{Execution, Remote, RemoteSolutions};
+pub use execution::{Crew, Execution, Remote, RemoteSolutions};
 pub use explain::Explanation;
 pub use prepared::Prepared;
 pub use snapshot_view::SnapshotView;

@@ -3,9 +3,10 @@
 //! the key that is read.
 
 use crate::overlay::Overlay;
+use crate::view::{connected_singly, edges_singly, expand_singly};
 use crate::{Dataset, GraphView, NamedGraphs, Source};
 use somersault_model::{Direction, QuadIds, TermId, TripleIds};
-use somersault_store::{Dictionary, PredicateStatistics, Snapshot, WindowVersion};
+use somersault_store::{Dictionary, Ends, PredicateStatistics, Snapshot, WindowVersion};
 use std::sync::Arc;
 
 /// What a query on the real store reads.
@@ -64,6 +65,14 @@ impl SnapshotView {
     /// Whether the snapshot itself, without the overlay, holds the statement.
     pub(crate) fn stored(&self, quad: QuadIds) -> bool {
         self.snapshot.contains(quad)
+    }
+
+    /// The graph of a source that can be read from the snapshot alone.
+    fn untouched(&self, source: Source) -> Option<TermId> {
+        match source {
+            Source::Stored(graph) if self.changes(source).is_none() => Some(graph),
+            Source::Stored(_) | Source::Window(_) => None,
+        }
     }
 
     fn changes(&self, source: Source) -> Option<(&crate::overlay::GraphChanges, TermId)> {
@@ -158,6 +167,64 @@ impl GraphView for SnapshotView {
                 .and_then(|(changes, _)| changes.contains(triple))
                 .unwrap_or_else(|| self.snapshot.contains(triple.in_graph(graph))),
         }
+    }
+
+    fn expand(
+        &self,
+        source: Source,
+        predicate: TermId,
+        direction: Direction,
+        vertices: &[TermId],
+        first_row: u32,
+        wanted: usize,
+        rows: &mut Vec<u32>,
+        ids: &mut Vec<TermId>,
+    ) -> usize {
+        let Some(graph) = self.untouched(source) else {
+            let key = (source, predicate, direction);
+            return expand_singly(self, key, vertices, first_row, wanted, rows, ids);
+        };
+        let snapshot = &self.snapshot;
+        snapshot.expand(
+            graph, predicate, direction, vertices, first_row, wanted, rows, ids,
+        )
+    }
+
+    fn connected(
+        &self,
+        source: Source,
+        predicate: TermId,
+        subjects: Ends<'_>,
+        objects: Ends<'_>,
+        first_row: u32,
+        rows: &mut Vec<u32>,
+    ) {
+        let Some(graph) = self.untouched(source) else {
+            let key = (source, predicate);
+            return connected_singly(self, key, subjects, objects, first_row, rows);
+        };
+        let snapshot = &self.snapshot;
+        snapshot.connected(graph, predicate, subjects, objects, first_row, rows);
+    }
+
+    fn edges(
+        &self,
+        source: Source,
+        predicate: TermId,
+        direction: Direction,
+        from: usize,
+        wanted: usize,
+        vertices: &mut Vec<TermId>,
+        neighbours: &mut Vec<TermId>,
+    ) -> Option<usize> {
+        let Some(graph) = self.untouched(source) else {
+            let key = (source, predicate, direction);
+            return edges_singly(self, key, from, wanted, vertices, neighbours);
+        };
+        let snapshot = &self.snapshot;
+        snapshot.edges(
+            graph, predicate, direction, from, wanted, vertices, neighbours,
+        )
     }
 
     fn predicates_of<'a>(

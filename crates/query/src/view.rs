@@ -4,7 +4,7 @@
 
 use somersault_lang::DatasetClause;
 use somersault_model::{Direction, TermId, TripleIds};
-use somersault_store::{Dictionary, PredicateStatistics};
+use somersault_store::{Dictionary, Ends, PredicateStatistics};
 
 /// One set of triples that a query can read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -122,6 +122,64 @@ pub trait GraphView: Sync {
     /// Whether the source holds the triple.
     fn contains(&self, source: Source, triple: TripleIds) -> bool;
 
+    /// For each vertex in order: appends its neighbours to `ids` and, as often, `first_row` + the
+    /// vertex's place to `rows`. Stops after the vertex with which `ids` has reached `wanted`; how
+    /// many vertices were done.
+    #[allow(clippy::too_many_arguments, reason = "the parts of one hot loop")]
+    fn expand(
+        &self,
+        source: Source,
+        predicate: TermId,
+        direction: Direction,
+        vertices: &[TermId],
+        first_row: u32,
+        wanted: usize,
+        rows: &mut Vec<u32>,
+        ids: &mut Vec<TermId>,
+    ) -> usize {
+        let key = (source, predicate, direction);
+        expand_singly(self, key, vertices, first_row, wanted, rows, ids)
+    }
+
+    /// Appends `first_row` + place to `rows` for every place at which an edge leads from the
+    /// subject to the object. At least one end is a column; columns have the same length.
+    fn connected(
+        &self,
+        source: Source,
+        predicate: TermId,
+        subjects: Ends<'_>,
+        objects: Ends<'_>,
+        first_row: u32,
+        rows: &mut Vec<u32>,
+    ) {
+        connected_singly(
+            self,
+            (source, predicate),
+            subjects,
+            objects,
+            first_row,
+            rows,
+        );
+    }
+
+    /// Appends edges of a predicate, vertices ascending as in [`GraphView::vertices_with`], from the
+    /// vertex at place `from` on, until at least `wanted` edges have come; the place to go on from,
+    /// `None` at the end.
+    #[allow(clippy::too_many_arguments, reason = "the parts of one hot loop")]
+    fn edges(
+        &self,
+        source: Source,
+        predicate: TermId,
+        direction: Direction,
+        from: usize,
+        wanted: usize,
+        vertices: &mut Vec<TermId>,
+        neighbours: &mut Vec<TermId>,
+    ) -> Option<usize> {
+        let key = (source, predicate, direction);
+        edges_singly(self, key, from, wanted, vertices, neighbours)
+    }
+
     /// The predicates of the edges that leave (`Out`) or reach (`In`) `vertex`; ascending.
     fn predicates_of<'a>(
         &'a self,
@@ -154,4 +212,67 @@ pub trait GraphView: Sync {
     fn is_valid(&self) -> bool {
         true
     }
+}
+
+/// [`GraphView::expand`], a vertex at a time: what columns cannot be read at once with, and the twin
+/// of what can.
+pub(crate) fn expand_singly<V: GraphView + ?Sized>(
+    view: &V,
+    (source, predicate, direction): (Source, TermId, Direction),
+    vertices: &[TermId],
+    first_row: u32,
+    wanted: usize,
+    rows: &mut Vec<u32>,
+    ids: &mut Vec<TermId>,
+) -> usize {
+    let mut scratch = Vec::new();
+    for (at, vertex) in vertices.iter().enumerate() {
+        let found = view.neighbours(source, *vertex, predicate, direction, &mut scratch);
+        ids.extend_from_slice(found);
+        rows.resize(rows.len() + found.len(), first_row + at as u32);
+        if ids.len() >= wanted {
+            return at + 1;
+        }
+    }
+    vertices.len()
+}
+
+/// [`GraphView::connected`], a row at a time.
+pub(crate) fn connected_singly<V: GraphView + ?Sized>(
+    view: &V,
+    (source, predicate): (Source, TermId),
+    subjects: Ends<'_>,
+    objects: Ends<'_>,
+    first_row: u32,
+    rows: &mut Vec<u32>,
+) {
+    for at in 0..subjects.len().max(objects.len()) {
+        let triple = TripleIds::new(subjects.at(at), predicate, objects.at(at));
+        if view.contains(source, triple) {
+            rows.push(first_row + at as u32);
+        }
+    }
+}
+
+/// [`GraphView::edges`], a vertex at a time.
+pub(crate) fn edges_singly<V: GraphView + ?Sized>(
+    view: &V,
+    (source, predicate, direction): (Source, TermId, Direction),
+    from: usize,
+    wanted: usize,
+    vertices: &mut Vec<TermId>,
+    neighbours: &mut Vec<TermId>,
+) -> Option<usize> {
+    let (mut index, mut list) = (Vec::new(), Vec::new());
+    let before = neighbours.len();
+    let starts = view.vertices_with(source, predicate, direction, &mut index);
+    for (at, start) in starts.iter().enumerate().skip(from) {
+        if neighbours.len() - before >= wanted {
+            return Some(at);
+        }
+        let found = view.neighbours(source, *start, predicate, direction, &mut list);
+        neighbours.extend_from_slice(found);
+        vertices.resize(neighbours.len(), *start);
+    }
+    None
 }

@@ -52,7 +52,7 @@ pub use dictionary::{Dictionary, rdf_type};
 pub use run::Run;
 pub use slice::Slice;
 pub use slice_store::SliceStore;
-pub use snapshot::{PredicateStatistics, Snapshot};
+pub use snapshot::{Ends, PredicateStatistics, Snapshot};
 pub use snapshots::{PinStatus, SnapshotError, Snapshots};
 pub use somersault_model::{Mutation, Operation};
 pub use store::{Applied, ApplyError, Memory, Store, Violation, WriterTaken};

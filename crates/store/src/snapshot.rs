@@ -6,7 +6,7 @@ use crate::cell::Key;
 use crate::shard::Shard;
 use crate::snapshots::Pin;
 use crate::{Store, rdf_type};
-use somersault_model::{Direction, QuadIds, Sn, TermId};
+use somersault_model::{Direction, QuadIds, Sn, TermId, TripleIds};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -19,6 +19,43 @@ pub struct PredicateStatistics {
     pub subjects: u64,
     /// Distinct objects of them.
     pub objects: u64,
+}
+
+/// One end of a column of edges.
+#[derive(Debug, Clone, Copy)]
+pub enum Ends<'a> {
+    /// The same vertex in every row.
+    One(TermId),
+    /// One vertex for each row.
+    Column(&'a [TermId]),
+}
+
+impl Ends<'_> {
+    /// The vertex in a row.
+    ///
+    /// # Panics
+    /// Where a column has no such row.
+    #[inline]
+    pub fn at(&self, row: usize) -> TermId {
+        match self {
+            Ends::One(vertex) => *vertex,
+            Ends::Column(column) => column[row],
+        }
+    }
+
+    /// How many rows it has; 0 where it is the same in every row.
+    #[inline]
+    pub fn len(&self) -> usize {
+        match self {
+            Ends::One(_) => 0,
+            Ends::Column(column) => column.len(),
+        }
+    }
+
+    /// Whether it is a column without rows, or no column.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
 }
 
 /// The stored graphs at one SN. Dropping it unpins.
@@ -107,6 +144,80 @@ impl Snapshot {
                 self.owner(quad.subject)
                     .contains(self.pin.sn, key, quad.object)
             }
+    }
+
+    /// For each vertex in order: appends its neighbours to `ids` and, as often, `first_row` + the
+    /// vertex's place to `rows`. Stops after the vertex with which `ids` has reached `wanted`; how
+    /// many vertices were done.
+    #[allow(clippy::too_many_arguments, reason = "the parts of one hot loop")]
+    pub fn expand(
+        &self,
+        graph: TermId,
+        predicate: TermId,
+        direction: Direction,
+        vertices: &[TermId],
+        first_row: u32,
+        wanted: usize,
+        rows: &mut Vec<u32>,
+        ids: &mut Vec<TermId>,
+    ) -> usize {
+        let mut scratch = Vec::new();
+        for (at, vertex) in vertices.iter().enumerate() {
+            let found = self.neighbours(graph, *vertex, predicate, direction, &mut scratch);
+            ids.extend_from_slice(found);
+            rows.resize(rows.len() + found.len(), first_row + at as u32);
+            if ids.len() >= wanted {
+                return at + 1;
+            }
+        }
+        vertices.len()
+    }
+
+    /// Appends `first_row` + place to `rows` for every place at which an edge leads from the
+    /// subject to the object. At least one end is a column; columns have the same length.
+    pub fn connected(
+        &self,
+        graph: TermId,
+        predicate: TermId,
+        subjects: Ends<'_>,
+        objects: Ends<'_>,
+        first_row: u32,
+        rows: &mut Vec<u32>,
+    ) {
+        for at in 0..subjects.len().max(objects.len()) {
+            let triple = TripleIds::new(subjects.at(at), predicate, objects.at(at));
+            if self.contains(triple.in_graph(graph)) {
+                rows.push(first_row + at as u32);
+            }
+        }
+    }
+
+    /// Appends edges of a predicate, vertices ascending as in [`Snapshot::vertices_with`], from the
+    /// vertex at place `from` on, until at least `wanted` edges have come; the place to go on from,
+    /// `None` at the end.
+    #[allow(clippy::too_many_arguments, reason = "the parts of one hot loop")]
+    pub fn edges(
+        &self,
+        graph: TermId,
+        predicate: TermId,
+        direction: Direction,
+        from: usize,
+        wanted: usize,
+        vertices: &mut Vec<TermId>,
+        neighbours: &mut Vec<TermId>,
+    ) -> Option<usize> {
+        let (mut index, mut list) = (Vec::new(), Vec::new());
+        let before = neighbours.len();
+        let starts = self.vertices_with(graph, predicate, direction, &mut index);
+        for (at, start) in starts.iter().enumerate().skip(from) {
+            if neighbours.len() - before >= wanted {
+                return Some(at);
+            }
+            let found = self.neighbours(graph, *start, predicate, direction, &mut list);
+            neighbours.extend_from_slice(found);
+            vertices.resize(neighbours.len(), *start);
+        }
+        None
     }
 
     /// The predicates of the edges from (`Out`) or to (`In`) a vertex, ascending.
