@@ -7,6 +7,7 @@
 #![allow(unsafe_code)]
 
 use crate::arena::Arena;
+use crate::term_view::{TermKind, TermView, inline_view};
 use hashbrown::HashTable;
 use oxrdf::vocab::rdf;
 use oxrdf::{
@@ -218,6 +219,45 @@ impl Dictionary {
         }
         let stored = self.stored(id)?;
         (stored.kind != Kind::Triple).then(|| read(stored.text))
+    }
+
+    /// A term of the dictionary as borrowed text. `None` for ids that are not in it: inline ones (see
+    /// [`inline_view`](crate::inline_view)), special and query-local ones.
+    pub fn view(&self, id: TermId) -> Option<TermView<'_>> {
+        let stored = self.stored(id)?;
+        let kind = match (id.tag(), stored.kind) {
+            (_, Kind::Triple) => TermKind::Triple,
+            (Tag::NamedNode, _) => TermKind::NamedNode,
+            (Tag::BlankNode, _) => TermKind::BlankNode,
+            _ => TermKind::Literal,
+        };
+        let mut view = TermView::of_text(kind, "", stored.text);
+        match stored.kind {
+            Kind::Text | Kind::Triple => {}
+            Kind::Typed => view.datatype = Some(self.stored(raw(stored.words, 0))?.text),
+            Kind::Language => view.language = Some(stored.language),
+            Kind::LeftToRight | Kind::RightToLeft => {
+                view.language = Some(stored.language);
+                view.direction = Some(match stored.kind {
+                    Kind::LeftToRight => BaseDirection::Ltr,
+                    _ => BaseDirection::Rtl,
+                });
+            }
+        }
+        Some(view)
+    }
+
+    /// Shows the terms of a column one after the other, inline ones too, with their places; `None`
+    /// for unbound and query-local ids and for those that this dictionary never handed out.
+    pub fn decode_column(&self, ids: &[TermId], mut each: impl FnMut(usize, Option<TermView<'_>>)) {
+        let mut buffer = String::with_capacity(32);
+        for (at, id) in ids.iter().enumerate() {
+            if id.is_inline() {
+                each(at, inline_view(*id, &mut buffer));
+            } else {
+                each(at, self.view(*id));
+            }
+        }
     }
 
     /// The ids of a triple term's subject, predicate and object.
@@ -534,6 +574,54 @@ mod tests {
             Some("été à la mer".len())
         );
         assert_eq!(dictionary.with_str(ids[11], str::len), None);
+    }
+
+    /// What a view says, as a term.
+    fn seen(view: TermView<'_>) -> Option<Term> {
+        let mut text = String::new();
+        view.write_text(&mut text);
+        Some(match (view.kind, view.language, view.direction) {
+            (TermKind::NamedNode, ..) => NamedNode::new_unchecked(text).into(),
+            (TermKind::BlankNode, ..) => BlankNode::new_unchecked(text).into(),
+            (TermKind::Triple, ..) => return None,
+            (_, Some(language), None) => {
+                Literal::new_language_tagged_literal_unchecked(text, language).into()
+            }
+            (_, Some(language), Some(direction)) => {
+                Literal::new_directional_language_tagged_literal_unchecked(
+                    text, language, direction,
+                )
+                .into()
+            }
+            _ => match view.datatype {
+                Some(datatype) => {
+                    Literal::new_typed_literal(text, NamedNode::new_unchecked(datatype)).into()
+                }
+                None => Literal::new_simple_literal(text).into(),
+            },
+        })
+    }
+
+    #[test]
+    fn a_column_shows_what_decoding_gives() {
+        let (dictionary, terms) = (Dictionary::new(), terms());
+        let mut ids: Vec<_> = (terms.iter())
+            .map(|term| dictionary.intern(term.as_ref()))
+            .collect();
+        ids.extend([TermId::UNBOUND, TermId::local(0)]);
+        let mut next = 0;
+        dictionary.decode_column(&ids, |at, view| {
+            assert_eq!(at, next);
+            next += 1;
+            match terms.get(at) {
+                None => assert_eq!(view, None),
+                Some(Term::Triple(_)) => {
+                    assert_eq!(view.map(|view| view.kind), Some(TermKind::Triple));
+                }
+                Some(term) => assert_eq!(view.and_then(seen).as_ref(), Some(term)),
+            }
+        });
+        assert_eq!(next, ids.len());
     }
 
     #[test]

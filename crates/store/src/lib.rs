@@ -43,6 +43,7 @@ mod snapshot;
 mod snapshots;
 mod store;
 mod table;
+mod term_view;
 mod window;
 mod writer;
 
@@ -56,5 +57,6 @@ pub use snapshot::{Ends, PredicateStatistics, Snapshot};
 pub use snapshots::{PinStatus, SnapshotError, Snapshots};
 pub use somersault_model::{Mutation, Operation};
 pub use store::{Applied, ApplyError, Memory, Store, Violation, WriterTaken};
+pub use term_view::{TermKind, TermView, inline_view};
 pub use window::WindowVersion;
 pub use writer::ShardWriter;
