@@ -29,7 +29,9 @@ fn resident() -> u64 {
 
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let path = arguments.first().ok_or("name a file in N-Triples, plain or .zst")?;
+    let path = arguments
+        .first()
+        .ok_or("name a file in N-Triples, plain or .zst")?;
     let wanted = |phase: &str| arguments.get(1).is_none_or(|only| only == phase);
 
     if wanted("unpack") {
