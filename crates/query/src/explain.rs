@@ -137,7 +137,7 @@ impl Explainer<'_> {
                 let keys = self.list(keys.iter().copied());
                 format!("group by ({keys}) {}", list.join(", "))
             }
-            StepKind::OrderBy(keys) => {
+            StepKind::OrderBy { keys, limit } => {
                 let list: Vec<String> = keys
                     .iter()
                     .map(|(key, descending)| {
@@ -149,7 +149,11 @@ impl Explainer<'_> {
                         }
                     })
                     .collect();
-                format!("order by {}", list.join(", "))
+                let keys = list.join(", ");
+                match limit {
+                    Some(limit) => format!("order by {keys}, first {limit}"),
+                    None => format!("order by {keys}"),
+                }
             }
             StepKind::Distinct(columns) => format!("distinct ({})", self.list(columns.iter())),
             StepKind::Slice { offset, limit } => match limit {

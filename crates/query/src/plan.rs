@@ -80,8 +80,11 @@ pub(crate) enum StepKind {
         keys: Arc<[VarId]>,
         aggregates: Arc<[(VarId, Aggregate)]>,
     },
-    /// Sorts.
-    OrderBy(Arc<[(Expr, bool)]>),
+    /// Sorts; of the sorted rows nothing after the first `limit` is wanted.
+    OrderBy {
+        keys: Arc<[(Expr, bool)]>,
+        limit: Option<usize>,
+    },
     /// Drops repeats of these columns together.
     Distinct(VarSet),
     /// Passes over the first rows, and keeps some.
@@ -198,7 +201,7 @@ impl StepKind {
                 needed.extend(shared);
             }
             StepKind::Aggregate { keys, aggregates } => return aggregated(keys, aggregates),
-            StepKind::OrderBy(keys) => {
+            StepKind::OrderBy { keys, .. } => {
                 keys.iter()
                     .for_each(|(key, _)| needed.extend(&key.variables()));
             }

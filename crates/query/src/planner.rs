@@ -171,12 +171,11 @@ impl<'a> Planner<'a> {
                     .iter()
                     .flat_map(|(key, _)| self.exists_in(key, state))
                     .collect();
-                self.push_with_exists(
-                    plan,
-                    StepKind::OrderBy(Arc::clone(keys)),
-                    state.rows,
-                    exists,
-                );
+                let kind = StepKind::OrderBy {
+                    keys: Arc::clone(keys),
+                    limit: None,
+                };
+                self.push_with_exists(plan, kind, state.rows, exists);
             }
             Operator::Distinct(inner) => {
                 self.node(inner, state, plan);
@@ -202,7 +201,13 @@ impl<'a> Planner<'a> {
                 offset,
                 limit,
             } => {
+                let before = plan.steps.len();
                 self.node(inner, state, plan);
+                if let Some(step) = plan.steps[before..].last_mut()
+                    && let StepKind::OrderBy { limit: first, .. } = &mut step.kind
+                {
+                    *first = limit.map(|limit| limit.saturating_add(*offset));
+                }
                 let rows = (state.rows - *offset as f64).max(0.0);
                 state.advance(limit.map_or(rows, |limit| rows.min(limit as f64)));
                 let kind = StepKind::Slice {

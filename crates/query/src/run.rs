@@ -246,7 +246,7 @@ impl Runner<'_, '_> {
                 join::minus(table, &right, shared, self.guard)
             }
             StepKind::Aggregate { keys, aggregates } => self.aggregate(keys, aggregates, &table),
-            StepKind::OrderBy(keys) => self.order_by(keys, table),
+            StepKind::OrderBy { keys, .. } => self.order_by(keys, table),
             StepKind::Distinct(columns) => self.distinct(columns, table),
             StepKind::Slice { offset, limit } => {
                 let mut table = table;
