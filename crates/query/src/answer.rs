@@ -27,6 +27,24 @@ pub struct Solutions {
 }
 
 impl Solutions {
+    /// Solutions from their columns, which are as many as `variables` and have `rows` ids each. An id with
+    /// [`Tag::Local`] is an index into `local`.
+    pub fn new(
+        variables: Arc<[String]>,
+        columns: Vec<Vec<TermId>>,
+        rows: usize,
+        local: Arc<[Term]>,
+    ) -> Solutions {
+        assert_eq!(columns.len(), variables.len(), "a column per variable");
+        assert!(columns.iter().all(|ids| ids.len() == rows), "equal columns");
+        Solutions {
+            variables,
+            columns,
+            rows,
+            local,
+        }
+    }
+
     /// The names of the columns, without `?`.
     pub fn variables(&self) -> &Arc<[String]> {
         &self.variables
@@ -46,6 +64,11 @@ impl Solutions {
     /// [`Tag::Local`] are of this answer alone.
     pub fn column(&self, column: usize) -> &[TermId] {
         &self.columns[column]
+    }
+
+    /// The answer's own terms: an id with [`Tag::Local`] is an index into them.
+    pub fn local_terms(&self) -> &[Term] {
+        &self.local
     }
 
     /// The term of an id of this answer; `None` for unbound.

@@ -1,15 +1,31 @@
 //! Answers as the user sees them: ids are decoded only while rows are read or written, so an answer
 //! that nobody reads costs no strings. Decoding needs the dictionary and no snapshot (S9).
 
+mod cursor;
+mod delimited;
+mod escape;
+mod json;
+mod terms;
+#[cfg(test)]
+mod tests;
+mod writer;
+mod xml;
+
+pub use cursor::{Cell, CellKind, Cursor, Row};
+pub use writer::AnswerWriter;
+
 use crate::error::EngineError;
-use oxrdf::{Term, Triple, Variable};
-use oxrdfio::{RdfFormat, RdfSerializer};
+use oxrdf::{Term, Triple};
+use oxrdfio::RdfFormat;
 use somersault_query::Answer as Inner;
 use somersault_store::Dictionary;
-use sparesults::{QueryResultsFormat, QueryResultsSerializer};
+use sparesults::QueryResultsFormat;
 use std::fmt;
 use std::io::Write;
 use std::sync::{Arc, LazyLock};
+
+/// How much is written before it is passed on to a writer.
+const PIECE_BYTES: usize = 64 * 1024;
 
 /// The columns of a graph.
 static GRAPH_COLUMNS: LazyLock<[String; 3]> =
@@ -100,42 +116,38 @@ impl Answer {
         }
     }
 
+    /// The rows of SELECT as text, lent and not copied: the quick way through a large answer.
+    pub fn cursor(&self) -> Cursor<'_> {
+        Cursor::new(self)
+    }
+
+    /// Writes solutions or the boolean in a SPARQL result format, a piece at a time.
+    ///
+    /// # Errors
+    /// [`EngineError::Invalid`] if this is a graph, or if a column has a name that the format cannot hold.
+    pub fn results_writer(&self, format: QueryResultsFormat) -> Result<AnswerWriter, EngineError> {
+        AnswerWriter::of_results(self, format)
+    }
+
+    /// Writes a graph in an RDF syntax, a piece at a time.
+    ///
+    /// # Errors
+    /// [`EngineError::Invalid`] if this is not a graph.
+    pub fn graph_writer(&self, format: RdfFormat) -> Result<AnswerWriter, EngineError> {
+        AnswerWriter::of_graph(self, format)
+    }
+
     /// Writes solutions or the boolean in a SPARQL result format.
     ///
     /// # Errors
-    /// [`EngineError::Invalid`] if this is a graph, [`EngineError::Io`] if `writer` fails.
+    /// [`EngineError::Invalid`] if this is a graph or holds what the format cannot, [`EngineError::Io`]
+    /// if `writer` fails.
     pub fn write_results(
         &self,
         format: QueryResultsFormat,
         writer: impl Write,
     ) -> Result<(), EngineError> {
-        let serializer = QueryResultsSerializer::from_format(format);
-        match &*self.inner {
-            Inner::Boolean(yes) => serializer
-                .serialize_boolean_to_writer(writer, *yes)
-                .map(drop)
-                .map_err(unwritten),
-            Inner::Solutions(solutions) => {
-                let columns: Vec<Variable> = solutions
-                    .variables()
-                    .iter()
-                    .map(|name| Variable::new_unchecked(name.as_str()))
-                    .collect();
-                let mut out = serializer
-                    .serialize_solutions_to_writer(writer, columns.clone())
-                    .map_err(unwritten)?;
-                for row in self.rows() {
-                    let cells = columns.iter().zip(&row);
-                    let bound = cells.filter_map(|(column, cell)| Some((column, cell.as_ref()?)));
-                    out.serialize(bound).map_err(unwritten)?;
-                }
-                out.finish().map(drop).map_err(unwritten)
-            }
-            Inner::Graph(_) => Err(EngineError::Invalid(format!(
-                "the answer is a graph, which {} cannot hold; ask for an RDF syntax such as Turtle",
-                format.media_type()
-            ))),
-        }
+        write_all(self.results_writer(format)?, writer)
     }
 
     /// Writes a graph in an RDF syntax.
@@ -143,17 +155,18 @@ impl Answer {
     /// # Errors
     /// [`EngineError::Invalid`] if this is not a graph, [`EngineError::Io`] if `writer` fails.
     pub fn write_graph(&self, format: RdfFormat, writer: impl Write) -> Result<(), EngineError> {
-        let Inner::Graph(triples) = &*self.inner else {
-            return Err(EngineError::Invalid(format!(
-                "the answer is no graph, which is all that {} can hold; ask for a SPARQL result format such as SPARQL JSON",
-                format.media_type()
-            )));
-        };
-        let mut out = RdfSerializer::from_format(format).for_writer(writer);
-        for triple in triples {
-            out.serialize_triple(triple).map_err(unwritten)?;
+        write_all(self.graph_writer(format)?, writer)
+    }
+}
+
+fn write_all(mut pieces: AnswerWriter, mut writer: impl Write) -> Result<(), EngineError> {
+    let mut piece = Vec::with_capacity(PIECE_BYTES + PIECE_BYTES / 4);
+    loop {
+        let more = pieces.next_piece(&mut piece, PIECE_BYTES)?;
+        writer.write_all(&piece).map_err(unwritten)?;
+        if !more {
+            return Ok(());
         }
-        out.finish().map(drop).map_err(unwritten)
     }
 }
 

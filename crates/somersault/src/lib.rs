@@ -37,7 +37,7 @@ mod push;
 pub mod replay;
 mod subscription;
 
-pub use answer::{Answer, AnswerKind, Rows, Triples};
+pub use answer::{Answer, AnswerKind, AnswerWriter, Cell, CellKind, Cursor, Row, Rows, Triples};
 pub use config::{Clock, EngineConfig, FabricKind};
 pub use engine::{Engine, QueryOptions, QueryResults, UpdateOptions, UpdateSummary};
 pub use error::{EngineError, LimitKind};

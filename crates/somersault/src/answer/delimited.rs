@@ -1,0 +1,237 @@
+//! SPARQL 1.1 Query Results CSV and TSV. CSV keeps text alone, so that a reader cannot tell an IRI from
+//! a literal, nor an empty string from no value; TSV keeps terms, in the syntax of Turtle.
+
+use super::escape::{csv_needs_quotes, csv_quoted, tsv};
+use super::terms::{Terms, Value};
+use super::writer::Syntax;
+use crate::error::EngineError;
+use oxrdf::BaseDirection;
+use oxrdf::vocab::xsd;
+use somersault_store::{TermKind, TermView};
+
+pub(super) struct Csv;
+
+impl Syntax for Csv {
+    fn head(&self, variables: &[String], out: &mut String) {
+        for (at, variable) in variables.iter().enumerate() {
+            if at > 0 {
+                out.push(',');
+            }
+            out.push_str(variable);
+        }
+        out.push_str("\r\n");
+    }
+
+    fn open_row(&self, _row: usize, _out: &mut String) {}
+
+    #[inline]
+    fn separate(&self, column: usize, _bound_before: bool, _bound: bool, out: &mut String) {
+        if column > 0 {
+            out.push(',');
+        }
+    }
+
+    #[inline]
+    fn cell(
+        &self,
+        _column: usize,
+        value: Value<'_>,
+        terms: &Terms<'_>,
+        out: &mut String,
+    ) -> Result<(), EngineError> {
+        match value {
+            Value::Text(view) => csv_text(&view, out),
+            Value::Triple(_) => {
+                let mut text = String::new();
+                csv_triple(value, terms, &mut text);
+                csv_field("", "", &text, out);
+            }
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn close_row(&self, out: &mut String) {
+        out.push_str("\r\n");
+    }
+
+    fn tail(&self, _out: &mut String) {}
+}
+
+#[inline]
+fn csv_text(view: &TermView<'_>, out: &mut String) {
+    csv_field(csv_mark(view), view.head, view.tail, out);
+}
+
+fn csv_mark(view: &TermView<'_>) -> &'static str {
+    match view.kind {
+        TermKind::BlankNode => "_:",
+        _ => "",
+    }
+}
+
+#[inline]
+fn csv_field(mark: &str, head: &str, tail: &str, out: &mut String) {
+    if csv_needs_quotes(head) || csv_needs_quotes(tail) {
+        out.push('"');
+        csv_quoted(mark, out);
+        csv_quoted(head, out);
+        csv_quoted(tail, out);
+        out.push('"');
+    } else {
+        out.push_str(mark);
+        out.push_str(head);
+        out.push_str(tail);
+    }
+}
+
+/// The texts of the parts, with spaces between.
+fn csv_triple(value: Value<'_>, terms: &Terms<'_>, out: &mut String) {
+    match value {
+        Value::Text(view) => {
+            out.push_str(csv_mark(&view));
+            view.write_text(out);
+        }
+        Value::Triple(parts) => {
+            for (at, part) in parts.into_iter().enumerate() {
+                if at > 0 {
+                    out.push(' ');
+                }
+                if let Some(value) = terms.resolve_part(part, &mut String::new()) {
+                    csv_triple(value, terms, out);
+                }
+            }
+        }
+    }
+}
+
+pub(super) struct Tsv;
+
+impl Syntax for Tsv {
+    fn head(&self, variables: &[String], out: &mut String) {
+        for (at, variable) in variables.iter().enumerate() {
+            out.push_str(if at > 0 { "\t?" } else { "?" });
+            out.push_str(variable);
+        }
+        out.push('\n');
+    }
+
+    fn open_row(&self, _row: usize, _out: &mut String) {}
+
+    #[inline]
+    fn separate(&self, column: usize, _bound_before: bool, _bound: bool, out: &mut String) {
+        if column > 0 {
+            out.push('\t');
+        }
+    }
+
+    #[inline]
+    fn cell(
+        &self,
+        _column: usize,
+        value: Value<'_>,
+        terms: &Terms<'_>,
+        out: &mut String,
+    ) -> Result<(), EngineError> {
+        turtle(value, terms, out);
+        Ok(())
+    }
+
+    #[inline]
+    fn close_row(&self, out: &mut String) {
+        out.push('\n');
+    }
+
+    fn tail(&self, _out: &mut String) {}
+}
+
+/// Appends a term in the syntax of Turtle, numbers and booleans without quotes where it has that.
+#[inline]
+pub(super) fn turtle(value: Value<'_>, terms: &Terms<'_>, out: &mut String) {
+    let view = match value {
+        Value::Text(view) => view,
+        Value::Triple(parts) => {
+            out.push_str("<<( ");
+            for part in parts {
+                if let Some(value) = terms.resolve_part(part, &mut String::new()) {
+                    turtle(value, terms, out);
+                }
+                out.push(' ');
+            }
+            return out.push_str(")>>");
+        }
+    };
+    match view.kind {
+        TermKind::NamedNode => {
+            out.push('<');
+            view.write_text(out);
+            out.push('>');
+        }
+        TermKind::BlankNode => {
+            out.push_str("_:");
+            view.write_text(out);
+        }
+        TermKind::Literal | TermKind::Triple => turtle_literal(&view, out),
+    }
+}
+
+fn turtle_literal(view: &TermView<'_>, out: &mut String) {
+    if let Some(datatype) = view.datatype
+        && view.head.is_empty()
+        && is_bare(view.tail, datatype)
+    {
+        return out.push_str(view.tail);
+    }
+    out.push('"');
+    tsv(view.head, out);
+    tsv(view.tail, out);
+    out.push('"');
+    if let Some(language) = view.language {
+        out.push('@');
+        out.push_str(language);
+        match view.direction {
+            Some(BaseDirection::Ltr) => out.push_str("--ltr"),
+            Some(BaseDirection::Rtl) => out.push_str("--rtl"),
+            None => {}
+        }
+    } else if let Some(datatype) = view.datatype {
+        out.push_str("^^<");
+        out.push_str(datatype);
+        out.push('>');
+    }
+}
+
+/// Whether Turtle reads this text as this datatype without quotes (grammar: BooleanLiteral, INTEGER,
+/// DECIMAL, DOUBLE).
+fn is_bare(text: &str, datatype: &str) -> bool {
+    if datatype == xsd::BOOLEAN.as_str() {
+        return text == "true" || text == "false";
+    }
+    let numeric = [xsd::INTEGER, xsd::DECIMAL, xsd::DOUBLE];
+    let Some(kind) = numeric.iter().position(|known| known.as_str() == datatype) else {
+        return false;
+    };
+    let (whole, rest) = digits(text.strip_prefix(['+', '-']).unwrap_or(text));
+    let (fraction, rest, point) = match rest.strip_prefix('.') {
+        Some(rest) => {
+            let (fraction, rest) = digits(rest);
+            (fraction, rest, true)
+        }
+        None => (0, rest, false),
+    };
+    match kind {
+        0 => whole > 0 && !point && rest.is_empty(),
+        1 => point && fraction > 0 && rest.is_empty(),
+        _ => rest.strip_prefix(['e', 'E']).is_some_and(|exponent| {
+            let exponent = exponent.strip_prefix(['+', '-']).unwrap_or(exponent);
+            let (count, rest) = digits(exponent);
+            whole + fraction > 0 && count > 0 && rest.is_empty()
+        }),
+    }
+}
+
+/// How many digits the text begins with, and what follows them.
+fn digits(text: &str) -> (usize, &str) {
+    let count = text.bytes().take_while(u8::is_ascii_digit).count();
+    (count, &text[count..])
+}

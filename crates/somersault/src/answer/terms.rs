@@ -1,0 +1,128 @@
+//! From an id of an answer to its text, borrowed from where it is kept: no `Term` is made on the way.
+//! All that reads answers as text (the writers of the result formats, the cursor) comes through here.
+
+use oxrdf::{BlankNodeRef, LiteralRef, NamedNodeRef, Term, TermRef, vocab::xsd};
+use somersault_model::{Tag, TermId};
+use somersault_query::Solutions;
+use somersault_store::{Dictionary, TermKind, TermView, inline_view};
+
+/// What the ids of one answer mean.
+#[derive(Clone, Copy)]
+pub(super) struct Terms<'a> {
+    dictionary: &'a Dictionary,
+    /// The answer's own terms.
+    local: &'a [Term],
+}
+
+/// A cell's term.
+pub(super) enum Value<'a> {
+    /// An IRI, a blank node or a literal.
+    Text(TermView<'a>),
+    /// A triple term: subject, predicate, object.
+    Triple([Part<'a>; 3]),
+}
+
+/// A term inside a triple term.
+#[derive(Clone, Copy)]
+pub(super) enum Part<'a> {
+    Id(TermId),
+    Term(TermRef<'a>),
+}
+
+impl<'a> Terms<'a> {
+    pub(super) fn new(solutions: &'a Solutions, dictionary: &'a Dictionary) -> Terms<'a> {
+        Terms {
+            dictionary,
+            local: solutions.local_terms(),
+        }
+    }
+
+    /// The term of an id, the text of an inline one written into `scratch`. `None` is unbound.
+    #[inline]
+    pub(super) fn resolve<'b>(&self, id: TermId, scratch: &'b mut String) -> Option<Value<'b>>
+    where
+        'a: 'b,
+    {
+        if id.is_inline() {
+            return inline_view(id, scratch).map(Value::Text);
+        }
+        self.resolve_stored(id)
+    }
+
+    /// The term of an id that has no value in itself.
+    #[inline]
+    pub(super) fn resolve_stored(&self, id: TermId) -> Option<Value<'a>> {
+        if id.is_in_dictionary() {
+            let view = self.dictionary.view(id)?;
+            if view.kind == TermKind::Triple {
+                let parts = self.dictionary.triple_term(id)?;
+                return Some(Value::Triple(parts.map(Part::Id)));
+            }
+            return Some(Value::Text(view));
+        }
+        if id.tag() == Tag::Local {
+            let index = usize::try_from(id.payload()).ok()?;
+            return Some(value_of(self.local.get(index)?.as_ref()));
+        }
+        None
+    }
+
+    /// The term of a part of a triple term.
+    pub(super) fn resolve_part<'b>(
+        &self,
+        part: Part<'b>,
+        scratch: &'b mut String,
+    ) -> Option<Value<'b>>
+    where
+        'a: 'b,
+    {
+        match part {
+            Part::Id(id) => self.resolve(id, scratch),
+            Part::Term(term) => Some(value_of(term)),
+        }
+    }
+}
+
+fn value_of(term: TermRef<'_>) -> Value<'_> {
+    Value::Text(match term {
+        TermRef::NamedNode(node) => iri(node),
+        TermRef::BlankNode(node) => blank_node(node),
+        TermRef::Literal(literal) => of_literal(literal),
+        TermRef::Triple(triple) => {
+            return Value::Triple([
+                Part::Term(triple.subject.as_ref().into()),
+                Part::Term(triple.predicate.as_ref().into()),
+                Part::Term(triple.object.as_ref()),
+            ]);
+        }
+    })
+}
+
+fn iri(node: NamedNodeRef<'_>) -> TermView<'_> {
+    plain(TermKind::NamedNode, node.as_str())
+}
+
+fn blank_node(node: BlankNodeRef<'_>) -> TermView<'_> {
+    plain(TermKind::BlankNode, node.as_str())
+}
+
+fn of_literal(literal: LiteralRef<'_>) -> TermView<'_> {
+    let typed = literal.language().is_none() && literal.datatype() != xsd::STRING;
+    TermView {
+        datatype: typed.then(|| literal.datatype().as_str()),
+        language: literal.language(),
+        direction: literal.direction(),
+        ..plain(TermKind::Literal, literal.value())
+    }
+}
+
+fn plain(kind: TermKind, text: &str) -> TermView<'_> {
+    TermView {
+        kind,
+        head: "",
+        tail: text,
+        datatype: None,
+        language: None,
+        direction: None,
+    }
+}

@@ -1,0 +1,290 @@
+//! Answers as text, written when somebody asks for more: whoever sends one takes a piece, passes it on,
+//! and comes back for the next, so that neither the whole text nor a thread waits for a slow reader.
+//!
+//! Rows are written straight from the columns of ids. What is to be kept in mind: nothing here may
+//! allocate or decode per cell, and a piece may end after any row.
+
+use super::Answer;
+use super::delimited::{Csv, Tsv};
+use super::json::Json;
+use super::terms::{Terms, Value};
+use super::xml::Xml;
+use crate::error::EngineError;
+use oxrdfio::{RdfFormat, RdfSerializer, WriterQuadSerializer};
+use parking_lot::Mutex;
+use somersault_model::TermId;
+use somersault_query::{Answer as Inner, Solutions};
+use sparesults::{QueryResultsFormat, QueryResultsSerializer};
+use std::fmt;
+use std::io::{self, Write};
+use std::ops::Range;
+use std::sync::Arc;
+
+/// A result format: what stands before, between and after the terms.
+pub(super) trait Syntax {
+    /// All before the first row.
+    fn head(&self, variables: &[String], out: &mut String);
+    /// The start of a row; `row` counts from 0.
+    fn open_row(&self, row: usize, out: &mut String);
+    /// What stands before a cell; `bound_before` says whether this row has had a bound one.
+    fn separate(&self, column: usize, bound_before: bool, bound: bool, out: &mut String);
+    /// A bound cell. What it appends depends on the column and the term alone.
+    fn cell(
+        &self,
+        column: usize,
+        value: Value<'_>,
+        terms: &Terms<'_>,
+        out: &mut String,
+    ) -> Result<(), EngineError>;
+    /// The end of a row.
+    fn close_row(&self, out: &mut String);
+    /// All after the last row.
+    fn tail(&self, out: &mut String);
+}
+
+/// Writes an answer piece by piece; made by [`Answer::results_writer`] and [`Answer::graph_writer`].
+/// It needs no snapshot and may be kept for as long as its reader takes.
+pub struct AnswerWriter {
+    answer: Answer,
+    state: State,
+}
+
+enum State {
+    Json(Json, Progress),
+    Xml(Xml, Progress),
+    Csv(Progress),
+    Tsv(Progress),
+    Boolean(QueryResultsFormat),
+    Graph(Box<GraphState>),
+    Ended,
+}
+
+/// How far solutions are written.
+#[derive(Default)]
+struct Progress {
+    next_row: usize,
+    begun: bool,
+    /// The text of an inline value.
+    scratch: String,
+    /// What each column had last, and where in the piece it is.
+    written: Vec<(TermId, Range<usize>)>,
+}
+
+/// A graph in the middle of being written. The serialiser writes into `piece`, which is emptied each time.
+struct GraphState {
+    serializer: WriterQuadSerializer<Piece>,
+    piece: Piece,
+    next: usize,
+}
+
+#[derive(Clone, Default)]
+struct Piece(Arc<Mutex<Vec<u8>>>);
+
+impl Write for Piece {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl AnswerWriter {
+    pub(super) fn of_results(
+        answer: &Answer,
+        format: QueryResultsFormat,
+    ) -> Result<AnswerWriter, EngineError> {
+        let variables = answer.variables();
+        let progress = Progress {
+            written: vec![(TermId::UNBOUND, 0..0); variables.len()],
+            ..Progress::default()
+        };
+        let state = match (&*answer.inner, format) {
+            (Inner::Graph(_), _) => {
+                return Err(EngineError::Invalid(format!(
+                    "the answer is a graph, which {} cannot hold; ask for an RDF syntax such as Turtle",
+                    format.media_type()
+                )));
+            }
+            (Inner::Boolean(_), format) => State::Boolean(format),
+            (Inner::Solutions(_), QueryResultsFormat::Json) => {
+                State::Json(Json::new(variables), progress)
+            }
+            (Inner::Solutions(_), QueryResultsFormat::Xml) => {
+                State::Xml(Xml::new(variables)?, progress)
+            }
+            (Inner::Solutions(_), QueryResultsFormat::Csv) => State::Csv(progress),
+            (Inner::Solutions(_), QueryResultsFormat::Tsv) => State::Tsv(progress),
+            (Inner::Solutions(_), _) => {
+                return Err(EngineError::NotSupported(format!(
+                    "no writer of {} is known",
+                    format.media_type()
+                )));
+            }
+        };
+        Ok(AnswerWriter {
+            answer: answer.clone(),
+            state,
+        })
+    }
+
+    pub(super) fn of_graph(
+        answer: &Answer,
+        format: RdfFormat,
+    ) -> Result<AnswerWriter, EngineError> {
+        let Inner::Graph(_) = &*answer.inner else {
+            return Err(EngineError::Invalid(format!(
+                "the answer is no graph, which is all that {} can hold; ask for a SPARQL result format such as SPARQL JSON",
+                format.media_type()
+            )));
+        };
+        let piece = Piece::default();
+        let serializer = RdfSerializer::from_format(format).for_writer(piece.clone());
+        Ok(AnswerWriter {
+            answer: answer.clone(),
+            state: State::Graph(Box::new(GraphState {
+                serializer,
+                piece,
+                next: 0,
+            })),
+        })
+    }
+
+    /// Empties `piece` and writes the next rows into it, at least `bytes` of them unless the answer
+    /// ends before. Returns whether there is more; once there is not, pieces stay empty.
+    ///
+    /// # Errors
+    /// Where the format has no way to write something; nothing more can be written then.
+    pub fn next_piece(&mut self, piece: &mut Vec<u8>, bytes: usize) -> Result<bool, EngineError> {
+        piece.clear();
+        let more = self.write(piece, bytes);
+        if !matches!(more, Ok(true)) {
+            self.state = State::Ended;
+        }
+        more
+    }
+
+    fn write(&mut self, piece: &mut Vec<u8>, bytes: usize) -> Result<bool, EngineError> {
+        let answer = &self.answer;
+        match (&mut self.state, &*answer.inner) {
+            (State::Json(json, progress), Inner::Solutions(solutions)) => {
+                progress.advance(json, answer, solutions, piece, bytes)
+            }
+            (State::Xml(xml, progress), Inner::Solutions(solutions)) => {
+                progress.advance(xml, answer, solutions, piece, bytes)
+            }
+            (State::Csv(progress), Inner::Solutions(solutions)) => {
+                progress.advance(&Csv, answer, solutions, piece, bytes)
+            }
+            (State::Tsv(progress), Inner::Solutions(solutions)) => {
+                progress.advance(&Tsv, answer, solutions, piece, bytes)
+            }
+            (State::Boolean(format), Inner::Boolean(yes)) => {
+                QueryResultsSerializer::from_format(*format)
+                    .serialize_boolean_to_writer(piece, *yes)
+                    .map_err(super::unwritten)?;
+                Ok(false)
+            }
+            (State::Graph(graph), Inner::Graph(triples)) => {
+                while let Some(triple) = triples.get(graph.next) {
+                    graph.next += 1;
+                    let wrote = graph.serializer.serialize_triple(triple);
+                    wrote.map_err(super::unwritten)?;
+                    let mut written = graph.piece.0.lock();
+                    if written.len() >= bytes {
+                        std::mem::swap(piece, &mut *written);
+                        return Ok(true);
+                    }
+                }
+                self.end_graph(piece)?;
+                Ok(false)
+            }
+            _ => Ok(false),
+        }
+    }
+
+    fn end_graph(&mut self, piece: &mut Vec<u8>) -> Result<(), EngineError> {
+        if let State::Graph(graph) = std::mem::replace(&mut self.state, State::Ended) {
+            let last = graph.serializer.finish().map_err(super::unwritten)?;
+            std::mem::swap(piece, &mut *last.0.lock());
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for AnswerWriter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AnswerWriter")
+            .field("answer", &self.answer)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Progress {
+    /// Writes rows until the piece has so many bytes.
+    fn advance(
+        &mut self,
+        syntax: &impl Syntax,
+        answer: &Answer,
+        solutions: &Solutions,
+        piece: &mut Vec<u8>,
+        bytes: usize,
+    ) -> Result<bool, EngineError> {
+        let mut out = String::from_utf8(std::mem::take(piece)).expect("no bytes are valid UTF-8");
+        if !self.begun {
+            self.begun = true;
+            syntax.head(solutions.variables(), &mut out);
+        }
+        let wrote = self.rows(syntax, answer, solutions, &mut out, bytes);
+        let more = self.next_row < solutions.len();
+        if wrote.is_ok() && !more {
+            syntax.tail(&mut out);
+        }
+        *piece = out.into_bytes();
+        wrote.map(|()| more)
+    }
+
+    fn rows(
+        &mut self,
+        syntax: &impl Syntax,
+        answer: &Answer,
+        solutions: &Solutions,
+        out: &mut String,
+        bytes: usize,
+    ) -> Result<(), EngineError> {
+        let terms = Terms::new(solutions, &answer.dictionary);
+        let columns: Vec<&[TermId]> = (0..self.written.len())
+            .map(|column| solutions.column(column))
+            .collect();
+        // The last piece is gone, and with it what could be repeated from it.
+        self.written.fill((TermId::UNBOUND, 0..0));
+        while self.next_row < solutions.len() && out.len() < bytes {
+            let row = self.next_row;
+            syntax.open_row(row, out);
+            let mut bound_before = false;
+            for (column, ids) in columns.iter().enumerate() {
+                let (last, place) = &mut self.written[column];
+                if *last == ids[row] && !last.is_unbound() {
+                    syntax.separate(column, bound_before, true, out);
+                    out.extend_from_within(place.clone());
+                    bound_before = true;
+                    continue;
+                }
+                let Some(value) = terms.resolve(ids[row], &mut self.scratch) else {
+                    syntax.separate(column, bound_before, false, out);
+                    continue;
+                };
+                syntax.separate(column, bound_before, true, out);
+                let start = out.len();
+                syntax.cell(column, value, &terms, out)?;
+                (*last, *place) = (ids[row], start..out.len());
+                bound_before = true;
+            }
+            syntax.close_row(out);
+            self.next_row += 1;
+        }
+        Ok(())
+    }
+}
