@@ -1,66 +1,58 @@
-//! The next step of a group: greedy by estimated rows; ties are broken by the texts of what is
-//! chosen from, so that no plan depends on the order in which a query was written.
+//! What is still to be placed of a group, and what its parts look like to the search for an order.
+//! Parts are sorted by size and then by text, so that no plan depends on the order in which a query
+//! was written.
 
-use crate::estimate::{Cardinality, State, path_fanout};
+use crate::estimate::{Cardinality, State};
 use crate::expression::Expr;
-use crate::logical::{Node, PathPattern, Position, QuadPattern, Tail};
-use crate::plan::Plan;
+use crate::logical::{GraphPosition, Group, Node, PathPattern, Position, QuadPattern, Tail};
+use crate::parts::{Binding, Block, Bound, Condition, End, Frame, Kind, Part, Parts, Pattern};
 use crate::planner::Planner;
 use crate::varset::VarSet;
 use somersault_lang::VarId;
+use somersault_model::TermId;
+use std::rc::Rc;
 use std::sync::Arc;
 
-/// What a step that is not connected to the rows so far must be better by.
-const CARTESIAN_PENALTY: f64 = 100.0;
-/// What a block is taken to make of one row where it is not worth finding out.
-const GUESSED_FANOUT: f64 = 10.0;
+/// A part that may come in any order.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Core<'q> {
+    Pattern(QuadPattern, Cardinality),
+    Path(&'q Arc<PathPattern>),
+    /// `GRAPH name {}`.
+    Graph(Position),
+    Block(&'q Node),
+}
 
-/// The parts of a group that are still to be placed.
+impl Core<'_> {
+    /// What it may bind.
+    pub(crate) fn variables(&self) -> VarSet {
+        match self {
+            Core::Pattern(pattern, _) => pattern.variables(),
+            Core::Path(path) => path.variables(),
+            Core::Graph(name) => VarSet::of(name.variable()),
+            Core::Block(node) => node.possible.clone(),
+        }
+    }
+}
+
+/// What of a group is still to be placed.
 pub(crate) struct Remaining<'q> {
-    pub(crate) patterns: Vec<(QuadPattern, Cardinality)>,
-    pub(crate) paths: Vec<&'q Arc<PathPattern>>,
-    pub(crate) graphs: Vec<Position>,
-    pub(crate) blocks: Vec<&'q Node>,
+    /// `None` where it is placed.
+    pub(crate) core: Vec<Option<Core<'q>>>,
     pub(crate) binds: Vec<(VarId, &'q Arc<Expr>)>,
     pub(crate) filters: Vec<&'q Arc<Expr>>,
     pub(crate) tails: Vec<&'q Tail>,
 }
 
 impl Remaining<'_> {
-    pub(crate) fn has_core(&self) -> bool {
-        !(self.patterns.is_empty()
-            && self.paths.is_empty()
-            && self.graphs.is_empty()
-            && self.blocks.is_empty())
-    }
-
-    /// Whether there is more than one part to choose from.
-    fn has_choice(&self) -> bool {
-        self.patterns.len() + self.paths.len() + self.graphs.len() + self.blocks.len() > 1
-    }
-
-    /// Any choice, without comparing.
-    fn first(&self) -> Choice {
-        if !self.patterns.is_empty() {
-            Choice::Pattern(0)
-        } else if !self.paths.is_empty() {
-            Choice::Path(0)
-        } else if !self.graphs.is_empty() {
-            Choice::Graph(0)
-        } else {
-            Choice::Block(0)
-        }
+    fn has_core(&self) -> bool {
+        self.core.iter().any(Option::is_some)
     }
 
     /// Whether something that is still to come may bind the variable; `but` names a bind that
     /// does not count.
-    fn may_bind(&self, variable: VarId, but: Option<usize>) -> bool {
-        self.patterns
-            .iter()
-            .any(|(p, _)| p.variables().contains(variable))
-            || self.paths.iter().any(|p| p.variables().contains(variable))
-            || self.graphs.iter().any(|g| g.variable() == Some(variable))
-            || self.blocks.iter().any(|b| b.possible.contains(variable))
+    pub(crate) fn may_bind(&self, variable: VarId, but: Option<usize>) -> bool {
+        (self.core.iter().flatten()).any(|part| part.variables().contains(variable))
             || (self.binds.iter().enumerate()).any(|(at, (v, _))| *v == variable && but != Some(at))
             || self.tails.iter().any(|tail| match tail {
                 Tail::Optional { node, .. } => node.possible.contains(variable),
@@ -80,106 +72,182 @@ impl Remaining<'_> {
     }
 }
 
-/// What could come next.
-#[derive(Clone, Copy)]
-pub(crate) enum Choice {
-    Pattern(usize),
-    Path(usize),
-    Graph(usize),
-    Block(usize),
+/// The numbers of a group's variables.
+#[derive(Default)]
+struct Numbers {
+    /// By the query's number.
+    of: Vec<Option<usize>>,
+    variables: Vec<VarId>,
+}
+
+impl Numbers {
+    fn of(&mut self, variable: VarId) -> usize {
+        let at = variable.index();
+        if self.of.len() <= at {
+            self.of.resize(at + 1, None);
+        }
+        *self.of[at].get_or_insert_with(|| {
+            self.variables.push(variable);
+            self.variables.len() - 1
+        })
+    }
+
+    fn known(&self, variable: VarId) -> Option<usize> {
+        self.of.get(variable.index()).copied().flatten()
+    }
+
+    fn end(&mut self, position: Position) -> End {
+        match position {
+            Position::Constant(_) => End::Constant,
+            Position::Variable(v) => End::Variable(self.of(v)),
+        }
+    }
 }
 
 impl Planner<'_> {
-    pub(crate) fn graph_fanout(&self, name: Position, state: &State) -> f64 {
-        match name {
-            Position::Constant(_) => 1.0,
-            Position::Variable(v) if state.possible.contains(v) => 1.0,
-            Position::Variable(_) => self.graphs.named().len() as f64,
+    /// The parts of a group, in an order of their own.
+    pub(crate) fn remaining<'q>(&mut self, group: &'q Group, state: &State) -> Remaining<'q> {
+        let mut core: Vec<(f64, Core<'q>)> = Vec::new();
+        for pattern in &group.patterns {
+            let cardinality = Cardinality::of(self.graphs, self.constants, pattern);
+            core.push((cardinality.triples, Core::Pattern(*pattern, cardinality)));
+        }
+        core.extend(group.paths.iter().map(|path| (f64::MAX, Core::Path(path))));
+        core.extend(group.graphs.iter().map(|name| (1.0, Core::Graph(*name))));
+        let others = state.possible.union(&group.core_possible());
+        for block in &group.blocks {
+            let rows = self.estimate(block, &others).rows;
+            core.push((rows, Core::Block(block)));
+        }
+        core.sort_by(|(a, one), (b, other)| {
+            a.total_cmp(b)
+                .then_with(|| self.text(one).cmp(&self.text(other)))
+        });
+        Remaining {
+            core: core.into_iter().map(|(_, part)| Some(part)).collect(),
+            binds: group.binds.iter().map(|(v, e)| (*v, e)).collect(),
+            filters: group.filters.iter().collect(),
+            tails: group.tails.iter().collect(),
         }
     }
 
-    /// Of everything that could come next, what leaves the fewest rows.
-    pub(crate) fn choose(&mut self, left: &Remaining<'_>, state: &State) -> Choice {
-        if self.is_over_time() {
-            return left.first();
+    /// What is left of a group as the search sees it, and the frame that it starts from.
+    pub(crate) fn parts<'q>(
+        &mut self,
+        left: &Remaining<'q>,
+        group: &Group,
+        state: &State,
+    ) -> (Parts<'q>, Frame) {
+        let mut numbers = Numbers::default();
+        let others = state.possible.union(&group.core_possible());
+        let mut list = Vec::with_capacity(left.core.len());
+        for part in left.core.iter().flatten() {
+            let kind = self.kind(part, &others, &mut numbers);
+            let variables = part.variables().iter().map(|v| numbers.of(v)).collect();
+            list.push(Part { kind, variables });
         }
-        let numbered = self.steps;
-        let mut offers: Vec<(f64, VarSet, Choice)> = Vec::new();
-        for (at, block) in left.blocks.iter().enumerate() {
-            // Trying every order inside of every try would take time exponential in the nesting.
-            let fanout = if self.trying || !left.has_choice() {
-                GUESSED_FANOUT
-            } else {
-                let mut trial = state.clone();
-                self.trying = true;
-                self.node(block, &mut trial, &mut Plan::default());
-                self.trying = false;
-                trial.rows / state.rows.max(f64::MIN_POSITIVE)
-            };
-            offers.push((fanout, block.possible.clone(), Choice::Block(at)));
-        }
-        self.steps = numbered;
-        for (at, (pattern, cardinality)) in left.patterns.iter().enumerate() {
-            let fanout = cardinality.fanout(pattern, state);
-            offers.push((fanout, pattern.variables(), Choice::Pattern(at)));
-        }
-        for (at, path) in left.paths.iter().enumerate() {
-            let fanout = path_fanout(self.graphs, path, state);
-            offers.push((fanout, path.variables(), Choice::Path(at)));
-        }
-        for (at, name) in left.graphs.iter().enumerate() {
-            let fanout = self.graph_fanout(*name, state);
-            offers.push((fanout, VarSet::of(name.variable()), Choice::Graph(at)));
-        }
-        let score = |fanout: f64, variables: &VarSet| {
-            let connected = state.possible.is_empty()
-                || variables.is_empty()
-                || !variables.is_disjoint(&state.possible);
-            if connected || fanout <= 1.0 {
-                fanout
-            } else {
-                fanout * CARTESIAN_PENALTY
+        let known =
+            |set: &VarSet| -> Option<Vec<usize>> { set.iter().map(|v| numbers.known(v)).collect() };
+        let mut bindings = Vec::new();
+        for (variable, expr) in &left.binds {
+            if let (Some(variable), Some(inputs)) =
+                (numbers.known(*variable), known(&expr.variables()))
+            {
+                bindings.push(Binding {
+                    inputs,
+                    variable,
+                    constant: matches!(***expr, Expr::Constant(_)),
+                });
             }
+        }
+        let mut conditions = Vec::new();
+        for expr in &left.filters {
+            if let Some(variables) = known(&expr.variables()) {
+                conditions.push(Condition { expr, variables });
+            }
+        }
+        let bound = numbers.variables.iter().map(|v| {
+            if state.possible.contains(*v) {
+                Bound {
+                    values: state.distinct(*v),
+                    certain: state.certain.contains(*v),
+                }
+            } else {
+                Bound::default()
+            }
+        });
+        let frame = Frame {
+            rows: state.rows,
+            cost: 0.0,
+            bound: bound.collect(),
+            placed: vec![false; list.len()],
+            left: list.len(),
+            unit: state.unit,
         };
-        offers
-            .iter()
-            .map(|(fanout, variables, choice)| (score(*fanout, variables), *choice))
-            .min_by(|(a, one), (b, other)| {
-                a.total_cmp(b)
-                    .then_with(|| self.text(left, *one).cmp(&self.text(left, *other)))
-            })
-            .map_or(Choice::Pattern(0), |(_, choice)| choice)
+        let parts = Parts {
+            list,
+            conditions,
+            bindings,
+            variables: numbers.variables,
+            samples: Vec::new(),
+            no_intersect: self.choices.no_intersect,
+        };
+        (parts, frame)
+    }
+
+    fn kind(&mut self, part: &Core<'_>, others: &VarSet, numbers: &mut Numbers) -> Kind {
+        match part {
+            Core::Pattern(pattern, cardinality) => Kind::Pattern(Pattern {
+                subject: numbers.end(pattern.subject),
+                predicate: numbers.end(pattern.predicate),
+                object: numbers.end(pattern.object),
+                graph: match pattern.graph {
+                    GraphPosition::Named(name) => numbers.end(name),
+                    GraphPosition::Default | GraphPosition::Current => End::Constant,
+                },
+                cardinality: *cardinality,
+            }),
+            Core::Path(path) => {
+                let sources = self.graphs.sources_of(path.graph, |_| TermId::UNBOUND);
+                let statements = sources.iter().map(|s| self.graphs.view.statement_count(*s));
+                Kind::Path {
+                    subject: numbers.end(path.subject),
+                    object: numbers.end(path.object),
+                    statements: statements.sum::<u64>() as f64,
+                }
+            }
+            Core::Graph(name) => Kind::Graph {
+                name: numbers.end(*name),
+                count: self.graphs.named().len() as f64,
+            },
+            Core::Block(node) => {
+                let estimate = self.estimate(node, others);
+                Kind::Block(Block {
+                    rows: estimate.rows,
+                    cost: estimate.cost,
+                    binds: (estimate.binds.iter())
+                        .map(|(v, values, certain)| (numbers.of(*v), *values, *certain))
+                        .collect(),
+                    along: estimate.along,
+                })
+            }
+        }
     }
 
     /// A text for breaking ties: of what is chosen, not of where it stood in the query.
-    fn text(&self, left: &Remaining<'_>, choice: Choice) -> String {
-        match choice {
-            Choice::Pattern(at) => self.pattern_text(&left.patterns[at].0),
-            Choice::Path(at) => {
-                let path = left.paths[at];
-                let (s, o) = (
-                    self.position_text(path.subject),
-                    self.position_text(path.object),
-                );
-                format!("{s} {:?} {o}", path.text)
+    fn text(&mut self, part: &Core<'_>) -> Rc<str> {
+        let position =
+            |position| crate::explain::position_text(position, self.terms, self.variables);
+        match part {
+            Core::Pattern(pattern, _) => {
+                crate::explain::pattern_text(pattern, self.terms, self.variables).into()
             }
-            Choice::Graph(at) => self.position_text(left.graphs[at]),
-            Choice::Block(at) => {
-                let names: Vec<&str> = left.blocks[at]
-                    .possible
-                    .iter()
-                    .map(|v| self.variables[v.index()].as_str())
-                    .collect();
-                format!("{{ {} }}", names.join(" "))
+            Core::Path(path) => {
+                let (s, o) = (position(path.subject), position(path.object));
+                format!("{s} {:?} {o}", path.text).into()
             }
+            Core::Graph(name) => position(*name).into(),
+            Core::Block(node) => self.block_text(node),
         }
-    }
-
-    fn pattern_text(&self, pattern: &QuadPattern) -> String {
-        crate::explain::pattern_text(pattern, self.terms, self.variables)
-    }
-
-    fn position_text(&self, position: Position) -> String {
-        crate::explain::position_text(position, self.terms, self.variables)
     }
 }

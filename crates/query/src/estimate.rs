@@ -2,8 +2,8 @@
 //! constants from the lengths of their own lists. The formula is the textbook's: two inputs that
 //! share a variable give |A| · |B| / max(distinct values in A, distinct values in B).
 
-use crate::expression::ConstantId;
-use crate::logical::{GraphPosition, PathPattern, Position, QuadPattern};
+use crate::cost::Flow;
+use crate::logical::{GraphPosition, Position, QuadPattern};
 use crate::sources::{self, Graphs};
 use crate::varset::VarSet;
 use rustc_hash::FxHashMap;
@@ -18,6 +18,8 @@ pub(crate) struct State {
     /// Bound in some row, perhaps.
     pub(crate) possible: VarSet,
     pub(crate) rows: f64,
+    /// What the steps so far cost (`cost.rs`).
+    pub(crate) cost: f64,
     /// Whether this is still the one empty solution that a plan starts from.
     pub(crate) unit: bool,
     distinct: FxHashMap<VarId, f64>,
@@ -29,6 +31,7 @@ impl State {
             certain: VarSet::new(),
             possible: VarSet::new(),
             rows: 1.0,
+            cost: 0.0,
             unit: true,
             distinct: FxHashMap::default(),
         }
@@ -42,11 +45,25 @@ impl State {
             .max(1.0)
     }
 
+    /// Notes that a variable has about so many values, whatever was known before.
+    pub(crate) fn learn(&mut self, variable: VarId, values: f64) {
+        self.distinct.insert(variable, values);
+    }
+
     /// Notes that a variable has about so many values.
     pub(crate) fn bind(&mut self, variable: VarId, values: f64) {
         let known = self.distinct.entry(variable).or_insert(values);
         *known = known.min(values);
         self.possible.insert(variable);
+    }
+
+    /// The rows so far as what a step reads that makes so many.
+    pub(crate) fn flow(&self, made: f64) -> Flow {
+        Flow {
+            rows: self.rows,
+            made,
+            columns: self.possible.iter().count(),
+        }
     }
 
     /// After a step that leaves `rows`.
@@ -66,16 +83,10 @@ pub(crate) struct Cardinality {
     pub(crate) triples: f64,
     pub(crate) subjects: f64,
     pub(crate) objects: f64,
-    predicates: f64,
-    graphs: f64,
-}
-
-/// An end of a pattern as estimates see it.
-fn values(position: Position, state: &State) -> Option<f64> {
-    match position {
-        Position::Variable(v) if state.possible.contains(v) => Some(state.distinct(v)),
-        _ => None,
-    }
+    pub(crate) predicates: f64,
+    pub(crate) graphs: f64,
+    /// How many sources are read.
+    pub(crate) sources: f64,
 }
 
 impl Cardinality {
@@ -95,6 +106,7 @@ impl Cardinality {
             subjects: 0.0,
             objects: 0.0,
             predicates: 1.0,
+            sources: 0.0,
             graphs: match pattern.graph {
                 GraphPosition::Named(Position::Variable(_)) => sources.len().max(1) as f64,
                 _ => 1.0,
@@ -154,47 +166,18 @@ impl Cardinality {
             sum.triples += triples;
             sum.subjects += subjects;
             sum.objects += objects;
+            sum.sources += f64::from(u8::from(triples > 0.0));
         }
+        sum.sources = sum.sources.max(1.0);
         sum
     }
-
-    /// How many rows the pattern makes of one, on average.
-    pub(crate) fn fanout(&self, pattern: &QuadPattern, state: &State) -> f64 {
-        let mut fanout = self.triples;
-        let graph = match pattern.graph {
-            GraphPosition::Named(name) => name,
-            // A constant: it is not a variable that could be bound.
-            GraphPosition::Default | GraphPosition::Current => Position::Constant(ConstantId(0)),
-        };
-        let ends = [
-            (pattern.subject, self.subjects),
-            (pattern.predicate, self.predicates),
-            (pattern.object, self.objects),
-            (graph, self.graphs),
-        ];
-        for (position, here) in ends {
-            if let Some(there) = values(position, state) {
-                fanout /= there.max(here).max(1.0);
-            }
-        }
-        if pattern.subject == pattern.object && pattern.subject.variable().is_some() {
-            fanout /= self.subjects.max(self.objects).max(1.0);
-        }
-        fanout
-    }
-
-    /// The state after the pattern.
-    pub(crate) fn apply(&self, pattern: &QuadPattern, state: &mut State) {
-        let rows = state.rows * self.fanout(pattern, state);
-        let graph = match pattern.graph {
-            GraphPosition::Named(name) => name.variable(),
-            GraphPosition::Default | GraphPosition::Current => None,
-        };
+    /// Notes what the pattern binds.
+    pub(crate) fn bind(&self, pattern: &QuadPattern, state: &mut State) {
         let ends = [
             (pattern.subject.variable(), self.subjects),
             (pattern.predicate.variable(), self.predicates),
             (pattern.object.variable(), self.objects),
-            (graph, self.graphs),
+            (pattern.graph.variable(), self.graphs),
         ];
         for (variable, here) in ends {
             if let Some(variable) = variable {
@@ -202,24 +185,5 @@ impl Cardinality {
                 state.certain.insert(variable);
             }
         }
-        state.advance(rows);
-    }
-}
-
-/// How many rows a path makes of one: closures are guessed at, generously.
-pub(crate) fn path_fanout(graphs: &Graphs<'_>, pattern: &PathPattern, state: &State) -> f64 {
-    let bound = |position: Position| match position {
-        Position::Constant(_) => true,
-        Position::Variable(v) => state.possible.contains(v),
-    };
-    let statements: u64 = graphs
-        .sources_of(pattern.graph, |_| TermId::UNBOUND)
-        .iter()
-        .map(|source| graphs.view.statement_count(*source))
-        .sum();
-    match (bound(pattern.subject), bound(pattern.object)) {
-        (true, true) => 0.5,
-        (true, false) | (false, true) => 10.0,
-        (false, false) => 10.0 * (statements as f64 + 1.0),
     }
 }

@@ -64,6 +64,22 @@ pub struct Execution {
     pub no_fallback: bool,
     /// Who may take shares of it; `None` = nobody but the caller's thread.
     pub crew: Option<Arc<dyn Crew>>,
+    /// What the planner must do, for tests: every choice gives the same answer.
+    #[doc(hidden)]
+    pub plan_choices: PlanChoices,
+}
+
+/// Choices taken from the planner.
+#[doc(hidden)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct PlanChoices {
+    /// Orders are found greedily, however few parts there are.
+    pub greedy: bool,
+    /// No intersections.
+    pub no_intersect: bool,
+    /// Blocks and optional parts that may do either run by themselves and are joined by hash
+    /// (`true`), or run from the rows so far (`false`).
+    pub hash: Option<bool>,
 }
 
 impl Execution {
@@ -79,6 +95,7 @@ impl Execution {
             remote: None,
             no_fallback: false,
             crew: None,
+            plan_choices: PlanChoices::default(),
         }
     }
 }
@@ -105,6 +122,11 @@ impl<'a> Guard<'a> {
             checks: 0,
             memory: 0,
         }
+    }
+
+    /// What the planner must do.
+    pub(crate) fn plan_choices(&self) -> PlanChoices {
+        self.execution.plan_choices
     }
 
     /// Called once per row or so; looks at the clock and the cancel flag now and then.

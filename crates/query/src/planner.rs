@@ -1,34 +1,54 @@
-//! From algebra to steps. Greedy: of everything that could come next, what is estimated to leave
-//! the fewest rows; ties are broken by the patterns' texts, so that no plan depends on the order in
-//! which a query was written. Filters and binds come as soon as their variables have their values.
+//! From algebra to steps. The parts of a group come in the cheapest order (`order.rs`), filters and
+//! binds as soon as their variables have their values, OPTIONAL and MINUS after them (`tails.rs`).
+//! Estimates choose between plans that are all right: what they say of a constant may be wrong for
+//! another one, and the plan still holds for it.
 
-use crate::choose::{Choice, Remaining};
-use crate::estimate::{Cardinality, State, path_fanout};
-use crate::execution::Guard;
+use crate::choose::{Core, Remaining};
+use crate::cost;
+use crate::estimate::State;
+use crate::execution::{Guard, PlanChoices};
+use crate::explain::Explainer;
 use crate::expression::{Constants, Expr};
-use crate::logical::{GraphPosition, Group, Node, Operator, Position, QuadPattern, Tail};
+use crate::logical::{GraphPosition, Group, Node, Operator, Position, QuadPattern};
+use crate::parts::{Frame, Move};
 use crate::plan::{Plan, Step, StepKind};
+use crate::selectivity;
 use crate::sources::Graphs;
 use crate::varset::VarSet;
+use rustc_hash::FxHashMap;
 use somersault_lang::VarId;
 use somersault_model::TermId;
+use std::rc::Rc;
 use std::sync::Arc;
 
-/// What share of the rows a filter is expected to leave.
-const FILTER_SHARE: f64 = 0.5;
+/// What is known of a node before it is placed.
+#[derive(Debug)]
+pub(crate) struct Estimate {
+    /// By itself.
+    pub(crate) rows: f64,
+    pub(crate) cost: f64,
+    /// Its variables: how many values they have, and whether in every row.
+    pub(crate) binds: Vec<(VarId, f64, bool)>,
+    /// Its cost from one row, where it may run from rows.
+    pub(crate) along: Option<f64>,
+    /// How many rows it makes of that one.
+    pub(crate) matched: f64,
+}
 
 /// Makes plans for one execution.
 pub(crate) struct Planner<'a> {
     pub(crate) graphs: &'a Graphs<'a>,
-    constants: &'a [TermId],
+    pub(crate) constants: &'a [TermId],
     pub(crate) terms: &'a Constants,
     pub(crate) variables: &'a [String],
     pub(crate) steps: usize,
-    /// While a block is planned only to see what it would make of the rows.
-    pub(crate) trying: bool,
+    pub(crate) choices: PlanChoices,
     guard: &'a Guard<'a>,
     /// Inside EXISTS: the variables from outside, which stand for their values.
-    outside: VarSet,
+    pub(crate) outside: VarSet,
+    /// By the addresses of nodes, which stay where they are while planning.
+    estimates: FxHashMap<usize, Rc<Estimate>>,
+    texts: FxHashMap<usize, Rc<str>>,
 }
 
 impl<'a> Planner<'a> {
@@ -45,9 +65,11 @@ impl<'a> Planner<'a> {
             terms,
             variables,
             steps: 0,
-            trying: false,
+            choices: guard.plan_choices(),
             guard,
             outside: VarSet::new(),
+            estimates: FxHashMap::default(),
+            texts: FxHashMap::default(),
         }
     }
 
@@ -69,11 +91,11 @@ impl<'a> Planner<'a> {
         self.steps
     }
 
-    fn push(&mut self, plan: &mut Plan, kind: StepKind, estimate: f64) {
+    pub(crate) fn push(&mut self, plan: &mut Plan, kind: StepKind, estimate: f64) {
         self.push_with_exists(plan, kind, estimate, Vec::new());
     }
 
-    fn push_with_exists(
+    pub(crate) fn push_with_exists(
         &mut self,
         plan: &mut Plan,
         kind: StepKind,
@@ -91,7 +113,7 @@ impl<'a> Planner<'a> {
     }
 
     /// The plans of the EXISTS in an expression.
-    fn exists_in(&mut self, expr: &Expr, state: &State) -> Vec<(usize, Plan)> {
+    pub(crate) fn exists_in(&mut self, expr: &Expr, state: &State) -> Vec<(usize, Plan)> {
         let outer = std::mem::replace(&mut self.outside, state.possible.clone());
         let plans = expr
             .exists()
@@ -126,7 +148,9 @@ impl<'a> Planner<'a> {
                     state.bind(*variable, count);
                 }
                 state.certain.extend(&node.certain);
-                state.advance(state.rows * fanout);
+                let flow = state.flow(state.rows * fanout);
+                state.cost += cost::hash(flow, count);
+                state.advance(flow.made);
                 self.push(plan, StepKind::Values(Arc::clone(values)), state.rows);
             }
             Operator::Project(inner) => {
@@ -155,7 +179,9 @@ impl<'a> Planner<'a> {
                         _ => Vec::new(),
                     })
                     .collect();
+                let spent = state.cost + cost::group(state.rows);
                 *state = State::unit();
+                state.cost = spent;
                 state.certain = node.certain.clone();
                 state.possible = node.possible.clone();
                 state.advance(if keys.is_empty() { 1.0 } else { groups });
@@ -171,6 +197,7 @@ impl<'a> Planner<'a> {
                     .iter()
                     .flat_map(|(key, _)| self.exists_in(key, state))
                     .collect();
+                state.cost += cost::sort(state.rows);
                 let kind = StepKind::OrderBy {
                     keys: Arc::clone(keys),
                     limit: None,
@@ -179,6 +206,7 @@ impl<'a> Planner<'a> {
             }
             Operator::Distinct(inner) => {
                 self.node(inner, state, plan);
+                state.cost += cost::group(state.rows);
                 let kind = StepKind::Distinct(node.possible.clone());
                 self.push(plan, kind, state.rows);
             }
@@ -220,16 +248,18 @@ impl<'a> Planner<'a> {
     }
 
     fn union(&mut self, branches: &[Node], state: &mut State, plan: &mut Plan) {
-        let mut rows = 0.0;
+        let (mut rows, mut cost) = (0.0, 0.0);
         let mut certain: Option<VarSet> = None;
         let mut possible = state.possible.clone();
         let mut plans = Vec::with_capacity(branches.len());
         for branch in branches {
             let mut own = state.clone();
+            own.cost = 0.0;
             // Each branch starts from the same rows; only the unit may be started from anew.
             let mut branch_plan = Plan::default();
             self.node(branch, &mut own, &mut branch_plan);
             rows += own.rows;
+            cost += own.cost + own.rows;
             certain = Some(match certain {
                 Some(set) => set.intersection(&own.certain),
                 None => own.certain,
@@ -242,12 +272,13 @@ impl<'a> Planner<'a> {
             state.bind(variable, sum.max(1.0));
         }
         state.certain = certain.unwrap_or_default();
+        state.cost += cost;
         state.advance(rows);
         self.push(plan, StepKind::Union(plans), rows);
     }
 
     /// A node that is evaluated by itself and joined with the rows so far.
-    fn join_with(&mut self, node: &Node, state: &mut State, plan: &mut Plan) {
+    pub(crate) fn join_with(&mut self, node: &Node, state: &mut State, plan: &mut Plan) {
         let mut own = State::unit();
         let mut own_plan = Plan::default();
         // It starts by itself, so it sees nothing from outside.
@@ -263,6 +294,7 @@ impl<'a> Planner<'a> {
             state.bind(variable, own.distinct(variable));
         }
         state.certain.extend(&node.certain);
+        state.cost += own.cost + cost::hash(state.flow(rows), own.rows);
         state.advance(rows);
         let kind = StepKind::Join {
             plan: own_plan,
@@ -273,52 +305,13 @@ impl<'a> Planner<'a> {
     }
 
     fn group(&mut self, group: &Group, state: &mut State, plan: &mut Plan) {
-        let mut left = Remaining {
-            patterns: group
-                .patterns
-                .iter()
-                .map(|p| (*p, Cardinality::of(self.graphs, self.constants, p)))
-                .collect(),
-            paths: group.paths.iter().collect(),
-            graphs: group.graphs.clone(),
-            blocks: group.blocks.iter().collect(),
-            binds: group.binds.iter().map(|(v, e)| (*v, e)).collect(),
-            filters: group.filters.iter().collect(),
-            tails: group.tails.iter().collect(),
-        };
+        let mut left = self.remaining(group, state);
+        self.place_ready(&mut left, state, plan);
+        self.place_core(group, &mut left, state, plan);
         loop {
             self.place_ready(&mut left, state, plan);
-            if left.has_core() {
-                match self.choose(&left, state) {
-                    Choice::Pattern(at) => self.place_pattern(&mut left, at, state, plan),
-                    Choice::Path(at) => {
-                        let path = left.paths.remove(at);
-                        let rows = state.rows * path_fanout(self.graphs, path, state);
-                        for variable in path.variables().iter() {
-                            state.bind(variable, rows.max(1.0));
-                            state.certain.insert(variable);
-                        }
-                        state.advance(rows);
-                        self.push(plan, StepKind::Path(Arc::clone(path)), rows);
-                    }
-                    Choice::Graph(at) => {
-                        let name = left.graphs.remove(at);
-                        let count = self.graphs.named().len() as f64;
-                        let rows = state.rows * self.graph_fanout(name, state);
-                        if let Some(variable) = name.variable() {
-                            state.bind(variable, count);
-                            state.certain.insert(variable);
-                        }
-                        state.advance(rows);
-                        self.push(plan, StepKind::GraphName(name), rows);
-                    }
-                    Choice::Block(at) => {
-                        let block = left.blocks.remove(at);
-                        self.node(block, state, plan);
-                    }
-                }
-            } else if self.place_tail(&mut left, state, plan) {
-                // One tail was placed; what waited for it may be ready.
+            if self.place_tail(&mut left, state, plan) {
+                // What waited for it may be ready.
             } else if !left.binds.is_empty() {
                 // Binds that wait for each other's variables see them unbound, in the text's order.
                 let (variable, expr) = left.binds.remove(0);
@@ -328,6 +321,186 @@ impl<'a> Planner<'a> {
                 break;
             }
         }
+    }
+
+    /// Places the patterns, paths and blocks of a group in the best order; filters and binds between
+    /// them as soon as they are ready.
+    fn place_core(
+        &mut self,
+        group: &Group,
+        left: &mut Remaining<'_>,
+        state: &mut State,
+        plan: &mut Plan,
+    ) {
+        if left.core.is_empty() {
+            return;
+        }
+        let (parts, mut frame) = self.parts(left, group, state);
+        let order = parts.order(&frame, self.choices.greedy, &|| self.is_over_time());
+        let mut next = Frame::default();
+        for step in &order.moves {
+            parts.extend(&frame, step, &mut next);
+            let grown = next.rows / frame.rows.max(f64::MIN_POSITIVE);
+            let cost = next.cost - frame.cost;
+            match step {
+                Move::One(at) => {
+                    let hash = parts.joins_by_hash(&frame, *at);
+                    let hash = self.choices.hash.unwrap_or(hash);
+                    let Some(part) = left.core[*at].take() else {
+                        continue;
+                    };
+                    self.place(part, hash, state.rows * grown, state, plan);
+                }
+                Move::Intersect(list) => {
+                    let patterns = list.iter().filter_map(|at| left.core[*at].take());
+                    let patterns: Vec<_> = patterns.collect();
+                    self.place_together(&patterns, state.rows * grown, state, plan);
+                }
+            }
+            for (variable, bound) in parts.variables.iter().zip(&next.bound) {
+                if state.possible.contains(*variable) && bound.values > 0.0 {
+                    state.learn(*variable, bound.values);
+                }
+            }
+            state.cost += cost;
+            parts.apply(&frame, step, &mut next);
+            std::mem::swap(&mut frame, &mut next);
+            self.place_ready(left, state, plan);
+        }
+    }
+
+    /// Places one part; `rows` are expected after it. `hash`: a block runs by itself.
+    fn place(&mut self, part: Core<'_>, hash: bool, rows: f64, state: &mut State, plan: &mut Plan) {
+        let kind = match part {
+            Core::Block(block) => {
+                // The order's own estimate of the cost stands for the block's.
+                let cost = state.cost;
+                if hash && self.may_join(block, state) {
+                    self.join_with(block, state, plan);
+                } else {
+                    self.node(block, state, plan);
+                }
+                state.cost = cost;
+                return;
+            }
+            Core::Pattern(pattern, cardinality) => {
+                cardinality.bind(&pattern, state);
+                StepKind::Scan(pattern)
+            }
+            Core::Path(path) => {
+                for variable in path.variables().iter() {
+                    state.bind(variable, rows.max(1.0));
+                    state.certain.insert(variable);
+                }
+                StepKind::Path(Arc::clone(path))
+            }
+            Core::Graph(name) => {
+                if let Some(variable) = name.variable() {
+                    state.bind(variable, self.graphs.named().len() as f64);
+                    state.certain.insert(variable);
+                }
+                StepKind::GraphName(name)
+            }
+        };
+        state.advance(rows);
+        self.push(plan, kind, rows);
+    }
+
+    /// Places patterns that close on one variable together.
+    fn place_together(
+        &mut self,
+        parts: &[Core<'_>],
+        rows: f64,
+        state: &mut State,
+        plan: &mut Plan,
+    ) {
+        let before = state.clone();
+        let mut patterns = Vec::with_capacity(parts.len());
+        let mut closed = Vec::with_capacity(parts.len());
+        for part in parts {
+            if let Core::Pattern(pattern, cardinality) = part {
+                closed.push(self.one_new(pattern, &before));
+                cardinality.bind(pattern, state);
+                patterns.push(*pattern);
+            }
+        }
+        state.advance(rows);
+        match closed.first() {
+            Some(Some(variable)) if closed.iter().all(|c| *c == Some(*variable)) => {
+                let variable = *variable;
+                self.push(plan, StepKind::Intersect { variable, patterns }, rows);
+            }
+            // What the search took to be bound in every row is not: one after the other is right.
+            _ => patterns
+                .into_iter()
+                .for_each(|pattern| self.push(plan, StepKind::Scan(pattern), rows)),
+        }
+    }
+
+    /// What is known of a node before it is placed: planned by itself, and where it may run from
+    /// rows with values for `others`, from one such row. Found once for each node: planning every
+    /// block anew inside of every other would take time exponential in the nesting.
+    pub(crate) fn estimate(&mut self, node: &Node, others: &VarSet) -> Rc<Estimate> {
+        let key = std::ptr::from_ref(node) as usize;
+        if let Some(known) = self.estimates.get(&key) {
+            return Rc::clone(known);
+        }
+        let numbered = self.steps;
+        let outside = std::mem::take(&mut self.outside);
+        let mut alone = State::unit();
+        self.node(node, &mut alone, &mut Plan::default());
+        self.outside = outside;
+        let shared = node.mentioned().intersection(others);
+        let along = node.takes_input(others, &self.outside).then(|| {
+            let mut one = State::unit();
+            for variable in shared.iter() {
+                one.bind(variable, 1.0);
+                one.certain.insert(variable);
+            }
+            one.advance(1.0);
+            self.node(node, &mut one, &mut Plan::default());
+            one
+        });
+        self.steps = numbered;
+        let binds = node.possible.iter().map(|v| {
+            let certain = node.certain.contains(v);
+            (v, alone.distinct(v), certain)
+        });
+        let estimate = Rc::new(Estimate {
+            rows: alone.rows,
+            cost: alone.cost,
+            binds: binds.collect(),
+            along: along.as_ref().map(|one| one.cost),
+            matched: along.map_or(alone.rows, |one| one.rows),
+        });
+        self.estimates.insert(key, Rc::clone(&estimate));
+        estimate
+    }
+
+    /// The steps of a block as text.
+    pub(crate) fn block_text(&mut self, node: &Node) -> Rc<str> {
+        let key = std::ptr::from_ref(node) as usize;
+        if let Some(known) = self.texts.get(&key) {
+            return Rc::clone(known);
+        }
+        let numbered = self.steps;
+        let mut plan = Plan::default();
+        self.node(node, &mut State::unit(), &mut plan);
+        self.steps = numbered;
+        let explainer = Explainer {
+            terms: self.terms,
+            variables: self.variables,
+            actual: &[],
+        };
+        let text: Rc<str> = explainer.plan(&plan).into();
+        self.texts.insert(key, Rc::clone(&text));
+        text
+    }
+
+    /// Whether a node that could run from the rows so far may as well run by itself: inside EXISTS
+    /// it would not see what stands for values there.
+    pub(crate) fn may_join(&self, node: &Node, state: &State) -> bool {
+        !state.unit && self.outside.is_empty() && !matches!(node.operator, Operator::Values(_))
     }
 
     /// Places every filter and bind that is ready.
@@ -340,7 +513,7 @@ impl<'a> Planner<'a> {
             {
                 let filter = left.filters.remove(at);
                 let exists = self.exists_in(filter, state);
-                state.advance(state.rows * FILTER_SHARE);
+                self.leave(filter, state);
                 self.push_with_exists(
                     plan,
                     StepKind::Filter(Arc::clone(filter)),
@@ -357,6 +530,13 @@ impl<'a> Planner<'a> {
             let (variable, expr) = left.binds.remove(at);
             self.place_bind(variable, expr, state, plan);
         }
+    }
+
+    /// The state after a condition.
+    pub(crate) fn leave(&self, condition: &Expr, state: &mut State) {
+        let left = state.rows * selectivity::share(condition, &|v| state.distinct(v));
+        state.cost += state.rows * selectivity::nanos(condition);
+        state.advance(left);
     }
 
     fn place_bind(
@@ -381,39 +561,6 @@ impl<'a> Planner<'a> {
         );
     }
 
-    fn place_pattern(
-        &mut self,
-        left: &mut Remaining<'_>,
-        at: usize,
-        state: &mut State,
-        plan: &mut Plan,
-    ) {
-        let (pattern, cardinality) = left.patterns.remove(at);
-        let Some(variable) = self.one_new(&pattern, state) else {
-            cardinality.apply(&pattern, state);
-            return self.push(plan, StepKind::Scan(pattern), state.rows);
-        };
-        let mut patterns = vec![pattern];
-        let before = state.clone();
-        cardinality.apply(&pattern, state);
-        let mut others = 0;
-        while others < left.patterns.len() {
-            let (other, cardinality) = left.patterns[others];
-            if self.one_new(&other, &before) == Some(variable) {
-                cardinality.apply(&other, state);
-                patterns.push(other);
-                left.patterns.remove(others);
-            } else {
-                others += 1;
-            }
-        }
-        let kind = match patterns.as_slice() {
-            [pattern] => StepKind::Scan(*pattern),
-            _ => StepKind::Intersect { variable, patterns },
-        };
-        self.push(plan, kind, state.rows);
-    }
-
     /// The one variable that a pattern would bind anew, where an intersection can do that: the other
     /// end is known in every row, predicate and graph are constant.
     fn one_new(&self, pattern: &QuadPattern, state: &State) -> Option<VarId> {
@@ -434,103 +581,5 @@ impl<'a> Planner<'a> {
             (None, Some(v)) if known(pattern.subject) => Some(v),
             _ => None,
         }
-    }
-
-    /// Places the next tail, if there is one.
-    fn place_tail(&mut self, left: &mut Remaining<'_>, state: &mut State, plan: &mut Plan) -> bool {
-        if left.tails.is_empty() {
-            return false;
-        }
-        // Whatever stood before it in the text reads nothing that it binds, and was ready.
-        match left.tails.remove(0) {
-            Tail::Optional { node, filters } => self.optional(node, filters, state, plan),
-            Tail::Minus(node) => self.minus(node, state, plan),
-        }
-        true
-    }
-
-    fn optional(&mut self, node: &Node, filters: &[Arc<Expr>], state: &mut State, plan: &mut Plan) {
-        let correlated = node.takes_input(&state.possible, &self.outside);
-        let mut inner = if correlated {
-            let mut inner = state.clone();
-            inner.unit = false;
-            inner
-        } else {
-            State::unit()
-        };
-        let mut inner_plan = Plan::default();
-        self.node(node, &mut inner, &mut inner_plan);
-        let shared = state.possible.intersection(&node.possible);
-        let mut matched = inner.clone();
-        if !correlated {
-            matched.rows *= state.rows;
-            for variable in shared.iter() {
-                matched.rows /= state.distinct(variable).max(inner.distinct(variable));
-            }
-            matched.certain.extend(&state.certain);
-            matched.possible.extend(&state.possible);
-        }
-        let mut filter_plan = Plan::default();
-        let into = if correlated {
-            &mut inner_plan
-        } else {
-            &mut filter_plan
-        };
-        for filter in filters {
-            let exists = self.exists_in(filter, &matched);
-            matched.rows *= FILTER_SHARE;
-            self.push_with_exists(
-                into,
-                StepKind::Filter(Arc::clone(filter)),
-                matched.rows,
-                exists,
-            );
-        }
-        let rows = state.rows.max(matched.rows);
-        for variable in node.possible.iter() {
-            state.bind(variable, matched.distinct(variable));
-        }
-        state.advance(rows);
-        let yields = node.possible.clone();
-        let kind = if correlated {
-            StepKind::Optional { plan: inner_plan }
-        } else {
-            StepKind::OptionalJoin {
-                plan: inner_plan,
-                shared,
-                yields,
-                filters: filter_plan,
-            }
-        };
-        self.push(plan, kind, rows);
-    }
-
-    fn minus(&mut self, node: &Node, state: &mut State, plan: &mut Plan) {
-        let shared = state.possible.intersection(&node.possible);
-        // Without a common variable MINUS takes nothing away.
-        if shared.is_empty() {
-            return;
-        }
-        let certain = shared.is_subset(&state.certain) && shared.is_subset(&node.certain);
-        let mut inner_plan = Plan::default();
-        let correlated = certain && node.takes_input(&state.possible, &VarSet::new());
-        let mut inner = if correlated {
-            let mut inner = state.clone();
-            inner.unit = false;
-            inner
-        } else {
-            State::unit()
-        };
-        self.node(node, &mut inner, &mut inner_plan);
-        state.advance(state.rows * FILTER_SHARE);
-        let kind = if correlated {
-            StepKind::AntiSemi { plan: inner_plan }
-        } else {
-            StepKind::Minus {
-                plan: inner_plan,
-                shared,
-            }
-        };
-        self.push(plan, kind, state.rows);
     }
 }
