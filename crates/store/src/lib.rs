@@ -21,8 +21,8 @@
 //! 3. *A key between two tables.* A growing segment publishes the larger table complete; a reader
 //!    in the smaller one misses only keys that were added later, hence at an SN above its own.
 //!
-//! Cells are freed with the shard. The modules `block`, `cell`, `table`, `arena`, `dictionary`,
-//! `shard`, `apply`, `writer` and `snapshot` hold all the `unsafe` there is, and run under miri.
+//! Cells are freed with the shard. The modules `block`, `cell`, `table`, `arena`, `growing`,
+//! `dictionary`, `interner`, `shard`, `apply`, `writer` and `snapshot` hold all the `unsafe` there is, and run under miri.
 
 mod apply;
 mod arena;
@@ -33,12 +33,16 @@ mod cell;
 mod changes;
 mod check;
 mod dictionary;
+mod growing;
+mod interner;
 mod list;
 mod run;
 mod shard;
+mod shared_text;
 mod side;
 mod slice;
 mod slice_store;
+mod slots;
 mod snapshot;
 mod snapshots;
 mod store;
@@ -50,6 +54,7 @@ mod writer;
 pub use batch::ShardBatch;
 pub use check::fingerprint;
 pub use dictionary::{Dictionary, rdf_type};
+pub use interner::Interner;
 pub use run::Run;
 pub use slice::Slice;
 pub use slice_store::SliceStore;
