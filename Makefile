@@ -18,10 +18,10 @@ DURATION ?= 20
 USERS ?= 1000
 LISTEN ?= 127.0.0.1:7878
 
-.PHONY: help demo build test lint fmt unit examples programs w3c rsp bench fuzz doctor clean
+.PHONY: help demo build test lint fmt unit examples programs w3c rsp bench bench-oneshot bench-http bench-load bench-check fuzz doctor clean
 
 help: ## this list
-	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 doctor: ## says what this machine lacks, and the command that installs it
 	@missing=""; \
@@ -73,8 +73,23 @@ rsp: programs ## the stream suites: 1, 2 and 4 shards, the simulator, kill and r
 	  for seed in 1 2; do echo "rsp, killed and restarted, seed $$seed"; $(DEV)/somersault-conformance rsp --shards 2 --kill-points 3 --seed $$seed $$suites; done; \
 	else echo "skipped: no test data (no stream suites at $(SOMERSAULT_TESTDATA); set SOMERSAULT_TESTDATA)"; fi
 
-bench: doctor ## the speed table (release build; a few minutes)
-	$(CARGO) run --release --locked -p somersault-bench -- all
+BENCH = $(CARGO) run --release --locked -p somersault-bench --
+
+bench: doctor ## every measurement, beside the peers that can be installed (release build; about 20 minutes)
+	$(BENCH) all
+
+bench-oneshot: doctor ## one-shot queries beside the peers (ONLY=lubm-1,watdiv…)
+	$(BENCH) oneshot $(if $(ONLY),--only $(ONLY))
+
+bench-http: doctor ## the same over HTTP alone, and what requests cost the server
+	$(BENCH) oneshot --http $(if $(ONLY),--only $(ONLY))
+	$(BENCH) throughput
+
+bench-load: doctor ## loading and memory beside the peers
+	$(BENCH) load
+
+bench-check: doctor ## each target with its newest figure
+	@$(BENCH) check
 
 fuzz: ## lists the fuzz targets; they run with a nightly cargo-fuzz
 	@ls fuzz/fuzz_targets | sed 's/\.rs$$//' | sed 's/^/  cargo +nightly fuzz run /'

@@ -1,12 +1,12 @@
 //! What a measurement was made on: figures without it mean nothing.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::fs;
 use std::process::Command;
 use std::time::Duration;
 
 /// The machine, the code and the moment of a run.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Machine {
     pub(crate) processor: String,
     pub(crate) cores: usize,
@@ -56,7 +56,12 @@ const TICKS_PER_SECOND: f64 = 100.0;
 
 /// Processor time of this process so far, user and system, over all threads.
 pub(crate) fn processor_time() -> Duration {
-    let seconds = fs::read_to_string("/proc/self/stat")
+    processor_time_of("self")
+}
+
+/// Processor time of a process so far, user and system, over all threads; `process` is its number, or `self`.
+pub(crate) fn processor_time_of(process: &str) -> Duration {
+    let seconds = fs::read_to_string(format!("/proc/{process}/stat"))
         .ok()
         .and_then(|stat| {
             // The second field is the name in parentheses and may hold blanks; the times are fields 14 and 15.
@@ -89,7 +94,12 @@ pub(crate) fn stolen_time() -> Duration {
 
 /// Resident memory of this process, in bytes.
 pub(crate) fn resident_bytes() -> u64 {
-    field("/proc/self/status", "VmRSS")
+    resident_bytes_of("self")
+}
+
+/// Resident memory of a process, in bytes; `process` is its number, or `self`. 0 where the system does not say.
+pub(crate) fn resident_bytes_of(process: &str) -> u64 {
+    field(&format!("/proc/{process}/status"), "VmRSS")
         .and_then(|value| {
             value
                 .split_whitespace()

@@ -1,10 +1,28 @@
-//! Measures the engine on generated data and prints a table; `bench/results/streams.json` keeps the figures.
+//! Measures the engine, alone and beside other engines, and prints tables; `bench/results/` keeps the figures.
 //! Times here are for people to read, never for a test to assert.
 
+mod check;
+mod child;
+mod contender;
+mod http;
+mod line_peer;
+mod load;
 mod machine;
+mod mix;
+mod oneshot;
+mod ours;
+mod peers;
+mod results;
+mod runner;
 mod streams;
+mod table;
+mod throughput;
+mod virtuoso;
+mod workload;
 
 use clap::{Parser, Subcommand};
+use results::Results;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 /// Workloads and measurements of Somersault.
@@ -12,22 +30,70 @@ use std::process::ExitCode;
 #[command(name = "somersault-bench")]
 struct Cli {
     #[command(subcommand)]
-    workload: Workload,
+    command: Command,
 }
 
 #[derive(Subcommand)]
-enum Workload {
-    /// Everything
-    All(streams::Options),
+enum Command {
+    /// Everything: load, throughput, one-shot queries, streams, and the targets
+    All,
     /// Continuous queries over the five streams, and injection alone
     Streams(streams::Options),
+    /// One-shot queries beside the peers
+    Oneshot(oneshot::Options),
+    /// Loading, and memory afterwards, beside the peers
+    Load(load::Options),
+    /// Light queries in crowds, over HTTP, beside heavy ones
+    Throughput(throughput::Options),
+    /// The targets, with the newest figures
+    Check {
+        /// The folder that the figures are kept in
+        #[arg(long, default_value = "bench/results")]
+        results: PathBuf,
+    },
+    /// This engine in a process of its own; the bench starts it
+    #[command(hide = true)]
+    Child,
+}
+
+impl Command {
+    fn run(self) -> Result<(), String> {
+        match self {
+            Command::All => all(),
+            Command::Streams(options) => streams::run(&options).map_err(|error| error.to_string()),
+            Command::Oneshot(options) => oneshot::run(&options),
+            Command::Load(options) => load::run(&options),
+            Command::Throughput(options) => throughput::run(&options),
+            Command::Check { results } => check::run(&Results::within(&results)),
+            Command::Child => child::run(),
+        }
+    }
+}
+
+/// Every part with its defaults; rows that differ fail the run when all of it is done.
+fn all() -> Result<(), String> {
+    let parts = [
+        vec!["load"],
+        vec!["throughput"],
+        vec!["oneshot"],
+        vec!["streams"],
+        vec!["check"],
+    ];
+    let mut failures = Vec::new();
+    for part in parts {
+        let arguments = std::iter::once("somersault-bench").chain(part);
+        let cli = Cli::try_parse_from(arguments).map_err(|error| error.to_string())?;
+        failures.extend(cli.command.run().err());
+    }
+    if failures.is_empty() {
+        Ok(())
+    } else {
+        Err(failures.join("\n"))
+    }
 }
 
 fn main() -> ExitCode {
-    let outcome = match Cli::parse().workload {
-        Workload::All(options) | Workload::Streams(options) => streams::run(&options),
-    };
-    match outcome {
+    match Cli::parse().command.run() {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("somersault-bench: {error}");

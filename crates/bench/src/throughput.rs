@@ -1,0 +1,305 @@
+//! What the engine does for a crowd: light queries a second, what one costs the server, how a heavy one beside them is felt,
+//! and what a second thread is worth to a heavy one. On lubm-40, this engine alone.
+
+use crate::contender::Contender;
+use crate::line_peer::LinePeer;
+use crate::machine::{Machine, processor_time_of};
+use crate::mix::{self, Class, Draw};
+use crate::ours::{configuration, load, read_all};
+use crate::peers;
+use crate::results::{Results, quantiles_us};
+use crate::workload;
+use clap::Args;
+use serde::{Deserialize, Serialize};
+use somersault::{Engine, QueryOptions};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+#[derive(Args, Clone)]
+pub(crate) struct Options {
+    /// Seconds that each figure is measured
+    #[arg(long, default_value_t = 5.0)]
+    seconds: f64,
+    /// Requests over HTTP whose processor time is counted
+    #[arg(long, default_value_t = 20_000)]
+    requests: u64,
+    /// The folder that the figures are kept in
+    #[arg(long, default_value = "bench/results")]
+    results: PathBuf,
+}
+
+/// Name of the result file.
+pub(crate) const NAME: &str = "throughput";
+
+/// The figures; what was not measured is not there.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Throughput {
+    pub(crate) machine: Machine,
+    pub(crate) data: String,
+    /// Prepared queries, constants bound.
+    pub(crate) prepared: Option<Crowd>,
+    /// Texts that are all new.
+    pub(crate) text: Option<Crowd>,
+    pub(crate) http: Option<HttpCost>,
+    pub(crate) beside: Option<Beside>,
+    /// Heavy queries on one thread and on two.
+    pub(crate) scaling: Vec<Scaling>,
+}
+
+/// Light queries from some threads, each asking as soon as it has its answer.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Crowd {
+    pub(crate) threads: usize,
+    pub(crate) queries_per_second: f64,
+    pub(crate) p50_us: f64,
+    pub(crate) p99_us: f64,
+    /// The share of each class.
+    pub(crate) shares: Vec<(String, f64)>,
+}
+
+/// What requests cost the process of the server.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct HttpCost {
+    pub(crate) requests: u64,
+    pub(crate) processor_us_per_request: f64,
+    pub(crate) requests_per_second: f64,
+    pub(crate) p50_us: f64,
+    pub(crate) p99_us: f64,
+}
+
+/// Light queries alone, and while a heavy one runs over and over.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Beside {
+    pub(crate) heavy_ms: f64,
+    pub(crate) alone_p99_us: f64,
+    pub(crate) beside_p99_us: f64,
+}
+
+/// A heavy query on one thread and on two.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Scaling {
+    pub(crate) query: String,
+    pub(crate) one_thread_us: f64,
+    pub(crate) two_threads_us: f64,
+}
+
+/// Joins what every student takes with what every teacher gives, department by department.
+const HEAVY: &str = "PREFIX ub: <http://swat.cse.lehigh.edu/onto/univ-bench.owl#> \
+    SELECT (COUNT(*) AS ?n) { ?x ub:takesCourse ?c . ?t ub:teacherOf ?c . ?x ub:memberOf ?d . ?t ub:worksFor ?d }";
+
+/// Runs everything and keeps the figures.
+pub(crate) fn run(options: &Options) -> Result<(), String> {
+    let packed = match workload::lubm_file("lubm-40") {
+        Ok(packed) => peers::absolute(&packed)?,
+        Err(reason) => {
+            println!("\nthroughput: {reason}");
+            return Ok(());
+        }
+    };
+    let measured = Duration::from_secs_f64(options.seconds);
+    let mut figures = Throughput {
+        machine: Machine::read(),
+        data: "LUBM, 40 universities".to_owned(),
+        ..Throughput::default()
+    };
+    println!("\nthroughput on lubm-40");
+    let engine = Engine::open(configuration()).map_err(|error| error.to_string())?;
+    load(&engine, &packed).map_err(|error| error.to_string())?;
+    let classes = mix::classes(&engine)?;
+    let draw = draw(&engine, &classes)?;
+
+    let text = crowd(&engine, &classes, &draw, 2, measured)?;
+    print_crowd("text, every text new", &text);
+    figures.text = Some(text);
+    let beside = beside(&engine, &classes, &draw, measured)?;
+    println!(
+        "  light queries: p99 {:.1} µs alone, {:.1} µs beside a heavy one of {:.0} ms",
+        beside.alone_p99_us, beside.beside_p99_us, beside.heavy_ms
+    );
+    figures.beside = Some(beside);
+    engine.shutdown().map_err(|error| error.to_string())?;
+    drop(engine);
+
+    let http = http_cost(&packed, &classes, &draw, options.requests)?;
+    println!(
+        "  HTTP, every text new: {:.1} µs of the server's processor time a request; {:.0} requests/s over one connection, p50 {:.1} µs, p99 {:.1} µs",
+        http.processor_us_per_request, http.requests_per_second, http.p50_us, http.p99_us
+    );
+    figures.http = Some(http);
+    let path = Results::within(&options.results).write(NAME, &figures)?;
+    println!("figures kept in {}", path.display());
+    Ok(())
+}
+
+fn ask(engine: &Engine, text: &str) -> Result<u64, String> {
+    let results = engine.query(text, &QueryOptions::default());
+    let results = results.map_err(|error| error.to_string())?;
+    Ok(read_all(&results.answer))
+}
+
+/// The draw of the paper's mix: each class by the reciprocal of its latency here.
+fn draw(engine: &Engine, classes: &[Class]) -> Result<Draw, String> {
+    let mut latencies = Vec::new();
+    for class in classes {
+        let mut times = Vec::new();
+        for constant in 0..200 {
+            let text = class.text(constant % class.constants.len());
+            ask(engine, &text)?;
+            let start = Instant::now();
+            ask(engine, &text)?;
+            times.push(start.elapsed());
+        }
+        let (median, _) = quantiles_us(&mut times).unwrap_or((f64::NAN, f64::NAN));
+        println!("  {} with a constant at random: {median:.1} µs", class.name);
+        latencies.push(median);
+    }
+    Ok(Draw::by_latency(&latencies, 1))
+}
+
+/// Numbers for texts that nobody has asked before, whatever was measured earlier.
+static NEXT_TEXT: AtomicU64 = AtomicU64::new(0);
+
+/// Light queries as texts, from so many threads at once.
+fn crowd(
+    engine: &Engine,
+    classes: &[Class],
+    draw: &Draw,
+    threads: usize,
+    measured: Duration,
+) -> Result<Crowd, String> {
+    let one = |seed: usize| -> Result<Vec<Duration>, String> {
+        let mut draw = draw.seeded(seed as u64 + 1);
+        let mut times = Vec::new();
+        let start = Instant::now();
+        while start.elapsed() < measured {
+            let (class, constant) = draw.next(classes);
+            let number = NEXT_TEXT.fetch_add(1, Ordering::Relaxed);
+            let text = classes[class].new_text(constant, number);
+            let asked = Instant::now();
+            ask(engine, &text)?;
+            times.push(asked.elapsed());
+        }
+        Ok(times)
+    };
+    let start = Instant::now();
+    let all = on_threads(threads, one)?;
+    Ok(crowd_of(all, start.elapsed(), threads, classes, draw))
+}
+
+/// Runs the same on so many threads, and gives what all return together.
+fn on_threads(
+    threads: usize,
+    one: impl Fn(usize) -> Result<Vec<Duration>, String> + Sync,
+) -> Result<Vec<Duration>, String> {
+    std::thread::scope(|scope| {
+        let one = &one;
+        let running: Vec<_> = (0..threads)
+            .map(|number| scope.spawn(move || one(number)))
+            .collect();
+        let mut all = Vec::new();
+        for thread in running {
+            let times = thread.join();
+            all.extend(times.unwrap_or_else(|_| Err("a client panicked".to_owned()))?);
+        }
+        Ok(all)
+    })
+}
+
+fn crowd_of(
+    mut times: Vec<Duration>,
+    elapsed: Duration,
+    threads: usize,
+    classes: &[Class],
+    draw: &Draw,
+) -> Crowd {
+    let (p50_us, p99_us) = quantiles_us(&mut times).unwrap_or((f64::NAN, f64::NAN));
+    let shares = (0..classes.len())
+        .map(|class| (classes[class].name.to_owned(), draw.share(class)))
+        .collect();
+    Crowd {
+        threads,
+        queries_per_second: times.len() as f64 / elapsed.as_secs_f64(),
+        p50_us,
+        p99_us,
+        shares,
+    }
+}
+
+fn print_crowd(what: &str, crowd: &Crowd) {
+    println!(
+        "  {what}: {:.0} queries/s on {} threads, p50 {:.1} µs, p99 {:.1} µs",
+        crowd.queries_per_second, crowd.threads, crowd.p50_us, crowd.p99_us
+    );
+}
+
+/// One light client alone, then beside a client that asks the heavy query over and over.
+fn beside(
+    engine: &Engine,
+    classes: &[Class],
+    draw: &Draw,
+    measured: Duration,
+) -> Result<Beside, String> {
+    let alone = crowd(engine, classes, draw, 1, measured)?;
+    let over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let heavy = scope.spawn(|| -> Result<Vec<Duration>, String> {
+            let mut times = Vec::new();
+            while !over.load(Ordering::Relaxed) {
+                let start = Instant::now();
+                ask(engine, HEAVY)?;
+                times.push(start.elapsed());
+            }
+            Ok(times)
+        });
+        let beside = crowd(engine, classes, draw, 1, measured);
+        over.store(true, Ordering::Relaxed);
+        let mut times = heavy
+            .join()
+            .unwrap_or_else(|_| Err("the heavy client panicked".to_owned()))?;
+        let (heavy_us, _) = quantiles_us(&mut times).unwrap_or((f64::NAN, f64::NAN));
+        Ok(Beside {
+            heavy_ms: heavy_us / 1e3,
+            alone_p99_us: alone.p99_us,
+            beside_p99_us: beside?.p99_us,
+        })
+    })
+}
+
+/// Texts that are all new over one kept-alive connection, to a server in a process of its own.
+fn http_cost(
+    packed: &Path,
+    classes: &[Class],
+    draw: &Draw,
+    requests: u64,
+) -> Result<HttpCost, String> {
+    let mut server = LinePeer::ours()?;
+    server.load(packed)?;
+    let process = server.process();
+    let client = server.client()?;
+    let limit = Duration::from_secs(60);
+    let mut draw = draw.seeded(99);
+    let mut ask = |number: u64| {
+        let (class, constant) = draw.next(classes);
+        let request = client.request(&classes[class].new_text(constant, number));
+        let took = client.ask(&request, limit);
+        took.map_err(|failure| format!("a request failed: {failure}"))
+    };
+    for number in 0..1_000 {
+        ask(number)?;
+    }
+    let (before, start) = (processor_time_of(&process), Instant::now());
+    let mut times = Vec::new();
+    for number in 0..requests {
+        times.push(ask(1_000 + number)?);
+    }
+    let (elapsed, after) = (start.elapsed(), processor_time_of(&process));
+    let (p50_us, p99_us) = quantiles_us(&mut times).unwrap_or((f64::NAN, f64::NAN));
+    Ok(HttpCost {
+        requests,
+        processor_us_per_request: (after - before).as_secs_f64() * 1e6 / requests as f64,
+        requests_per_second: requests as f64 / elapsed.as_secs_f64(),
+        p50_us,
+        p99_us,
+    })
+}
