@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use proptest::sample::select;
 use somersault_lang::{Parser, QueryForm};
 use somersault_model::{EventTime, Limits};
-use somersault_query::{Answer, Execution, GraphView, Prepared};
+use somersault_query::{Answer, Execution, GraphView, PlanChoices, Prepared};
 use spareval::{ExpressionTerm, QueryEvaluator, QueryResults};
 
 fn iri(name: &str) -> NamedNode {
@@ -320,7 +320,18 @@ fn canonical(term: Option<Term>) -> String {
 }
 
 fn native(view: &NaiveView, prepared: &Prepared) -> Vec<Vec<String>> {
-    let execution = Execution::new(Limits::default(), EventTime(0));
+    native_with(view, prepared, PlanChoices::default())
+}
+
+fn native_with(
+    view: &NaiveView,
+    prepared: &Prepared,
+    plan_choices: PlanChoices,
+) -> Vec<Vec<String>> {
+    let execution = Execution {
+        plan_choices,
+        ..Execution::new(Limits::default(), EventTime(0))
+    };
     let answer = prepared
         .execute(view, &execution)
         .expect("no limit is near");
@@ -403,6 +414,48 @@ proptest! {
         }
         prop_assert_eq!(ours, theirs, "\n{}\n{}", text,
             prepared.explain(&view, &Execution::new(Limits::default(), EventTime(0)), false).expect("plans"));
+    }
+}
+
+/// Choices that the planner would not make by itself, one way and the other.
+fn choices() -> [PlanChoices; 4] {
+    let of = |greedy, no_intersect, hash| PlanChoices {
+        greedy,
+        no_intersect,
+        hash,
+    };
+    [
+        of(true, false, None),
+        of(false, true, None),
+        of(false, false, Some(true)),
+        of(true, true, Some(false)),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig {
+        cases: std::env::var("CASES").ok().and_then(|n| n.parse().ok()).unwrap_or(200),
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
+
+    /// Whatever the planner chooses, the answer is the same.
+    #[test]
+    fn every_plan_gives_the_same_answer(data in data(), text in query()) {
+        // Which rows a LIMIT without a total order leaves is the plan's choice.
+        prop_assume!(!text.contains("LIMIT"));
+        let parse = || Parser::new().parse_query(&text).map(Prepared::new);
+        let Ok(prepared) = parse() else { return Ok(()) };
+        let view = data.view();
+        let mut expected = native(&view, &prepared);
+        expected.sort();
+        for choices in choices() {
+            // A plan may be kept with the query: each choice has one of its own.
+            let prepared = parse().expect("parsed before");
+            let mut rows = native_with(&view, &prepared, choices);
+            rows.sort();
+            prop_assert_eq!(&rows, &expected, "{:?}\n{}", choices, text);
+        }
     }
 }
 

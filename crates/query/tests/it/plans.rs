@@ -3,6 +3,7 @@
 
 use crate::naive::NaiveView;
 use oxrdf::{GraphName, NamedNode, Quad, Triple, vocab::rdf};
+use proptest::prelude::*;
 use somersault_lang::Parser;
 use somersault_model::{EventTime, Limits};
 use somersault_query::{Execution, Prepared};
@@ -66,21 +67,41 @@ fn plans_are_as_expected() {
     }
 }
 
-#[test]
-fn no_plan_depends_on_the_order_of_the_text() {
-    let patterns = [
-        "?a <http://x/knows> ?b .",
-        "?b <http://x/knows> ?c .",
-        "?c <http://x/member> <http://x/group3> .",
-        "?a a <http://x/Person> .",
-    ];
-    let text = |order: [usize; 4]| {
-        let list: Vec<&str> = order.iter().map(|at| patterns[*at]).collect();
-        format!("SELECT ?a ?b ?c {{ {} }}", list.join(" "))
-    };
-    let expected = plan(&text([0, 1, 2, 3]));
-    for order in [[3, 2, 1, 0], [1, 3, 0, 2], [2, 0, 3, 1], [1, 0, 2, 3]] {
-        assert_eq!(plan(&text(order)), expected);
+/// Patterns, filters and blocks that together give every kind of step something to do.
+const ELEMENTS: [&str; 10] = [
+    "?a <http://x/knows> ?b .",
+    "?b <http://x/knows> ?c .",
+    "?c <http://x/knows> ?a .",
+    "?c <http://x/member> <http://x/group3> .",
+    "?a a <http://x/Person> .",
+    "?a <http://x/member> ?g .",
+    "?d <http://x/posts> ?e .",
+    "FILTER(?a != ?c)",
+    "{ ?a <http://x/posts> ?p } UNION { ?a <http://x/likes> ?p }",
+    "VALUES ?g { <http://x/group1> <http://x/group2> }",
+];
+
+proptest! {
+    #![proptest_config(ProptestConfig {
+        failure_persistence: None,
+        ..ProptestConfig::with_cases(64)
+    })]
+
+    #[test]
+    fn no_plan_depends_on_the_order_of_the_text(
+        elements in proptest::sample::subsequence(ELEMENTS.to_vec(), 2..=ELEMENTS.len()),
+        shuffled in any::<u64>(),
+    ) {
+        let text = |elements: &[&str]| {
+            format!("SELECT ?a ?b ?c ?d ?e ?g ?p {{ {} }}", elements.join(" "))
+        };
+        let expected = plan(&text(&elements));
+        let mut other = elements.clone();
+        let count = other.len();
+        for at in 0..count {
+            other.swap(at, (shuffled >> (6 * at % 58)) as usize % count);
+        }
+        prop_assert_eq!(plan(&text(&other)), expected, "{:?}", other);
     }
 }
 
