@@ -26,6 +26,7 @@ pub mod spareval;
 mod sparql;
 pub mod star;
 mod statement;
+mod substitute;
 mod surface;
 mod template;
 pub mod token;
@@ -43,7 +44,9 @@ pub use expression::{
 };
 pub use parser::Parser;
 pub use query::{DatasetClause, Query, QueryForm};
+
 pub use statement::{Classification, CreateStream, LatePolicy, Statement, TimeDomain};
+pub use substitute::{Assigned, Substituted};
 pub use update::{DeleteInsert, Update, UpdateOperation};
 
 /// Runs the recogniser alone: what finds the words for errors. For tests and for editors that check while typing.

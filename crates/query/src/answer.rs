@@ -23,7 +23,8 @@ pub struct Solutions {
     pub(crate) variables: Arc<[String]>,
     pub(crate) columns: Vec<Vec<TermId>>,
     pub(crate) rows: usize,
-    pub(crate) local: Arc<[Term]>,
+    /// The terms that only this answer has; `None` = there are none.
+    pub(crate) local: Option<Arc<[Term]>>,
 }
 
 impl Solutions {
@@ -41,7 +42,7 @@ impl Solutions {
             variables,
             columns,
             rows,
-            local,
+            local: (!local.is_empty()).then_some(local),
         }
     }
 
@@ -68,13 +69,14 @@ impl Solutions {
 
     /// The answer's own terms: an id with [`Tag::Local`] is an index into them.
     pub fn local_terms(&self) -> &[Term] {
-        &self.local
+        self.local.as_deref().unwrap_or_default()
     }
 
     /// The term of an id of this answer; `None` for unbound.
     pub fn decode(&self, id: TermId, dictionary: &Dictionary) -> Option<Term> {
         if id.tag() == Tag::Local {
-            return self.local.get(id.payload() as usize).cloned();
+            let local = self.local.as_deref().unwrap_or_default();
+            return local.get(id.payload() as usize).cloned();
         }
         if id.is_unbound() {
             return None;
@@ -101,6 +103,7 @@ impl Solutions {
 
     /// Memory of the ids and of the answer's own terms, roughly.
     pub fn memory_bytes(&self) -> usize {
-        self.columns.iter().map(|ids| ids.len() * 8).sum::<usize>() + self.local.len() * 64
+        self.columns.iter().map(|ids| ids.len() * 8).sum::<usize>()
+            + self.local.as_deref().map_or(0, |local| local.len() * 64)
     }
 }

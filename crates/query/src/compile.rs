@@ -27,8 +27,8 @@ pub(crate) struct Compiled {
 #[derive(Debug, Clone)]
 pub(crate) struct NotNative(pub(crate) String);
 
-/// Compiles the pattern of a query.
-pub(crate) fn compile(query: &lang::Query) -> Result<Compiled, NotNative> {
+/// Compiles the pattern of a query: its own, or that with constants in the places of variables.
+pub(crate) fn compile(query: &lang::Query, pattern: &Pattern) -> Result<Compiled, NotNative> {
     if let lang::QueryForm::Describe { .. } = query.form {
         return Err(NotNative("DESCRIBE".into()));
     }
@@ -36,7 +36,7 @@ pub(crate) fn compile(query: &lang::Query) -> Result<Compiled, NotNative> {
         constants: Constants::default(),
         exists: 0,
     };
-    let root = compiler.node(&query.pattern, GraphPosition::Default)?;
+    let root = compiler.node(pattern, GraphPosition::Default)?;
     Ok(Compiled {
         root,
         constants: compiler.constants,

@@ -32,6 +32,15 @@ pub enum QueryError {
         /// The limit that was reached.
         limit: u64,
     },
+    /// It was tried where only a light query may run, and is none. Nothing is wrong with it.
+    #[error("The query is not light enough to be answered at once; execute it without a budget")]
+    OverBudget,
+    /// The values given do not fit the query's parameters.
+    #[error("{message}")]
+    Parameters {
+        /// What does not fit, and what would.
+        message: String,
+    },
     /// Somebody asked it to stop.
     #[error("The query was cancelled")]
     Cancelled,

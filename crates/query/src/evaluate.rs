@@ -1,7 +1,7 @@
 //! Evaluation of expressions over the rows of a table. An operator that only passes a term on keeps
 //! its id, and with it its spelling; a value is computed only where an operator needs one.
 
-use crate::expression::{Constants, Expr, SparevalCall};
+use crate::expression::{Expr, SparevalCall};
 use crate::functions;
 use crate::local::LocalTerms;
 use crate::random::Random;
@@ -73,17 +73,12 @@ impl Row<'_> {
 impl<'a> Evaluation<'a> {
     pub(crate) fn new(
         dictionary: &'a Dictionary,
-        constants: &Constants,
+        constants: Vec<TermId>,
+        local: LocalTerms,
         base: Option<&'a str>,
         now: EventTime,
         random: Random,
     ) -> Evaluation<'a> {
-        let mut local = LocalTerms::default();
-        let constants = constants
-            .terms
-            .iter()
-            .map(|term| local.id(term.clone(), dictionary))
-            .collect();
         Evaluation {
             dictionary,
             local,

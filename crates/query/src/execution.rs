@@ -6,7 +6,7 @@ use oxrdf::{Quad, Term};
 use somersault_model::{EventTime, Limits, QueryUid};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// What leaves the machine for SERVICE and LOAD. Given only where remote access is allowed.
 pub trait Remote: Send + Sync {
@@ -50,6 +50,8 @@ pub struct Execution {
     pub limits: Limits,
     /// When it has to be done; `None` = when [`Limits::query_time`] has passed since its start.
     pub deadline: Option<Instant>,
+    /// When it started, if its caller has looked at the clock; `None` = at its beginning.
+    pub started: Option<Instant>,
     /// Set by whoever wants it to stop.
     pub cancel: Option<Arc<AtomicBool>>,
     /// NOW(): the close, or for a one-shot query the time of its SN.
@@ -62,6 +64,9 @@ pub struct Execution {
     pub remote: Option<Arc<dyn Remote>>,
     /// An error instead of an answer by spareval.
     pub no_fallback: bool,
+    /// Give up with [`QueryError::OverBudget`] when this much time has passed, or when the plan
+    /// expects to need more: for trying a query where a long one must not run.
+    pub budget: Option<Duration>,
     /// Who may take shares of it; `None` = nobody but the caller's thread.
     pub crew: Option<Arc<dyn Crew>>,
     /// What the planner must do, for tests: every choice gives the same answer.
@@ -88,12 +93,14 @@ impl Execution {
         Execution {
             limits,
             deadline: None,
+            started: None,
             cancel: None,
             now,
             query: QueryUid(0),
             close: now,
             remote: None,
             no_fallback: false,
+            budget: None,
             crew: None,
             plan_choices: PlanChoices::default(),
         }
@@ -107,26 +114,64 @@ const CHECKS_PER_LOOK: u32 = 256;
 pub(crate) struct Guard<'a> {
     execution: &'a Execution,
     deadline: Instant,
+    /// When the budget is used up, which is before the deadline.
+    budget_end: Option<Instant>,
     checks: u32,
     memory: u64,
+    /// Rows that all steps have made so far.
+    rows: u64,
 }
 
 impl<'a> Guard<'a> {
     pub(crate) fn start(execution: &'a Execution) -> Guard<'a> {
+        let started = match (execution.started, execution.deadline, execution.budget) {
+            (Some(started), _, _) => started,
+            // The clock costs as much as a few rows do.
+            (None, Some(deadline), None) => deadline,
+            _ => Instant::now(),
+        };
         let deadline = execution
             .deadline
-            .unwrap_or_else(|| Instant::now() + execution.limits.query_time);
+            .unwrap_or_else(|| started + execution.limits.query_time);
+        let budget_end = execution.budget.map(|budget| started + budget);
         Guard {
             execution,
             deadline,
+            budget_end: budget_end.filter(|end| *end < deadline),
             checks: 0,
             memory: 0,
+            rows: 0,
         }
     }
 
     /// What the planner must do.
     pub(crate) fn plan_choices(&self) -> PlanChoices {
         self.execution.plan_choices
+    }
+
+    /// Called when it is known how many rows the plan expects to make: where only a light query may
+    /// run, a heavy one ends here.
+    pub(crate) fn expect(&self, rows: u64, light: u64) -> Result<(), QueryError> {
+        if self.execution.budget.is_some() && rows > light {
+            return Err(QueryError::OverBudget);
+        }
+        Ok(())
+    }
+
+    /// From here on the deadline alone counts.
+    pub(crate) fn end_budget(&mut self) {
+        self.budget_end = None;
+    }
+
+    /// Counts the rows that a step has made.
+    #[inline]
+    pub(crate) fn made(&mut self, rows: usize) {
+        self.rows += rows as u64;
+    }
+
+    /// Rows that all steps have made so far.
+    pub(crate) fn rows(&self) -> u64 {
+        self.rows
     }
 
     /// Called once per row or so; looks at the clock and the cancel flag now and then.
@@ -147,7 +192,11 @@ impl<'a> Guard<'a> {
         {
             return Err(QueryError::Cancelled);
         }
-        if Instant::now() >= self.deadline {
+        let now = Instant::now();
+        if self.budget_end.is_some_and(|end| now >= end) {
+            return Err(QueryError::OverBudget);
+        }
+        if now >= self.deadline {
             return Err(QueryError::Time {
                 limit: self.execution.limits.query_time,
             });

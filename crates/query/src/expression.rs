@@ -21,7 +21,8 @@ impl ConstantId {
     }
 }
 
-/// The constants of a query, each once. Ids are looked up at each execution.
+/// The constants of a query, each once. Ids are looked up at each execution. The term of a parameter
+/// only holds its place: nothing may depend on it but texts for people.
 #[derive(Debug, Default)]
 pub(crate) struct Constants {
     pub(crate) terms: Vec<Term>,
@@ -152,6 +153,15 @@ impl Expr {
             Expr::In(a, list) => std::iter::once(&**a).chain(list).collect(),
             Expr::If(a, b, c) => vec![a, b, c],
         }
+    }
+
+    /// How deeply expressions, and patterns in EXISTS, are nested in it.
+    pub(crate) fn depth(&self) -> usize {
+        let below = match self {
+            Expr::Exists(exists) => exists.node.depth(),
+            _ => (self.children().into_iter().map(Expr::depth).max()).unwrap_or(0),
+        };
+        1 + below
     }
 
     /// The variables that its value can depend on.

@@ -39,6 +39,21 @@ impl LocalTerms {
         id
     }
 
+    /// The one id of a term in this execution, without taking the term.
+    pub(crate) fn id_of(&mut self, term: &Term, dictionary: &Dictionary) -> TermId {
+        self.local_id(term)
+            .or_else(|| dictionary.lookup(term.as_ref()))
+            .unwrap_or_else(|| self.id(term.clone(), dictionary))
+    }
+
+    /// The id of a term that got a local one in this execution.
+    pub(crate) fn local_id(&self, term: &Term) -> Option<TermId> {
+        if self.terms.is_empty() {
+            return None;
+        }
+        self.ids.get(term).copied()
+    }
+
     /// The term of an id; `None` for unbound.
     pub(crate) fn term(&self, id: TermId, dictionary: &Dictionary) -> Option<Term> {
         match id.tag() {
@@ -53,8 +68,8 @@ impl LocalTerms {
         self.bytes
     }
 
-    pub(crate) fn into_terms(self) -> Arc<[Term]> {
-        self.terms.into()
+    pub(crate) fn into_terms(self) -> Option<Arc<[Term]>> {
+        (!self.terms.is_empty()).then(|| self.terms.into())
     }
 }
 

@@ -212,6 +212,58 @@ pub(crate) struct Node {
 }
 
 impl Node {
+    /// How deeply operators are nested in it, EXISTS in filters counted.
+    pub(crate) fn depth(&self) -> usize {
+        let deepest = |nodes: &mut dyn Iterator<Item = &Node>| nodes.map(Node::depth).max();
+        let below = match &self.operator {
+            Operator::Group(group) => {
+                let nodes = group
+                    .blocks
+                    .iter()
+                    .chain(group.tails.iter().map(Tail::node));
+                let binds = group.binds.iter().map(|(_, bind)| bind);
+                let expressions = group.filters.iter().chain(binds).map(|e| e.depth());
+                deepest(&mut nodes.into_iter()).max(expressions.max())
+            }
+            Operator::Union(list) => deepest(&mut list.iter()),
+            Operator::Values(_) => None,
+            Operator::Aggregate { inner, .. }
+            | Operator::OrderBy { inner, .. }
+            | Operator::Project(inner)
+            | Operator::Distinct(inner)
+            | Operator::EachGraph { inner, .. }
+            | Operator::Slice { inner, .. } => Some(inner.depth()),
+        };
+        1 + below.unwrap_or(0)
+    }
+
+    /// Whether a pattern of it reads named graphs; EXISTS in filters are passed over.
+    pub(crate) fn reads_named(&self) -> bool {
+        match &self.operator {
+            Operator::Group(group) => {
+                group
+                    .patterns
+                    .iter()
+                    .any(|p| p.graph != GraphPosition::Default)
+                    || group
+                        .paths
+                        .iter()
+                        .any(|p| p.graph != GraphPosition::Default)
+                    || !group.graphs.is_empty()
+                    || group.blocks.iter().any(Node::reads_named)
+                    || group.tails.iter().any(|tail| tail.node().reads_named())
+            }
+            Operator::Union(list) => list.iter().any(Node::reads_named),
+            Operator::Values(_) => false,
+            Operator::EachGraph { .. } => true,
+            Operator::Aggregate { inner, .. }
+            | Operator::OrderBy { inner, .. }
+            | Operator::Project(inner)
+            | Operator::Distinct(inner)
+            | Operator::Slice { inner, .. } => inner.reads_named(),
+        }
+    }
+
     /// Every variable that occurs in it and that its solutions could be influenced by, were it bound
     /// from outside: those it binds, and those its expressions read.
     pub(crate) fn mentioned(&self) -> VarSet {

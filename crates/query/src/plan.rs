@@ -92,6 +92,11 @@ pub(crate) enum StepKind {
 }
 
 impl Plan {
+    /// How many rows all steps together are expected to make.
+    pub(crate) fn expected_rows(&self) -> f64 {
+        self.steps.iter().map(Step::expected_rows).sum()
+    }
+
     fn is_by_row(&self) -> bool {
         self.steps.iter().all(|step| step.kind.is_by_row())
     }
@@ -109,6 +114,25 @@ impl Plan {
             }
         }
         needed
+    }
+}
+
+impl Step {
+    fn expected_rows(&self) -> f64 {
+        let inner: f64 = match &self.kind {
+            StepKind::Union(plans) => plans.iter().map(Plan::expected_rows).sum(),
+            StepKind::Join { plan, .. }
+            | StepKind::Optional { plan }
+            | StepKind::EachGraph { plan, .. }
+            | StepKind::AntiSemi { plan }
+            | StepKind::Minus { plan, .. } => plan.expected_rows(),
+            StepKind::OptionalJoin { plan, filters, .. } => {
+                plan.expected_rows() + filters.expected_rows()
+            }
+            _ => 0.0,
+        };
+        let exists: f64 = self.exists.iter().map(|(_, p)| p.expected_rows()).sum();
+        self.estimate + inner + exists
     }
 }
 

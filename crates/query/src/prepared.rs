@@ -1,24 +1,33 @@
-//! A query that is ready to run: parsed and compiled. It holds terms and no ids, since ids belong
-//! to a dictionary that reclaims them; constants are looked up at each execution, and the order of
-//! the steps is chosen then.
+//! A query that is ready to run: parsed and compiled, with the plan that its last executions used.
+//! It holds terms; the ids of constants are remembered once a dictionary knows them, and unknown
+//! ones are looked up at each execution. The values of its parameters come with the execution.
 
 use crate::compile::{Compiled, NotNative, compile};
 use crate::construct::construct;
 use crate::evaluate::Evaluation;
 use crate::execution::Guard;
 use crate::explain::Explainer;
-use crate::plan::Plan;
+use crate::kept::{Kept, KeptPlan, KnownIds};
+use crate::local::LocalTerms;
+use crate::parameters::{Given, Parameter};
 use crate::planner::Planner;
 use crate::random::Random;
 use crate::run::{Actual, Runner};
 use crate::sources::Graphs;
 use crate::table::Table;
 use crate::varset::VarSet;
-use crate::{Answer, Execution, Explanation, GraphView, QueryError, Solutions, fallback};
+use crate::{
+    Answer, Execution, Explanation, GraphView, PlanChoices, QueryError, Solutions, fallback,
+};
+use oxrdf::Term;
 use somersault_lang::{NameOrVariable, Query, QueryForm, TemplateTerm, TripleTemplate, VarId};
 use somersault_model::TermId;
+use somersault_store::Dictionary;
 use std::sync::Arc;
 use std::time::Instant;
+
+/// A plan that expects to make more rows than this is no light query's.
+const LIGHT_ROWS: u64 = 1 << 16;
 
 /// A query that is ready to run, any number of times and on any view. Cheap to clone.
 #[derive(Clone)]
@@ -26,18 +35,36 @@ pub struct Prepared {
     inner: Arc<Inner>,
 }
 
-struct Inner {
-    query: Query,
-    compiled: Result<Compiled, NotNative>,
+pub(crate) struct Inner {
+    pub(crate) query: Query,
+    pub(crate) compiled: Result<Compiled, NotNative>,
     names: Arc<[String]>,
     /// The variables that the answer is made of.
     needed: VarSet,
+    pub(crate) parameters: Vec<Parameter>,
+    /// Which of the constants are parameters.
+    placeholders: Vec<bool>,
+    kept: Kept,
+    /// The ids of the constants that are no parameters.
+    known: KnownIds,
+    /// Whether statistics of named graphs that come and go steer its plans.
+    reads_named: bool,
+    /// How deeply its patterns are nested.
+    depth: usize,
 }
 
 impl Prepared {
     /// Prepares a parsed query.
     pub fn new(query: Query) -> Prepared {
-        let compiled = compile(&query);
+        let compiled = compile(&query, &query.pattern);
+        Prepared::of(query, compiled, Vec::new())
+    }
+
+    pub(crate) fn of(
+        query: Query,
+        compiled: Result<Compiled, NotNative>,
+        parameters: Vec<Parameter>,
+    ) -> Prepared {
         let names = fallback::names(&query);
         let needed = match &query.form {
             QueryForm::Select { projection } | QueryForm::Describe { projection } => {
@@ -46,14 +73,30 @@ impl Prepared {
             QueryForm::Ask => VarSet::new(),
             QueryForm::Construct { template } => template_variables(template),
         };
+        let constants = compiled.as_ref().map_or(0, |c| c.constants.terms.len());
+        let mut placeholders = vec![false; constants];
+        for parameter in &parameters {
+            placeholders[parameter.constant.index()] = true;
+        }
+        let root = compiled.as_ref().ok().map(|compiled| &compiled.root);
         Prepared {
             inner: Arc::new(Inner {
-                query,
-                compiled,
                 names,
                 needed,
+                parameters,
+                placeholders,
+                kept: Kept::default(),
+                known: KnownIds::new(constants),
+                reads_named: root.is_some_and(|root| root.reads_named()),
+                depth: root.map_or(usize::MAX, |root| root.depth()),
+                query,
+                compiled,
             }),
         }
+    }
+
+    pub(crate) fn inner(&self) -> &Inner {
+        &self.inner
     }
 
     /// The query as parsed.
@@ -75,17 +118,53 @@ impl Prepared {
             .map(|NotNative(reason)| reason.as_str())
     }
 
+    /// How deeply its patterns are nested, which says how much of the stack an execution may take.
+    /// Of a query that needs spareval nothing is known: the most.
+    pub fn depth(&self) -> usize {
+        self.inner.depth
+    }
+
+    /// Whether it is worth trying within a small [`Execution::budget`], by what its plan expects and
+    /// how the last tries went.
+    pub fn is_light(&self) -> bool {
+        self.inner.kept.is_worth_trying()
+    }
+
     /// Evaluates it on a view.
     ///
     /// # Errors
-    /// A limit was reached, it was cancelled, or a remote part failed.
+    /// A limit was reached, it was cancelled, or a remote part failed; or it has parameters.
     pub fn execute(
         &self,
         view: &dyn GraphView,
         execution: &Execution,
     ) -> Result<Answer, QueryError> {
+        self.execute_with(&[], view, execution)
+    }
+
+    /// Evaluates it on a view, with these values of its parameters, in their order.
+    ///
+    /// # Errors
+    /// As [`Prepared::execute`]; there is not one value for each parameter, or one that is no IRI
+    /// stands for a predicate or graph.
+    pub fn execute_with(
+        &self,
+        values: &[Term],
+        view: &dyn GraphView,
+        execution: &Execution,
+    ) -> Result<Answer, QueryError> {
+        self.check_values(values)?;
+        self.execute_given(Given::new(values), view, execution)
+    }
+
+    pub(crate) fn execute_given(
+        &self,
+        given: Given<'_>,
+        view: &dyn GraphView,
+        execution: &Execution,
+    ) -> Result<Answer, QueryError> {
         let answer = match &self.inner.compiled {
-            Ok(compiled) => self.execute_native(compiled, view, execution)?,
+            Ok(compiled) => self.execute_native(compiled, given, view, execution)?,
             Err(NotNative(reason)) if execution.no_fallback => {
                 return Err(QueryError::NotNative {
                     reason: reason.clone(),
@@ -103,12 +182,50 @@ impl Prepared {
     fn execute_native(
         &self,
         compiled: &Compiled,
+        given: Given<'_>,
         view: &dyn GraphView,
         execution: &Execution,
     ) -> Result<Answer, QueryError> {
-        let mut run = Run::start(self, compiled, view, execution);
-        let table = run.solutions(self, compiled)?;
-        run.answer(self, table)
+        let mut run = Run::start(self, compiled, given, view, execution);
+        let answer = match run.solutions(self, compiled) {
+            Ok(table) => run.answer(self, table),
+            Err(error) => Err(error),
+        };
+        if execution.budget.is_some() {
+            self.inner.kept.tried(!matches!(
+                answer,
+                Err(QueryError::OverBudget | QueryError::Memory { .. })
+            ));
+        }
+        answer
+    }
+
+    /// The ids of all constants; those of parameters are the values given.
+    fn constants(
+        &self,
+        compiled: &Compiled,
+        given: Given<'_>,
+        dictionary: &Dictionary,
+        local: &mut LocalTerms,
+    ) -> Vec<TermId> {
+        let known = &self.inner.known;
+        let remembered = known.are_of(dictionary.number());
+        let terms = compiled.constants.terms.iter().enumerate();
+        let mut ids: Vec<TermId> = terms
+            .map(|(at, term)| {
+                if self.inner.placeholders[at] {
+                    TermId::UNBOUND
+                } else if remembered {
+                    known.id(at, || local.id_of(term, dictionary))
+                } else {
+                    local.id_of(term, dictionary)
+                }
+            })
+            .collect();
+        for (number, parameter) in self.inner.parameters.iter().enumerate() {
+            ids[parameter.constant.index()] = given.id(number, dictionary, local);
+        }
+        ids
     }
 
     /// The steps that it would take on this view, with estimates; with `analyze` it is executed,
@@ -140,9 +257,10 @@ impl Prepared {
                 return Ok(Explanation { text });
             }
         };
-        let mut run = Run::start(self, compiled, view, execution);
+        let mut run = Run::start(self, compiled, Given::new(&[]), view, execution);
         let graphs = Graphs::new(view);
-        let (plan, steps) = self.plan(compiled, &graphs, &run.evaluation.constants, &run.guard)?;
+        let (kept, steps) = self.plan(compiled, &graphs, &run.evaluation.constants, &run.guard)?;
+        let plan = &kept.plan;
         let mut actual = Vec::new();
         if analyze {
             let mut runner = Runner {
@@ -151,7 +269,7 @@ impl Prepared {
                 guard: &mut run.guard,
                 actual: vec![Actual::default(); steps],
             };
-            runner.run(&plan, Table::unit())?;
+            runner.run(plan, Table::unit())?;
             actual = runner.actual;
         }
         let explainer = Explainer {
@@ -160,7 +278,7 @@ impl Prepared {
             actual: &actual,
         };
         Ok(Explanation {
-            text: explainer.plan(&plan),
+            text: explainer.plan(plan),
         })
     }
 
@@ -170,13 +288,19 @@ impl Prepared {
         graphs: &Graphs<'_>,
         constants: &[TermId],
         guard: &Guard<'_>,
-    ) -> Result<(Plan, usize), QueryError> {
+    ) -> Result<(KeptPlan, usize), QueryError> {
         let variables = &self.inner.query.variables;
         let mut planner = Planner::new(graphs, constants, &compiled.constants, variables, guard);
         let plan = planner.plan(&compiled.root, &self.inner.needed);
         // Out of time the planner leaves off comparing; such a plan must not run.
         guard.look()?;
-        Ok((plan, planner.steps()))
+        Ok((KeptPlan::new(plan, graphs), planner.steps()))
+    }
+
+    /// Whether its plan may serve on another view of the same size.
+    fn keeps_plans(&self, view: &dyn GraphView) -> bool {
+        // Summing up all stored named graphs would cost more than planning does.
+        !self.inner.reads_named || matches!(view.dataset().named, crate::NamedGraphs::List(_))
     }
 }
 
@@ -191,18 +315,17 @@ impl<'a> Run<'a> {
     fn start(
         prepared: &'a Prepared,
         compiled: &Compiled,
+        given: Given<'_>,
         view: &'a dyn GraphView,
         execution: &'a Execution,
     ) -> Run<'a> {
         let random = Random::new(execution.query, execution.close);
+        let dictionary = view.dictionary();
+        let mut local = LocalTerms::default();
+        let constants = prepared.constants(compiled, given, dictionary, &mut local);
+        let base = prepared.inner.query.base.as_deref();
         Run {
-            evaluation: Evaluation::new(
-                view.dictionary(),
-                &compiled.constants,
-                prepared.inner.query.base.as_deref(),
-                execution.now,
-                random,
-            ),
+            evaluation: Evaluation::new(dictionary, constants, local, base, execution.now, random),
             guard: Guard::start(execution),
             view,
         }
@@ -210,8 +333,23 @@ impl<'a> Run<'a> {
 
     fn solutions(&mut self, prepared: &Prepared, compiled: &Compiled) -> Result<Table, QueryError> {
         let graphs = Graphs::new(self.view);
-        let (plan, _) =
-            prepared.plan(compiled, &graphs, &self.evaluation.constants, &self.guard)?;
+        let kept = &prepared.inner.kept;
+        let keeps =
+            prepared.keeps_plans(self.view) && self.guard.plan_choices() == PlanChoices::default();
+        let earlier = keeps.then(|| kept.get(&graphs)).flatten();
+        let plan = match &earlier {
+            Some(plan) => Arc::clone(plan),
+            None => {
+                let constants = &self.evaluation.constants;
+                let (plan, _) = prepared.plan(compiled, &graphs, constants, &self.guard)?;
+                let plan = Arc::new(plan);
+                if keeps {
+                    kept.put(&plan);
+                }
+                plan
+            }
+        };
+        self.guard.expect(plan.expected(), LIGHT_ROWS)?;
         let mut runner = Runner {
             graphs: &graphs,
             evaluation: &mut self.evaluation,
@@ -219,13 +357,32 @@ impl<'a> Run<'a> {
             actual: Vec::new(),
         };
         // ASK wants to know of one solution only.
-        match prepared.inner.query.form {
-            QueryForm::Ask => runner.run_until(&plan, 1),
-            _ => runner.run(&plan, Table::unit()),
+        let table = match prepared.inner.query.form {
+            QueryForm::Ask => runner.run_until(&plan.plan, 1),
+            _ => runner.run(&plan.plan, Table::unit()),
+        };
+        let rows = self.guard.rows();
+        if earlier.is_some() && plan.is_surprised_by(rows) {
+            // Perhaps these constants are unlike those that it was made for.
+            self.guard.end_budget();
+            let constants = &self.evaluation.constants;
+            if let Ok((other, _)) = prepared.plan(compiled, &graphs, constants, &self.guard) {
+                kept.reconsider(&plan, rows, other);
+            }
         }
+        table
     }
 
     fn answer(mut self, prepared: &Prepared, mut table: Table) -> Result<Answer, QueryError> {
+        for parameter in &prepared.inner.parameters {
+            // What was given for a variable is its value in every solution.
+            if let Some(variable) = parameter.variable
+                && prepared.inner.needed.contains(variable)
+            {
+                let id = self.evaluation.constants[parameter.constant.index()];
+                table.set(variable, vec![id; table.rows]);
+            }
+        }
         Ok(match &prepared.inner.query.form {
             QueryForm::Ask => Answer::Boolean(table.rows > 0),
             QueryForm::Construct { template } => Answer::Graph(construct(

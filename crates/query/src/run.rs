@@ -134,6 +134,7 @@ impl Runner<'_, '_> {
         self.find_exists(step, &table)?;
         let mut table = self.step(&step.kind, table, wanted)?;
         table.keep(&step.keep);
+        self.guard.made(table.rows);
         self.guard.fits(table.bytes())?;
         if let Some(started) = started {
             let actual = &mut self.actual[step.number];

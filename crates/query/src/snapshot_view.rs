@@ -13,7 +13,7 @@ use std::sync::Arc;
 pub struct SnapshotView {
     snapshot: Snapshot,
     windows: Vec<Arc<WindowVersion>>,
-    dataset: Dataset,
+    dataset: Arc<Dataset>,
     overlay: Option<Overlay>,
 }
 
@@ -26,8 +26,9 @@ impl SnapshotView {
     pub fn new(
         snapshot: Snapshot,
         windows: Vec<Arc<WindowVersion>>,
-        dataset: Dataset,
+        dataset: impl Into<Arc<Dataset>>,
     ) -> SnapshotView {
+        let dataset = dataset.into();
         let named: &[(TermId, Source)] = match &dataset.named {
             NamedGraphs::AllStored => &[],
             NamedGraphs::List(list) => list,
@@ -51,7 +52,7 @@ impl SnapshotView {
     }
 
     pub(crate) fn set_dataset(&mut self, dataset: Dataset) {
-        self.dataset = dataset;
+        self.dataset = Arc::new(dataset);
     }
 
     pub(crate) fn overlay_mut(&mut self) -> &mut Overlay {

@@ -304,6 +304,12 @@ impl Driver {
         self.shared.uptime_ms()
     }
 
+    /// As [`Driver::uptime_ms`], at a time that the caller has read already.
+    pub fn uptime_ms_at(&self, at: Instant) -> i64 {
+        let uptime = at.saturating_duration_since(self.shared.started);
+        uptime.as_millis() as i64
+    }
+
     /// When something is received, by the clock that the driver was given.
     pub fn now_ms(&self) -> i64 {
         self.shared.clock.now_ms()

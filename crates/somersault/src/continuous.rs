@@ -21,6 +21,9 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
+/// One part in so many of the memory of all executions is for those on their callers' threads.
+const IN_PLACE_PART: u64 = 8;
+
 /// All standing queries.
 pub(crate) struct Standing {
     pub(crate) config: EngineConfig,
@@ -49,7 +52,7 @@ pub(crate) struct StandingQuery {
 /// What a firing needs of the text.
 struct Ready {
     prepared: Prepared,
-    dataset: Dataset,
+    dataset: Arc<Dataset>,
 }
 
 struct Stats {
@@ -104,10 +107,20 @@ impl Standing {
     /// What one execution may use, so that as many as can run at once stay within the limit of all together.
     fn memory_share(&self) -> u64 {
         let limits = &self.config.limits;
+        let in_place = limits.total_query_memory_bytes / IN_PLACE_PART;
         // Each thread of the pool runs one, and the sequencer an update.
         let at_once = self.config.query_threads.max(2) as u64 + 1;
-        let share = limits.total_query_memory_bytes / at_once;
+        let share = (limits.total_query_memory_bytes - in_place) / at_once;
         limits.query_memory_bytes.min(share)
+    }
+
+    /// What an execution on its caller's thread may use. So many of them can run at once as there may
+    /// be one-shot queries.
+    pub(crate) fn memory_in_place(&self) -> u64 {
+        let limits = &self.config.limits;
+        let in_place = limits.total_query_memory_bytes / IN_PLACE_PART;
+        let share = in_place / limits.concurrent_queries.max(1);
+        share.min(limits.query_memory_bytes)
     }
 
     /// Counts an execution that was not all native.
@@ -135,7 +148,7 @@ impl Standing {
         let dataset = continuous_dataset(&query, &self.store);
         Ok(Ready {
             prepared: Prepared::new(query.query),
-            dataset,
+            dataset: Arc::new(dataset),
         })
     }
 }
@@ -241,7 +254,7 @@ impl Standing {
                 .iter()
                 .map(|window| window_version(&self.store, window))
                 .collect();
-            let view = SnapshotView::new(snapshot, windows, ready.dataset.clone());
+            let view = SnapshotView::new(snapshot, windows, Arc::clone(&ready.dataset));
             let mut execution = self.execution(firing.close, firing.query);
             execution.close = firing.close;
             let answer = ready

@@ -2,21 +2,25 @@
 //! Calls that change something return when their effect is durable (push) or stable (all others).
 
 mod data;
+mod execute;
+mod lanes;
 mod observe;
 mod query;
 mod streams;
+
+pub use execute::{HeavyQuery, Light};
 
 use crate::answer::Answer;
 use crate::config::{Clock, EngineConfig, FabricKind};
 use crate::continuous::Standing;
 use crate::error::EngineError;
-use crate::metrics::Recorder;
+use lanes::{Lane, Lanes};
 use oxrdf::NamedNode;
-use parking_lot::Mutex;
+use parking_lot::MutexGuard;
 use somersault_lang::Parser;
 use somersault_log::{Disk, Log, LogOptions, RealDisk, Recovered};
 use somersault_model::Sn;
-use somersault_query::PlanCache;
+use somersault_query::{Dataset, PlanCache};
 use somersault_runtime::{
     Driver, DriverConfig, DriverParts, Fabric, Host, Injectors, ManualClock, OnApplied, QueryPool,
     RuntimeError, SimFabric, SystemClock, TimelyFabric,
@@ -63,6 +67,10 @@ struct Inner {
     /// Records in the log when it was opened, and documents taken since: the scopes of blank nodes.
     epoch: u64,
     documents: AtomicU64,
+    /// What a query without a dataset clause ranges over.
+    stored: Arc<Dataset>,
+    /// One-shot queries that run or wait.
+    one_shots_running: AtomicU64,
     /// One-shot executions so far: what their random functions are keyed by, with the epoch.
     one_shots: AtomicU64,
     stopping: AtomicBool,
@@ -75,9 +83,7 @@ struct Counters {
     repeats: AtomicU64,
     refused: AtomicU64,
     updates: AtomicU64,
-    one_shot: AtomicU64,
-    one_shot_failed: AtomicU64,
-    one_shot_execution: Mutex<Recorder>,
+    one_shot: Lanes,
 }
 
 /// What the SPARQL protocol and the caller say about one query.
@@ -216,6 +222,8 @@ impl Engine {
                 counters: Counters::new(),
                 epoch,
                 documents: AtomicU64::new(0),
+                stored: Arc::new(Dataset::stored()),
+                one_shots_running: AtomicU64::new(0),
                 one_shots: AtomicU64::new(0),
                 stopping: AtomicBool::new(false),
             }),
@@ -276,6 +284,11 @@ fn fabric(
 }
 
 impl Counters {
+    /// Where this thread counts one-shot queries.
+    fn lane(&self) -> MutexGuard<'_, Lane> {
+        self.one_shot.lane()
+    }
+
     fn new() -> Counters {
         Counters {
             pushes: AtomicU64::new(0),
@@ -283,9 +296,7 @@ impl Counters {
             repeats: AtomicU64::new(0),
             refused: AtomicU64::new(0),
             updates: AtomicU64::new(0),
-            one_shot: AtomicU64::new(0),
-            one_shot_failed: AtomicU64::new(0),
-            one_shot_execution: Mutex::new(Recorder::new()),
+            one_shot: Lanes::new(),
         }
     }
 }

@@ -135,7 +135,9 @@ impl From<QueryError> for EngineError {
             QueryError::Memory { .. } => LimitKind::QueryMemory,
             QueryError::Cancelled => return EngineError::Stopped,
             QueryError::NotNative { .. } => return EngineError::NotSupported(message),
-            QueryError::RemoteNotAllowed { .. } | QueryError::Refused { .. } => {
+            QueryError::RemoteNotAllowed { .. }
+            | QueryError::Refused { .. }
+            | QueryError::Parameters { .. } => {
                 return EngineError::Invalid(message);
             }
             _ => return EngineError::Evaluation(message),

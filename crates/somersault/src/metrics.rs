@@ -168,6 +168,14 @@ impl Recorder {
         self.sum += duration;
     }
 
+    /// Adds what another has recorded.
+    pub(crate) fn add(&mut self, other: &Recorder) {
+        self.histogram
+            .add(&other.histogram)
+            .expect("both have the same bounds");
+        self.sum += other.sum;
+    }
+
     pub(crate) fn quantile(&self, quantile: f64) -> Duration {
         if self.histogram.is_empty() {
             return Duration::ZERO;

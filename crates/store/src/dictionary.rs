@@ -20,7 +20,7 @@ use oxrdf::{
 use parking_lot::RwLock;
 use somersault_model::{Intern, Tag, TermId, VIRTUAL_SHARDS, VirtualShard, inline, term_hash};
 use std::sync::LazyLock;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 const STRIPES: usize = 256;
 const SHARDS_PER_STRIPE: usize = VIRTUAL_SHARDS as usize / STRIPES;
@@ -28,6 +28,9 @@ const SHARDS_PER_STRIPE: usize = VIRTUAL_SHARDS as usize / STRIPES;
 /// their bytes.
 const ENTRIES_AHEAD: usize = 16;
 const BYTES_AHEAD: usize = 8;
+
+/// The number of the next dictionary.
+static NEXT_NUMBER: AtomicU64 = AtomicU64::new(1);
 
 static RDF_TYPE: LazyLock<TermId> = LazyLock::new(|| {
     let shard = VirtualShard::of_hash(term_hash(rdf::TYPE.into()));
@@ -42,6 +45,7 @@ pub fn rdf_type() -> TermId {
 
 /// Terms and their ids. Shared by all shards; ids are never reused.
 pub struct Dictionary {
+    number: u64,
     /// By virtual shard and sequence: the term's offset in its stripe's arena; 0 where there is none.
     entries: Box<[Entries]>,
     stripes: Box<[Stripe]>,
@@ -84,12 +88,19 @@ impl Dictionary {
             entries: (std::iter::repeat_with(Entries::default))
                 .take(VIRTUAL_SHARDS.into())
                 .collect(),
+            number: NEXT_NUMBER.fetch_add(1, Ordering::Relaxed),
             stripes: stripes.take(STRIPES).collect(),
             shared: SharedTexts::new(),
         };
         let first = dictionary.intern(rdf::TYPE.into());
         assert_eq!(first, rdf_type(), "rdf:type is the first term");
         dictionary
+    }
+
+    /// A number that no other dictionary of this process has, and that is not 0: what ids that are kept
+    /// outside are told apart by.
+    pub fn number(&self) -> u64 {
+        self.number
     }
 
     /// The id of a term that is known. Inline literals always have one; for others `None` means

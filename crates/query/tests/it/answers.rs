@@ -207,12 +207,14 @@ fn the_plan_cache_is_bounded_and_keeps_what_is_used() {
     let cache = PlanCache::new(2);
     let parse = |text: &'static str| move || Parser::new().parse_query(text);
     for text in ["ASK {}", "SELECT * {}", "ASK {}", "ASK { ?s ?p ?o }"] {
-        cache.get_or_prepare(text, parse(text)).expect("parses");
+        cache
+            .get_or_prepare(text, None, parse(text))
+            .expect("parses");
     }
     assert_eq!(cache.len(), 2);
     let unused = || -> Result<_, &str> { Err("parsed again") };
-    assert!(cache.get_or_prepare("ASK {}", unused).is_ok());
-    assert!(cache.get_or_prepare("SELECT * {}", unused).is_err());
+    assert!(cache.get_or_prepare("ASK {}", None, unused).is_ok());
+    assert!(cache.get_or_prepare("SELECT * {}", None, unused).is_err());
 }
 
 #[test]

@@ -41,6 +41,7 @@ impl Engine {
     pub fn metrics(&self) -> MetricsSnapshot {
         let inner = &self.inner;
         let counters = &inner.counters;
+        let (one_shot, one_shot_failed, one_shot_execution) = counters.one_shot.sum();
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let memory = inner.store.memory();
         let driver = inner.driver.status();
@@ -60,12 +61,12 @@ impl Engine {
             repeats: read(&counters.repeats),
             refused: read(&counters.refused),
             updates: read(&counters.updates),
-            one_shot: read(&counters.one_shot),
-            one_shot_failed: read(&counters.one_shot_failed),
+            one_shot,
+            one_shot_failed,
             fallbacks: read(&inner.standing.fallbacks),
             stored_statements: self.stored_statements(),
             terms: inner.store.dictionary().len() as u64,
-            one_shot_execution: counters.one_shot_execution.lock().latency(),
+            one_shot_execution,
             memory: MemoryUse {
                 dictionary_bytes: memory.dictionary_bytes as u64,
                 store_bytes: (memory.stored_bytes + memory.retired_bytes) as u64,

@@ -1,86 +1,72 @@
-//! One-shot queries and updates: evaluated on the stable snapshot, on the query pool or, for an
-//! update, by the sequencer itself with nothing between (S15).
+//! One-shot queries, updates and explanations. How queries are executed is in `execute.rs`; an update
+//! is evaluated by the sequencer itself, with nothing between (S15).
 
+use super::execute::Light;
 use super::{Engine, QueryOptions, QueryResults, UpdateOptions, UpdateSummary};
-use crate::answer::Answer;
 use crate::continuous::continuous_dataset;
 use crate::error::{EngineError, LimitKind};
-use crossbeam_channel::bounded;
 use parking_lot::Mutex;
 use somersault_lang::{DatasetClause, Update};
 use somersault_model::{BatchNumber, EventTime, QueryUid};
-use somersault_query::{
-    Dataset, Effects, Execution, Prepared, SnapshotView, Using, evaluate_update,
-};
-use somersault_runtime::{Class, UpdateJob, UpdateResult, window_version};
+use somersault_query::{Bound, Dataset, Effects, Prepared, SnapshotView, Using, evaluate_update};
+use somersault_runtime::{UpdateJob, UpdateResult, window_version};
 use somersault_store::{Snapshot, WindowVersion};
 use somersault_stream::{QueryDeclaration, WindowBatches};
+use std::borrow::Cow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
 
-/// The uids under which one-shot queries and updates key their random functions; no registration
-/// ever gets so far.
-const ONE_SHOT: QueryUid = QueryUid(u64::MAX);
+/// The uid under which updates key their random functions; no registration ever gets so far.
 const UPDATE: QueryUid = QueryUid(u64::MAX - 1);
 
-/// A pin outlives the query's own limit a little: the query should hit its limit first.
-const PIN_SLACK_MS: i64 = 1_000;
-
 impl Engine {
-    /// Answers a SPARQL query on the stable snapshot.
+    /// Answers a SPARQL query on the stable snapshot. A light query is answered on the calling thread,
+    /// any other by the query pool.
     ///
     /// # Errors
     /// It does not parse, or hits a limit; see [`EngineError`].
     pub fn query(&self, text: &str, options: &QueryOptions) -> Result<QueryResults, EngineError> {
-        let counters = &self.inner.counters;
-        let result = self.run_query(text, options);
-        match &result {
-            Ok(results) => {
-                counters.one_shot.fetch_add(1, Ordering::Relaxed);
-                counters.one_shot_execution.lock().record(results.execution);
-            }
-            Err(_) => {
-                counters.one_shot_failed.fetch_add(1, Ordering::Relaxed);
-            }
+        match self.query_light(text, options)? {
+            Light::Done(results) => Ok(results),
+            Light::Heavy(query) => query.wait(),
         }
-        result
     }
 
-    fn run_query(&self, text: &str, options: &QueryOptions) -> Result<QueryResults, EngineError> {
-        self.check_running()?;
-        let prepared = self.prepare(text, options.base.as_deref())?;
-        let limits = &self.inner.config.limits;
-        if self.inner.pool.one_shots() as u64 >= limits.concurrent_queries {
-            return Err(EngineError::Limit {
-                which: LimitKind::ConcurrentQueries,
-                message: format!(
-                    "{} one-shot queries are running or waiting, as many as there may be; try again, or raise the limit (concurrent_queries)",
-                    limits.concurrent_queries
-                ),
-            });
+    /// Answers a SPARQL query at once if that takes well under a millisecond, and else gives it back,
+    /// to be handed to the query pool: for threads that must not wait, those of an async runtime.
+    ///
+    /// ```
+    /// use somersault::{Engine, EngineConfig, Light, QueryOptions};
+    /// # fn main() -> Result<(), somersault::EngineError> {
+    /// let engine = Engine::open(EngineConfig::default())?;
+    /// let (sender, receiver) = std::sync::mpsc::channel();
+    /// match engine.query_light("ASK { ?s ?p ?o }", &QueryOptions::default())? {
+    ///     Light::Done(results) => sender.send(Ok(results)).unwrap(),
+    ///     Light::Heavy(query) => query.submit(move |results| sender.send(results).unwrap()),
+    /// }
+    /// assert_eq!(receiver.recv().unwrap()?.answer.boolean(), Some(false));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Engine::query`].
+    pub fn query_light(&self, text: &str, options: &QueryOptions) -> Result<Light, EngineError> {
+        let light = self
+            .check_running()
+            .and_then(|()| self.cached(text, options.base.as_deref()))
+            .and_then(|query| self.start_query(query, options));
+        if light.is_err() {
+            self.inner.counters.lane().failed();
         }
-        let engine = self.clone();
-        let options = options.clone();
-        let (reply, answer) = bounded(1);
-        self.inner.pool.submit(Class::OneShot, move || {
-            let run = AssertUnwindSafe(|| engine.execute(&prepared, &options));
-            let result = catch_unwind(run).unwrap_or_else(|_| {
-                Err(EngineError::Internal("the evaluation panicked".to_owned()))
-            });
-            // Given up before the answer is: the last handle must not be dropped by the pool.
-            drop(engine);
-            let _ = reply.send(result);
-        });
-        answer.recv().map_err(|_| EngineError::Stopped)?
+        light
     }
 
-    fn prepare(&self, text: &str, base: Option<&str>) -> Result<Prepared, EngineError> {
+    fn cached(&self, text: &str, base: Option<&str>) -> Result<Arc<Bound>, EngineError> {
         self.check_text(text)?;
-        let key = format!("{}\n{text}", base.unwrap_or_default());
         let parse = || self.parser(base).parse_query(text);
-        Ok(self.inner.plans.get_or_prepare(&key, parse)?)
+        Ok(self.inner.plans.get_or_prepare(text, base, parse)?)
     }
 
     pub(super) fn check_text(&self, text: &str) -> Result<(), EngineError> {
@@ -95,52 +81,6 @@ impl Engine {
             });
         }
         Ok(())
-    }
-
-    /// Runs on a thread of the pool.
-    fn execute(
-        &self,
-        prepared: &Prepared,
-        options: &QueryOptions,
-    ) -> Result<QueryResults, EngineError> {
-        let started = Instant::now();
-        let store = &self.inner.store;
-        let clause = options.dataset(&prepared.query().dataset);
-        let execution = self.one_shot_execution(options.timeout, options.result_rows);
-        let snapshot = self.pin_stable(execution.limits.query_time);
-        let sn = snapshot.sn().0;
-        let dataset = Dataset::of_clause(&clause, store.dictionary());
-        let view = SnapshotView::new(snapshot, Vec::new(), dataset);
-        let answer = prepared.execute(&view, &execution)?;
-        self.inner.standing.count_fallback(prepared);
-        Ok(QueryResults {
-            answer: Answer::new(answer, Arc::clone(store.dictionary_arc())),
-            sn,
-            execution: started.elapsed(),
-            fallback_reason: prepared.fallback_reason().map(str::to_owned),
-        })
-    }
-
-    fn one_shot_execution(&self, timeout: Option<Duration>, rows: Option<u64>) -> Execution {
-        let standing = &self.inner.standing;
-        let mut execution = standing.execution(standing.stable_time(), ONE_SHOT);
-        // UUID() promises a new IRI each time: no log replays a one-shot query, so each execution has a key of its own.
-        let number = self.inner.one_shots.fetch_add(1, Ordering::Relaxed);
-        execution.close = EventTime((self.inner.epoch << 32 | (number & 0xffff_ffff)) as i64);
-        if let Some(timeout) = timeout {
-            execution.limits.query_time = timeout;
-        }
-        if let Some(rows) = rows {
-            execution.limits.result_rows = rows;
-        }
-        execution
-    }
-
-    /// Pins the stable snapshot for an execution of at most this long (S9).
-    pub(super) fn pin_stable(&self, query_time: Duration) -> Snapshot {
-        let time_ms = i64::try_from(query_time.as_millis()).unwrap_or(i64::MAX / 4);
-        let deadline_ms = self.inner.driver.uptime_ms() + time_ms + PIN_SLACK_MS;
-        self.inner.store.pin_stable_until(deadline_ms)
     }
 
     /// Carries out a SPARQL update and returns when its effects are stable (S15).
@@ -209,7 +149,7 @@ impl Engine {
         self.check_text(text)?;
         let parser = self.parser(options.base.as_deref());
         let one_shot = match parser.parse_query(text) {
-            Ok(_) => self.prepare(text, options.base.as_deref())?,
+            Ok(query) => Prepared::new(query),
             Err(error) => {
                 return match parser.parse_continuous(text) {
                     Ok(query) => self.explain_continuous(&query, options, analyze),
@@ -318,16 +258,16 @@ fn is_continuous(text: &str) -> bool {
 
 impl QueryOptions {
     /// The dataset of the protocol if it gives one, else the query's own.
-    fn dataset(&self, own: &DatasetClause) -> DatasetClause {
+    pub(super) fn dataset<'a>(&self, own: &'a DatasetClause) -> Cow<'a, DatasetClause> {
         if self.default_graphs.is_empty() && self.named_graphs.is_empty() {
-            return own.clone();
+            return Cow::Borrowed(own);
         }
-        DatasetClause {
+        Cow::Owned(DatasetClause {
             present: true,
             default: self.default_graphs.clone(),
             named: self.named_graphs.clone(),
             all_named: false,
-        }
+        })
     }
 }
 

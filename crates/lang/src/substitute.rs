@@ -1,0 +1,269 @@
+//! Constants in the places of variables, as if they had been written there: what a prepared query's
+//! parameters are made with. The one thing to know before changing it: a variable that the pattern
+//! itself gives a value (BIND, AS, VALUES, GROUP BY, aggregates) cannot stand for a constant.
+
+use crate::algebra::{NameOrVariable, Pattern, TermPattern, TriplePattern, VarId};
+use crate::expression::{Aggregate, Expression};
+use oxrdf::vocab::xsd;
+use oxrdf::{Literal, NamedNode, Term};
+
+/// A variable that cannot be replaced, since the pattern gives it its value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Assigned(pub VarId);
+
+/// What was replaced where.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Substituted {
+    /// The pattern without the variables.
+    pub pattern: Pattern,
+    /// Those that stood for a predicate, a graph or a service: nothing but an IRI makes sense there.
+    pub names: Vec<VarId>,
+}
+
+impl Pattern {
+    /// The pattern with an IRI in the place of each of these variables. Inside sub-selects that do not
+    /// project it, another variable of the same name is left alone.
+    ///
+    /// # Errors
+    /// The pattern gives one of them its value.
+    pub fn substitute(&self, constants: &[(VarId, NamedNode)]) -> Result<Substituted, Assigned> {
+        let mut substitution = Substitution {
+            constants,
+            names: Vec::new(),
+        };
+        let mut pattern = self.clone();
+        substitution.pattern(&mut pattern)?;
+        Ok(Substituted {
+            pattern,
+            names: substitution.names,
+        })
+    }
+}
+
+struct Substitution<'c> {
+    constants: &'c [(VarId, NamedNode)],
+    names: Vec<VarId>,
+}
+
+impl Substitution<'_> {
+    fn of(&self, variable: VarId) -> Option<&NamedNode> {
+        self.constants
+            .iter()
+            .find(|(other, _)| *other == variable)
+            .map(|(_, name)| name)
+    }
+
+    fn unassigned(&self, variable: VarId) -> Result<(), Assigned> {
+        match self.of(variable) {
+            Some(_) => Err(Assigned(variable)),
+            None => Ok(()),
+        }
+    }
+
+    fn pattern(&mut self, pattern: &mut Pattern) -> Result<(), Assigned> {
+        match pattern {
+            Pattern::Bgp(triples) => triples.iter_mut().for_each(|triple| self.triple(triple)),
+            Pattern::Path {
+                subject, object, ..
+            } => {
+                self.term(subject);
+                self.term(object);
+            }
+            Pattern::Join(members) | Pattern::Union(members) => {
+                members.iter_mut().try_for_each(|m| self.pattern(m))?;
+            }
+            Pattern::LeftJoin {
+                left,
+                right,
+                filter,
+            } => {
+                self.pattern(left)?;
+                self.pattern(right)?;
+                if let Some(filter) = filter {
+                    self.expression(filter)?;
+                }
+            }
+            Pattern::Minus { left, right } => {
+                self.pattern(left)?;
+                self.pattern(right)?;
+            }
+            Pattern::Filter { inner, condition } => {
+                self.pattern(inner)?;
+                self.expression(condition)?;
+            }
+            Pattern::Extend {
+                inner,
+                variable,
+                expression,
+            } => {
+                self.unassigned(*variable)?;
+                self.pattern(inner)?;
+                self.expression(expression)?;
+            }
+            Pattern::Graph { name, inner } | Pattern::Service { name, inner, .. } => {
+                self.name(name);
+                self.pattern(inner)?;
+            }
+            Pattern::Values { variables, .. } => {
+                variables.iter().try_for_each(|v| self.unassigned(*v))?;
+            }
+            Pattern::Group {
+                inner,
+                keys,
+                aggregates,
+            } => {
+                keys.iter().try_for_each(|key| self.unassigned(*key))?;
+                for (variable, aggregate) in aggregates {
+                    self.unassigned(*variable)?;
+                    self.aggregate(aggregate)?;
+                }
+                self.pattern(inner)?;
+            }
+            Pattern::OrderBy { inner, keys } => {
+                self.pattern(inner)?;
+                for key in keys {
+                    self.expression(&mut key.expression)?;
+                }
+            }
+            Pattern::Project { inner, variables } => {
+                variables.retain(|variable| self.of(*variable).is_none());
+                self.pattern(inner)?;
+            }
+            Pattern::Distinct(inner) | Pattern::Reduced(inner) | Pattern::Slice { inner, .. } => {
+                self.pattern(inner)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn triple(&mut self, triple: &mut TriplePattern) {
+        self.term(&mut triple.subject);
+        self.name(&mut triple.predicate);
+        self.term(&mut triple.object);
+    }
+
+    fn term(&mut self, term: &mut TermPattern) {
+        match term {
+            TermPattern::Term(_) => {}
+            TermPattern::Variable(variable) => {
+                if let Some(name) = self.of(*variable) {
+                    *term = TermPattern::Term(name.clone().into());
+                }
+            }
+            TermPattern::Triple(triple) => self.triple(triple),
+        }
+    }
+
+    fn name(&mut self, name: &mut NameOrVariable) {
+        if let NameOrVariable::Variable(variable) = name
+            && let Some(constant) = self.of(*variable)
+        {
+            let (variable, constant) = (*variable, constant.clone());
+            self.names.push(variable);
+            *name = NameOrVariable::NamedNode(constant);
+        }
+    }
+
+    fn aggregate(&mut self, aggregate: &mut Aggregate) -> Result<(), Assigned> {
+        match aggregate {
+            Aggregate::CountSolutions { .. } => Ok(()),
+            Aggregate::Of { expression, .. } => self.expression(expression),
+        }
+    }
+
+    fn expression(&mut self, expression: &mut Expression) -> Result<(), Assigned> {
+        use Expression as E;
+        match expression {
+            E::Constant(_) => {}
+            E::Variable(variable) => {
+                if let Some(name) = self.of(*variable) {
+                    *expression = E::Constant(name.clone().into());
+                }
+            }
+            E::Bound(variable) => {
+                if self.of(*variable).is_some() {
+                    let yes = Literal::new_typed_literal("true", xsd::BOOLEAN);
+                    *expression = E::Constant(Term::from(yes));
+                }
+            }
+            E::Or(list) | E::And(list) | E::Coalesce(list) | E::Call(_, list) => {
+                list.iter_mut().try_for_each(|e| self.expression(e))?;
+            }
+            E::Not(a) | E::UnaryPlus(a) | E::UnaryMinus(a) => self.expression(a)?,
+            E::Compare(_, a, b) | E::SameTerm(a, b) | E::Arithmetic(_, a, b) => {
+                self.expression(a)?;
+                self.expression(b)?;
+            }
+            E::In(a, list) => {
+                self.expression(a)?;
+                list.iter_mut().try_for_each(|e| self.expression(e))?;
+            }
+            E::If(a, b, c) => {
+                for e in [a, b, c] {
+                    self.expression(e)?;
+                }
+            }
+            E::Exists(pattern) => self.pattern(pattern)?,
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Parser;
+
+    fn substituted(text: &str, name: &str) -> Result<Substituted, Assigned> {
+        let query = Parser::new().parse_query(text).expect("a query");
+        let at = query.variables.iter().position(|v| v == name);
+        let variable = VarId(at.expect("a variable of the query") as u32);
+        let constant = NamedNode::new_unchecked("urn:constant");
+        query.pattern.substitute(&[(variable, constant)])
+    }
+
+    /// What the text says with the constant written in, less the projection.
+    fn written(text: &str) -> Pattern {
+        Parser::new().parse_query(text).expect("a query").pattern
+    }
+
+    #[test]
+    fn it_is_as_if_the_constant_stood_there() {
+        for (text, same) in [
+            (
+                "ASK { ?x ?p ?o FILTER(?x != ?o) OPTIONAL { ?x <urn:p>+ ?z } }",
+                "ASK { <urn:constant> ?p ?o FILTER(<urn:constant> != ?o) OPTIONAL { <urn:constant> <urn:p>+ ?z } }",
+            ),
+            (
+                "ASK { GRAPH ?x { ?s ?p ?o } MINUS { ?s ?x ?o } FILTER EXISTS { ?s ?p ?x } }",
+                "ASK { GRAPH <urn:constant> { ?s ?p ?o } MINUS { ?s <urn:constant> ?o } FILTER EXISTS { ?s ?p <urn:constant> } }",
+            ),
+        ] {
+            let found = substituted(text, "x").expect("nothing is assigned");
+            let found = format!("{:?}", found.pattern);
+            // The variables of the two texts are numbered differently.
+            let digits = |text: String| text.replace(|c: char| c.is_ascii_digit(), "");
+            assert_eq!(digits(found), digits(format!("{:?}", written(same))));
+        }
+    }
+
+    #[test]
+    fn what_gets_its_value_in_the_pattern_is_refused() {
+        for text in [
+            "SELECT * { ?s ?p ?o BIND(?o AS ?x) }",
+            "SELECT * { VALUES ?x { 1 } }",
+            "SELECT ?x { ?s ?p ?x } GROUP BY ?x",
+            "SELECT (COUNT(*) AS ?x) { ?s ?p ?o }",
+        ] {
+            assert!(substituted(text, "x").is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn names_are_told() {
+        let found = substituted("ASK { ?s ?x ?o }", "x").expect("nothing is assigned");
+        assert_eq!(found.names.len(), 1);
+        let found = substituted("ASK { ?s ?p ?x }", "x").expect("nothing is assigned");
+        assert!(found.names.is_empty());
+    }
+}
