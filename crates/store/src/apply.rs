@@ -8,10 +8,11 @@
 use crate::base::{Base, FLAT_LIMIT};
 use crate::batch::{Group, HalfEdge};
 use crate::block::Block;
-use crate::cell::{Cell, Content, Counter, Key, prefetch};
+use crate::cell::{Cell, Content, Counter, Key, Kind, prefetch};
 use crate::changes::{Changes, gallop};
+use crate::generation::Generation;
+use crate::image::Vertices;
 use crate::list::{self, List, Retained, Tail, changed};
-use crate::shard::Shard;
 use crate::store::Applied;
 use crate::writer::WriterState;
 use rustc_hash::FxHashMap;
@@ -26,7 +27,7 @@ const CONTENT_AHEAD: usize = 8;
 
 /// The writer at work on one SN.
 pub(crate) struct Pass<'a> {
-    shard: &'a Shard,
+    generation: &'a Generation,
     state: &'a mut WriterState,
     retained: &'a Retained,
     sn: u64,
@@ -42,6 +43,17 @@ struct Touched {
     effective: usize,
     /// Whether the list went from empty to not empty, or back.
     flipped: bool,
+}
+
+impl Touched {
+    /// What effective changes do to a list that had `before` members.
+    fn by(effective: &Changes, before: usize) -> Touched {
+        let after = before.saturating_add_signed(effective.net());
+        Touched {
+            effective: effective.len(),
+            flipped: !effective.is_empty() && (before == 0) != (after == 0),
+        }
+    }
 }
 
 /// Whether it is known beforehand that each member of a change is effective.
@@ -64,13 +76,13 @@ struct Summary {
 
 impl<'a> Pass<'a> {
     pub(crate) fn new(
-        shard: &'a Shard,
+        generation: &'a Generation,
         state: &'a mut WriterState,
         retained: &'a Retained,
         sn: u64,
     ) -> Pass<'a> {
         Pass {
-            shard,
+            generation,
             state,
             retained,
             sn,
@@ -128,7 +140,7 @@ impl<'a> Pass<'a> {
     /// Asks for the memory of lists that are soon to be changed; the next one is the first.
     #[inline]
     fn look_ahead(&self, keys: &[Key]) {
-        let segments = &self.shard.segments;
+        let segments = &self.generation.segments;
         // SAFETY: this is the writer: no table is freed while it works.
         unsafe {
             if let Some(key) = keys.get(SLOT_AHEAD) {
@@ -195,13 +207,33 @@ impl<'a> Pass<'a> {
         operation: Operation,
         certainty: Certainty,
     ) -> Touched {
+        if key.kind() == Kind::Index && self.image_index(key).is_some() {
+            return self.change_index(key, ids, operation);
+        }
+        self.change_cell(key, ids, operation, certainty)
+    }
+
+    /// As [`Pass::change`], for a key whose cell, once it is there, is all that there is of it.
+    fn change_cell(
+        &mut self,
+        key: Key,
+        ids: &[TermId],
+        operation: Operation,
+        certainty: Certainty,
+    ) -> Touched {
         let whole = Touched {
             effective: ids.len(),
             flipped: true,
         };
         // SAFETY: this is the writer: nothing is freed while it works.
-        let found = unsafe { self.shard.segments.find(key) };
+        let found = unsafe { self.generation.segments.find(key) };
         let Some(cell) = found else {
+            let mut scratch = Vec::new();
+            let generation: &'a Generation = self.generation;
+            let in_image = generation.image.list(key, &mut scratch);
+            if !in_image.is_empty() {
+                return self.change_image(key, in_image, ids, operation, certainty);
+            }
             if operation == Operation::Delete {
                 return Touched::default();
             }
@@ -218,31 +250,86 @@ impl<'a> Pass<'a> {
             return whole;
         }
         let mut effective = std::mem::take(&mut self.state.effective);
-        effective.clear();
-        let side = match operation {
-            Operation::Insert => &mut effective.inserts,
-            Operation::Delete => &mut effective.deletes,
-        };
-        match certainty {
-            Certainty::Flipped => side.extend_from_slice(ids),
-            Certainty::Unknown => {
-                keep_effective(&content, ids, operation == Operation::Delete, side);
-            }
-        }
-        let touched = if effective.is_empty() {
-            Touched::default()
-        } else {
+        keep_effective(&content, ids, operation, certainty, &mut effective);
+        let before = length(&content);
+        let touched = Touched::by(&effective, before);
+        if touched.effective > 0 {
             self.touched += 1;
-            let before = length(&content);
             let after = before.saturating_add_signed(effective.net());
             self.publish_changed(cell, &content, after, &effective);
-            Touched {
-                effective: effective.len(),
-                flipped: (before == 0) != (after == 0),
-            }
-        };
+        }
         self.state.effective = effective;
         touched
+    }
+
+    /// The first change of a list of the image: makes its cell.
+    fn change_image(
+        &mut self,
+        key: Key,
+        in_image: &[TermId],
+        ids: &[TermId],
+        operation: Operation,
+        certainty: Certainty,
+    ) -> Touched {
+        let content = Content::Block {
+            born: 0,
+            ids: in_image,
+        };
+        let mut effective = std::mem::take(&mut self.state.effective);
+        keep_effective(&content, ids, operation, certainty, &mut effective);
+        let touched = Touched::by(&effective, in_image.len());
+        if touched.effective > 0 {
+            self.touched += 1;
+            let base = if in_image.len() <= FLAT_LIMIT || key.kind() != Kind::Adjacency {
+                Base::of(in_image)
+            } else {
+                // SAFETY: the neighbours of a vertex are borrowed from the image, and the list is
+                // reached only through a cell of the image's generation, which is freed first.
+                unsafe { Base::of_image(in_image) }
+            };
+            self.state.live_bytes += base.bytes() as isize;
+            let cell = self.state.new_cell(key);
+            // SAFETY: cells live as long as their generation.
+            self.publish_tail(unsafe { cell.as_ref() }, 0, base, None, &effective);
+            self.insert(cell, key);
+        }
+        self.state.effective = effective;
+        touched
+    }
+
+    fn image_index(&self, key: Key) -> Option<&'a Vertices> {
+        let generation: &'a Generation = self.generation;
+        let image = &generation.image;
+        let held = image.held(key.graph, key.predicate, key.direction)?;
+        Some(held.edges.vertices())
+    }
+
+    /// Changes an index vertex of which the image has a part: what comes and goes is kept in lists
+    /// of its own.
+    fn change_index(&mut self, key: Key, ids: &[TermId], operation: Operation) -> Touched {
+        let Some(vertices) = self.image_index(key) else {
+            return Touched::default();
+        };
+        // SAFETY: this is the writer: nothing is freed while it works.
+        let length = |this: &Self| unsafe { this.generation.len(u64::MAX, key) };
+        let before = length(self);
+        let (in_image, others): (Vec<TermId>, Vec<TermId>) =
+            (ids.iter()).partition(|id| vertices.place(**id).is_some());
+        let removed = Key::removed(key.graph, key.predicate, key.direction);
+        let reverse = match operation {
+            Operation::Insert => Operation::Delete,
+            Operation::Delete => Operation::Insert,
+        };
+        if !others.is_empty() {
+            self.change_cell(key, &others, operation, Certainty::Flipped);
+        }
+        if !in_image.is_empty() {
+            self.change_cell(removed, &in_image, reverse, Certainty::Flipped);
+        }
+        Touched {
+            effective: ids.len(),
+            flipped: (before == 0) != (length(self) == 0),
+        }
     }
 
     /// Publishes a list with effective changes made at this SN.
@@ -347,7 +434,8 @@ impl<'a> Pass<'a> {
     }
 
     fn insert(&mut self, cell: NonNull<Cell>, key: Key) {
-        let inserted = self.shard.segments.insert(cell.as_ptr(), key.hash());
+        self.generation.image.note(key);
+        let inserted = self.generation.segments.insert(cell.as_ptr(), key.hash());
         self.state.live_bytes += inserted.allocated as isize;
         if let Some(table) = inserted.replaced {
             self.state.retire_table(table);
@@ -356,7 +444,7 @@ impl<'a> Pass<'a> {
 
     fn count(&mut self, key: Key, statements: u64, operation: Operation) {
         // SAFETY: this is the writer: nothing is freed while it works.
-        let found = unsafe { self.shard.segments.find(key) };
+        let found = unsafe { self.generation.segments.find(key) };
         let (cell, fresh) = match found {
             Some(cell) => (NonNull::from(cell), false),
             None => (self.state.new_cell(key), true),
@@ -365,6 +453,12 @@ impl<'a> Pass<'a> {
         let (reached, content) = unsafe { (cell.as_ref(), cell.as_ref().content()) };
         let mut kept = Vec::new();
         let mut value = 0;
+        if fresh {
+            value = self.generation.image.count(key.graph, key.predicate);
+            if value > 0 {
+                kept.push((0, value));
+            }
+        }
         if let Content::Counter(counter) = content {
             value = counter.value;
             kept = self.kept_counts(counter);
@@ -459,8 +553,27 @@ fn length(content: &Content<'_>) -> usize {
     }
 }
 
+/// Puts those of `ids` into `effective` whose insertion or deletion changes something.
+fn keep_effective(
+    content: &Content<'_>,
+    ids: &[TermId],
+    operation: Operation,
+    certainty: Certainty,
+    effective: &mut Changes,
+) {
+    effective.clear();
+    let side = match operation {
+        Operation::Insert => &mut effective.inserts,
+        Operation::Delete => &mut effective.deletes,
+    };
+    match certainty {
+        Certainty::Flipped => side.extend_from_slice(ids),
+        Certainty::Unknown => keep_members(content, ids, operation == Operation::Delete, side),
+    }
+}
+
 /// Appends those of `ids` to `out` that are members now (or that are not).
-fn keep_effective(content: &Content<'_>, ids: &[TermId], members: bool, out: &mut Vec<TermId>) {
+fn keep_members(content: &Content<'_>, ids: &[TermId], members: bool, out: &mut Vec<TermId>) {
     match content {
         Content::Block { ids: list, .. } => {
             let mut rest = *list;

@@ -2,12 +2,17 @@
 //! it is long and has been changed since it was built, a two-level directory of pieces. Folding
 //! changes in makes fresh pieces where something changed and shares all others (S8).
 //!
+//! The first base of a long list of an image is the image's own slice: nothing is copied until it
+//! is folded, and then only the touched pieces.
+//!
 //! A piece may be a stretch of a larger block (a list that was built in one go is cut up only when
 //! it is first changed), so at most as much memory as that block had stays behind in it.
+#![allow(unsafe_code)]
 
 use crate::block::Block;
 use crate::changes::{Changes, merge_into};
 use somersault_model::TermId;
+use std::ops::Deref;
 use std::sync::Arc;
 
 /// Up to this length a list is one block and is rewritten whole.
@@ -23,7 +28,30 @@ const BRANCH: usize = 128;
 pub(crate) enum Base {
     One([TermId; 1]),
     Flat(Block),
+    Image(ImageIds),
     Pieces(Arc<Directory>),
+}
+
+/// Ids in the image of the generation whose cell leads to them.
+#[derive(Clone, Copy)]
+pub(crate) struct ImageIds(&'static [TermId]);
+
+/// Where the ids of a piece are.
+#[derive(Clone)]
+enum Source {
+    Block(Block),
+    Image(ImageIds),
+}
+
+impl Deref for Source {
+    type Target = [TermId];
+
+    fn deref(&self) -> &[TermId] {
+        match self {
+            Source::Block(block) => block,
+            Source::Image(ids) => ids.0,
+        }
+    }
 }
 
 /// A long list in branches of pieces.
@@ -41,16 +69,16 @@ struct Branch {
 #[derive(Clone)]
 struct Piece {
     first: TermId,
-    block: Block,
+    source: Source,
     start: u32,
     length: u32,
 }
 
 impl Piece {
-    fn new(block: Block, start: usize, length: usize) -> Piece {
+    fn new(source: Source, start: usize, length: usize) -> Piece {
         Piece {
-            first: block[start],
-            block,
+            first: source[start],
+            source,
             start: start as u32,
             length: length as u32,
         }
@@ -58,7 +86,7 @@ impl Piece {
 
     fn ids(&self) -> &[TermId] {
         let start = self.start as usize;
-        &self.block[start..start + self.length as usize]
+        &self.source[start..start + self.length as usize]
     }
 }
 
@@ -67,6 +95,7 @@ impl Base {
         match self {
             Base::One(_) => 1,
             Base::Flat(block) => block.len(),
+            Base::Image(ids) => ids.0.len(),
             Base::Pieces(directory) => directory.length,
         }
     }
@@ -76,6 +105,7 @@ impl Base {
         match self {
             Base::One(one) => Some(one),
             Base::Flat(block) => Some(block),
+            Base::Image(ids) => Some(ids.0),
             Base::Pieces(_) => None,
         }
     }
@@ -84,6 +114,7 @@ impl Base {
         match self {
             Base::One([one]) => *one == id,
             Base::Flat(block) => block.binary_search(&id).is_ok(),
+            Base::Image(ids) => ids.0.binary_search(&id).is_ok(),
             Base::Pieces(directory) => directory.contains(id),
         }
     }
@@ -120,8 +151,9 @@ impl Base {
         }
         let directory = match self {
             Base::Pieces(directory) => directory.fold(changes),
-            Base::Flat(block) => Directory::of(block).fold(changes),
-            Base::One(one) => Directory::of(&Block::new(0, one)).fold(changes),
+            Base::Flat(block) => Directory::of(&Source::Block(block.clone())).fold(changes),
+            Base::Image(ids) => Directory::of(&Source::Image(*ids)).fold(changes),
+            Base::One(one) => Directory::of(&Source::Block(Block::new(0, one))).fold(changes),
         };
         debug_assert_eq!(directory.length, length, "changes are effective");
         Some(Base::Pieces(Arc::new(directory)))
@@ -135,10 +167,21 @@ impl Base {
         }
     }
 
+    /// The ids of a list of an image, borrowed.
+    ///
+    /// # Safety
+    /// They outlive every list that is made with this base or with one folded from it.
+    pub(crate) unsafe fn of_image(ids: &[TermId]) -> Base {
+        // SAFETY: the caller promises that nobody looks at them when they are gone.
+        let ids = unsafe { std::slice::from_raw_parts(ids.as_ptr(), ids.len()) };
+        Base::Image(ImageIds(ids))
+    }
+
     /// Size in memory besides this value itself, shared parts included.
     pub(crate) fn bytes(&self) -> usize {
         match self {
-            Base::One(_) => 0,
+            // What is the image's is counted with it.
+            Base::One(_) | Base::Image(_) => 0,
             Base::Flat(block) => block.bytes(),
             Base::Pieces(directory) => directory.bytes(),
         }
@@ -146,12 +189,12 @@ impl Base {
 }
 
 impl Directory {
-    /// A directory over an untouched block: nothing is copied.
-    fn of(block: &Block) -> Directory {
-        let mut pieces = Vec::with_capacity(block.len().div_ceil(PIECE));
-        for start in (0..block.len()).step_by(PIECE) {
-            let length = PIECE.min(block.len() - start);
-            pieces.push(Piece::new(block.clone(), start, length));
+    /// A directory over untouched ids: nothing is copied.
+    fn of(source: &Source) -> Directory {
+        let mut pieces = Vec::with_capacity(source.len().div_ceil(PIECE));
+        for start in (0..source.len()).step_by(PIECE) {
+            let length = PIECE.min(source.len() - start);
+            pieces.push(Piece::new(source.clone(), start, length));
         }
         Directory::from_branches(pieces.chunks(BRANCH).map(Branch::of).collect())
     }
@@ -241,7 +284,7 @@ fn flush(fresh: &mut Vec<TermId>, pieces: &mut Vec<Piece>) {
     }
     let count = fresh.len().div_ceil(PIECE);
     for ids in fresh.chunks(fresh.len().div_ceil(count)) {
-        pieces.push(Piece::new(Block::new(0, ids), 0, ids.len()));
+        pieces.push(Piece::new(Source::Block(Block::new(0, ids)), 0, ids.len()));
     }
     fresh.clear();
 }

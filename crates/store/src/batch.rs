@@ -4,21 +4,25 @@
 
 use crate::rdf_type;
 use rustc_hash::FxHashMap;
-use serde::{Deserialize, Serialize};
 use somersault_model::{Direction, Mutation, Operation, Placement, QuadIds, ShardId, TermId};
 use std::sync::Arc;
 
 /// The half edges of one SN for one shard. Of each statement it holds the last operation only, so
 /// the order inside does not matter.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ShardBatch {
     shard: ShardId,
+    placement: Placement,
+    /// Statements to be inserted first, of which the writer takes its halves.
+    pub(crate) loads: Vec<Arc<[QuadIds]>>,
+    /// How many half edges of the loads are for this shard.
+    loaded: usize,
     pub(crate) deletes: Vec<Group>,
     pub(crate) inserts: Vec<Group>,
 }
 
 /// Half edges of one graph in one direction.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Group {
     pub(crate) graph: TermId,
     pub(crate) direction: Direction,
@@ -26,7 +30,7 @@ pub(crate) struct Group {
 }
 
 /// An edge as seen from one end.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct HalfEdge {
     pub(crate) vertex: TermId,
     pub(crate) predicate: TermId,
@@ -41,6 +45,7 @@ impl ShardBatch {
     }
 
     /// As [`ShardBatch::split`], with loads, which are insertions that come before the mutations.
+    /// They are not copied, unless something is deleted in the same SN.
     pub fn split_with_loads(
         loads: &[Arc<[QuadIds]>],
         mutations: &[Mutation],
@@ -53,10 +58,8 @@ impl ShardBatch {
             .filter(|m| m.operation == Operation::Delete)
             .map(|m| (m.quad, m.operation))
             .collect();
-        if last.is_empty() {
-            for quad in loads.iter().flat_map(|load| load.iter()) {
-                inserts.add(*quad);
-            }
+        let by_writers = last.is_empty();
+        if by_writers {
             for mutation in mutations {
                 inserts.add(mutation.quad);
             }
@@ -74,13 +77,34 @@ impl ShardBatch {
                 }
             }
         }
+        let loads = if by_writers { loads } else { &[] };
+        let loaded = halves(loads, placement);
         (placement.all().zip(deletes.groups).zip(inserts.groups))
-            .map(|((shard, deletes), inserts)| ShardBatch {
+            .zip(loaded)
+            .map(|(((shard, deletes), inserts), loaded)| ShardBatch {
                 shard,
+                placement,
+                loads: loads.to_vec(),
+                loaded,
                 deletes,
                 inserts,
             })
             .collect()
+    }
+
+    /// How many half edges of the loads are for this shard.
+    pub(crate) fn loaded(&self) -> usize {
+        self.loaded
+    }
+
+    /// The loads as half edges.
+    pub(crate) fn load_groups(&self) -> Vec<Group> {
+        let mut splitter = Splitter::new(self.placement);
+        splitter.only = Some(self.shard);
+        for quad in self.loads.iter().flat_map(|load| load.iter()) {
+            splitter.add(*quad);
+        }
+        splitter.groups.swap_remove(usize::from(self.shard.0))
     }
 
     /// The shard that this is for.
@@ -96,8 +120,34 @@ impl ShardBatch {
     /// How many half edges it holds.
     pub fn len(&self) -> usize {
         let groups = self.deletes.iter().chain(&self.inserts);
-        groups.map(|group| group.edges.len()).sum()
+        self.loaded + groups.map(|group| group.edges.len()).sum::<usize>()
     }
+}
+
+/// How many half edges of these loads each shard gets.
+fn halves(loads: &[Arc<[QuadIds]>], placement: Placement) -> Vec<usize> {
+    let mut halves = vec![0; placement.shards().into()];
+    if let [all] = &mut halves[..] {
+        *all = 2 * loads.iter().map(|load| load.len()).sum::<usize>();
+        return halves;
+    }
+    let kind = rdf_type();
+    for quad in loads.iter().flat_map(|load| load.iter()) {
+        let [from, to] = owners(quad, placement, kind);
+        halves[usize::from(from.0)] += 1;
+        halves[usize::from(to.0)] += 1;
+    }
+    halves
+}
+
+/// The owners of the out half and of the in half of a statement.
+#[inline]
+fn owners(quad: &QuadIds, placement: Placement, rdf_type: TermId) -> [ShardId; 2] {
+    let from = placement.owner(quad.subject);
+    if quad.predicate == rdf_type {
+        return [from, from];
+    }
+    [from, placement.owner(quad.object)]
 }
 
 /// Puts half edges into groups per shard, graph and direction.
@@ -109,6 +159,8 @@ struct Splitter {
     places: FxHashMap<TermId, usize>,
     /// Most statements follow one of the same graph.
     recent: Option<(TermId, usize)>,
+    /// The halves of other shards than this one are left out.
+    only: Option<ShardId>,
 }
 
 impl Splitter {
@@ -119,6 +171,7 @@ impl Splitter {
             groups: vec![Vec::new(); placement.shards().into()],
             places: FxHashMap::default(),
             recent: None,
+            only: None,
         }
     }
 
@@ -127,26 +180,22 @@ impl Splitter {
             Some((graph, place)) if graph == quad.graph => place,
             _ => self.place(quad.graph),
         };
-        let from = self.placement.owner(quad.subject);
-        let to = if quad.predicate == self.rdf_type {
-            from
-        } else {
-            self.placement.owner(quad.object)
+        let [from, to] = owners(&quad, self.placement, self.rdf_type);
+        let out = HalfEdge {
+            vertex: quad.subject,
+            predicate: quad.predicate,
+            neighbour: quad.object,
         };
-        self.groups[usize::from(from.0)][place]
-            .edges
-            .push(HalfEdge {
-                vertex: quad.subject,
-                predicate: quad.predicate,
-                neighbour: quad.object,
-            });
-        self.groups[usize::from(to.0)][place + 1]
-            .edges
-            .push(HalfEdge {
-                vertex: quad.object,
-                predicate: quad.predicate,
-                neighbour: quad.subject,
-            });
+        let into = HalfEdge {
+            vertex: quad.object,
+            predicate: quad.predicate,
+            neighbour: quad.subject,
+        };
+        for (owner, place, half) in [(from, place, out), (to, place + 1, into)] {
+            if self.only.is_none_or(|only| only == owner) {
+                self.groups[usize::from(owner.0)][place].edges.push(half);
+            }
+        }
     }
 
     fn place(&mut self, graph: TermId) -> usize {
@@ -204,7 +253,8 @@ mod tests {
             Mutation::delete(c),
             Mutation::insert(c),
         ];
-        let batches = ShardBatch::split_with_loads(&[loads], &mutations, Placement::new(1));
+        let loads = [loads];
+        let batches = ShardBatch::split_with_loads(&loads, &mutations, Placement::new(1));
         let objects = |groups: &[Group]| -> Vec<TermId> {
             let mut objects: Vec<_> = groups[0].edges.iter().map(|e| e.neighbour).collect();
             objects.sort_unstable();
@@ -213,5 +263,17 @@ mod tests {
         };
         assert_eq!(objects(&batches[0].deletes), [a.object]);
         assert_eq!(objects(&batches[0].inserts), [b.object, c.object]);
+        assert_eq!(batches[0].loaded(), 0, "what is deleted too is not loaded");
+        let batches = ShardBatch::split_with_loads(&loads, &mutations[2..], Placement::new(3));
+        let of_loads = |batch: &ShardBatch| -> usize {
+            let groups = batch.load_groups();
+            groups.iter().map(|group| group.edges.len()).sum()
+        };
+        assert!(
+            batches
+                .iter()
+                .all(|batch| batch.loaded() == of_loads(batch))
+        );
+        assert_eq!(batches.iter().map(ShardBatch::len).sum::<usize>(), 6);
     }
 }

@@ -29,6 +29,8 @@ const LIST: usize = 1;
 const COUNTER: usize = 2;
 const KIND_MASK: usize = 3;
 
+/// The vertex of the key of what an index vertex has lost; no term has this id.
+const REMOVED: TermId = TermId::from_raw(1);
 /// The vertex of a counter's key; no term has this id.
 const COUNTED: TermId = TermId::from_raw(2);
 
@@ -39,6 +41,25 @@ pub(crate) struct Key {
     pub(crate) vertex: TermId,
     pub(crate) predicate: TermId,
     pub(crate) direction: Direction,
+}
+
+/// What a key leads to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// The neighbours of a vertex.
+    Adjacency,
+    /// The predicates of a vertex.
+    PredicatesOf,
+    /// The vertices of a predicate; where an image has some, those that came since.
+    Index,
+    /// Those of the image's vertices of a predicate that went since.
+    Removed,
+    /// The predicates of a graph.
+    Predicates,
+    /// The named graphs.
+    Graphs,
+    /// A number of statements.
+    Count,
 }
 
 impl Key {
@@ -67,6 +88,11 @@ impl Key {
         Key::adjacency(graph, TermId::UNBOUND, predicate, direction)
     }
 
+    /// What the index vertex of an image has lost.
+    pub(crate) fn removed(graph: TermId, predicate: TermId, direction: Direction) -> Key {
+        Key::adjacency(graph, REMOVED, predicate, direction)
+    }
+
     /// The predicates of a graph.
     pub(crate) fn predicates(graph: TermId, direction: Direction) -> Key {
         Key::adjacency(graph, TermId::UNBOUND, TermId::UNBOUND, direction)
@@ -86,6 +112,20 @@ impl Key {
     /// Whether this is the list of the neighbours of a vertex.
     pub(crate) fn is_adjacency(self) -> bool {
         self.vertex > COUNTED && !self.predicate.is_unbound()
+    }
+
+    /// What it leads to.
+    #[inline]
+    pub(crate) fn kind(self) -> Kind {
+        match (self.vertex, self.predicate.is_unbound()) {
+            (COUNTED, _) => Kind::Count,
+            (REMOVED, _) => Kind::Removed,
+            (TermId::UNBOUND, false) => Kind::Index,
+            (TermId::UNBOUND, true) if self.graph.is_unbound() => Kind::Graphs,
+            (TermId::UNBOUND, true) => Kind::Predicates,
+            (_, true) => Kind::PredicatesOf,
+            (_, false) => Kind::Adjacency,
+        }
     }
 
     pub(crate) fn hash(self) -> u64 {
@@ -154,6 +194,47 @@ pub(crate) enum Content<'a> {
     Block { born: u64, ids: &'a [TermId] },
     List(&'a List),
     Counter(&'a Counter),
+}
+
+impl<'a> Content<'a> {
+    /// The members at `sn`, ascending, borrowed where possible, else in `scratch`, which is empty.
+    #[inline]
+    pub(crate) fn read<'b>(self, sn: u64, scratch: &'b mut Vec<TermId>) -> &'b [TermId]
+    where
+        'a: 'b,
+    {
+        match self {
+            Content::One { born, id } if born <= sn => {
+                scratch.push(id);
+                scratch
+            }
+            Content::Block { born, ids } if born <= sn => ids,
+            Content::List(list) => list.read(sn, scratch),
+            _ => &[],
+        }
+    }
+
+    /// How many members there are at `sn`.
+    #[inline]
+    pub(crate) fn len(&self, sn: u64) -> usize {
+        match self {
+            Content::One { born, .. } if *born <= sn => 1,
+            Content::Block { born, ids } if *born <= sn => ids.len(),
+            Content::List(list) => list.len(sn),
+            _ => 0,
+        }
+    }
+
+    /// Whether `id` is a member at `sn`.
+    #[inline]
+    pub(crate) fn contains(&self, sn: u64, id: TermId) -> bool {
+        match self {
+            Content::One { born, id: one } => *born <= sn && *one == id,
+            Content::Block { born, ids } => *born <= sn && ids.binary_search(&id).is_ok(),
+            Content::List(list) => list.contains(sn, id),
+            _ => false,
+        }
+    }
 }
 
 /// What a word that was replaced still owns. Pointers and not boxes: readers may be looking at

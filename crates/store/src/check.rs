@@ -16,13 +16,12 @@ pub fn fingerprint(snapshot: &Snapshot) -> u64 {
     let mut scratch = Vec::new();
     for shard in snapshot.store().shards() {
         // SAFETY: the snapshot is a pin.
-        for key in unsafe { shard.keys() } {
-            if key.vertex.raw() == 2 {
-                continue;
-            }
+        let generation = unsafe { shard.at(snapshot.sn().0) };
+        // SAFETY: as above.
+        for key in unsafe { generation.keys() } {
             scratch.clear();
             // SAFETY: as above.
-            let ids = unsafe { shard.read(snapshot.sn().0, key, &mut scratch) };
+            let ids = unsafe { generation.read(snapshot.sn().0, key, &mut scratch) };
             let mut hash = key.hash();
             for id in ids {
                 hash = (hash ^ id.raw())
@@ -50,13 +49,12 @@ pub(crate) fn check(snapshot: &Snapshot) -> Result<(), Violation> {
     let mut found = Found::default();
     for shard in store.shards() {
         // SAFETY: the snapshot is a pin.
-        for key in unsafe { shard.keys() } {
-            if key.vertex.raw() == 2 {
-                continue;
-            }
+        let generation = unsafe { shard.at(snapshot.sn().0) };
+        // SAFETY: as above.
+        for key in unsafe { generation.keys() } {
             let mut scratch = Vec::new();
             // SAFETY: as above.
-            let ids = unsafe { shard.read(snapshot.sn().0, key, &mut scratch) };
+            let ids = unsafe { generation.read(snapshot.sn().0, key, &mut scratch) };
             if let Some(pair) = ids.windows(2).find(|pair| pair[0] >= pair[1]) {
                 return broken(
                     "ST-2",

@@ -26,6 +26,7 @@
 
 mod apply;
 mod arena;
+mod array;
 mod base;
 mod batch;
 mod block;
@@ -33,7 +34,9 @@ mod cell;
 mod changes;
 mod check;
 mod dictionary;
+mod generation;
 mod growing;
+mod image;
 mod interner;
 mod list;
 mod run;

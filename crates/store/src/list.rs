@@ -93,7 +93,7 @@ impl List {
     pub(crate) fn release(self) -> usize {
         let mut freed = size_of::<List>();
         freed += match self.base {
-            Base::One(_) => 0,
+            Base::One(_) | Base::Image(_) => 0,
             Base::Flat(block) => block.release(),
             Base::Pieces(directory) => Arc::into_inner(directory).map_or(0, |d| d.bytes()),
         };

@@ -3,7 +3,7 @@
 #![allow(unsafe_code)]
 
 use crate::cell::Key;
-use crate::shard::Shard;
+use crate::generation::Generation;
 use crate::snapshots::Pin;
 use crate::{Store, rdf_type};
 use somersault_model::{Direction, QuadIds, Sn, TermId, TripleIds};
@@ -290,9 +290,17 @@ impl Snapshot {
     }
 
     #[inline]
-    fn owner(&self, vertex: TermId) -> &Shard {
-        self.store
-            .shard(self.store.placement().owner(vertex).0.into())
+    fn owner(&self, vertex: TermId) -> &Generation {
+        let owner = self.store.placement().owner(vertex);
+        // SAFETY: this is a pin, and lives as long as what is lent out.
+        unsafe { self.store.shard(owner.0.into()).at(self.pin.sn) }
+    }
+
+    /// What this shows, by shard.
+    fn generations(&self) -> impl Iterator<Item = &Generation> {
+        // SAFETY: as above.
+        let shards = self.store.shards().iter();
+        shards.map(|shard| unsafe { shard.at(self.pin.sn) })
     }
 
     /// Whether the list is in parts on several shards: the instances of a class.
@@ -306,8 +314,8 @@ impl Snapshot {
         scratch.clear();
         let sn = self.pin.sn;
         // SAFETY: this pin lives throughout 'a.
-        let held = |shard: &&Shard| unsafe { shard.len(sn, key) } > 0;
-        let mut holders = self.store.shards().iter().filter(held);
+        let held = |part: &&Generation| unsafe { part.len(sn, key) } > 0;
+        let mut holders = self.generations().filter(held);
         let Some(first) = holders.next() else {
             return &[];
         };
@@ -315,9 +323,12 @@ impl Snapshot {
             // SAFETY: as above.
             return unsafe { first.read(sn, key, scratch) };
         };
-        for shard in [first, second].into_iter().chain(holders) {
+        let mut part = Vec::new();
+        for holder in [first, second].into_iter().chain(holders) {
+            part.clear();
             // SAFETY: as above.
-            unsafe { shard.append(sn, key, scratch) };
+            let ids = unsafe { holder.read(sn, key, &mut part) };
+            scratch.extend_from_slice(ids);
         }
         // Ascending stretches: the stable sort merges them in linear time.
         scratch.sort();
@@ -332,15 +343,15 @@ impl Snapshot {
 
     fn sum(&self, key: Key) -> usize {
         // SAFETY: this is a pin.
-        let length = |shard: &Shard| unsafe { shard.len(self.pin.sn, key) };
-        self.store.shards().iter().map(length).sum()
+        let length = |part: &Generation| unsafe { part.len(self.pin.sn, key) };
+        self.generations().map(length).sum()
     }
 
     fn count(&self, graph: TermId, predicate: TermId) -> u64 {
         let key = Key::count(graph, predicate);
         // SAFETY: this is a pin.
-        let count = |shard: &Shard| unsafe { shard.count(self.pin.sn, key) };
-        self.store.shards().iter().map(count).sum()
+        let count = |part: &Generation| unsafe { part.count(self.pin.sn, key) };
+        self.generations().map(count).sum()
     }
 
     #[cfg(test)]

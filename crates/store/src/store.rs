@@ -16,6 +16,16 @@ pub struct Store {
     snapshots: Snapshots,
     slices: SliceStore,
     placement: Placement,
+    image_policy: ImagePolicy,
+}
+
+/// When a load makes an image.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ImagePolicy {
+    /// Loads with fewer half edges for a shard go to cells.
+    pub(crate) smallest_load: usize,
+    /// Predicates with fewer edges in a graph stay in cells.
+    pub(crate) smallest_predicate: usize,
 }
 
 /// A shard's writer cannot be had.
@@ -98,6 +108,17 @@ pub struct Memory {
 impl Store {
     /// An empty store at SN 0 with this many shards (at least 1, at most 4,096).
     pub fn new(shards: u16) -> Arc<Store> {
+        Store::with_images_from(shards, 50_000, 64)
+    }
+
+    /// As [`Store::new`], with loads from so many half edges a shard on made into images, and in
+    /// them predicates from so many edges on: for tests, which are to meet images early.
+    #[doc(hidden)]
+    pub fn with_images_from(shards: u16, load: usize, predicate: usize) -> Arc<Store> {
+        let image_policy = ImagePolicy {
+            smallest_load: load,
+            smallest_predicate: predicate,
+        };
         let placement = Placement::new(shards);
         Arc::new(Store {
             dictionary: Arc::new(Dictionary::new()),
@@ -105,6 +126,7 @@ impl Store {
             snapshots: Snapshots::new(),
             slices: SliceStore::new(),
             placement,
+            image_policy,
         })
     }
 
@@ -222,6 +244,10 @@ impl Store {
             Arc::clone(self),
             pin.expect("the stable SN is always retained"),
         )
+    }
+
+    pub(crate) fn image_policy(&self) -> ImagePolicy {
+        self.image_policy
     }
 
     pub(crate) fn shard(&self, shard: usize) -> &Shard {

@@ -116,6 +116,16 @@ impl Segments {
         )
     }
 
+    /// Size in memory of all tables. For the writer.
+    pub(crate) fn bytes(&self) -> usize {
+        let table = |segment: &AtomicPtr<Table>| {
+            // SAFETY: published with Release by `insert`, and freed by the writer only, which is
+            // the caller.
+            unsafe { segment.load(Ordering::Acquire).as_ref() }.map_or(0, Table::bytes)
+        };
+        self.0.iter().map(table).sum()
+    }
+
     fn segment(&self, hash: u64) -> &AtomicPtr<Table> {
         &self.0[(hash >> (64 - SEGMENT_BITS)) as usize]
     }

@@ -2,6 +2,10 @@
 //! once; a list that is new is built in place and needs no tail; what an SN replaces is kept until
 //! no pin that was taken before is alive.
 //!
+//! A large load makes a new generation instead: an image of all that there is, beside which the old
+//! one stays as it is until no reader of earlier SNs is left. So an SN's cost is that of what it
+//! changes, or of the whole shard where it is a good part of that.
+//!
 //! The order that matters: a word is replaced first, and only then is the number of the next pin
 //! read (under the registry's lock). A pin with that number or a higher one was taken later and
 //! cannot have seen the old word; once all lower ones are dropped, the old content is freed.
@@ -9,9 +13,11 @@
 
 use crate::Store;
 use crate::apply::Pass;
-use crate::batch::{HalfEdge, ShardBatch};
+use crate::batch::{Group, HalfEdge, ShardBatch};
 use crate::cell::{Cell, Key, Owned};
 use crate::changes::Changes;
+use crate::generation::{CellChunks, Frozen, Generation};
+use crate::image::Build;
 use crate::shard::Shard;
 use crate::snapshots::Horizon;
 use crate::store::{Applied, ApplyError};
@@ -42,8 +48,15 @@ pub struct ShardWriter {
 /// What the writer knows besides what readers see.
 #[derive(Default)]
 pub(crate) struct WriterState {
-    cells: Vec<NonNull<[Cell]>>,
+    /// The cells of the newest generation.
+    cells: CellChunks,
     cells_used: usize,
+    /// Older generations and their cells, oldest first, each with the SN from which on readers
+    /// read a newer one.
+    superseded: VecDeque<(u64, NonNull<Generation>, CellChunks)>,
+    /// How many statements the shard holds, and half edges in cells.
+    statements: u64,
+    in_cells: usize,
     /// Lists with tails, and the SN of the newest tail at the time: oldest first.
     pub(crate) waiting: VecDeque<(u64, NonNull<Cell>)>,
     /// What was replaced, by the number of the first pin that cannot see it.
@@ -65,6 +78,7 @@ unsafe impl Send for WriterState {}
 enum Retired {
     Word(Owned),
     Table(NonNull<Table>),
+    Generation(NonNull<Generation>, CellChunks),
 }
 
 impl ShardWriter {
@@ -112,23 +126,89 @@ impl ShardWriter {
 
     pub(crate) fn apply_unchecked(&mut self, sn: Sn, batch: &ShardBatch) -> Applied {
         let horizon = self.store.snapshots().horizon();
+        self.parts_mut().1.free(&horizon);
+        self.parts_mut().1.applying = true;
+        let before = self.parts().1.statements;
+        let mut loaded = Vec::new();
+        let mut renewed = false;
+        if batch.loaded() > 0 {
+            renewed = self.is_worth_an_image(batch.loaded());
+            loaded = if renewed {
+                self.renew(sn, batch)
+            } else {
+                batch.load_groups()
+            };
+        }
         let (shard, state) = self.parts_mut();
-        state.free(&horizon);
-        state.applying = true;
-        let mut pass = Pass::new(shard, state, &horizon.retained, sn.0);
+        // SAFETY: this is the writer; it frees nothing while the pass is at work.
+        let generation = unsafe { shard.at(u64::MAX) };
+        let mut pass = Pass::new(generation, state, &horizon.retained, sn.0);
         for group in &batch.deletes {
             pass.group(group, Operation::Delete);
         }
-        for group in &batch.inserts {
+        for group in loaded.iter().chain(&batch.inserts) {
             pass.group(group, Operation::Insert);
         }
-        let Pass {
-            applied, touched, ..
-        } = pass;
+        let (mut applied, touched) = (pass.applied, pass.touched);
+        state.statements = state.statements + applied.inserted - applied.deleted;
+        if renewed {
+            // Of what was moved from one generation to the other nothing is new.
+            applied.inserted = state.statements + applied.deleted - before;
+        }
+        let changed =
+            |groups: &[Group]| groups.iter().map(|group| group.edges.len()).sum::<usize>();
+        state.in_cells += changed(&loaded) + changed(&batch.inserts);
         state.applying = false;
         shard.applied.store(sn.0, Ordering::Release);
         self.fold_some(&horizon, FOLDS_PER_APPLY + 2 * touched);
         applied
+    }
+
+    /// Whether so many half edges are to be loaded by making a new generation: where they, with
+    /// what is in cells, are a good part of all, so that all is rebuilt a logarithmic number of
+    /// times however it comes.
+    fn is_worth_an_image(&self, loaded: usize) -> bool {
+        let (shard, state) = self.parts();
+        // SAFETY: this is the writer, which frees nothing meanwhile.
+        let in_image = unsafe { shard.at(u64::MAX) }.image.half_edges();
+        loaded >= self.store.image_policy().smallest_load
+            && (loaded.saturating_add(state.in_cells)).saturating_mul(2) >= in_image
+    }
+
+    /// Makes a new generation, with an image of all that there is and the loads, for readers from
+    /// `sn` on; what is left to be inserted into its cells.
+    fn renew(&mut self, sn: Sn, batch: &ShardBatch) -> Vec<Group> {
+        let policy = self.store.image_policy();
+        let shards = self.store.shard_count();
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let (shard, state) = self.parts();
+        // SAFETY: this is the writer, and it changes and frees nothing in this call.
+        let old = unsafe { shard.at(u64::MAX) };
+        let build = Build {
+            shard: shard.id,
+            placement: self.store.placement(),
+            // SAFETY: as above.
+            old: unsafe { Frozen::new(old) },
+            loads: &batch.loads,
+            // The other shards' writers have the same to do.
+            threads: cores.div_ceil(shards.into()),
+            smallest: policy.smallest_predicate,
+        };
+        let built = build.run();
+        debug_assert!(state.applying, "what a panic leaves is not read");
+        let pointer = NonNull::from(old);
+        let generation = Generation::new(sn.0, built.image, pointer.as_ptr());
+        let (shard, state) = self.parts_mut();
+        state.live_bytes += (generation.image.bytes() + size_of::<Generation>()) as isize;
+        state.statements = generation.image.statements();
+        state.in_cells = 0;
+        state.cells_used = 0;
+        // The old generation is never touched again.
+        state.waiting.clear();
+        let cells = std::mem::take(&mut state.cells);
+        state.superseded.push_back((sn.0, pointer, cells));
+        shard.publish(Box::new(generation));
+        built.rest
     }
 
     /// Folds up to `lists` waiting lists as far as the retained SNs allow and frees what no pin can
@@ -143,7 +223,10 @@ impl ShardWriter {
     fn fold_some(&mut self, horizon: &Horizon, lists: usize) {
         let (shard, state) = self.parts_mut();
         let sn = shard.applied.load(Ordering::Relaxed);
-        let mut pass = Pass::new(shard, state, &horizon.retained, sn);
+        state.unlink(shard, horizon.retained.floor);
+        // SAFETY: this is the writer; it frees nothing while the pass is at work.
+        let generation = unsafe { shard.at(u64::MAX) };
+        let mut pass = Pass::new(generation, state, &horizon.retained, sn);
         pass.fold_waiting(lists);
         // Read after everything was replaced: see the file's head.
         let next_pin = self.store.snapshots().horizon().next_pin;
@@ -162,8 +245,9 @@ impl ShardWriter {
         let mut scratch = Vec::new();
         // SAFETY: this is the writer.
         unsafe {
-            let first = shard.read(u64::MAX, key, &mut scratch)[0];
-            let cell = shard.segments.find(key).expect("the list is there");
+            let generation = shard.at(u64::MAX);
+            let first = generation.read(u64::MAX, key, &mut scratch)[0];
+            let cell = (generation.segments.find(key)).expect("the list has a cell");
             state.retire(cell.publish_ids(0, &[first, first]));
         }
     }
@@ -203,20 +287,20 @@ impl Drop for ShardWriter {
 impl WriterState {
     /// A new cell with this key, which is not in the table yet.
     pub(crate) fn new_cell(&mut self, key: Key) -> NonNull<Cell> {
-        if self.cells_used == CELL_CHUNK || self.cells.is_empty() {
+        if self.cells_used == CELL_CHUNK || self.cells.0.is_empty() {
             let chunk: Box<[Cell]> = std::iter::repeat_with(Cell::default)
                 .take(CELL_CHUNK)
                 .collect();
             self.live_bytes += size_of_val(&*chunk) as isize;
             let chunk = NonNull::new(Box::into_raw(chunk)).expect("boxes are not null");
-            self.cells.push(chunk);
+            self.cells.0.push(chunk);
             self.cells_used = 0;
         }
-        let chunk = self.cells[self.cells.len() - 1];
+        let chunk = self.cells.0[self.cells.0.len() - 1];
         // SAFETY: the index is below the chunk's length.
         let cell = unsafe { chunk.cast::<Cell>().add(self.cells_used) };
         self.cells_used += 1;
-        // SAFETY: chunks live as long as this state, and cells are shared only (all atomics).
+        // SAFETY: chunks live as long as their generation, and cells are shared only (all atomics).
         unsafe { cell.as_ref() }.set_key(key);
         cell
     }
@@ -231,6 +315,24 @@ impl WriterState {
     /// Keeps a replaced table until nobody is in it.
     pub(crate) fn retire_table(&mut self, table: NonNull<Table>) {
         self.fresh.push(Retired::Table(table));
+    }
+
+    /// Takes the generations out of readers' reach that no pin may ask for any more: those which
+    /// a newer one replaces from an SN on that the floor has reached. New pins are at or above it.
+    fn unlink(&mut self, shard: &Shard, floor: u64) {
+        while let Some((from, ..)) = self.superseded.front()
+            && *from <= floor
+            && let Some((_, generation, cells)) = self.superseded.pop_front()
+        {
+            let newer = match self.superseded.front() {
+                // SAFETY: it is freed after it was unlinked itself, which comes later.
+                Some((_, newer, _)) => unsafe { newer.as_ref() },
+                // SAFETY: the newest one is not freed.
+                None => unsafe { shard.at(u64::MAX) },
+            };
+            newer.older.store(std::ptr::null_mut(), Ordering::Release);
+            self.fresh.push(Retired::Generation(generation, cells));
+        }
     }
 
     fn stamp(&mut self, next_pin: u64) {
@@ -255,19 +357,23 @@ impl WriterState {
         }
     }
 
-    /// Frees all memory of the shard but the tables.
+    /// Frees all memory of the shard; `newest` is its newest generation.
     ///
     /// # Safety
-    /// No reader is left, and no cell is used afterwards.
-    pub(crate) unsafe fn free_everything(&mut self) {
+    /// No reader is left, and nothing of it is used afterwards.
+    pub(crate) unsafe fn free_everything(&mut self, newest: *mut Generation) {
         let retired = self.retired.drain(..).map(|(_, retired)| retired);
         for retired in retired.chain(self.fresh.drain(..)) {
             // SAFETY: no reader is left.
             unsafe { retired.free() };
         }
-        for chunk in self.cells.drain(..) {
-            // SAFETY: made by Box::into_raw in `new_cell`, and nobody uses a cell any more.
-            drop(unsafe { Box::from_raw(chunk.as_ptr()) });
+        for (_, generation, cells) in self.superseded.drain(..) {
+            // SAFETY: made by Box::into_raw when it was published, and no reader is left.
+            unsafe { Generation::free(generation, cells) };
+        }
+        if let Some(newest) = NonNull::new(newest) {
+            // SAFETY: as above.
+            unsafe { Generation::free(newest, std::mem::take(&mut self.cells)) };
         }
     }
 }
@@ -285,6 +391,11 @@ impl Retired {
                 let table = unsafe { Box::from_raw(table.as_ptr()) };
                 table.bytes()
             }
+            // SAFETY: made by Box::into_raw when it was published, unlinked once, and no reader is
+            // in it, as the caller promises.
+            Retired::Generation(generation, cells) => unsafe {
+                Generation::free(generation, cells)
+            },
         }
     }
 }

@@ -1,6 +1,7 @@
 //! The store from outside: against plain sets, under concurrency, and over windows.
 
 mod dictionary;
+mod images;
 mod reference;
 mod stress;
 mod windows;

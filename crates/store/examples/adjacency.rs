@@ -1,0 +1,170 @@
+//! What a data set costs in the store, and what reading it costs: bytes a triple, loading, rows of
+//! expansions, type checks. Run with `cargo run --release -p somersault-store --example adjacency
+//! <file.nt.zst> [shards]`. Figures are printed, not asserted: speed is compared in the bench crate.
+
+use oxttl::NTriplesParser;
+use somersault_model::{Direction, QuadIds, Sn, TermId};
+use somersault_store::{ShardBatch, Snapshot, Store, rdf_type};
+use std::error::Error;
+use std::fs::File;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+const GRAPH: TermId = TermId::DEFAULT_GRAPH;
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let mut arguments = std::env::args().skip(1);
+    let path = arguments.next().ok_or("name an .nt.zst file")?;
+    let shards = arguments.next().map_or(Ok(2), |n| n.parse())?;
+    let store = Store::new(shards);
+    let load = read(&store, &path)?;
+    let count = load.len();
+    println!("{count} statements; resident {} MB", resident());
+    let before = resident();
+    load_all(&store, load)?;
+    let memory = store.memory();
+    let snapshot = store.pin_stable();
+    let held = snapshot.statement_count(GRAPH);
+    println!(
+        "{held} distinct; stored {:.1} bytes a statement, dictionary {:.1}",
+        memory.stored_bytes as f64 / held as f64,
+        memory.dictionary_bytes as f64 / held as f64
+    );
+    println!("resident {} MB, before loading {before}", resident());
+    reads(&snapshot);
+    Ok(())
+}
+
+fn read(store: &Store, path: &str) -> Result<Arc<[QuadIds]>, Box<dyn Error>> {
+    let file = zstd::Decoder::new(File::open(path)?)?;
+    let dictionary = store.dictionary();
+    let mut quads = Vec::new();
+    for triple in NTriplesParser::new().for_reader(file) {
+        let triple = triple?;
+        quads.push(QuadIds {
+            graph: GRAPH,
+            subject: dictionary.intern(triple.subject.as_ref().into()),
+            predicate: dictionary.intern(triple.predicate.as_ref().into()),
+            object: dictionary.intern(triple.object.as_ref()),
+        });
+    }
+    Ok(quads.into())
+}
+
+fn load_all(store: &Arc<Store>, load: Arc<[QuadIds]>) -> Result<(), Box<dyn Error>> {
+    let count = load.len();
+    let start = Instant::now();
+    let batches = ShardBatch::split_with_loads(&[load], &[], store.placement());
+    std::thread::scope(|scope| -> Result<(), Box<dyn Error>> {
+        let mut threads = Vec::new();
+        for batch in batches {
+            let mut writer = store.take_writer(batch.shard())?;
+            threads.push(scope.spawn(move || writer.apply(Sn(1), &batch)));
+        }
+        for thread in threads {
+            thread.join().map_err(|_| "a writer panicked")??;
+        }
+        Ok(())
+    })?;
+    store.snapshots().publish_stable(Sn(1));
+    let elapsed = start.elapsed();
+    println!(
+        "loaded in {elapsed:.2?}, {:.0} ns each",
+        elapsed.as_nanos() as f64 / count as f64
+    );
+    Ok(())
+}
+
+/// Resident memory in MB, where the system tells.
+fn resident() -> usize {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find(|line| line.starts_with("VmRSS"));
+    let number = line.and_then(|line| line.split_whitespace().nth(1)?.parse::<usize>().ok());
+    number.unwrap_or(0) / 1024
+}
+
+fn best(rounds: usize, mut work: impl FnMut() -> usize) -> (Duration, usize) {
+    let mut best = Duration::MAX;
+    let mut count = 0;
+    for _ in 0..rounds {
+        let start = Instant::now();
+        count = work();
+        best = best.min(start.elapsed());
+    }
+    (best, count)
+}
+
+fn line(what: &str, (elapsed, count): (Duration, usize), per: usize) {
+    let each = elapsed.as_nanos() as f64 / per.max(1) as f64;
+    println!("{what:<44} {each:>7.1} ns each of {per:>8}, {count} found");
+}
+
+fn shuffled(ids: &[TermId]) -> Vec<TermId> {
+    let mut keyed: Vec<(u64, TermId)> = (ids.iter())
+        .map(|id| {
+            (
+                id.raw().wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(23),
+                *id,
+            )
+        })
+        .collect();
+    keyed.sort_unstable();
+    keyed.into_iter().map(|(_, id)| id).collect()
+}
+
+fn reads(snapshot: &Snapshot) {
+    let mut scratch = Vec::new();
+    let kind = rdf_type();
+    let mut predicates: Vec<(u64, TermId)> = (snapshot.predicates(GRAPH).into_iter())
+        .filter(|predicate| *predicate != kind)
+        .map(|predicate| {
+            let statements = snapshot.predicate_statistics(GRAPH, predicate).statements;
+            (statements, predicate)
+        })
+        .collect();
+    predicates.sort_unstable();
+    let (_, predicate) = predicates[predicates.len() - 1];
+    let typed = snapshot.vertices_with(GRAPH, kind, Direction::Out, &mut scratch);
+    let sorted = typed.to_vec();
+    let random = shuffled(&sorted);
+    for (what, column) in [("sorted", &sorted), ("random", &random)] {
+        for direction in [Direction::Out, Direction::In] {
+            let one = best(5, || {
+                let mut scratch = Vec::new();
+                (column.iter())
+                    .map(|v| {
+                        snapshot
+                            .neighbours(GRAPH, *v, predicate, direction, &mut scratch)
+                            .len()
+                    })
+                    .sum()
+            });
+            line(
+                &format!("neighbours {direction:?}, {what}"),
+                one,
+                column.len(),
+            );
+        }
+    }
+    let mut scratch = Vec::new();
+    let classes = snapshot.vertices_with(GRAPH, kind, Direction::In, &mut scratch);
+    let class = (classes.iter().copied())
+        .max_by_key(|class| snapshot.neighbour_estimate(GRAPH, *class, kind, Direction::In));
+    let Some(class) = class else {
+        return;
+    };
+    for (what, column) in [("sorted", &sorted), ("random", &random)] {
+        let one = best(5, || {
+            let is_instance = |vertex: &&TermId| {
+                snapshot.contains(QuadIds {
+                    graph: GRAPH,
+                    subject: **vertex,
+                    predicate: kind,
+                    object: class,
+                })
+            };
+            column.iter().filter(is_instance).count()
+        });
+        line(&format!("type check, {what}"), one, column.len());
+    }
+}

@@ -1,0 +1,326 @@
+//! A generation of a shard: an image, born at one SN, and the cells of all keys that changed since.
+//! Most shards have one; a large load makes a new one with everything that there is, and the old
+//! one stays, untouched, for readers of earlier SNs.
+//!
+//! A cell, once there, is all that is to be known of its key, and the image's list is the base of
+//! what it leads to. Only index vertices are told in two lists: what came, and what went.
+#![allow(unsafe_code)]
+
+use crate::cell::{Cell, Content, Key, Kind};
+use crate::changes::merge_into;
+use crate::image::{Held, Image, Vertices};
+use crate::table::Segments;
+use somersault_model::TermId;
+use std::ptr::NonNull;
+use std::sync::atomic::AtomicPtr;
+
+/// Every method with an `sn` is for holders of a pin at that SN, throughout the call and as long as
+/// what it lends out is used; or for the writer, at any SN.
+pub(crate) struct Generation {
+    /// Readers below this SN read the older generation.
+    pub(crate) born: u64,
+    pub(crate) image: Image,
+    pub(crate) segments: Segments,
+    /// Null where there is none, or where nobody may ask for it any more.
+    pub(crate) older: AtomicPtr<Generation>,
+}
+
+/// The chunks in which the cells of a generation lie.
+#[derive(Default)]
+pub(crate) struct CellChunks(pub(crate) Vec<NonNull<[Cell]>>);
+
+/// The vertices of a predicate: those of the image, and what changed of them.
+pub(crate) struct IndexParts<'a, 'b> {
+    pub(crate) image: Option<&'a Vertices>,
+    pub(crate) came: &'b [TermId],
+    pub(crate) went: &'b [TermId],
+}
+
+impl Generation {
+    pub(crate) fn new(born: u64, image: Image, older: *mut Generation) -> Generation {
+        Generation {
+            born,
+            image,
+            segments: Segments::new(),
+            older: AtomicPtr::new(older),
+        }
+    }
+
+    /// # Safety
+    /// As for [`Segments::find`].
+    #[inline]
+    unsafe fn content<'a>(&'a self, key: Key) -> Option<Content<'a>> {
+        // SAFETY: the caller's promise is that of `find` and of `content`.
+        unsafe { self.segments.find(key).map(|cell| cell.content()) }
+    }
+
+    #[inline]
+    fn held(&self, key: Key) -> Option<&Held> {
+        self.image.held(key.graph, key.predicate, key.direction)
+    }
+
+    /// The members of a list at `sn`, ascending, borrowed where possible, else in `scratch`, which
+    /// is empty.
+    ///
+    /// # Safety
+    /// The caller holds a pin throughout `'a`.
+    #[inline]
+    pub(crate) unsafe fn read<'a>(
+        &'a self,
+        sn: u64,
+        key: Key,
+        scratch: &'a mut Vec<TermId>,
+    ) -> &'a [TermId] {
+        // SAFETY: passed on, here and below.
+        unsafe {
+            match key.kind() {
+                Kind::Adjacency => {
+                    let held = self.held(key);
+                    let unchanged = held.filter(|held| !held.is_changed());
+                    if let Some(held) = unchanged {
+                        return held.edges.of(key.vertex);
+                    }
+                    match self.content(key) {
+                        Some(content) => content.read(sn, scratch),
+                        None => held.map_or(&[], |held| held.edges.of(key.vertex)),
+                    }
+                }
+                Kind::Index => self.read_index(sn, key, scratch),
+                _ => match self.content(key) {
+                    Some(content) => content.read(sn, scratch),
+                    None => self.image.list(key, scratch),
+                },
+            }
+        }
+    }
+
+    /// # Safety
+    /// As for [`Generation::read`].
+    unsafe fn read_index<'a>(
+        &'a self,
+        sn: u64,
+        key: Key,
+        scratch: &'a mut Vec<TermId>,
+    ) -> &'a [TermId] {
+        let (mut came, mut went) = (Vec::new(), Vec::new());
+        // SAFETY: passed on.
+        let parts = unsafe { self.index_parts(sn, key, &mut came, &mut went) };
+        let vertices = match parts.image {
+            Some(vertices) => vertices,
+            None => {
+                // SAFETY: as above.
+                let content = unsafe { self.content(key) };
+                return content.map_or(&[], |content| content.read(sn, scratch));
+            }
+        };
+        let whole = vertices.as_slice();
+        if parts.came.is_empty() && parts.went.is_empty() {
+            return match whole {
+                Some(ids) => ids,
+                None => {
+                    vertices.write(0, vertices.len(), scratch);
+                    scratch
+                }
+            };
+        }
+        let mut written = Vec::new();
+        let base = whole.unwrap_or_else(|| {
+            vertices.write(0, vertices.len(), &mut written);
+            &written
+        });
+        merge_into(base, parts.came, parts.went, scratch);
+        scratch
+    }
+
+    /// The parts of an index vertex; the lists of changes are borrowed or put into `came` and
+    /// `went`, which are empty.
+    ///
+    /// # Safety
+    /// As for [`Generation::read`].
+    pub(crate) unsafe fn index_parts<'a: 'b, 'b>(
+        &'a self,
+        sn: u64,
+        key: Key,
+        came: &'b mut Vec<TermId>,
+        went: &'b mut Vec<TermId>,
+    ) -> IndexParts<'a, 'b> {
+        let held = self.held(key);
+        let image = held.map(|held| held.edges.vertices());
+        if held.is_some_and(|held| !held.is_changed()) {
+            return IndexParts {
+                image,
+                came: &[],
+                went: &[],
+            };
+        }
+        // SAFETY: passed on.
+        let (added, removed) = unsafe {
+            let removed = Key::removed(key.graph, key.predicate, key.direction);
+            (self.content(key), self.content(removed))
+        };
+        IndexParts {
+            image,
+            came: added.map_or(&[], |content| content.read(sn, came)),
+            went: removed.map_or(&[], |content| content.read(sn, went)),
+        }
+    }
+
+    /// How many members a list has at `sn`.
+    ///
+    /// # Safety
+    /// As for [`Generation::read`].
+    #[inline]
+    pub(crate) unsafe fn len(&self, sn: u64, key: Key) -> usize {
+        // SAFETY: passed on, here and below.
+        let of_cell = |key| unsafe { self.content(key) }.map(|content| content.len(sn));
+        match key.kind() {
+            Kind::Index => {
+                let held = self.held(key);
+                let image = held.map_or(0, |held| held.edges.vertices().len());
+                if held.is_some_and(|held| !held.is_changed()) {
+                    return image;
+                }
+                let removed = Key::removed(key.graph, key.predicate, key.direction);
+                let (came, went) = (of_cell(key), of_cell(removed));
+                // An expired pin may see numbers that do not fit together.
+                (image + came.unwrap_or(0)).saturating_sub(went.unwrap_or(0))
+            }
+            Kind::Adjacency => {
+                let held = self.held(key);
+                let unchanged = held.is_some_and(|held| !held.is_changed());
+                match if unchanged { None } else { of_cell(key) } {
+                    Some(length) => length,
+                    None => held.map_or(0, |held| held.edges.of(key.vertex).len()),
+                }
+            }
+            _ => match of_cell(key) {
+                Some(length) => length,
+                None => self.image.list(key, &mut Vec::new()).len(),
+            },
+        }
+    }
+
+    /// Whether the list of the neighbours of a vertex has this member at `sn`.
+    ///
+    /// # Safety
+    /// As for [`Generation::read`].
+    #[inline]
+    pub(crate) unsafe fn contains(&self, sn: u64, key: Key, id: TermId) -> bool {
+        let held = self.held(key);
+        if !held.is_some_and(|held| !held.is_changed()) {
+            // SAFETY: passed on.
+            if let Some(content) = unsafe { self.content(key) } {
+                return content.contains(sn, id);
+            }
+        }
+        held.is_some_and(|held| match held.edges.of(key.vertex) {
+            [one] => *one == id,
+            ids => ids.binary_search(&id).is_ok(),
+        })
+    }
+
+    /// A count at `sn`.
+    ///
+    /// # Safety
+    /// As for [`Generation::read`].
+    pub(crate) unsafe fn count(&self, sn: u64, key: Key) -> u64 {
+        // SAFETY: passed on.
+        match unsafe { self.content(key) } {
+            Some(Content::Counter(counter)) => counter.at(sn),
+            _ => self.image.count(key.graph, key.predicate),
+        }
+    }
+
+    /// All keys of lists and index vertices that exist, in no order; their lists may be empty.
+    ///
+    /// # Safety
+    /// As for [`Generation::read`].
+    pub(crate) unsafe fn keys(&self) -> Vec<Key> {
+        let mut keys = Vec::new();
+        // SAFETY: passed on, here and below.
+        self.image.for_each_key(|key| {
+            if key.kind() == Kind::Index || unsafe { self.segments.find(key) }.is_none() {
+                keys.push(key);
+            }
+        });
+        // SAFETY: as above.
+        unsafe {
+            self.segments.for_each(|cell: &Cell| {
+                let key = cell.key();
+                match key.kind() {
+                    Kind::Count | Kind::Removed => {}
+                    Kind::Index if self.held(key).is_some() => {}
+                    _ => keys.push(key),
+                }
+            });
+        }
+        keys
+    }
+
+    /// Frees a generation with all its cells; the bytes that became free.
+    ///
+    /// # Safety
+    /// It comes from `Box::into_raw`, the chunks are its own, and nobody reads it any more.
+    pub(crate) unsafe fn free(generation: NonNull<Generation>, chunks: CellChunks) -> usize {
+        let mut bytes = 0;
+        // SAFETY: the caller gives it up; words are taken out of their cells once, and cells are
+        // freed after the last use of them.
+        unsafe {
+            let generation = Box::from_raw(generation.as_ptr());
+            generation.segments.for_each(|cell| {
+                bytes += cell.publish_nothing().release();
+            });
+            bytes += generation.segments.bytes() + generation.image.bytes();
+            drop(generation);
+            for chunk in chunks.0 {
+                let chunk = Box::from_raw(chunk.as_ptr());
+                bytes += size_of_val(&*chunk);
+            }
+        }
+        bytes
+    }
+}
+
+/// A generation that nothing changes or frees while this exists.
+#[derive(Clone, Copy)]
+pub(crate) struct Frozen<'a>(&'a Generation);
+
+/// A cell of a frozen generation.
+#[derive(Clone, Copy)]
+pub(crate) struct FrozenCell<'a>(&'a Cell);
+
+impl<'a> Frozen<'a> {
+    /// # Safety
+    /// The caller is the writer, and neither changes nor frees anything in `'a`.
+    pub(crate) unsafe fn new(generation: &'a Generation) -> Frozen<'a> {
+        Frozen(generation)
+    }
+
+    pub(crate) fn image(self) -> &'a Image {
+        &self.0.image
+    }
+
+    /// Calls `visit` with every cell and its key.
+    pub(crate) fn for_each_cell(self, mut visit: impl FnMut(Key, FrozenCell<'a>)) {
+        // SAFETY: no table is freed meanwhile, and cells live as long as their generation.
+        unsafe {
+            self.0.segments.for_each(|cell| {
+                visit(cell.key(), FrozenCell(NonNull::from(cell).as_ref()));
+            });
+        }
+    }
+}
+
+impl FrozenCell<'_> {
+    /// What the list has now.
+    pub(crate) fn ids<'b>(&'b self, scratch: &'b mut Vec<TermId>) -> &'b [TermId] {
+        // SAFETY: nothing is freed in the lifetime of the generation's being frozen.
+        unsafe { self.0.content() }.read(u64::MAX, scratch)
+    }
+
+    /// How many members the list has now.
+    pub(crate) fn len(&self) -> usize {
+        // SAFETY: as above.
+        unsafe { self.0.content() }.len(u64::MAX)
+    }
+}

@@ -1,0 +1,231 @@
+//! An image: the bulk of a shard's statements as they were at one SN, compact and immutable. What
+//! has changed since is in the cells of the image's [generation](crate::generation), which is asked
+//! first; the image only keeps, by predicate, whether there is anything to ask for.
+
+mod build;
+mod edges;
+mod sets;
+mod vertices;
+
+pub(crate) use build::Build;
+pub(crate) use edges::Edges;
+pub(crate) use vertices::Vertices;
+
+use crate::cell::{Key, Kind};
+use crate::rdf_type;
+use rustc_hash::FxHashMap;
+use sets::Sets;
+use somersault_model::{Direction, TermId};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Statements by graph, direction and predicate.
+#[derive(Default)]
+pub(crate) struct Image {
+    graphs: FxHashMap<TermId, Sides>,
+    /// The named graphs with a statement whose subject is the shard's, ascending.
+    named: Box<[TermId]>,
+    /// What the vertices are numbered with.
+    room: u64,
+    /// Whether classes have their instances on several shards.
+    spread: bool,
+}
+
+/// One graph: out and in.
+struct Sides([Side; 2]);
+
+/// One direction of a graph.
+pub(crate) struct Side {
+    edges: FxHashMap<TermId, Held>,
+    predicates: Box<[TermId]>,
+    sets: Arc<Sets>,
+    /// Whether some cell of this generation is about this graph and direction.
+    changed: AtomicBool,
+}
+
+/// One predicate.
+pub(crate) struct Held {
+    /// Generations share what has not changed between them.
+    pub(crate) edges: Arc<Edges>,
+    /// Whether some cell of this generation is about this graph, predicate and direction.
+    changed: AtomicBool,
+}
+
+impl Held {
+    fn new(edges: Arc<Edges>) -> Held {
+        Held {
+            edges,
+            changed: AtomicBool::new(false),
+        }
+    }
+
+    /// Whether cells have to be asked before the edges. Set before the first such cell can be
+    /// found, and so before the SN that it is for can be stable: a reader to whom it matters sees
+    /// it.
+    #[inline]
+    pub(crate) fn is_changed(&self) -> bool {
+        self.changed.load(Ordering::Acquire)
+    }
+}
+
+impl Image {
+    #[inline]
+    pub(crate) fn side(&self, graph: TermId, direction: Direction) -> Option<&Side> {
+        Some(&self.graphs.get(&graph)?.0[direction as usize])
+    }
+
+    /// The edges of a predicate.
+    #[inline]
+    pub(crate) fn held(
+        &self,
+        graph: TermId,
+        predicate: TermId,
+        direction: Direction,
+    ) -> Option<&Held> {
+        self.side(graph, direction)?.edges.get(&predicate)
+    }
+
+    /// Notes that a cell of this key is about to be found.
+    pub(crate) fn note(&self, key: Key) {
+        if let Some(side) = self.side(key.graph, key.direction) {
+            side.changed.store(true, Ordering::Release);
+            if let Some(held) = side.edges.get(&key.predicate) {
+                held.changed.store(true, Ordering::Release);
+            }
+        }
+    }
+
+    /// Whether a list of this graph and direction may have a cell.
+    #[inline]
+    pub(crate) fn may_have_cells(&self, graph: TermId, direction: Direction) -> bool {
+        (self.side(graph, direction)).is_none_or(|side| side.changed.load(Ordering::Acquire))
+    }
+
+    /// The members of a list, in `scratch` (which is empty) where they cannot be borrowed. For all
+    /// keys but index vertices and counts.
+    pub(crate) fn list<'a>(&'a self, key: Key, scratch: &'a mut Vec<TermId>) -> &'a [TermId] {
+        match key.kind() {
+            Kind::Adjacency => {
+                let held = self.held(key.graph, key.predicate, key.direction);
+                held.map_or(&[], |held| held.edges.of(key.vertex))
+            }
+            Kind::PredicatesOf => self.predicates_of(key, scratch),
+            Kind::Predicates => {
+                let side = self.side(key.graph, key.direction);
+                side.map_or(&[], |side| &side.predicates)
+            }
+            Kind::Graphs => &self.named,
+            Kind::Index | Kind::Removed | Kind::Count => &[],
+        }
+    }
+
+    fn predicates_of<'a>(&'a self, key: Key, scratch: &'a mut Vec<TermId>) -> &'a [TermId] {
+        let Some(side) = self.side(key.graph, key.direction) else {
+            return &[];
+        };
+        let set = side.sets.of(key.vertex);
+        // A class is not this shard's own vertex, so the sets leave out that it has instances here.
+        let kind = rdf_type();
+        if self.spread
+            && key.direction == Direction::In
+            && let Some(held) = side.edges.get(&kind)
+            && held.edges.vertices().place(key.vertex).is_some()
+        {
+            let at = set.partition_point(|predicate| *predicate < kind);
+            scratch.extend_from_slice(&set[..at]);
+            scratch.push(kind);
+            scratch.extend_from_slice(&set[at..]);
+            return scratch;
+        }
+        set
+    }
+
+    /// How many statements there are of a predicate, or of all ([`TermId::UNBOUND`]).
+    pub(crate) fn count(&self, graph: TermId, predicate: TermId) -> u64 {
+        let Some(side) = self.side(graph, Direction::Out) else {
+            return 0;
+        };
+        if predicate.is_unbound() {
+            let all = side.edges.values().map(|held| held.edges.len() as u64);
+            return all.sum();
+        }
+        let held = side.edges.get(&predicate);
+        held.map_or(0, |held| held.edges.len() as u64)
+    }
+
+    /// How many statements there are in all.
+    pub(crate) fn statements(&self) -> u64 {
+        let graphs = self.graphs.keys();
+        graphs
+            .map(|graph| self.count(*graph, TermId::UNBOUND))
+            .sum()
+    }
+
+    /// How many half edges there are.
+    pub(crate) fn half_edges(&self) -> usize {
+        let sides = self.graphs.values().flat_map(|sides| &sides.0);
+        let held = sides.flat_map(|side| side.edges.values());
+        held.map(|held| held.edges.len()).sum()
+    }
+
+    /// Of one direction of a graph: the sets of predicates that its vertices have, and how many
+    /// vertices have each.
+    pub(crate) fn predicate_sets(
+        &self,
+        graph: TermId,
+        direction: Direction,
+    ) -> Option<impl ExactSizeIterator<Item = (&[TermId], u64)>> {
+        Some(self.side(graph, direction)?.sets.counts())
+    }
+
+    /// Calls `visit` with the keys of all lists and index vertices; counts are not among them.
+    pub(crate) fn for_each_key(&self, mut visit: impl FnMut(Key)) {
+        let mut vertices = Vec::new();
+        if !self.named.is_empty() {
+            visit(Key::graphs());
+        }
+        for (graph, sides) in &self.graphs {
+            for direction in [Direction::Out, Direction::In] {
+                let side = &sides.0[direction as usize];
+                if !side.predicates.is_empty() {
+                    visit(Key::predicates(*graph, direction));
+                }
+                let mut with_predicates = Vec::new();
+                let of_sets = side.sets.vertices();
+                of_sets.write(0, of_sets.len(), &mut with_predicates);
+                for (predicate, held) in &side.edges {
+                    visit(Key::index(*graph, *predicate, direction));
+                    vertices.clear();
+                    let all = held.edges.vertices();
+                    all.write(0, all.len(), &mut vertices);
+                    for vertex in &vertices {
+                        visit(Key::adjacency(*graph, *vertex, *predicate, direction));
+                    }
+                    if self.spread && direction == Direction::In && *predicate == rdf_type() {
+                        with_predicates.extend_from_slice(&vertices);
+                    }
+                }
+                with_predicates.sort_unstable();
+                with_predicates.dedup();
+                for vertex in with_predicates {
+                    visit(Key::predicates_of(*graph, vertex, direction));
+                }
+            }
+        }
+    }
+
+    /// Size in memory.
+    pub(crate) fn bytes(&self) -> usize {
+        let side = |side: &Side| {
+            let held = side.edges.values().map(|held| held.edges.bytes());
+            held.sum::<usize>()
+                + side.edges.capacity() * size_of::<(TermId, Held)>()
+                + side.sets.bytes()
+                + size_of_val(&*side.predicates)
+        };
+        let sides = self.graphs.values().flat_map(|sides| &sides.0);
+        self.graphs.capacity() * size_of::<(TermId, Sides)>()
+            + size_of_val(&*self.named)
+            + sides.map(side).sum::<usize>()
+    }
+}

@@ -1,0 +1,465 @@
+//! Building an image: the state of a generation and a load on top of it, predicate by predicate.
+//! The load is cut up by predicate once per direction; each predicate is then sorted, freed of
+//! repeats and merged with what was there, several at a time on threads of their own. Predicates
+//! with a handful of statements stay in cells, where they cost what they hold.
+
+use super::edges::{Edges, EdgesBuilder};
+use super::sets::Sets;
+use super::vertices::Numbering;
+use super::{Held, Image, Side, Sides};
+use crate::array::Array;
+use crate::batch::{Group, HalfEdge};
+use crate::cell::Kind;
+use crate::generation::{Frozen, FrozenCell};
+use crate::rdf_type;
+use rustc_hash::FxHashMap;
+use somersault_model::{Direction, Placement, QuadIds, ShardId, TermId};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+/// So many vertices of an image are taken at a time.
+const STRETCH: usize = 1 << 12;
+
+/// What an image is built from. Only the shard's writer builds: nothing changes meanwhile.
+pub(crate) struct Build<'a> {
+    pub(crate) shard: ShardId,
+    pub(crate) placement: Placement,
+    /// The state below the load.
+    pub(crate) old: Frozen<'a>,
+    pub(crate) loads: &'a [Arc<[QuadIds]>],
+    pub(crate) threads: usize,
+    /// Predicates with fewer edges in a graph stay in cells.
+    pub(crate) smallest: usize,
+}
+
+/// An image, and the half edges that are not in it.
+pub(crate) struct Built {
+    pub(crate) image: Image,
+    pub(crate) rest: Vec<Group>,
+}
+
+/// A graph and a predicate.
+type Label = (TermId, TermId);
+
+/// The half edges of one direction of a stretch of a load, by label.
+struct Part {
+    labels: FxHashMap<Label, usize>,
+    /// Where the edges of each label begin, and the end of the last.
+    starts: Vec<usize>,
+    /// Vertex and neighbour, in the order in which they sort.
+    pairs: Array<u128>,
+    /// One more than the highest sequence of an end.
+    room: u64,
+}
+
+/// The lists of cells of one direction, by label; vertices ascend.
+type Cells<'a> = BTreeMap<Label, Vec<(TermId, FrozenCell<'a>)>>;
+
+/// One predicate to be built.
+struct Job<'a> {
+    label: Label,
+    old: Option<&'a Arc<Edges>>,
+    cells: &'a [(TermId, FrozenCell<'a>)],
+    load: Vec<&'a [u128]>,
+}
+
+impl Part {
+    fn of(label: &Label, part: &Part) -> std::ops::Range<usize> {
+        match part.labels.get(label) {
+            Some(at) => part.starts[*at]..part.starts[*at + 1],
+            None => 0..0,
+        }
+    }
+}
+
+impl Build<'_> {
+    pub(crate) fn run(&self) -> Built {
+        let mut rest = Vec::new();
+        let mut room = self.old.image().room;
+        let mut sides = [Direction::Out, Direction::In].map(|direction| {
+            let (edges, needed) = self.direction(direction, &mut rest);
+            room = room.max(needed);
+            edges
+        });
+        let graphs: Vec<TermId> = {
+            let labels = sides.iter().flat_map(|side| side.keys());
+            let mut graphs: Vec<TermId> = labels.map(|(graph, _)| *graph).collect();
+            graphs.sort_unstable();
+            graphs.dedup();
+            graphs
+        };
+        let [out, into] = &mut sides;
+        let mut jobs = Vec::new();
+        for graph in &graphs {
+            for (direction, side) in [(Direction::Out, &mut *out), (Direction::In, &mut *into)] {
+                let later = side.split_off(&(*graph, TermId::from_raw(u64::MAX)));
+                let of_graph = std::mem::replace(side, later);
+                jobs.push((*graph, direction, of_graph));
+            }
+        }
+        let built = parallel(self.threads, &jobs, |(graph, direction, edges)| {
+            self.side(*graph, *direction, edges, room)
+        });
+        let mut built = built.into_iter();
+        let mut by_graph = FxHashMap::default();
+        let mut named = Vec::new();
+        for graph in graphs {
+            let (Some(out), Some(into)) = (built.next(), built.next()) else {
+                unreachable!("each graph has two sides");
+            };
+            if graph != TermId::DEFAULT_GRAPH && !out.predicates.is_empty() {
+                named.push(graph);
+            }
+            by_graph.insert(graph, Sides([out, into]));
+        }
+        let image = Image {
+            graphs: by_graph,
+            named: named.into(),
+            room,
+            spread: self.placement.shards() > 1,
+        };
+        Built { image, rest }
+    }
+
+    /// The edges of one direction, and one more than the highest sequence that was met. Those of
+    /// small predicates go to `rest`.
+    fn direction(
+        &self,
+        direction: Direction,
+        rest: &mut Vec<Group>,
+    ) -> (BTreeMap<Label, Arc<Edges>>, u64) {
+        let parts = self.partition(direction);
+        let cells = self.cells(direction);
+        let highest = |cells: &Vec<(TermId, FrozenCell<'_>)>| {
+            let vertices = cells.iter().filter(|(vertex, _)| vertex.is_in_dictionary());
+            vertices.map(|(vertex, _)| vertex.sequence() + 1).max()
+        };
+        let room = (parts.iter().map(|part| part.room))
+            .chain(cells.values().filter_map(highest))
+            .chain([self.old.image().room])
+            .max()
+            .unwrap_or(0);
+        let mut jobs = self.jobs(direction, &parts, &cells, rest);
+        // The largest first, so that no thread is left alone with it at the end.
+        jobs.sort_by_cached_key(|job| (std::cmp::Reverse(job.size()), job.label));
+        let numbering = Numbering::new(self.shard, self.placement.shards(), room);
+        let built = parallel(self.threads, &jobs, |job| {
+            self.job(job, direction, numbering)
+        });
+        let built = jobs.iter().map(|job| job.label).zip(built);
+        let edges = built.filter_map(|(label, edges)| Some((label, edges?)));
+        (edges.collect(), room)
+    }
+
+    /// What is to be built; small predicates go to `rest`.
+    fn jobs<'a>(
+        &'a self,
+        direction: Direction,
+        parts: &'a [Part],
+        cells: &'a Cells<'a>,
+        rest: &mut Vec<Group>,
+    ) -> Vec<Job<'a>> {
+        let mut labels: Vec<Label> = cells.keys().copied().collect();
+        labels.extend(parts.iter().flat_map(|part| part.labels.keys()));
+        let of_image = &self.old.image().graphs;
+        for (graph, sides) in of_image {
+            let predicates = sides.0[direction as usize].predicates.iter();
+            labels.extend(predicates.map(|predicate| (*graph, *predicate)));
+        }
+        labels.sort_unstable();
+        labels.dedup();
+        let mut jobs = Vec::new();
+        for label in labels {
+            let held = self.old.image().held(label.0, label.1, direction);
+            let load: Vec<&[u128]> = (parts.iter())
+                .map(|part| &part.pairs[Part::of(&label, part)])
+                .filter(|pairs| !pairs.is_empty())
+                .collect();
+            let job = Job {
+                label,
+                old: held.map(|held| &held.edges),
+                cells: cells.get(&label).map_or(&[], |cells| &cells[..]),
+                load,
+            };
+            if job.old.is_none() && job.size() < self.smallest {
+                job.leave(direction, rest);
+            } else {
+                jobs.push(job);
+            }
+        }
+        jobs
+    }
+
+    fn job(&self, job: &Job<'_>, direction: Direction, numbering: Numbering) -> Option<Arc<Edges>> {
+        if job.load.is_empty() && job.cells.is_empty() {
+            return job.old.map(Arc::clone);
+        }
+        let mut load = Array::<u128>::with_capacity(job.load.iter().map(|pairs| pairs.len()).sum());
+        job.load.iter().for_each(|pairs| load.extend(pairs));
+        load.sort_unstable();
+        let mut builder = EdgesBuilder::with_capacity(job.size());
+        let (mut left, mut list) = (&load[..], Vec::new());
+        job.for_each_old(|vertex, ids| {
+            let below = left.partition_point(|pair| vertex_of(*pair) < vertex);
+            append(&mut builder, &left[..below]);
+            left = &left[below..];
+            let same = left.iter().take_while(|pair| vertex_of(**pair) == vertex);
+            let same = same.count();
+            if same == 0 {
+                builder.list(vertex, ids);
+            } else {
+                list.clear();
+                list.extend(left[..same].iter().map(|pair| neighbour_of(*pair)));
+                list.dedup();
+                builder.union(vertex, ids, &list);
+                left = &left[same..];
+            }
+        });
+        append(&mut builder, left);
+        let classes = direction == Direction::In && job.label.1 == rdf_type();
+        let owned = !classes || self.placement.shards() == 1;
+        builder.finish(numbering, classes, owned).map(Arc::new)
+    }
+
+    /// One direction of a graph from its edges.
+    fn side(
+        &self,
+        graph: TermId,
+        direction: Direction,
+        edges: &BTreeMap<Label, Arc<Edges>>,
+        room: u64,
+    ) -> Side {
+        let predicates: Box<[TermId]> = edges.keys().map(|(_, predicate)| *predicate).collect();
+        let spread = direction == Direction::In && self.placement.shards() > 1;
+        let in_sets: Vec<(TermId, &Edges)> = (edges.iter())
+            .map(|((_, predicate), edges)| (*predicate, &**edges))
+            .filter(|(predicate, _)| !(spread && *predicate == rdf_type()))
+            .collect();
+        let same = (self.old.image().side(graph, direction)).filter(|old| {
+            old.predicates == predicates
+                && (edges.iter())
+                    .all(|((_, predicate), edges)| Arc::ptr_eq(&old.edges[predicate].edges, edges))
+        });
+        let sets = match same {
+            Some(old) => Arc::clone(&old.sets),
+            None => {
+                let numbering = Numbering::new(self.shard, self.placement.shards(), room);
+                Arc::new(Sets::build(&in_sets, numbering, true))
+            }
+        };
+        let held = |((_, predicate), edges): (&Label, &Arc<Edges>)| {
+            (*predicate, Held::new(Arc::clone(edges)))
+        };
+        Side {
+            edges: edges.iter().map(held).collect(),
+            predicates,
+            sets,
+            changed: AtomicBool::new(false),
+        }
+    }
+
+    /// The cells with lists of one direction.
+    fn cells(&self, direction: Direction) -> Cells<'_> {
+        let mut cells: Cells<'_> = BTreeMap::new();
+        self.old.for_each_cell(|key, cell| {
+            if key.kind() == Kind::Adjacency && key.direction == direction {
+                let label = cells.entry((key.graph, key.predicate)).or_default();
+                label.push((key.vertex, cell));
+            }
+        });
+        for cells in cells.values_mut() {
+            cells.sort_unstable_by_key(|(vertex, _)| *vertex);
+        }
+        cells
+    }
+
+    /// The load by label, a part per thread.
+    fn partition(&self, direction: Direction) -> Vec<Part> {
+        let total: usize = self.loads.iter().map(|load| load.len()).sum();
+        let share = total.div_ceil(self.threads.max(1)).max(1);
+        let mut stretches = Vec::new();
+        for load in self.loads {
+            stretches.extend(load.chunks(share));
+        }
+        parallel(self.threads, &stretches, |quads| {
+            self.part(direction, quads)
+        })
+    }
+
+    fn part(&self, direction: Direction, quads: &[QuadIds]) -> Part {
+        let mut labels: FxHashMap<Label, usize> = FxHashMap::default();
+        let mut starts: Vec<usize> = vec![0];
+        let mut room = 0;
+        for quad in quads {
+            let Some((vertex, neighbour)) = self.half(direction, quad) else {
+                continue;
+            };
+            // Both ends: the instances of a class are numbered too.
+            for end in [vertex, neighbour] {
+                if end.is_in_dictionary() {
+                    room = room.max(end.sequence() + 1);
+                }
+            }
+            let next = labels.len();
+            let label = *(labels.entry((quad.graph, quad.predicate))).or_insert(next);
+            if label == next {
+                starts.push(0);
+            }
+            starts[label + 1] += 1;
+        }
+        for at in 1..starts.len() {
+            starts[at] += starts[at - 1];
+        }
+        let mut next = starts.clone();
+        let mut pairs = Array::<u128>::zeroed(starts[starts.len() - 1]);
+        for quad in quads {
+            let Some((vertex, neighbour)) = self.half(direction, quad) else {
+                continue;
+            };
+            let at = &mut next[labels[&(quad.graph, quad.predicate)]];
+            pairs[*at] = u128::from(vertex.raw()) << 64 | u128::from(neighbour.raw());
+            *at += 1;
+        }
+        Part {
+            labels,
+            starts,
+            pairs,
+            room,
+        }
+    }
+
+    /// The half of a statement that is this shard's, if it is.
+    #[inline]
+    fn half(&self, direction: Direction, quad: &QuadIds) -> Option<(TermId, TermId)> {
+        let (vertex, neighbour) = match direction {
+            Direction::Out => (quad.subject, quad.object),
+            Direction::In => (quad.object, quad.subject),
+        };
+        let spread = direction == Direction::In && quad.predicate == rdf_type();
+        let owner = if spread { neighbour } else { vertex };
+        (self.placement.owner(owner) == self.shard).then_some((vertex, neighbour))
+    }
+}
+
+impl Job<'_> {
+    /// How many edges there will be at most.
+    fn size(&self) -> usize {
+        let load: usize = self.load.iter().map(|pairs| pairs.len()).sum();
+        let cells = self.cells.iter().map(|(_, cell)| cell.len());
+        load + cells.sum::<usize>() + self.old.map_or(0, |old| old.len())
+    }
+
+    /// Calls `visit` with each vertex that has neighbours below the load, ascending.
+    fn for_each_old(&self, mut visit: impl FnMut(TermId, &[TermId])) {
+        let mut scratch = Vec::new();
+        let mut cells = self.cells.iter().peekable();
+        let mut of_cell =
+            |cell: &FrozenCell<'_>, vertex, visit: &mut dyn FnMut(TermId, &[TermId])| {
+                scratch.clear();
+                let ids = cell.ids(&mut scratch);
+                if !ids.is_empty() {
+                    visit(vertex, ids);
+                }
+            };
+        let mut vertices = Vec::with_capacity(STRETCH);
+        if let Some(old) = self.old {
+            let all = old.vertices();
+            for from in (0..all.len()).step_by(STRETCH) {
+                vertices.clear();
+                all.write(from, from + STRETCH, &mut vertices);
+                for (place, vertex) in (from..).zip(&vertices) {
+                    while let Some((other, cell)) = cells.next_if(|(other, _)| other < vertex) {
+                        of_cell(cell, *other, &mut visit);
+                    }
+                    match cells.next_if(|(other, _)| other == vertex) {
+                        Some((_, cell)) => of_cell(cell, *vertex, &mut visit),
+                        None => visit(*vertex, old.list(place)),
+                    }
+                }
+            }
+        }
+        for (vertex, cell) in cells {
+            of_cell(cell, *vertex, &mut visit);
+        }
+    }
+
+    /// Leaves the edges to cells.
+    fn leave(&self, direction: Direction, rest: &mut Vec<Group>) {
+        let (graph, predicate) = self.label;
+        let mut edges = Vec::with_capacity(self.size());
+        let mut add = |vertex, neighbour| {
+            edges.push(HalfEdge {
+                vertex,
+                predicate,
+                neighbour,
+            });
+        };
+        for pair in self.load.iter().flat_map(|pairs| pairs.iter()) {
+            add(vertex_of(*pair), neighbour_of(*pair));
+        }
+        self.for_each_old(|vertex, ids| ids.iter().for_each(|id| add(vertex, *id)));
+        match rest.last_mut() {
+            Some(group) if (group.graph, group.direction) == (graph, direction) => {
+                group.edges.append(&mut edges);
+            }
+            _ => rest.push(Group {
+                graph,
+                direction,
+                edges,
+            }),
+        }
+    }
+}
+
+fn vertex_of(pair: u128) -> TermId {
+    TermId::from_raw((pair >> 64) as u64)
+}
+
+fn neighbour_of(pair: u128) -> TermId {
+    TermId::from_raw(pair as u64)
+}
+
+/// Appends sorted pairs, without repeats.
+fn append(builder: &mut EdgesBuilder, pairs: &[u128]) {
+    let mut last = None;
+    for pair in pairs {
+        if last == Some(*pair) {
+            continue;
+        }
+        if last.map(vertex_of) != Some(vertex_of(*pair)) {
+            builder.vertex(vertex_of(*pair));
+        }
+        builder.neighbour(neighbour_of(*pair));
+        last = Some(*pair);
+    }
+}
+
+/// Does all the work on up to so many threads; the results, in the order of the work.
+fn parallel<W: Sync, R: Send>(threads: usize, work: &[W], run: impl Fn(&W) -> R + Sync) -> Vec<R> {
+    let next = AtomicUsize::new(0);
+    let turn = || {
+        let mut done = Vec::new();
+        loop {
+            let at = next.fetch_add(1, Ordering::Relaxed);
+            let Some(work) = work.get(at) else {
+                return done;
+            };
+            done.push((at, run(work)));
+        }
+    };
+    let helpers = threads.min(work.len()).saturating_sub(1);
+    let mut done = std::thread::scope(|scope| {
+        let helpers: Vec<_> = (0..helpers).map(|_| scope.spawn(turn)).collect();
+        let mut done = turn();
+        for helper in helpers {
+            match helper.join() {
+                Ok(more) => done.extend(more),
+                Err(panic) => std::panic::resume_unwind(panic),
+            }
+        }
+        done
+    });
+    done.sort_unstable_by_key(|(at, _)| *at);
+    done.into_iter().map(|(_, result)| result).collect()
+}

@@ -1,0 +1,196 @@
+//! All edges of one predicate in one direction: vertices in order, and the neighbours of each one
+//! after another. Where every vertex has one neighbour (a functional predicate) there are no
+//! offsets: a vertex's place is that of its neighbour.
+
+use super::vertices::{Members, Numbering, Vertices};
+use crate::array::Array;
+use crate::changes::gallop;
+use somersault_model::TermId;
+
+/// Lists from this length on have their members as bits, where that is asked for and affordable.
+const MEMBERS_FROM: usize = 256;
+
+pub(crate) struct Edges {
+    vertices: Vertices,
+    /// Where the neighbours of each vertex begin, and the end of the last; empty where each has one.
+    starts: Array<u32>,
+    neighbours: Array<TermId>,
+    /// By place: the members of the long lists, so that a type check is a bit test.
+    members: Box<[(u32, Members)]>,
+}
+
+impl Edges {
+    pub(crate) fn vertices(&self) -> &Vertices {
+        &self.vertices
+    }
+
+    /// How many edges there are.
+    pub(crate) fn len(&self) -> usize {
+        self.neighbours.len()
+    }
+
+    /// Where the neighbours of the vertex at a place are.
+    #[inline]
+    pub(crate) fn range(&self, place: usize) -> (usize, usize) {
+        if self.starts.is_empty() {
+            (place, place + 1)
+        } else {
+            (self.starts[place] as usize, self.starts[place + 1] as usize)
+        }
+    }
+
+    /// The neighbours of the vertex at a place.
+    #[inline]
+    pub(crate) fn list(&self, place: usize) -> &[TermId] {
+        let (from, to) = self.range(place);
+        &self.neighbours[from..to]
+    }
+
+    /// The neighbours of a vertex.
+    #[inline]
+    pub(crate) fn of(&self, vertex: TermId) -> &[TermId] {
+        match self.vertices.place(vertex) {
+            Some(place) => self.list(place),
+            None => &[],
+        }
+    }
+
+    /// All neighbours, vertex by vertex.
+    #[inline]
+    pub(crate) fn neighbours(&self) -> &[TermId] {
+        &self.neighbours
+    }
+
+    /// Whether each vertex has one neighbour.
+    #[inline]
+    pub(crate) fn is_functional(&self) -> bool {
+        self.starts.is_empty()
+    }
+
+    /// Asks for what [`Edges::range`] will look at.
+    #[inline]
+    pub(crate) fn prefetch_range(&self, place: usize) {
+        if self.starts.is_empty() {
+            crate::cell::prefetch(&raw const self.neighbours[place]);
+        } else {
+            crate::cell::prefetch(&raw const self.starts[place]);
+        }
+    }
+
+    /// The members of the vertex's list as bits, where they are kept so.
+    pub(crate) fn members(&self, vertex: TermId) -> Option<&Members> {
+        if self.members.is_empty() {
+            return None;
+        }
+        let place = self.vertices.place(vertex)? as u32;
+        let at = (self
+            .members
+            .binary_search_by_key(&place, |(place, _)| *place))
+        .ok()?;
+        Some(&self.members[at].1)
+    }
+
+    /// Size in memory.
+    pub(crate) fn bytes(&self) -> usize {
+        size_of::<Edges>()
+            + self.vertices.bytes()
+            + self.starts.bytes()
+            + self.neighbours.bytes()
+            + (self.members.iter())
+                .map(|(_, members)| size_of::<u32>() + members.bytes())
+                .sum::<usize>()
+    }
+}
+
+/// Takes ascending vertices with their ascending neighbours.
+pub(crate) struct EdgesBuilder {
+    vertices: Array<TermId>,
+    starts: Array<u32>,
+    neighbours: Array<TermId>,
+}
+
+impl EdgesBuilder {
+    /// With room for so many edges.
+    pub(crate) fn with_capacity(edges: usize) -> EdgesBuilder {
+        assert!(
+            u32::try_from(edges).is_ok(),
+            "a shard has fewer than 2^32 edges of one predicate"
+        );
+        EdgesBuilder {
+            vertices: Array::with_capacity(edges),
+            starts: Array::with_capacity(edges + 1),
+            neighbours: Array::with_capacity(edges),
+        }
+    }
+
+    /// Adds a vertex, whose neighbours follow.
+    #[inline]
+    pub(crate) fn vertex(&mut self, vertex: TermId) {
+        self.vertices.push(vertex);
+        self.starts.push(self.neighbours.len() as u32);
+    }
+
+    /// Adds a neighbour of the last vertex.
+    #[inline]
+    pub(crate) fn neighbour(&mut self, neighbour: TermId) {
+        self.neighbours.push(neighbour);
+    }
+
+    /// Adds a vertex with its neighbours (not none).
+    pub(crate) fn list(&mut self, vertex: TermId, neighbours: &[TermId]) {
+        self.vertex(vertex);
+        self.neighbours.extend(neighbours);
+    }
+
+    /// Adds a vertex with the union of two lists.
+    pub(crate) fn union(&mut self, vertex: TermId, mut left: &[TermId], right: &[TermId]) {
+        self.vertex(vertex);
+        for id in right {
+            let (below, rest) = left.split_at(gallop(left, *id));
+            self.neighbours.extend(below);
+            self.neighbours.push(*id);
+            left = if rest.first() == Some(id) {
+                &rest[1..]
+            } else {
+                rest
+            };
+        }
+        self.neighbours.extend(left);
+    }
+
+    /// The edges; `None` where there are none. `owned` says whether all vertices are the shard's;
+    /// where they are not (classes) their neighbours are, and long lists are kept as bits too.
+    pub(crate) fn finish(
+        mut self,
+        numbering: Numbering,
+        classes: bool,
+        owned: bool,
+    ) -> Option<Edges> {
+        if self.vertices.is_empty() {
+            return None;
+        }
+        let functional = self.vertices.len() == self.neighbours.len();
+        self.starts.push(self.neighbours.len() as u32);
+        let mut members = Vec::new();
+        if classes {
+            for (place, ends) in self.starts.windows(2).enumerate() {
+                let list = &self.neighbours[ends[0] as usize..ends[1] as usize];
+                if list.len() >= MEMBERS_FROM
+                    && let Some(bits) = Members::of(list, numbering)
+                {
+                    members.push((place as u32, bits));
+                }
+            }
+        }
+        Some(Edges {
+            vertices: Vertices::new(&self.vertices, numbering, owned),
+            starts: if functional {
+                Array::new()
+            } else {
+                self.starts.finish()
+            },
+            neighbours: self.neighbours.finish(),
+            members: members.into(),
+        })
+    }
+}

@@ -1,0 +1,192 @@
+//! Which predicates a vertex has: each distinct set of predicates is kept once (a characteristic
+//! set, which is also what a planner wants to know), and each vertex has the number of its set.
+
+use super::edges::Edges;
+use super::vertices::{Numbering, Vertices};
+use crate::array::Array;
+use rustc_hash::FxHashMap;
+use somersault_model::TermId;
+
+/// So many vertices are taken from an index vertex at a time.
+const STRETCH: usize = 1 << 12;
+
+pub(crate) struct Sets {
+    vertices: Vertices,
+    set_of: SetNumbers,
+    /// Where each set begins, and the end of the last.
+    starts: Box<[u32]>,
+    predicates: Box<[TermId]>,
+    /// How many vertices have each set.
+    counts: Box<[u64]>,
+}
+
+/// The number of a vertex's set, as narrow as the number of sets allows.
+enum SetNumbers {
+    Bytes(Array<u8>),
+    Shorts(Array<u16>),
+    Words(Array<u32>),
+}
+
+impl Sets {
+    /// The predicates of a vertex, ascending.
+    pub(crate) fn of(&self, vertex: TermId) -> &[TermId] {
+        match self.vertices.place(vertex) {
+            Some(place) => self.set(self.set_of.at(place)),
+            None => &[],
+        }
+    }
+
+    /// All sets, and how many vertices have each.
+    pub(crate) fn counts(&self) -> impl ExactSizeIterator<Item = (&[TermId], u64)> {
+        (self.counts.iter().enumerate()).map(|(set, count)| (self.set(set), *count))
+    }
+
+    pub(crate) fn vertices(&self) -> &Vertices {
+        &self.vertices
+    }
+
+    fn set(&self, set: usize) -> &[TermId] {
+        &self.predicates[self.starts[set] as usize..self.starts[set + 1] as usize]
+    }
+
+    /// Size in memory besides this value itself.
+    pub(crate) fn bytes(&self) -> usize {
+        let numbers = match &self.set_of {
+            SetNumbers::Bytes(array) => array.bytes(),
+            SetNumbers::Shorts(array) => array.bytes(),
+            SetNumbers::Words(array) => array.bytes(),
+        };
+        self.vertices.bytes()
+            + numbers
+            + size_of_val(&*self.starts)
+            + size_of_val(&*self.predicates)
+            + size_of_val(&*self.counts)
+    }
+
+    /// The sets of all vertices of these edges; predicates ascend.
+    pub(crate) fn build(edges: &[(TermId, &Edges)], numbering: Numbering, owned: bool) -> Sets {
+        let vertices = union(edges, numbering, owned);
+        // Sets grow one predicate at a time, as paths in a tree: `nodes[n]` is its parent and last
+        // predicate, and a vertex is at the node of the predicates that it has so far.
+        let mut nodes: Vec<(u32, u32)> = vec![(0, u32::MAX)];
+        let mut at = Array::<u32>::zeroed(vertices.len());
+        let mut step: FxHashMap<u32, u32> = FxHashMap::default();
+        let mut stretch = Vec::with_capacity(STRETCH);
+        for (number, (_, edges)) in edges.iter().enumerate() {
+            step.clear();
+            let mut recent = (u32::MAX, 0);
+            for from in (0..edges.vertices().len()).step_by(STRETCH) {
+                stretch.clear();
+                edges.vertices().write(from, from + STRETCH, &mut stretch);
+                for vertex in &stretch {
+                    let place = vertices.place(*vertex).expect("the union has all vertices");
+                    let node = at[place];
+                    if node != recent.0 {
+                        let next = *step.entry(node).or_insert_with(|| {
+                            nodes.push((node, number as u32));
+                            (nodes.len() - 1) as u32
+                        });
+                        recent = (node, next);
+                    }
+                    at[place] = recent.1;
+                }
+            }
+        }
+        Sets::of_nodes(edges, vertices, &nodes, at)
+    }
+
+    /// Numbers the nodes at which vertices ended up.
+    fn of_nodes(
+        edges: &[(TermId, &Edges)],
+        vertices: Vertices,
+        nodes: &[(u32, u32)],
+        mut at: Array<u32>,
+    ) -> Sets {
+        let mut uses = vec![0u64; nodes.len()];
+        for node in at.iter() {
+            uses[*node as usize] += 1;
+        }
+        let mut numbers = vec![0u32; nodes.len()];
+        let mut starts = vec![0u32];
+        let (mut predicates, mut counts) = (Vec::new(), Vec::new());
+        for (node, uses) in uses.into_iter().enumerate().filter(|(_, uses)| *uses > 0) {
+            numbers[node] = counts.len() as u32;
+            counts.push(uses);
+            let begin = predicates.len();
+            let mut on_path = node;
+            while on_path != 0 {
+                let (parent, predicate) = nodes[on_path];
+                predicates.push(edges[predicate as usize].0);
+                on_path = parent as usize;
+            }
+            predicates[begin..].reverse();
+            let end = u32::try_from(predicates.len());
+            starts.push(end.expect("the distinct sets of predicates are fewer than 2^32 long"));
+        }
+        for node in at.iter_mut() {
+            *node = numbers[*node as usize];
+        }
+        Sets {
+            vertices,
+            set_of: SetNumbers::of(at, counts.len()),
+            starts: starts.into(),
+            predicates: predicates.into(),
+            counts: counts.into(),
+        }
+    }
+}
+
+impl SetNumbers {
+    fn of(numbers: Array<u32>, sets: usize) -> SetNumbers {
+        if sets <= 1 << 8 {
+            let mut bytes = Array::with_capacity(numbers.len());
+            numbers.iter().for_each(|number| bytes.push(*number as u8));
+            SetNumbers::Bytes(bytes.finish())
+        } else if sets <= 1 << 16 {
+            let mut shorts = Array::with_capacity(numbers.len());
+            numbers
+                .iter()
+                .for_each(|number| shorts.push(*number as u16));
+            SetNumbers::Shorts(shorts.finish())
+        } else {
+            SetNumbers::Words(numbers.finish())
+        }
+    }
+
+    #[inline]
+    fn at(&self, place: usize) -> usize {
+        match self {
+            SetNumbers::Bytes(array) => array[place].into(),
+            SetNumbers::Shorts(array) => array[place].into(),
+            SetNumbers::Words(array) => array[place] as usize,
+        }
+    }
+}
+
+/// All vertices of these edges.
+fn union(edges: &[(TermId, &Edges)], numbering: Numbering, owned: bool) -> Vertices {
+    let mut lists: Vec<&Vertices> = edges.iter().map(|(_, edges)| edges.vertices()).collect();
+    // The longest first: the others are mostly in it, and merged in while they are short.
+    lists.sort_by_key(|vertices| std::cmp::Reverse(vertices.len()));
+    let total: usize = lists.iter().map(|vertices| vertices.len()).sum();
+    let mut ids = Array::<u64>::with_capacity(total);
+    let mut stretch = Vec::with_capacity(STRETCH);
+    for vertices in lists {
+        for from in (0..vertices.len()).step_by(STRETCH) {
+            stretch.clear();
+            vertices.write(from, from + STRETCH, &mut stretch);
+            stretch.iter().for_each(|id| ids.push(id.raw()));
+        }
+    }
+    // A sequence of ascending stretches: the stable sort finds and merges them.
+    ids.sort();
+    let mut distinct = Array::<TermId>::with_capacity(total);
+    let mut last = None;
+    for id in ids.iter() {
+        if last != Some(*id) {
+            distinct.push(TermId::from_raw(*id));
+            last = Some(*id);
+        }
+    }
+    Vertices::new(&distinct, numbering, owned)
+}

@@ -1,0 +1,474 @@
+//! The vertices of an index vertex, in order of their ids, and the place of each: where a predicate
+//! is dense a bitmap over numbered dictionary terms with the rank at each word, else the ids
+//! themselves, in buckets by virtual shard. Ids ascend by tag first, so each tag is a section.
+
+use crate::array::{Array, Plain};
+use somersault_model::{ShardId, Tag, TermId, VIRTUAL_SHARDS};
+
+const SEQUENCE_BITS: u32 = 48;
+const TAG_SHIFT: u32 = 60;
+/// A bitmap may take so many times the memory of a list of ids: it is found in with one access.
+const GENEROSITY: u64 = 2;
+/// About so many ids of a list are in one bucket.
+const BUCKET: usize = 8;
+const MOST_BUCKET_BITS: u32 = VIRTUAL_SHARDS.ilog2();
+const NO_SECTION: u8 = u8::MAX;
+
+/// Numbers the dictionary terms that a shard owns: each virtual shard has room for as many as the
+/// fullest has, which differ little, since terms are hashed. Within a tag numbers ascend as ids do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Numbering {
+    shard: u64,
+    shards: u64,
+    /// 2³² / shards, rounded up: multiplying is cheaper than dividing.
+    reciprocal: u64,
+    /// How many virtual shards the shard has.
+    slots: u64,
+    /// Sequences from here on came to be after the image.
+    room: u64,
+}
+
+impl Numbering {
+    pub(crate) fn new(shard: ShardId, shards: u16, room: u64) -> Numbering {
+        let (shard, shards) = (u64::from(shard.0), u64::from(shards));
+        Numbering {
+            shard,
+            shards,
+            reciprocal: (1u64 << 32).div_ceil(shards),
+            slots: (u64::from(VIRTUAL_SHARDS) - shard).div_ceil(shards),
+            room: room.min(1 << SEQUENCE_BITS),
+        }
+    }
+
+    pub(crate) fn room(&self) -> u64 {
+        self.room
+    }
+
+    /// How many numbers there are.
+    fn count(&self) -> u64 {
+        self.slots * self.room
+    }
+
+    /// The number of a dictionary term, if it has one.
+    #[inline]
+    fn number(&self, id: TermId) -> Option<u64> {
+        let virtual_shard = (id.raw() >> SEQUENCE_BITS) & u64::from(VIRTUAL_SHARDS - 1);
+        let sequence = id.sequence();
+        if sequence >= self.room {
+            return None;
+        }
+        let slot = if self.shards == 1 {
+            virtual_shard
+        } else {
+            let slot = (virtual_shard * self.reciprocal) >> 32;
+            if slot * self.shards + self.shard != virtual_shard {
+                return None;
+            }
+            slot
+        };
+        Some(slot * self.room + sequence)
+    }
+
+    /// How many numbers are those of terms with lower ids (of one tag).
+    fn numbers_below(&self, id: TermId) -> u64 {
+        let virtual_shard = (id.raw() >> SEQUENCE_BITS) & u64::from(VIRTUAL_SHARDS - 1);
+        // The first slot at or after this virtual shard.
+        let slot = virtual_shard
+            .saturating_sub(self.shard)
+            .div_ceil(self.shards);
+        let own = slot * self.shards + self.shard == virtual_shard;
+        let sequence = if own { id.sequence().min(self.room) } else { 0 };
+        slot * self.room + sequence
+    }
+}
+
+/// Sixty-four numbers: which of them are there, and the place of the first that is.
+#[derive(Debug, Clone, Copy)]
+#[repr(C, packed(4))]
+pub(crate) struct Word {
+    bits: u64,
+    rank: u32,
+}
+
+// SAFETY: two integers without a gap, thanks to the packing.
+#[allow(unsafe_code)]
+unsafe impl Plain for Word {}
+
+/// Vertices and their places, counted from 0 in ascending order of ids.
+pub(crate) struct Vertices {
+    numbering: Numbering,
+    by_tag: [u8; 16],
+    sections: Box<[Section]>,
+    length: usize,
+}
+
+/// The vertices of one tag.
+struct Section {
+    tag: u64,
+    /// The place of the first.
+    first: usize,
+    length: usize,
+    kind: Kind,
+}
+
+enum Kind {
+    Bits(Array<Word>),
+    Listed {
+        ids: Array<TermId>,
+        /// Where the bucket of each stretch of virtual shards begins, and the end of the last one.
+        buckets: Box<[u32]>,
+        shift: u32,
+    },
+}
+
+impl Vertices {
+    /// Of ascending ids without repeats; bitmaps are taken only where all are owned by the shard.
+    pub(crate) fn new(ids: &[TermId], numbering: Numbering, owned: bool) -> Vertices {
+        let mut by_tag = [NO_SECTION; 16];
+        let mut sections = Vec::new();
+        let mut first = 0;
+        for ids in ids.chunk_by(|a, b| a.raw() >> TAG_SHIFT == b.raw() >> TAG_SHIFT) {
+            let tag = ids[0].raw() >> TAG_SHIFT;
+            by_tag[tag as usize] = sections.len() as u8;
+            sections.push(Section {
+                tag,
+                first,
+                length: ids.len(),
+                kind: Kind::of(ids, first, &numbering, owned),
+            });
+            first += ids.len();
+        }
+        assert!(
+            u32::try_from(first).is_ok(),
+            "a shard has fewer than 2^32 vertices with one predicate"
+        );
+        Vertices {
+            numbering,
+            by_tag,
+            sections: sections.into(),
+            length: first,
+        }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.length
+    }
+
+    /// The place of a vertex.
+    #[inline]
+    pub(crate) fn place(&self, id: TermId) -> Option<usize> {
+        let section = self.by_tag[(id.raw() >> TAG_SHIFT) as usize];
+        let section = self.sections.get(usize::from(section))?;
+        match &section.kind {
+            Kind::Bits(words) => {
+                let number = self.numbering.number(id)?;
+                let word = words[(number / 64) as usize];
+                let bit = 1u64 << (number % 64);
+                (word.bits & bit != 0)
+                    .then(|| word.rank as usize + (word.bits & (bit - 1)).count_ones() as usize)
+            }
+            Kind::Listed {
+                ids,
+                buckets,
+                shift,
+            } => {
+                let bucket = bucket_of(id, *shift);
+                let range = buckets[bucket] as usize..buckets[bucket + 1] as usize;
+                let at = ids[range.clone()].binary_search(&id).ok()?;
+                Some(section.first + range.start + at)
+            }
+        }
+    }
+
+    /// Asks for the memory that [`Vertices::place`] looks at first.
+    #[inline]
+    pub(crate) fn prefetch(&self, id: TermId) {
+        let section = self.by_tag[(id.raw() >> TAG_SHIFT) as usize];
+        if let Some(section) = self.sections.get(usize::from(section))
+            && let Kind::Bits(words) = &section.kind
+            && let Some(number) = self.numbering.number(id)
+        {
+            crate::cell::prefetch(&raw const words[(number / 64) as usize]);
+        }
+    }
+
+    /// How many vertices have lower ids.
+    pub(crate) fn below(&self, id: TermId) -> usize {
+        let tag = id.raw() >> TAG_SHIFT;
+        let Some(section) = self.sections.iter().find(|section| section.tag >= tag) else {
+            return self.length;
+        };
+        if section.tag > tag {
+            return section.first;
+        }
+        match &section.kind {
+            Kind::Bits(words) => {
+                let number = self.numbering.numbers_below(id);
+                let Some(word) = words.get((number / 64) as usize) else {
+                    return section.first + section.length;
+                };
+                let below = word.bits & ((1u64 << (number % 64)) - 1);
+                word.rank as usize + below.count_ones() as usize
+            }
+            Kind::Listed { ids, .. } => section.first + ids.partition_point(|other| *other < id),
+        }
+    }
+
+    /// All of them, where they lie in memory as ids.
+    pub(crate) fn as_slice(&self) -> Option<&[TermId]> {
+        match &*self.sections {
+            [] => Some(&[]),
+            [section] => match &section.kind {
+                Kind::Listed { ids, .. } => Some(ids),
+                Kind::Bits(_) => None,
+            },
+            _ => None,
+        }
+    }
+
+    /// Appends the vertices at these places to `out`.
+    pub(crate) fn write(&self, from: usize, to: usize, out: &mut Vec<TermId>) {
+        out.reserve(to.min(self.length).saturating_sub(from));
+        for section in &self.sections {
+            let from = from.max(section.first) - section.first;
+            let to = to.clamp(section.first, section.first + section.length) - section.first;
+            if from >= to {
+                continue;
+            }
+            match &section.kind {
+                Kind::Bits(words) => self.write_bits(section, words, from, to, out),
+                Kind::Listed { ids, .. } => out.extend_from_slice(&ids[from..to]),
+            }
+        }
+    }
+
+    fn write_bits(
+        &self,
+        section: &Section,
+        words: &[Word],
+        from: usize,
+        to: usize,
+        out: &mut Vec<TermId>,
+    ) {
+        let first = section.first + from;
+        let mut left = to - from;
+        let start = words
+            .partition_point(|word| word.rank as usize <= first)
+            .saturating_sub(1);
+        let mut skip = first - words[start].rank as usize;
+        let numbering = &self.numbering;
+        let mut slot = start as u64 * 64 / numbering.room;
+        let mut end = (slot + 1) * numbering.room;
+        let base = |slot: u64| {
+            section.tag << TAG_SHIFT | (slot * numbering.shards + numbering.shard) << SEQUENCE_BITS
+        };
+        let mut head = base(slot);
+        for (at, word) in words.iter().enumerate().skip(start) {
+            let mut bits = word.bits;
+            while bits != 0 {
+                let number = at as u64 * 64 + u64::from(bits.trailing_zeros());
+                bits &= bits - 1;
+                while number >= end {
+                    slot += 1;
+                    end += numbering.room;
+                    head = base(slot);
+                }
+                if skip > 0 {
+                    skip -= 1;
+                    continue;
+                }
+                out.push(TermId::from_raw(head | (number + numbering.room - end)));
+                left -= 1;
+                if left == 0 {
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Size in memory besides this value itself.
+    pub(crate) fn bytes(&self) -> usize {
+        let of = |section: &Section| match &section.kind {
+            Kind::Bits(words) => words.bytes(),
+            Kind::Listed { ids, buckets, .. } => ids.bytes() + size_of_val(&**buckets),
+        };
+        size_of_val(&*self.sections) + self.sections.iter().map(of).sum::<usize>()
+    }
+}
+
+impl Kind {
+    /// Of ascending ids of one tag, the first of which has the place `first`.
+    fn of(ids: &[TermId], first: usize, numbering: &Numbering, owned: bool) -> Kind {
+        let words = numbering.count().div_ceil(64);
+        let affordable = (ids.len() * size_of::<TermId>()) as u64 * GENEROSITY;
+        let dense = owned && ids[0].is_in_dictionary() && words > 0;
+        if dense && words.saturating_mul(size_of::<Word>() as u64) <= affordable {
+            Kind::Bits(bitmap(ids, first, numbering, words as usize))
+        } else {
+            Kind::listed(ids)
+        }
+    }
+
+    fn listed(ids: &[TermId]) -> Kind {
+        // Only the virtual shards of dictionary terms are spread evenly.
+        let wanted = if ids[0].tag() <= Tag::TripleTerm {
+            (ids.len() / BUCKET).max(1).ilog2().min(MOST_BUCKET_BITS)
+        } else {
+            0
+        };
+        let shift = SEQUENCE_BITS + MOST_BUCKET_BITS - wanted;
+        let mut buckets = vec![0u32; (1 << wanted) + 1];
+        for id in ids {
+            buckets[bucket_of(*id, shift) + 1] += 1;
+        }
+        for at in 1..buckets.len() {
+            buckets[at] += buckets[at - 1];
+        }
+        Kind::Listed {
+            ids: ids.iter().copied().collect(),
+            buckets: buckets.into(),
+            shift,
+        }
+    }
+}
+
+#[inline]
+fn bucket_of(id: TermId, shift: u32) -> usize {
+    (id.payload() >> shift) as usize
+}
+
+fn bitmap(ids: &[TermId], first: usize, numbering: &Numbering, words: usize) -> Array<Word> {
+    let mut bitmap = Array::<Word>::zeroed(words);
+    for id in ids {
+        let number = numbering
+            .number(*id)
+            .expect("the numbering was made for all vertices that are owned");
+        bitmap[(number / 64) as usize].bits |= 1 << (number % 64);
+    }
+    let mut rank = first;
+    for word in bitmap.iter_mut() {
+        word.rank = rank as u32;
+        rank += word.bits.count_ones() as usize;
+    }
+    bitmap
+}
+
+/// Which terms of one tag are members: a test of one bit.
+pub(crate) struct Members {
+    numbering: Numbering,
+    tag: u64,
+    bits: Array<u64>,
+}
+
+impl Members {
+    /// Of ascending ids, where they are of one kind in the dictionary and many enough that the bits
+    /// take at most twice their memory.
+    pub(crate) fn of(ids: &[TermId], numbering: Numbering) -> Option<Members> {
+        let (first, last) = (ids.first()?, ids.last()?);
+        let words = numbering.count().div_ceil(64);
+        let tag = first.raw() >> TAG_SHIFT;
+        if !first.is_in_dictionary()
+            || last.raw() >> TAG_SHIFT != tag
+            || words > (ids.len() as u64).saturating_mul(GENEROSITY)
+        {
+            return None;
+        }
+        let mut bits = Array::<u64>::zeroed(words as usize);
+        for id in ids {
+            let number = numbering.number(*id)?;
+            bits[(number / 64) as usize] |= 1 << (number % 64);
+        }
+        Some(Members {
+            numbering,
+            tag,
+            bits,
+        })
+    }
+
+    #[inline]
+    pub(crate) fn has(&self, id: TermId) -> bool {
+        id.raw() >> TAG_SHIFT == self.tag
+            && self
+                .numbering
+                .number(id)
+                .is_some_and(|number| self.bits[(number / 64) as usize] >> (number % 64) & 1 == 1)
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        size_of::<Members>() + self.bits.bytes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use somersault_model::{VirtualShard, inline};
+    use std::collections::BTreeSet;
+
+    fn id(tag: u64, shards: u64, shard: u64, n: u64, sequence: u64) -> TermId {
+        match tag % 4 {
+            0 => inline::integer(n as i64 - 40).expect("fits"),
+            1 => TermId::from_payload(Tag::ShortString, n * 77),
+            tag => {
+                let virtual_shard = n * shards + shard;
+                let virtual_shard = VirtualShard::truncated((virtual_shard % 4096) as u16);
+                let tag = if tag == 2 {
+                    Tag::NamedNode
+                } else {
+                    Tag::Literal
+                };
+                TermId::in_dictionary(tag, virtual_shard, sequence)
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        #[cfg_attr(miri, ignore = "minutes under miri")]
+        fn places_equal_those_of_a_sorted_set(
+            shards in prop::sample::select(vec![1u64, 2, 3, 7]),
+            raw in prop::collection::vec((0u64..4, 0u64..4096, 0u64..40), 0..9_000),
+            dense in any::<bool>(),
+            cuts in prop::collection::vec(0usize..9_000, 2..6),
+        ) {
+            let shard = 1 % shards;
+            // With few virtual shards in use a bitmap would cost too much: both kinds are met.
+            let spread = if dense { 4096 / shards } else { 64 };
+            let ids: BTreeSet<TermId> = raw.iter()
+                .map(|(tag, n, s)| id(*tag, shards, shard, n % spread, *s))
+                .filter(|id| id.is_inline() || u64::from(id.virtual_shard().number()) % shards == shard)
+                .collect();
+            let ids: Vec<TermId> = ids.into_iter().collect();
+            let room = if dense { 6 } else { 40 };
+            let ids: Vec<TermId> = ids.into_iter().filter(|id| id.is_inline() || id.sequence() < room).collect();
+            let numbering = Numbering::new(ShardId(shard as u16), shards as u16, room);
+            let vertices = Vertices::new(&ids, numbering, true);
+            prop_assert_eq!(vertices.len(), ids.len());
+            for (tag, n, s) in &raw {
+                for (n, s) in [(*n, *s), (n + 1, s + 50), (n % spread, s % 6)] {
+                    let id = id(*tag, shards, shard, n, s);
+                    prop_assert_eq!(vertices.place(id), ids.binary_search(&id).ok());
+                    let below = ids.partition_point(|other| *other < id);
+                    prop_assert_eq!(vertices.below(id), below);
+                    let foreign = TermId::from_raw(id.raw() + (1 << 48));
+                    prop_assert_eq!(vertices.place(foreign), ids.binary_search(&foreign).ok());
+                    let below = ids.partition_point(|other| *other < foreign);
+                    prop_assert_eq!(vertices.below(foreign), below);
+                }
+            }
+            for pair in cuts.windows(2) {
+                let (from, to) = (pair[0].min(ids.len()), pair[1].min(ids.len()));
+                let mut out = Vec::new();
+                vertices.write(from, to, &mut out);
+                prop_assert_eq!(&out[..], ids.get(from..to).unwrap_or(&[]));
+            }
+            let members: Vec<TermId> = ids.iter().copied().filter(|id| id.tag() == Tag::Literal).collect();
+            if let Some(bits) = Members::of(&members, numbering) {
+                for id in &ids {
+                    prop_assert_eq!(bits.has(*id), members.contains(id));
+                }
+            }
+        }
+    }
+}
