@@ -3,14 +3,17 @@
 
 use crate::evaluate::{Evaluated, Evaluation, Row, arithmetic};
 use crate::exact_sum::ExactSum;
+use crate::expression::Expr;
 use crate::functions::text;
 use crate::logical::Aggregate;
+use crate::table::Table;
 use crate::value::Value;
 use oxsdatatypes::{Decimal, Double, Float, Integer};
 use rustc_hash::FxHashSet;
 use somersault_lang::{AggregateFunction, Arithmetic};
 use somersault_model::TermId;
 use std::cmp::Ordering;
+use std::ops::Range;
 
 /// One aggregate over all groups: a state per group.
 pub(crate) struct Accumulator<'p> {
@@ -25,7 +28,7 @@ pub(crate) struct Accumulator<'p> {
 enum State {
     Count(i64),
     /// Rounded at the end; `None` after an error.
-    Sum(Option<Box<Sum>>),
+    Sum(Option<Sum>),
     /// The least or greatest so far, with the id it came from.
     Extreme(Option<(Value, Evaluated)>),
     Sample(Option<Evaluated>),
@@ -107,32 +110,103 @@ fn average(sum: Sum) -> Option<Value> {
 }
 
 impl<'p> Accumulator<'p> {
-    pub(crate) fn new(aggregate: &'p Aggregate) -> Accumulator<'p> {
+    /// An aggregate over so many groups.
+    pub(crate) fn new(aggregate: &'p Aggregate, groups: usize) -> Accumulator<'p> {
+        use AggregateFunction as F;
+        let state = || match aggregate {
+            Aggregate::CountSolutions { .. } => State::Count(0),
+            Aggregate::Of { function, .. } => match function {
+                F::Count => State::Count(0),
+                F::Sum | F::Avg => State::Sum(Some(Sum::new())),
+                F::Min | F::Max => State::Extreme(None),
+                F::GroupConcat { .. } => State::Concat(Some(Vec::new())),
+                F::Sample | F::Custom(_) => State::Sample(None),
+            },
+        };
         Accumulator {
             aggregate,
-            states: Vec::new(),
+            states: std::iter::repeat_with(state).take(groups).collect(),
             seen: FxHashSet::default(),
             seen_rows: FxHashSet::default(),
         }
     }
 
-    /// A state for one more group.
-    pub(crate) fn add_group(&mut self) {
-        use AggregateFunction as F;
-        self.states.push(match self.aggregate {
-            Aggregate::CountSolutions { .. } => State::Count(0),
-            Aggregate::Of { function, .. } => match function {
-                F::Count => State::Count(0),
-                F::Sum | F::Avg => State::Sum(Some(Box::new(Sum::new()))),
-                F::Min | F::Max => State::Extreme(None),
-                F::GroupConcat { .. } => State::Concat(Some(Vec::new())),
-                F::Sample | F::Custom(_) => State::Sample(None),
-            },
-        });
+    /// Takes some rows, each into the group with its number; all into the first where there are no
+    /// numbers.
+    pub(crate) fn add(
+        &mut self,
+        table: &Table,
+        rows: Range<usize>,
+        numbers: &[u32],
+        e: &mut Evaluation<'_>,
+    ) {
+        let group = |row: usize| numbers.get(row).copied().unwrap_or(0);
+        let Some(column) = self.plain_column(table) else {
+            for at in rows {
+                self.add_row(group(at), Row { table, at }, e);
+            }
+            return;
+        };
+        for at in rows {
+            let id = column.map_or(TermId::UNBOUND, |ids| ids[at]);
+            self.add_id(group(at), id, e);
+        }
+    }
+
+    /// The column that the aggregate is of, if it is of one and not of an expression: `Some(None)`
+    /// for a variable that has none.
+    fn plain_column<'t>(&self, table: &'t Table) -> Option<Option<&'t [TermId]>> {
+        match self.aggregate {
+            Aggregate::CountSolutions {
+                distinct: false, ..
+            } => Some(None),
+            Aggregate::Of {
+                expression: Expr::Variable(variable),
+                ..
+            } => Some(table.column(*variable)),
+            _ => None,
+        }
+    }
+
+    /// [`Accumulator::add_row`] for a plain column.
+    #[inline]
+    fn add_id(&mut self, group: u32, id: TermId, e: &mut Evaluation<'_>) {
+        let state = &mut self.states[group as usize];
+        let Aggregate::Of {
+            function, distinct, ..
+        } = self.aggregate
+        else {
+            if let State::Count(count) = state {
+                *count += 1;
+            }
+            return;
+        };
+        if id.is_unbound() {
+            if !matches!(state, State::Count(_) | State::Sample(_)) {
+                *state = State::Failed;
+            }
+            return;
+        }
+        if *distinct && !self.seen.insert((group, id)) {
+            return;
+        }
+        match state {
+            State::Count(count) => *count += 1,
+            // Numbers are in their ids, and cost no allocation.
+            State::Sum(Some(sum)) if id.is_inline() => {
+                if Value::of_inline(id)
+                    .and_then(|value| sum.add(&value))
+                    .is_none()
+                {
+                    *state = State::Sum(None);
+                }
+            }
+            _ => accumulate(state, function, Evaluated::Id(id), e),
+        }
     }
 
     /// Takes one row into a group.
-    pub(crate) fn add(&mut self, group: u32, row: Row<'_>, e: &mut Evaluation<'_>) {
+    fn add_row(&mut self, group: u32, row: Row<'_>, e: &mut Evaluation<'_>) {
         let state = &mut self.states[group as usize];
         match self.aggregate {
             Aggregate::CountSolutions { distinct, scope } => {
@@ -181,7 +255,7 @@ impl<'p> Accumulator<'p> {
                 Aggregate::Of {
                     function: AggregateFunction::Avg,
                     ..
-                } => average(*sum?)?.into(),
+                } => average(sum?)?.into(),
                 _ => sum?.finish().into(),
             },
             State::Extreme(extreme) => extreme?.1,

@@ -2,6 +2,7 @@
 //! keyed by. The clock is read for deadlines and for EXPLAIN's timings alone; no answer depends on it (S6).
 
 use crate::QueryError;
+use crate::table::Table;
 use oxrdf::{Quad, Term};
 use somersault_model::{EventTime, Limits, QueryUid};
 use std::sync::Arc;
@@ -72,6 +73,9 @@ pub struct Execution {
     /// What the planner must do, for tests: every choice gives the same answer.
     #[doc(hidden)]
     pub plan_choices: PlanChoices,
+    /// Rows of a morsel; tests make it small, so that small data has many.
+    #[doc(hidden)]
+    pub morsel_rows: usize,
 }
 
 /// Choices taken from the planner.
@@ -86,6 +90,9 @@ pub struct PlanChoices {
     /// (`true`), or run from the rows so far (`false`).
     pub hash: Option<bool>,
 }
+
+/// Rows of a morsel: their columns fit into the caches.
+const MORSEL_ROWS: usize = 1 << 11;
 
 impl Execution {
     /// An execution with these limits at this time; nothing remote, falling back allowed.
@@ -103,12 +110,15 @@ impl Execution {
             budget: None,
             crew: None,
             plan_choices: PlanChoices::default(),
+            morsel_rows: MORSEL_ROWS,
         }
     }
 }
 
 /// How often the clock is looked at: once in so many checks.
 const CHECKS_PER_LOOK: u32 = 256;
+/// A step that has made fewer rows is no reason to look at it.
+const ROWS_PER_LOOK: usize = 1 << 10;
 
 /// The limits of one running execution, checked inside its loops.
 pub(crate) struct Guard<'a> {
@@ -185,6 +195,22 @@ impl<'a> Guard<'a> {
         Ok(())
     }
 
+    /// Called when a step has made so many rows of a table, with `new` columns more.
+    #[inline]
+    pub(crate) fn making(
+        &mut self,
+        table: &Table,
+        rows: usize,
+        new: usize,
+    ) -> Result<(), QueryError> {
+        if rows < ROWS_PER_LOOK {
+            return self.tick();
+        }
+        let width = table.present().count() + new;
+        self.fits(rows * (8 * width + 4) + table.bytes())?;
+        self.look()
+    }
+
     /// Looks at the clock and the cancel flag.
     pub(crate) fn look(&self) -> Result<(), QueryError> {
         if let Some(cancel) = &self.execution.cancel
@@ -225,6 +251,11 @@ impl<'a> Guard<'a> {
     /// Gives memory back.
     pub(crate) fn release(&mut self, bytes: usize) {
         self.memory = self.memory.saturating_sub(bytes as u64);
+    }
+
+    /// Rows of a morsel.
+    pub(crate) fn morsel_rows(&self) -> usize {
+        self.execution.morsel_rows.max(1)
     }
 
     /// Whether an answer may have so many rows.

@@ -1,29 +1,31 @@
-//! Exploration: what a pattern makes of the rows of a table. For every row the bound ends of the
-//! pattern decide how it is read: as a check, along an edge, from an index vertex, or in full.
+//! Exploration: what a pattern makes of the rows of a table. The usual shapes (a constant predicate,
+//! ends that are known in every row or in none) are read by the column: as a check, along an edge,
+//! or from an index vertex. All others are read row by row (`by_row`).
 
 use crate::QueryError;
-use crate::Source;
+use crate::by_row;
+use crate::columns;
 use crate::execution::Guard;
 use crate::logical::{GraphPosition, Position, QuadPattern};
-use crate::sources::{self, Graphs, Scratch};
+use crate::sources::{self, Graphs};
 use crate::table::Table;
+use crate::varset::VarSet;
+use crate::workspace::Workspace;
 use somersault_lang::VarId;
 use somersault_model::{Direction, TermId, TripleIds};
+use somersault_store::Ends;
 
 /// Rows that are made between two looks at the limits.
-const ROWS_PER_CHECK: usize = 1 << 14;
+pub(crate) const ROWS_PER_CHECK: usize = 1 << 14;
+/// Rows that are read at once.
+const ROWS_AT_ONCE: usize = 1 << 12;
 
-/// Why reading stops before its end.
-enum Stop {
-    /// As many rows were made as are wanted.
-    Enough,
-    Error(QueryError),
-}
-
-impl From<QueryError> for Stop {
-    fn from(error: QueryError) -> Stop {
-        Stop::Error(error)
-    }
+/// What reading a pattern needs beside the rows.
+pub(crate) struct Explorer<'e, 'a> {
+    pub(crate) graphs: &'e Graphs<'a>,
+    pub(crate) constants: &'e [TermId],
+    pub(crate) guard: &'e mut Guard<'a>,
+    pub(crate) workspace: &'e mut Workspace,
 }
 
 /// One end of a pattern: a constant, a column, or free (a variable without a column).
@@ -56,383 +58,307 @@ impl<'t> End<'t> {
     }
 
     /// Whether some row leaves it open.
-    fn is_open(&self) -> bool {
+    pub(crate) fn is_open(&self) -> bool {
         match self {
             End::Constant(_) => false,
-            End::Column(column) => column.contains(&TermId::UNBOUND),
+            End::Column(column) => has_unbound(column),
             End::Free => true,
         }
     }
-}
 
-/// The rows that a step makes: which row each came from, and the new columns.
-pub(crate) struct Output {
-    pub(crate) parents: Vec<u32>,
-    pub(crate) columns: Vec<(VarId, Vec<TermId>)>,
-    next_check: usize,
-}
-
-impl Output {
-    pub(crate) fn new() -> Output {
-        Output {
-            parents: Vec::new(),
-            columns: Vec::new(),
-            next_check: ROWS_PER_CHECK,
+    /// Some of its rows, as the view reads them; `None` where it is free.
+    fn part(&self, from: usize, to: usize) -> Option<Ends<'t>> {
+        match self {
+            End::Constant(id) => Some(Ends::One(*id)),
+            End::Column(column) => Some(Ends::Column(&column[from..to])),
+            End::Free => None,
         }
     }
+}
 
-    /// The place of a variable among the new columns.
-    pub(crate) fn place(&mut self, variable: VarId) -> usize {
-        self.columns
-            .iter()
-            .position(|(other, _)| *other == variable)
-            .unwrap_or_else(|| {
-                self.columns.push((variable, Vec::new()));
-                self.columns.len() - 1
-            })
+/// Whether some row of a column has no value.
+pub(crate) fn has_unbound(column: &[TermId]) -> bool {
+    // Without a way out inside of a part, so that several ids are looked at at once.
+    let any = |ids: &[TermId]| ids.iter().fold(false, |found, id| found | id.is_unbound());
+    column.chunks(256).any(any)
+}
+
+/// Reads a pattern for every row, until `wanted` rows have been made; of the columns those in
+/// `keep` are needed afterwards.
+pub(crate) fn scan(
+    explorer: &mut Explorer<'_, '_>,
+    pattern: &QuadPattern,
+    keep: &VarSet,
+    wanted: usize,
+    table: Table,
+) -> Result<Table, QueryError> {
+    let constants = explorer.constants;
+    let predicate = match pattern.predicate {
+        Position::Constant(constant) => constants[constant.index()],
+        Position::Variable(_) => return by_row::scan(explorer, pattern, keep, wanted, table),
+    };
+    if matches!(pattern.graph, GraphPosition::Named(Position::Variable(_)))
+        || pattern.subject == pattern.object
+    {
+        return by_row::scan(explorer, pattern, keep, wanted, table);
+    }
+    let graphs = explorer.graphs;
+    let reads = graphs.reads(pattern.graph, |c| constants[c.index()]);
+    let edge = Edge {
+        sources: &reads,
+        predicate,
+    };
+    let subject = End::of(pattern.subject, &table, constants);
+    let object = End::of(pattern.object, &table, constants);
+    match (subject, object, pattern.subject, pattern.object) {
+        (End::Free, End::Free, Position::Variable(s), Position::Variable(o)) => {
+            edge.all(explorer, (s, o), keep, wanted, table)
+        }
+        (from, End::Free, _, Position::Variable(to)) if !from.is_open() => edge.along(
+            explorer,
+            (pattern.subject, Direction::Out, to),
+            keep,
+            wanted,
+            table,
+        ),
+        (End::Free, from, Position::Variable(to), _) if !from.is_open() => edge.along(
+            explorer,
+            (pattern.object, Direction::In, to),
+            keep,
+            wanted,
+            table,
+        ),
+        (one, other, _, _) if !one.is_open() && !other.is_open() => edge.check(
+            explorer,
+            (pattern.subject, pattern.object),
+            keep,
+            wanted,
+            table,
+        ),
+        _ => by_row::scan(explorer, pattern, keep, wanted, table),
+    }
+}
+
+/// The edges that a pattern with a constant predicate reads.
+struct Edge<'s> {
+    sources: &'s [crate::Source],
+    predicate: TermId,
+}
+
+impl Edge<'_> {
+    /// Follows the edges from an end that every row knows to one that none does.
+    fn along(
+        &self,
+        explorer: &mut Explorer<'_, '_>,
+        (from, direction, to): (Position, Direction, VarId),
+        keep: &VarSet,
+        wanted: usize,
+        table: Table,
+    ) -> Result<Table, QueryError> {
+        let mut parents = explorer.workspace.rows();
+        let mut ids = explorer.workspace.ids();
+        match End::of(from, &table, explorer.constants) {
+            End::Column(column) => {
+                let key = (self.predicate, direction);
+                let made = (&mut parents, &mut ids);
+                self.expand(explorer, key, column, wanted, &table, made)?;
+            }
+            from => {
+                let list = self.neighbours(explorer, from.at(0), direction);
+                repeat(explorer, &list, wanted, &table, &mut parents, &mut ids)?;
+                explorer.workspace.give_ids(list);
+            }
+        }
+        let workspace = &mut *explorer.workspace;
+        let mut table = table.gather(&parents, keep, workspace);
+        workspace.give_rows(parents);
+        table.set_kept(to, ids, keep, workspace);
+        Ok(table)
     }
 
-    #[inline]
-    pub(crate) fn check(&mut self, guard: &Guard<'_>, table: &Table) -> Result<(), QueryError> {
-        if self.parents.len() >= self.next_check {
-            self.next_check = self.parents.len() + ROWS_PER_CHECK;
-            let width = table.present().count() + self.columns.len();
-            guard.fits(self.parents.len() * (8 * width + 4) + table.bytes())?;
-            guard.look()?;
+    fn expand(
+        &self,
+        explorer: &mut Explorer<'_, '_>,
+        key: (TermId, Direction),
+        column: &[TermId],
+        wanted: usize,
+        table: &Table,
+        (parents, ids): (&mut Vec<u32>, &mut Vec<TermId>),
+    ) -> Result<(), QueryError> {
+        let mut row = 0;
+        while row < column.len() && ids.len() < wanted {
+            let to = (row + ROWS_AT_ONCE).min(column.len());
+            row += columns::expand(
+                explorer.graphs.view,
+                self.sources,
+                key,
+                &column[row..to],
+                row as u32,
+                (ids.len() + ROWS_PER_CHECK).min(wanted),
+                (parents, ids),
+                explorer.workspace,
+            );
+            explorer.guard.making(table, ids.len(), 1)?;
         }
         Ok(())
     }
 
-    pub(crate) fn into_table(self, table: Table) -> Table {
-        let mut table = table.gather(&self.parents);
-        for (variable, column) in self.columns {
-            table.set(variable, column);
-        }
-        table
+    /// The list of one vertex.
+    fn neighbours(
+        &self,
+        explorer: &mut Explorer<'_, '_>,
+        vertex: TermId,
+        direction: Direction,
+    ) -> Vec<TermId> {
+        let (mut list, mut merged) = (explorer.workspace.ids(), explorer.workspace.ids());
+        let mut all = explorer.workspace.ids();
+        all.extend_from_slice(sources::neighbours(
+            explorer.graphs.view,
+            self.sources,
+            vertex,
+            self.predicate,
+            direction,
+            &mut list,
+            &mut merged,
+        ));
+        explorer.workspace.give_ids(list);
+        explorer.workspace.give_ids(merged);
+        all
     }
-}
 
-/// Reads a pattern for every row, until `wanted` rows have been made.
-pub(crate) fn scan(
-    graphs: &Graphs<'_>,
-    constants: &[TermId],
-    guard: &mut Guard<'_>,
-    pattern: &QuadPattern,
-    wanted: usize,
-    table: Table,
-) -> Result<Table, QueryError> {
-    let subject = End::of(pattern.subject, &table, constants);
-    let predicate = End::of(pattern.predicate, &table, constants);
-    let object = End::of(pattern.object, &table, constants);
-    let graph = match pattern.graph {
-        GraphPosition::Default | GraphPosition::Current => None,
-        GraphPosition::Named(name) => Some(End::of(name, &table, constants)),
-    };
-    let mut output = Output::new();
-    let fixed_graph = match pattern.graph {
-        GraphPosition::Named(Position::Variable(_)) => None,
-        graph => Some(graphs.sources_of(graph, |c| constants[c.index()])),
-    };
-    // The usual case: one end is known in every row, the other in none.
-    if let (Some(sources), End::Constant(predicate)) = (&fixed_graph, predicate)
-        && pattern.subject != pattern.object
-    {
-        let along = match (subject.is_open(), object.is_open()) {
-            (false, true) if matches!(object, End::Free) => {
-                Some((subject, Direction::Out, pattern.object))
+    /// Keeps the rows whose two ends an edge connects.
+    fn check(
+        &self,
+        explorer: &mut Explorer<'_, '_>,
+        (subject, object): (Position, Position),
+        keep: &VarSet,
+        wanted: usize,
+        table: Table,
+    ) -> Result<Table, QueryError> {
+        let mut parents = explorer.workspace.rows();
+        let subject = End::of(subject, &table, explorer.constants);
+        let object = End::of(object, &table, explorer.constants);
+        let view = explorer.graphs.view;
+        if let (End::Constant(s), End::Constant(o)) = (subject, object) {
+            if !sources::contains(view, self.sources, TripleIds::new(s, self.predicate, o)) {
+                explorer.workspace.give_rows(parents);
+                return Ok(Table::empty_like(&table));
             }
-            (true, false) if matches!(subject, End::Free) => {
-                Some((object, Direction::In, pattern.subject))
+            parents.extend(0..table.rows as u32);
+        } else {
+            let mut row = 0;
+            while row < table.rows && parents.len() < wanted {
+                let to = (row + ROWS_AT_ONCE).min(table.rows);
+                if let (Some(s), Some(o)) = (subject.part(row, to), object.part(row, to)) {
+                    let first = row as u32;
+                    columns::connected(
+                        view,
+                        self.sources,
+                        self.predicate,
+                        s,
+                        o,
+                        first,
+                        &mut parents,
+                    );
+                }
+                row = to;
+                explorer.guard.making(&table, parents.len(), 0)?;
             }
-            _ => None,
-        };
-        if let Some((from, direction, Position::Variable(to))) = along {
-            output.place(to);
-            expand(
-                graphs,
-                guard,
-                sources,
-                from,
-                predicate,
-                direction,
+        }
+        let workspace = &mut *explorer.workspace;
+        let table = table.gather(&parents, keep, workspace);
+        workspace.give_rows(parents);
+        Ok(table)
+    }
+
+    /// Every edge, for every row.
+    fn all(
+        &self,
+        explorer: &mut Explorer<'_, '_>,
+        (subject, object): (VarId, VarId),
+        keep: &VarSet,
+        wanted: usize,
+        table: Table,
+    ) -> Result<Table, QueryError> {
+        let view = explorer.graphs.view;
+        let (mut subjects, mut objects) = (explorer.workspace.ids(), explorer.workspace.ids());
+        if table.rows > 0 {
+            let guard = &mut *explorer.guard;
+            columns::edges(
+                view,
+                self.sources,
+                self.predicate,
+                wanted,
+                (&mut subjects, &mut objects),
+                |edges| guard.making(&table, edges, 2),
+            )?;
+        }
+        if table.rows == 1 && subjects.len() > wanted {
+            subjects.truncate(wanted);
+            objects.truncate(wanted);
+        }
+        let mut parents = explorer.workspace.rows();
+        if table.rows == 1 {
+            parents.resize(subjects.len(), 0);
+        } else {
+            let (mut all_subjects, mut all_objects) =
+                (explorer.workspace.ids(), explorer.workspace.ids());
+            repeat(
+                explorer,
+                &subjects,
                 wanted,
                 &table,
-                &mut output,
+                &mut parents,
+                &mut all_subjects,
             )?;
-            return Ok(output.into_table(table));
-        }
-    }
-    let ends = [Some(subject), Some(predicate), Some(object), graph];
-    let positions = [
-        Some(pattern.subject),
-        Some(pattern.predicate),
-        Some(pattern.object),
-        match pattern.graph {
-            GraphPosition::Named(name) => Some(name),
-            GraphPosition::Default | GraphPosition::Current => None,
-        },
-    ];
-    let mut places = [None; 4];
-    for (at, (end, position)) in ends.iter().zip(positions).enumerate() {
-        if let (Some(end), Some(Position::Variable(variable))) = (end, position)
-            && end.is_open()
-        {
-            places[at] = Some(output.place(variable));
-        }
-    }
-    let mut scratch = Scratch::default();
-    for row in 0..table.rows {
-        guard.tick()?;
-        let known = [subject.at(row), predicate.at(row), object.at(row)];
-        let mut emit = |triple: [TermId; 3], name: TermId| -> Result<(), Stop> {
-            let found = [triple[0], triple[1], triple[2], name];
-            if output.take(row, &places, found) {
-                output.check(guard, &table)?;
-                if output.parents.len() >= wanted {
-                    return Err(Stop::Enough);
+            for row in 0..table.rows {
+                if all_objects.len() >= all_subjects.len() {
+                    break;
                 }
+                all_objects.extend_from_slice(&objects);
+                explorer
+                    .guard
+                    .making(&table, row.max(all_objects.len()), 2)?;
             }
-            Ok(())
-        };
-        let mut read = |sources: &[Source], name: TermId| {
-            matches(graphs, sources, known, &mut scratch, &mut |t| emit(t, name))
-        };
-        let done = match (&fixed_graph, graph.map(|g| g.at(row))) {
-            (Some(sources), _) => read(sources, TermId::UNBOUND),
-            (None, Some(name)) if !name.is_unbound() => match graphs.source_of(name) {
-                Some(source) => read(&[source], name),
-                None => Ok(()),
-            },
-            _ => (graphs.named().iter()).try_for_each(|(name, source)| read(source, *name)),
-        };
-        match done {
-            Ok(()) => {}
-            Err(Stop::Enough) => break,
-            Err(Stop::Error(error)) => return Err(error),
+            all_objects.truncate(all_subjects.len());
+            explorer
+                .workspace
+                .give_ids(std::mem::replace(&mut subjects, all_subjects));
+            explorer
+                .workspace
+                .give_ids(std::mem::replace(&mut objects, all_objects));
         }
-    }
-    Ok(output.into_table(table))
-}
-
-impl Output {
-    /// Takes a match of a row if all places of one variable agree; says whether it did.
-    #[inline]
-    fn take(&mut self, row: usize, places: &[Option<usize>; 4], found: [TermId; 4]) -> bool {
-        let length = self.parents.len();
-        for (place, id) in places.iter().zip(found) {
-            let Some(place) = place else { continue };
-            let column = &mut self.columns[*place].1;
-            if column.len() == length {
-                column.push(id);
-            } else if column[length] != id {
-                for (_, column) in &mut self.columns {
-                    column.truncate(length);
-                }
-                return false;
-            }
-        }
-        self.parents.push(row as u32);
-        true
+        let workspace = &mut *explorer.workspace;
+        let mut table = table.gather(&parents, keep, workspace);
+        workspace.give_rows(parents);
+        table.set_kept(subject, subjects, keep, workspace);
+        table.set_kept(object, objects, keep, workspace);
+        Ok(table)
     }
 }
 
-/// Follows one predicate from a known end to a free one.
-#[allow(clippy::too_many_arguments, reason = "the parts of one hot loop")]
-fn expand(
-    graphs: &Graphs<'_>,
-    guard: &mut Guard<'_>,
-    sources: &[Source],
-    from: End<'_>,
-    predicate: TermId,
-    direction: Direction,
+/// The same list for every row, until there are `wanted` rows.
+fn repeat(
+    explorer: &mut Explorer<'_, '_>,
+    list: &[TermId],
     wanted: usize,
     table: &Table,
-    output: &mut Output,
+    parents: &mut Vec<u32>,
+    ids: &mut Vec<TermId>,
 ) -> Result<(), QueryError> {
-    let mut scratch = Scratch::default();
-    let mut previous = TermId::UNBOUND;
-    // Where the list of the row before is in the output; equal rows in a row are copied.
-    let mut last = 0..0;
+    if list.is_empty() {
+        return Ok(());
+    }
     for row in 0..table.rows {
-        guard.tick()?;
-        let vertex = from.at(row);
-        let column = &mut output.columns[0].1;
-        let start = column.len();
-        if vertex == previous {
-            column.extend_from_within(last.clone());
-        } else {
-            let list = sources::neighbours(
-                graphs.view,
-                sources,
-                vertex,
-                predicate,
-                direction,
-                &mut scratch.list,
-                &mut scratch.merged,
-            );
-            column.extend_from_slice(list);
-            previous = vertex;
-            last = start..column.len();
-        }
-        let end = column.len();
-        output.parents.resize(end, row as u32);
-        output.check(guard, table)?;
-        if end >= wanted {
+        ids.extend_from_slice(list);
+        parents.resize(ids.len(), row as u32);
+        if ids.len() >= wanted {
             break;
         }
-    }
-    Ok(())
-}
-
-/// Calls `emit` with every triple that matches what is known.
-fn matches(
-    graphs: &Graphs<'_>,
-    sources: &[Source],
-    known: [TermId; 3],
-    scratch: &mut Scratch,
-    emit: &mut impl FnMut([TermId; 3]) -> Result<(), Stop>,
-) -> Result<(), Stop> {
-    let view = graphs.view;
-    let [s, p, o] = known;
-    let Scratch {
-        list,
-        merged,
-        vertices,
-        pairs,
-    } = scratch;
-    match (!s.is_unbound(), !p.is_unbound(), !o.is_unbound()) {
-        (true, true, true) => {
-            if sources::contains(view, sources, TripleIds::new(s, p, o)) {
-                emit(known)?;
-            }
-        }
-        (true, true, false) => {
-            let found = sources::neighbours(view, sources, s, p, Direction::Out, list, merged);
-            for o in found {
-                emit([s, p, *o])?;
-            }
-        }
-        (false, true, true) => {
-            let found = sources::neighbours(view, sources, o, p, Direction::In, list, merged);
-            for s in found {
-                emit([*s, p, o])?;
-            }
-        }
-        (true, false, known_object) => {
-            sources::predicates_of(view, sources, s, Direction::Out, vertices);
-            for p in vertices.iter() {
-                if known_object {
-                    if sources::contains(view, sources, TripleIds::new(s, *p, o)) {
-                        emit([s, *p, o])?;
-                    }
-                    continue;
-                }
-                let found = sources::neighbours(view, sources, s, *p, Direction::Out, list, merged);
-                for o in found {
-                    emit([s, *p, *o])?;
-                }
-            }
-        }
-        (false, false, true) => {
-            sources::predicates_of(view, sources, o, Direction::In, vertices);
-            for p in vertices.iter() {
-                let found = sources::neighbours(view, sources, o, *p, Direction::In, list, merged);
-                for s in found {
-                    emit([*s, *p, o])?;
-                }
-            }
-        }
-        (false, true, false) => edges(graphs, sources, p, list, vertices, pairs, emit)?,
-        (false, false, false) => {
-            let mut predicates = Vec::new();
-            sources::predicates(view, sources, &mut predicates);
-            for p in predicates {
-                edges(graphs, sources, p, list, vertices, pairs, emit)?;
-            }
+        explorer.guard.tick()?;
+        if row % 64 == 0 || list.len() > ROWS_PER_CHECK {
+            explorer.guard.making(table, ids.len(), 2)?;
         }
     }
     Ok(())
-}
-
-/// Every edge with a predicate, from its index vertex.
-fn edges(
-    graphs: &Graphs<'_>,
-    sources: &[Source],
-    p: TermId,
-    list: &mut Vec<TermId>,
-    vertices: &mut Vec<TermId>,
-    pairs: &mut Vec<(TermId, TermId)>,
-    emit: &mut impl FnMut([TermId; 3]) -> Result<(), Stop>,
-) -> Result<(), Stop> {
-    let view = graphs.view;
-    pairs.clear();
-    let mut parts = 0;
-    for source in sources {
-        let statistics = view.predicate_statistics(*source, p);
-        // From the side with fewer vertices there are fewer lists to fetch.
-        let direction = if statistics.objects < statistics.subjects {
-            Direction::In
-        } else {
-            Direction::Out
-        };
-        let starts = view.vertices_with(*source, p, direction, vertices);
-        parts += usize::from(!starts.is_empty());
-        for start in starts {
-            let ends = view.neighbours(*source, *start, p, direction, list);
-            for end in ends {
-                let (s, o) = match direction {
-                    Direction::Out => (*start, *end),
-                    Direction::In => (*end, *start),
-                };
-                if sources.len() == 1 {
-                    emit([s, p, o])?;
-                } else {
-                    pairs.push((s, o));
-                }
-            }
-        }
-    }
-    if parts > 1 {
-        pairs.sort_unstable();
-        pairs.dedup();
-    }
-    for (s, o) in pairs.iter() {
-        emit([*s, p, *o])?;
-    }
-    Ok(())
-}
-
-/// Binds or checks the name of a named graph.
-pub(crate) fn graph_name(
-    graphs: &Graphs<'_>,
-    constants: &[TermId],
-    guard: &mut Guard<'_>,
-    name: Position,
-    table: Table,
-) -> Result<Table, QueryError> {
-    let end = End::of(name, &table, constants);
-    let mut output = Output::new();
-    let place = match name {
-        Position::Variable(variable) if end.is_open() => Some(output.place(variable)),
-        _ => None,
-    };
-    for row in 0..table.rows {
-        guard.tick()?;
-        let id = end.at(row);
-        let mut emit = |id: TermId| {
-            output.parents.push(row as u32);
-            if let Some(place) = place {
-                output.columns[place].1.push(id);
-            }
-        };
-        if !id.is_unbound() {
-            if graphs.has(id) {
-                emit(id);
-            }
-        } else {
-            graphs.named().iter().for_each(|(name, _)| emit(*name));
-        }
-        output.check(guard, &table)?;
-    }
-    Ok(output.into_table(table))
 }

@@ -1,17 +1,31 @@
-//! Intersection: binds a variable to what several patterns allow together, instead of expanding one
-//! and filtering by the others. For each row the work is bounded by the shortest list, so that
-//! cyclic patterns cost what their worst case must and no more.
+//! Intersection: binds a variable to what several patterns allow together. Where lists are short, the
+//! pattern with the shortest ones is followed by the column, and what it leads to is merged with the
+//! lists of the others, or looked up. Where they are long this goes row by row, and the work for
+//! each row is bounded by its shortest list, so that cyclic patterns cost what their worst case
+//! must and no more.
 
 use crate::QueryError;
-use crate::Source;
-use crate::execution::Guard;
-use crate::explore::{End, Output};
+use crate::columns;
+use crate::explore::{End, Explorer, has_unbound};
 use crate::logical::{Position, QuadPattern};
-use crate::sources::{self, Graphs};
+use crate::sources::{self, Reads};
 use crate::table::Table;
+use crate::varset::VarSet;
+use crate::workspace::Workspace;
 use somersault_lang::VarId;
 use somersault_model::{Direction, TermId, TripleIds};
+use somersault_store::Ends;
 use std::cmp::Ordering;
+
+/// Rows that are read at once.
+const ROWS_AT_ONCE: usize = 1 << 10;
+/// So many rows of a part are asked how long their lists are.
+const SAMPLED: usize = 8;
+/// Lists that are longer on the average, or of one sampled row so many times as long, go row by row.
+const LONG: usize = 128;
+const VERY_LONG: usize = 8 * LONG;
+/// What looking up one entry is taken to cost, in entries of a list that is read.
+const LOOK_UP: usize = 3;
 
 /// A list that is at most so many times as long as the shortest is fetched whole; of a longer one
 /// single entries are looked up.
@@ -22,7 +36,7 @@ const SEARCH_FACTOR: usize = 8;
 /// One of the patterns: a list of candidates for each row.
 struct Arm<'t, 'v> {
     view: &'v dyn crate::GraphView,
-    sources: Vec<Source>,
+    sources: Reads<'v>,
     from: End<'t>,
     predicate: TermId,
     direction: Direction,
@@ -30,6 +44,9 @@ struct Arm<'t, 'v> {
     vertex: TermId,
     /// How long the list is, at most.
     length: usize,
+    /// How long lists are in the rows that are read now, as far as was asked.
+    average: usize,
+    longest: usize,
     /// The list, once it was fetched.
     list: Option<Vec<TermId>>,
     spare: Vec<TermId>,
@@ -93,43 +110,267 @@ impl Arm<'_, '_> {
 
 /// Binds a variable to what all patterns allow.
 pub(crate) fn intersect(
-    graphs: &Graphs<'_>,
-    constants: &[TermId],
-    guard: &mut Guard<'_>,
+    explorer: &mut Explorer<'_, '_>,
     variable: VarId,
     patterns: &[QuadPattern],
+    keep: &VarSet,
+    wanted: usize,
     table: Table,
 ) -> Result<Table, QueryError> {
-    let mut arms: Vec<Arm<'_, '_>> = patterns
-        .iter()
-        .map(|pattern| {
-            let (from, direction) = if pattern.object == Position::Variable(variable) {
-                (pattern.subject, Direction::Out)
-            } else {
-                (pattern.object, Direction::In)
-            };
-            Arm {
-                view: graphs.view,
-                sources: graphs.sources_of(pattern.graph, |c| constants[c.index()]),
-                from: End::of(from, &table, constants),
-                predicate: match pattern.predicate {
-                    Position::Constant(constant) => constants[constant.index()],
-                    Position::Variable(_) => TermId::UNBOUND,
-                },
-                direction,
-                vertex: TermId::UNBOUND,
-                length: 0,
-                list: None,
-                spare: Vec::new(),
-                merged: Vec::new(),
-            }
+    let mut made = Made {
+        parents: explorer.workspace.rows(),
+        ids: explorer.workspace.ids(),
+    };
+    let mut arms = arms(explorer, variable, patterns, &table);
+    let by_column = arms.iter().all(|arm| match arm.from {
+        End::Constant(_) => true,
+        End::Column(column) => !has_unbound(column),
+        End::Free => false,
+    });
+    let mut row = 0;
+    while row < table.rows && made.ids.len() < wanted {
+        let to = (row + ROWS_AT_ONCE).min(table.rows);
+        if by_column && measure(&mut arms, row, to) {
+            row = columns_of(explorer, &mut arms, row, to, &mut made);
+        }
+        // What is left of the part has long lists.
+        rows_of(&mut arms, row..to, wanted, &mut made, explorer, &table)?;
+        row = to;
+        explorer.guard.making(&table, made.ids.len(), 1)?;
+    }
+    drop(arms);
+    let workspace = &mut *explorer.workspace;
+    let mut table = table.gather(&made.parents, keep, workspace);
+    workspace.give_rows(made.parents);
+    table.set_kept(variable, made.ids, keep, workspace);
+    Ok(table)
+}
+
+/// The rows that were made: where each came from, and what the variable is there.
+struct Made {
+    parents: Vec<u32>,
+    ids: Vec<TermId>,
+}
+
+fn arms<'t, 'v>(
+    explorer: &Explorer<'v, '_>,
+    variable: VarId,
+    patterns: &[QuadPattern],
+    table: &'t Table,
+) -> Vec<Arm<'t, 'v>> {
+    let constants = explorer.constants;
+    let arm = |pattern: &QuadPattern| {
+        let (from, direction) = if pattern.object == Position::Variable(variable) {
+            (pattern.subject, Direction::Out)
+        } else {
+            (pattern.object, Direction::In)
+        };
+        Arm {
+            view: explorer.graphs.view,
+            sources: explorer
+                .graphs
+                .reads(pattern.graph, |c| constants[c.index()]),
+            from: End::of(from, table, constants),
+            predicate: match pattern.predicate {
+                Position::Constant(constant) => constants[constant.index()],
+                Position::Variable(_) => TermId::UNBOUND,
+            },
+            direction,
+            vertex: TermId::UNBOUND,
+            length: 0,
+            average: 0,
+            longest: 0,
+            list: None,
+            spare: Vec::new(),
+            merged: Vec::new(),
+        }
+    };
+    patterns.iter().map(arm).collect()
+}
+
+/// Finds out, from a sample, how long the arms' lists are in some rows, and puts the shortest first;
+/// whether all that matter are short.
+fn measure(arms: &mut [Arm<'_, '_>], from: usize, to: usize) -> bool {
+    let step = (to - from).div_ceil(SAMPLED);
+    let mut longest_of_shortest = 0;
+    for arm in arms.iter_mut() {
+        let mut longest = 0;
+        let sampled = match arm.from {
+            End::Column(_) => (from..to).step_by(step).len(),
+            _ => 1,
+        };
+        let mut sum = 0;
+        for row in (from..to).step_by(step).take(sampled) {
+            arm.turn_to(row);
+            sum += arm.length;
+            longest = longest.max(arm.length);
+        }
+        arm.average = sum.div_ceil(sampled);
+        arm.longest = longest;
+    }
+    arms.sort_by_key(|arm| arm.average);
+    if let Some(shortest) = arms.first() {
+        longest_of_shortest = shortest.longest;
+    }
+    let one_row = to - from == 1;
+    one_row
+        || arms.first().is_some_and(|shortest| {
+            shortest.average <= LONG
+                && (longest_of_shortest <= VERY_LONG || arms.len() == 1)
+                && matches!(shortest.from, End::Column(_))
         })
-        .collect();
-    let mut output = Output::new();
-    output.place(variable);
-    let mut common: Vec<TermId> = Vec::new();
-    for row in 0..table.rows {
-        guard.tick()?;
+}
+
+/// Makes the rows of a part by the column; the row at which it gave up because of long lists.
+fn columns_of(
+    explorer: &mut Explorer<'_, '_>,
+    arms: &mut [Arm<'_, '_>],
+    from: usize,
+    to: usize,
+    made: &mut Made,
+) -> usize {
+    let Some((shortest, others)) = arms.split_first() else {
+        return to;
+    };
+    let workspace = &mut *explorer.workspace;
+    let (mut rows, mut ids) = (workspace.rows(), workspace.ids());
+    let budget = (to - from) * 4 * LONG;
+    let done = from + shortest.expand(from, to, budget, (&mut rows, &mut ids), workspace);
+    for arm in others {
+        if ids.is_empty() {
+            break;
+        }
+        let lists = arm.average * (done - from);
+        let readable = matches!(arm.from, End::Column(_)) || done - from == 1;
+        let merges = readable && lists <= LOOK_UP * ids.len();
+        if !(merges && arm.merge(from, done, (&mut rows, &mut ids), workspace)) {
+            arm.look_up((&mut rows, &mut ids), workspace);
+        }
+    }
+    made.parents.extend_from_slice(&rows);
+    made.ids.extend_from_slice(&ids);
+    workspace.give_rows(rows);
+    workspace.give_ids(ids);
+    done
+}
+
+impl Arm<'_, '_> {
+    /// Appends the lists of some rows; how many rows were done.
+    fn expand(
+        &self,
+        from: usize,
+        to: usize,
+        budget: usize,
+        (rows, ids): (&mut Vec<u32>, &mut Vec<TermId>),
+        workspace: &mut Workspace,
+    ) -> usize {
+        let one;
+        let vertices = match self.from {
+            End::Column(column) => &column[from..to],
+            constant => {
+                one = [constant.at(from)];
+                &one[..to - from]
+            }
+        };
+        let key = (self.predicate, self.direction);
+        columns::expand(
+            self.view,
+            &self.sources,
+            key,
+            vertices,
+            from as u32,
+            budget,
+            (rows, ids),
+            workspace,
+        )
+    }
+
+    /// Keeps of the rows what this arm leads to as well, reading its lists; both are ascending.
+    /// Leaves all as it is, and says so, where the lists turn out to be long.
+    fn merge(
+        &self,
+        from: usize,
+        to: usize,
+        (rows, ids): (&mut Vec<u32>, &mut Vec<TermId>),
+        workspace: &mut Workspace,
+    ) -> bool {
+        let (mut other_rows, mut other_ids) = (workspace.rows(), workspace.ids());
+        let budget = 2 * LOOK_UP * ids.len() + 1;
+        let others = (&mut other_rows, &mut other_ids);
+        let merges = self.expand(from, to, budget, others, workspace) == to - from;
+        let (mut kept, mut theirs) = (0, 0);
+        let mine = if merges { 0..rows.len() } else { 0..0 };
+        for mine in mine {
+            let key = (rows[mine], ids[mine]);
+            while theirs < other_ids.len() && (other_rows[theirs], other_ids[theirs]) < key {
+                theirs += 1;
+            }
+            if theirs < other_ids.len() && (other_rows[theirs], other_ids[theirs]) == key {
+                rows[kept] = key.0;
+                ids[kept] = key.1;
+                kept += 1;
+            }
+        }
+        if merges {
+            rows.truncate(kept);
+            ids.truncate(kept);
+        }
+        workspace.give_rows(other_rows);
+        workspace.give_ids(other_ids);
+        merges
+    }
+
+    /// Keeps of the rows what this arm leads to as well, entry by entry.
+    fn look_up(&self, (rows, ids): (&mut Vec<u32>, &mut Vec<TermId>), workspace: &mut Workspace) {
+        let mut vertices = workspace.ids();
+        let ends = match self.from {
+            End::Column(column) => {
+                vertices.extend(rows.iter().map(|row| column[*row as usize]));
+                Ends::Column(&vertices)
+            }
+            constant => Ends::One(constant.at(0)),
+        };
+        let (subjects, objects) = match self.direction {
+            Direction::Out => (ends, Ends::Column(ids)),
+            Direction::In => (Ends::Column(ids), ends),
+        };
+        let mut found = workspace.rows();
+        columns::connected(
+            self.view,
+            &self.sources,
+            self.predicate,
+            subjects,
+            objects,
+            0,
+            &mut found,
+        );
+        if found.len() < ids.len() {
+            for (kept, at) in found.iter().enumerate() {
+                rows[kept] = rows[*at as usize];
+                ids[kept] = ids[*at as usize];
+            }
+            rows.truncate(found.len());
+            ids.truncate(found.len());
+        }
+        workspace.give_rows(found);
+        workspace.give_ids(vertices);
+    }
+}
+
+/// Makes rows one by one, until there are `wanted`.
+fn rows_of(
+    arms: &mut [Arm<'_, '_>],
+    rows: std::ops::Range<usize>,
+    wanted: usize,
+    made: &mut Made,
+    explorer: &mut Explorer<'_, '_>,
+    table: &Table,
+) -> Result<(), QueryError> {
+    if rows.is_empty() {
+        return Ok(());
+    }
+    let mut common = explorer.workspace.ids();
+    for row in rows {
         arms.iter_mut().for_each(|arm| arm.turn_to(row));
         // Shortest first; the order is kept from row to row, and seldom changes.
         arms.sort_by_key(|arm| arm.length);
@@ -150,13 +391,15 @@ pub(crate) fn intersect(
                 common.retain(|id| arm.allows(*id));
             }
         }
-        let length = output.parents.len() + common.len();
-        output.parents.resize(length, row as u32);
-        output.columns[0].1.extend_from_slice(&common);
-        output.check(guard, &table)?;
+        made.ids.extend_from_slice(&common);
+        made.parents.resize(made.ids.len(), row as u32);
+        explorer.guard.making(table, made.ids.len(), 1)?;
+        if made.ids.len() >= wanted {
+            break;
+        }
     }
-    drop(arms);
-    Ok(output.into_table(table))
+    explorer.workspace.give_ids(common);
+    Ok(())
 }
 
 /// Keeps of a list what is also in the other; both are ascending.

@@ -3,11 +3,15 @@
 
 use crate::QueryError;
 use crate::execution::Guard;
-use crate::rows::{Key, RowIndex};
+use crate::rows::{RowIndex, by_number};
 use crate::table::Table;
 use crate::varset::VarSet;
+use crate::workspace::Workspace;
 use somersault_lang::VarId;
 use somersault_model::TermId;
+
+/// Pairs that are made between two looks at the limits.
+const PAIRS_PER_LOOK: usize = 1 << 12;
 
 /// The shared variables of two tables, split by whether all rows have values for them.
 struct Shared {
@@ -48,25 +52,20 @@ fn pairs(
     guard: &mut Guard<'_>,
     mut found: impl FnMut(u32, u32, &Guard<'_>) -> Result<(), QueryError>,
 ) -> Result<(), QueryError> {
-    let (left_key, right_key) = (Key::of(left, &shared.exact), Key::of(right, &shared.exact));
-    let mut index = RowIndex::default();
-    // Added from the last row on, so that chains come out in the order of the rows.
-    for row in (0..right.rows).rev() {
-        guard.tick()?;
-        index.add(right_key.hash(row));
-    }
-    guard.fits(index.bytes() + left.bytes() + right.bytes())?;
-    for l in 0..left.rows {
-        guard.tick()?;
-        for entry in index.under(left_key.hash(l)) {
-            let r = right.rows - 1 - entry as usize;
-            if left_key.equals(l, &right_key, r) && shared.compatible(left, l, right, r) {
-                guard.tick()?;
-                found(l as u32, r as u32, guard)?;
+    let mut index = RowIndex::of(right, &shared.exact, guard)?;
+    let mut checks = 0;
+    index.probe(left, &shared.exact, guard, |l, rows, guard| {
+        for r in rows {
+            checks += 1;
+            if checks % PAIRS_PER_LOOK == 0 {
+                guard.look()?;
+            }
+            if shared.compatible(left, l as usize, right, *r as usize) {
+                found(l, *r, guard)?;
             }
         }
-    }
-    Ok(())
+        Ok(())
+    })
 }
 
 /// The pairs of rows of a join, as two lists.
@@ -76,61 +75,75 @@ fn pair_lists(
     shared: &Shared,
     guard: &mut Guard<'_>,
 ) -> Result<(Vec<u32>, Vec<u32>), QueryError> {
+    // The smaller one is hashed; the pairs come in the order of the left rows all the same.
+    let turned = left.rows < right.rows / 4;
     let (mut from_left, mut from_right) = (Vec::new(), Vec::new());
     let width = 8 * (left.present().count() + right.present().count() + 1);
-    pairs(left, right, shared, guard, |l, r, guard| {
+    let mut found = |l: u32, r: u32, guard: &Guard<'_>| {
         from_left.push(l);
         from_right.push(r);
-        if from_left.len() % 4096 == 0 {
+        if from_left.len() % PAIRS_PER_LOOK == 0 {
             guard.fits(from_left.len() * width)?;
         }
         Ok(())
-    })?;
+    };
+    if turned {
+        pairs(right, left, shared, guard, |r, l, guard| found(l, r, guard))?;
+        let (_, order) = by_number(&from_left, left.rows);
+        let in_order = |list: &[u32]| order.iter().map(|at| list[*at as usize]).collect();
+        return Ok((in_order(&from_left), in_order(&from_right)));
+    }
+    pairs(left, right, shared, guard, found)?;
     Ok((from_left, from_right))
 }
 
-/// The rows of the left table at `from_left`, extended by those of the right one at `from_right`.
-fn combine(left: Table, right: &Table, from_left: &[u32], from_right: &[u32]) -> Table {
-    let mut table = left.gather(from_left);
-    for (variable, column) in right.present() {
-        let theirs = from_right.iter().map(|row| column[*row as usize]);
-        let column = match table.take(variable) {
-            // Where both have a value they agree.
-            Some(mine) => mine
-                .into_iter()
-                .zip(theirs)
-                .map(|(mine, theirs)| if mine.is_unbound() { theirs } else { mine })
-                .collect(),
-            None => theirs.collect(),
-        };
-        table.set(variable, column);
-    }
-    table
-}
-
-/// The join of two tables.
+/// The join of two tables; of its columns those that are wanted.
 pub(crate) fn join(
     left: Table,
-    right: &Table,
+    mut right: Table,
     shared: &VarSet,
+    keep: &VarSet,
     guard: &mut Guard<'_>,
+    workspace: &mut Workspace,
 ) -> Result<Table, QueryError> {
-    let shared = Shared::of(&left, right, shared);
-    let (from_left, from_right) = pair_lists(&left, right, &shared, guard)?;
-    Ok(combine(left, right, &from_left, &from_right))
+    let shared = Shared::of(&left, &right, shared);
+    let (from_left, from_right) = pair_lists(&left, &right, &shared, guard)?;
+    let mut table = left.gather(&from_left, keep, workspace);
+    right.keep(keep, workspace);
+    for (variable, column) in right.present() {
+        let theirs = from_right.iter().map(|row| column[*row as usize]);
+        match table.take(variable) {
+            // Where both have a value they agree.
+            Some(mut mine) => {
+                for (mine, theirs) in mine.iter_mut().zip(theirs) {
+                    if mine.is_unbound() {
+                        *mine = theirs;
+                    }
+                }
+                table.set(variable, mine);
+            }
+            None => {
+                let mut column = workspace.ids();
+                column.extend(theirs);
+                table.set(variable, column);
+            }
+        }
+    }
+    workspace.give(right);
+    Ok(table)
 }
 
-/// The rows of the left table that are compatible with no row of the right one with which they
-/// have a variable in common.
-pub(crate) fn minus(
-    left: Table,
+/// For each row of the left table, whether it is compatible with a row of the right one with which
+/// it has a variable in common.
+pub(crate) fn taken(
+    left: &Table,
     right: &Table,
     shared: &VarSet,
     guard: &mut Guard<'_>,
-) -> Result<Table, QueryError> {
-    let split = Shared::of(&left, right, shared);
+) -> Result<Vec<bool>, QueryError> {
+    let split = Shared::of(left, right, shared);
     let mut taken = vec![false; left.rows];
-    pairs(&left, right, &split, guard, |l, r, _| {
+    pairs(left, right, &split, guard, |l, r, _| {
         let common = || {
             split.loose.iter().any(|v| {
                 !left.get(*v, l as usize).is_unbound() && !right.get(*v, r as usize).is_unbound()
@@ -141,15 +154,17 @@ pub(crate) fn minus(
         }
         Ok(())
     })?;
-    let kept: Vec<u32> = (0..left.rows as u32)
-        .filter(|row| !taken[*row as usize])
-        .collect();
-    Ok(left.gather(&kept))
+    Ok(taken)
 }
 
 /// What OPTIONAL makes of the rows of `left`: `matched`, which are rows extended by the optional
 /// part and numbered by the row they came from, and as they are those that have no match.
-pub(crate) fn with_unmatched(left: Table, mut matched: Table) -> Table {
+pub(crate) fn with_unmatched(
+    left: Table,
+    mut matched: Table,
+    keep: &VarSet,
+    workspace: &mut Workspace,
+) -> Table {
     let mut extended = vec![false; left.rows];
     let numbers = matched.origin.take().unwrap_or_default();
     for row in &numbers {
@@ -164,7 +179,8 @@ pub(crate) fn with_unmatched(left: Table, mut matched: Table) -> Table {
         .filter(|row| !extended[*row as usize])
         .collect();
     if !unmatched.is_empty() {
-        matched.append(left.gather(&unmatched));
+        let left = left.gather(&unmatched, keep, workspace);
+        matched.append(left, workspace);
     }
     matched
 }

@@ -4,9 +4,11 @@
 use crate::QueryError;
 use crate::Source;
 use crate::execution::Guard;
+use crate::explore::Explorer;
 use crate::logical::{GraphPosition, Path, PathPattern, Position};
 use crate::sources::{self, Graphs};
 use crate::table::Table;
+use crate::varset::VarSet;
 use rustc_hash::FxHashSet;
 use somersault_model::{Direction, TermId};
 
@@ -256,12 +258,17 @@ impl Walker<'_, '_> {
 
 /// Follows a path from every row.
 pub(crate) fn follow(
-    graphs: &Graphs<'_>,
-    constants: &[TermId],
-    guard: &mut Guard<'_>,
+    explorer: &mut Explorer<'_, '_>,
     pattern: &PathPattern,
+    keep: &VarSet,
     table: Table,
 ) -> Result<Table, QueryError> {
+    let Explorer {
+        graphs,
+        constants,
+        guard,
+        workspace,
+    } = explorer;
     let value = |position: Position, row: usize| match position {
         Position::Constant(constant) => constants[constant.index()],
         Position::Variable(variable) => table.get(variable, row),
@@ -319,7 +326,7 @@ pub(crate) fn follow(
     }
     let (subject, object) = (pattern.subject.variable(), pattern.object.variable());
     let graph = pattern.graph.variable();
-    let mut table = table.gather(&found.rows);
+    let mut table = table.gather(&found.rows, keep, workspace);
     let columns = [
         (subject, found.subjects),
         (object, found.objects),
@@ -327,7 +334,7 @@ pub(crate) fn follow(
     ];
     for (variable, column) in columns {
         if let Some(variable) = variable {
-            table.set(variable, column);
+            table.set_kept(variable, column, keep, workspace);
         }
     }
     Ok(table)

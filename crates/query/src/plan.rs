@@ -12,6 +12,8 @@ use std::sync::Arc;
 #[derive(Debug, Default)]
 pub(crate) struct Plan {
     pub(crate) steps: Vec<Step>,
+    /// What it needs of the rows that it starts from.
+    pub(crate) input: VarSet,
 }
 
 /// One step.
@@ -26,6 +28,9 @@ pub(crate) struct Step {
     pub(crate) keep: VarSet,
     /// The plans of the EXISTS in its expressions.
     pub(crate) exists: Vec<(usize, Plan)>,
+    /// Whether what it makes of a row depends on that row alone, and costs nothing that would be
+    /// repeated for each part of the table.
+    pub(crate) by_row: bool,
 }
 
 /// What a step does.
@@ -98,7 +103,7 @@ impl Plan {
     }
 
     fn is_by_row(&self) -> bool {
-        self.steps.iter().all(|step| step.kind.is_by_row())
+        self.steps.iter().all(|step| step.by_row)
     }
 
     /// Notes for every step which columns are needed after it, going backwards from what is needed
@@ -112,7 +117,9 @@ impl Plan {
                 let read = plan.prune(&VarSet::new());
                 needed.extend(&read);
             }
+            step.by_row = step.find_by_row();
         }
+        self.input = needed.clone();
         needed
     }
 }
@@ -134,21 +141,25 @@ impl Step {
         let exists: f64 = self.exists.iter().map(|(_, p)| p.expected_rows()).sum();
         self.estimate + inner + exists
     }
+
+    /// What [`Step::by_row`] says, from its parts.
+    fn find_by_row(&self) -> bool {
+        self.kind.is_by_row() && self.exists.iter().all(|(_, plan)| plan.is_by_row())
+    }
 }
 
 impl StepKind {
-    /// Whether what it makes of a row does not depend on the other rows, and costs nothing that
-    /// would be repeated for each part of the table.
-    pub(crate) fn is_by_row(&self) -> bool {
+    /// [`Step::by_row`], its EXISTS aside.
+    fn is_by_row(&self) -> bool {
         match self {
             StepKind::Scan(_)
             | StepKind::Intersect { .. }
             | StepKind::Path(_)
             | StepKind::GraphName(_)
-            | StepKind::Filter(_)
-            | StepKind::Bind(..)
-            | StepKind::Values(_)
-            | StepKind::AntiSemi { .. } => true,
+            | StepKind::Values(_) => true,
+            // A volatile function has a value for each row of the whole table.
+            StepKind::Filter(expr) | StepKind::Bind(_, expr) => !expr.is_volatile(),
+            StepKind::AntiSemi { plan } => plan.is_by_row(),
             StepKind::Union(plans) => plans.iter().all(Plan::is_by_row),
             StepKind::Optional { plan } => plan.is_by_row(),
             _ => false,

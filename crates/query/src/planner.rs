@@ -108,6 +108,7 @@ impl<'a> Planner<'a> {
             estimate,
             keep: VarSet::new(),
             exists,
+            by_row: false,
         });
         self.steps += 1;
     }

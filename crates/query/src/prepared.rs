@@ -16,6 +16,7 @@ use crate::run::{Actual, Runner};
 use crate::sources::Graphs;
 use crate::table::Table;
 use crate::varset::VarSet;
+use crate::workspace::Workspace;
 use crate::{
     Answer, Execution, Explanation, GraphView, PlanChoices, QueryError, Solutions, fallback,
 };
@@ -187,10 +188,10 @@ impl Prepared {
         execution: &Execution,
     ) -> Result<Answer, QueryError> {
         let mut run = Run::start(self, compiled, given, view, execution);
-        let answer = match run.solutions(self, compiled) {
-            Ok(table) => run.answer(self, table),
-            Err(error) => Err(error),
-        };
+        let answer = Workspace::of_thread(|workspace| {
+            let table = run.solutions(self, compiled, workspace)?;
+            run.answer(self, table, workspace)
+        });
         if execution.budget.is_some() {
             self.inner.kept.tried(!matches!(
                 answer,
@@ -263,10 +264,12 @@ impl Prepared {
         let plan = &kept.plan;
         let mut actual = Vec::new();
         if analyze {
+            let mut workspace = Workspace::new();
             let mut runner = Runner {
                 graphs: &graphs,
                 evaluation: &mut run.evaluation,
                 guard: &mut run.guard,
+                workspace: &mut workspace,
                 actual: vec![Actual::default(); steps],
             };
             runner.run(plan, Table::unit())?;
@@ -331,7 +334,12 @@ impl<'a> Run<'a> {
         }
     }
 
-    fn solutions(&mut self, prepared: &Prepared, compiled: &Compiled) -> Result<Table, QueryError> {
+    fn solutions(
+        &mut self,
+        prepared: &Prepared,
+        compiled: &Compiled,
+        workspace: &mut Workspace,
+    ) -> Result<Table, QueryError> {
         let graphs = Graphs::new(self.view);
         let kept = &prepared.inner.kept;
         let keeps =
@@ -354,6 +362,7 @@ impl<'a> Run<'a> {
             graphs: &graphs,
             evaluation: &mut self.evaluation,
             guard: &mut self.guard,
+            workspace,
             actual: Vec::new(),
         };
         // ASK wants to know of one solution only.
@@ -373,7 +382,12 @@ impl<'a> Run<'a> {
         table
     }
 
-    fn answer(mut self, prepared: &Prepared, mut table: Table) -> Result<Answer, QueryError> {
+    fn answer(
+        mut self,
+        prepared: &Prepared,
+        mut table: Table,
+        workspace: &mut Workspace,
+    ) -> Result<Answer, QueryError> {
         for parameter in &prepared.inner.parameters {
             // What was given for a variable is its value in every solution.
             if let Some(variable) = parameter.variable
@@ -383,7 +397,7 @@ impl<'a> Run<'a> {
                 table.set(variable, vec![id; table.rows]);
             }
         }
-        Ok(match &prepared.inner.query.form {
+        let answer = match &prepared.inner.query.form {
             QueryForm::Ask => Answer::Boolean(table.rows > 0),
             QueryForm::Construct { template } => Answer::Graph(construct(
                 template,
@@ -394,7 +408,7 @@ impl<'a> Run<'a> {
             QueryForm::Select { projection } | QueryForm::Describe { projection } => {
                 self.guard.answer_rows(table.rows)?;
                 let rows = table.rows;
-                let columns = columns(&mut table, projection);
+                let columns = columns(&mut table, projection, workspace);
                 Answer::Solutions(Solutions {
                     variables: Arc::clone(&prepared.inner.names),
                     columns,
@@ -402,20 +416,29 @@ impl<'a> Run<'a> {
                     local: self.evaluation.local.into_terms(),
                 })
             }
-        })
+        };
+        workspace.give(table);
+        Ok(answer)
     }
 }
 
 /// The columns of an answer, in order; what has no column is unbound.
-fn columns(table: &mut Table, projection: &[VarId]) -> Vec<Vec<TermId>> {
+fn columns(table: &mut Table, projection: &[VarId], workspace: &mut Workspace) -> Vec<Vec<TermId>> {
     let rows = table.rows;
     let mut columns: Vec<Vec<TermId>> = Vec::with_capacity(projection.len());
     for (at, variable) in projection.iter().enumerate() {
         let column = match projection[..at].iter().position(|v| v == variable) {
             Some(earlier) => columns[earlier].clone(),
-            None => table
-                .take(*variable)
-                .unwrap_or_else(|| vec![TermId::UNBOUND; rows]),
+            None => match table.take(*variable) {
+                // A buffer that is much too large is not given away with the answer.
+                Some(column) if column.capacity() > 2 * rows + 16 => {
+                    let own = column.as_slice().to_vec();
+                    workspace.give_ids(column);
+                    own
+                }
+                Some(column) => column,
+                None => vec![TermId::UNBOUND; rows],
+            },
         };
         columns.push(column);
     }

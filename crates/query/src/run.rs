@@ -1,30 +1,32 @@
-//! Runs a plan: step by step, each making the next table of the last. The one thing to know before
-//! changing it: a sub-plan that starts from the rows of its parent carries the number of each row
-//! ([`Table::origin`]), by which OPTIONAL, EXISTS and MINUS find back which rows had a match.
+//! Runs a plan: step by step, each making the next table of the last; steps that look at each row
+//! alone go by parts of the table (`morsels`). The one thing to know before changing it: a sub-plan
+//! that starts from the rows of its parent carries the number of each row ([`Table::origin`]), by
+//! which OPTIONAL, EXISTS and MINUS find back which rows had a match.
 
 use crate::QueryError;
-use crate::aggregate::Accumulator;
+use crate::by_row;
 use crate::evaluate::{Evaluation, Row};
 use crate::execution::Guard;
-use crate::explore;
+use crate::explore::{self, Explorer};
 use crate::expression::Expr;
+use crate::group;
 use crate::intersect;
 use crate::join;
-use crate::logical::{Aggregate, Values};
+use crate::logical::Values;
 use crate::path;
 use crate::plan::{Plan, Step, StepKind};
-use crate::rows::{Key, RowIndex};
+use crate::rows::distinct_rows;
+use crate::sort;
 use crate::sources::Graphs;
 use crate::table::Table;
-use crate::value::Value;
 use crate::varset::VarSet;
+use crate::workspace::Workspace;
 use somersault_lang::VarId;
 use somersault_model::TermId;
-use std::cmp::Ordering;
 use std::time::{Duration, Instant};
 
-/// How many rows are tried first where only some of the answer is wanted.
-const FIRST_PART: usize = 64;
+/// From so many rows on a sub-plan runs once for each combination of what it reads.
+const WORTH_DISTINCT: usize = 32;
 
 /// What a step did, over all its runs.
 #[derive(Debug, Clone, Copy, Default)]
@@ -34,16 +36,25 @@ pub(crate) struct Actual {
     pub(crate) time: Duration,
 }
 
+impl std::ops::AddAssign for Actual {
+    fn add_assign(&mut self, other: Actual) {
+        self.runs += other.runs;
+        self.rows += other.rows;
+        self.time += other.time;
+    }
+}
+
 /// Everything that running a plan needs.
 pub(crate) struct Runner<'r, 'a> {
     pub(crate) graphs: &'r Graphs<'a>,
     pub(crate) evaluation: &'r mut Evaluation<'a>,
     pub(crate) guard: &'r mut Guard<'a>,
+    pub(crate) workspace: &'r mut Workspace,
     /// Per step number; empty unless EXPLAIN wants it.
     pub(crate) actual: Vec<Actual>,
 }
 
-impl Runner<'_, '_> {
+impl<'a> Runner<'_, 'a> {
     /// Runs a plan on a table.
     pub(crate) fn run(&mut self, plan: &Plan, table: Table) -> Result<Table, QueryError> {
         self.run_steps(&plan.steps, table, None)
@@ -54,6 +65,15 @@ impl Runner<'_, '_> {
         self.run_steps(&plan.steps, Table::unit(), Some(rows))
     }
 
+    fn explorer(&mut self) -> Explorer<'_, 'a> {
+        Explorer {
+            graphs: self.graphs,
+            constants: &self.evaluation.constants,
+            guard: self.guard,
+            workspace: self.workspace,
+        }
+    }
+
     /// Runs steps on a table; with `wanted`, more rows than that need not come out.
     fn run_steps(
         &mut self,
@@ -62,78 +82,36 @@ impl Runner<'_, '_> {
         wanted: Option<usize>,
     ) -> Result<Table, QueryError> {
         let mut steps = steps;
-        loop {
+        while let Some((step, rest)) = steps.split_first() {
+            let by_row = steps.iter().take_while(|s| s.by_row).count();
+            if by_row == 0 {
+                table = self.run_step(step, table, usize::MAX)?;
+                steps = rest;
+                continue;
+            }
             // Up to the next LIMIT nothing but row by row: then only so many rows are made.
-            let by_row = steps.iter().take_while(|s| s.kind.is_by_row()).count();
             let limit = match steps.get(by_row).map(|s| &s.kind) {
                 Some(StepKind::Slice { offset, limit }) => limit.map(|n| n.saturating_add(*offset)),
                 Some(_) => None,
                 None => wanted,
             };
-            let Some(limit) = limit else {
-                let Some((step, rest)) = steps.split_first() else {
-                    return Ok(table);
-                };
-                table = self.run_step(step, table, usize::MAX)?;
-                steps = rest;
-                continue;
-            };
             let (first, rest) = steps.split_at(by_row);
-            table = self.run_by_row(first, table, limit)?;
-            let Some((slice, rest)) = rest.split_first() else {
-                return Ok(table);
-            };
-            table = self.run_step(slice, table, usize::MAX)?;
+            table = self.run_by_row(first, table, limit.unwrap_or(usize::MAX))?;
             steps = rest;
         }
+        Ok(table)
     }
 
-    /// Runs steps that look at each row alone, on ever larger parts of the table, until enough rows
-    /// have come out.
-    fn run_by_row(
+    pub(crate) fn run_step(
         &mut self,
-        steps: &[Step],
+        step: &Step,
         table: Table,
-        limit: usize,
+        wanted: usize,
     ) -> Result<Table, QueryError> {
-        let Some((step, rest)) = steps.split_first() else {
-            return Ok(table);
-        };
-        // A step that makes no row out of nothing new is run whole: its rows are there already.
-        if table.rows <= FIRST_PART || !step.kind.may_multiply() {
-            let next = self.run_step(step, table, wanted_of(rest, limit))?;
-            return self.run_by_row(rest, next, limit);
-        }
-        let held = table.bytes();
-        self.guard.hold(held)?;
-        let (mut from, mut part) = (0, FIRST_PART);
-        let mut all: Option<Table> = None;
-        while from < table.rows {
-            let have = all.as_ref().map_or(0, |all: &Table| all.rows);
-            if have >= limit {
-                break;
-            }
-            let to = (from + part).min(table.rows);
-            let rows: Vec<u32> = (from as u32..to as u32).collect();
-            let wanted = wanted_of(rest, limit - have);
-            let next = self.run_step(step, table.select(&rows), wanted)?;
-            let made = self.run_by_row(rest, next, limit - have)?;
-            match &mut all {
-                Some(all) => all.append(made),
-                None => all = Some(made),
-            }
-            from = to;
-            part *= 4;
-        }
-        self.guard.release(held);
-        Ok(all.unwrap_or_else(|| Table::empty_like(&table)))
-    }
-
-    fn run_step(&mut self, step: &Step, table: Table, wanted: usize) -> Result<Table, QueryError> {
         let started = (!self.actual.is_empty()).then(Instant::now);
         self.find_exists(step, &table)?;
-        let mut table = self.step(&step.kind, table, wanted)?;
-        table.keep(&step.keep);
+        let mut table = self.step(&step.kind, &step.keep, table, wanted)?;
+        table.keep(&step.keep, self.workspace);
         self.guard.made(table.rows);
         self.guard.fits(table.bytes())?;
         if let Some(started) = started {
@@ -159,21 +137,46 @@ impl Runner<'_, '_> {
 
     /// Runs a plan from the rows of a table, numbered.
     fn correlated(&mut self, plan: &Plan, table: &Table) -> Result<Table, QueryError> {
-        let mut start = table.clone();
-        start.origin = Some((0..table.rows as u32).collect());
-        let held = start.bytes();
+        let held = table.bytes();
         self.guard.hold(held)?;
+        let mut start = table.copy(self.workspace);
+        start.number(self.workspace);
         let result = self.run(plan, start);
         self.guard.release(held);
         result
     }
 
-    /// For every row, whether the plan makes anything of it.
+    /// For every row, whether the plan makes anything of it. Rows in which all is the same that the
+    /// plan reads are looked at once.
     fn matched(&mut self, plan: &Plan, table: &Table) -> Result<Vec<bool>, QueryError> {
+        if table.rows < WORTH_DISTINCT {
+            return self.matched_singly(plan, table);
+        }
+        let read: Vec<VarId> = (plan.input.iter())
+            .filter(|variable| table.column(*variable).is_some())
+            .collect();
+        let (groups, firsts) = distinct_rows(table, &read, self.guard)?;
+        let held = groups.len() * 4;
+        self.guard.hold(held)?;
+        let columns = read.iter().filter_map(|variable| {
+            let ids = table.column(*variable)?;
+            let column = firsts.iter().map(|row| ids[*row as usize]).collect();
+            Some((*variable, column))
+        });
+        let distinct = Table::of(columns, firsts.len());
+        let found = self.matched_singly(plan, &distinct);
+        self.guard.release(held);
+        let found = found?;
+        Ok(groups.iter().map(|group| found[*group as usize]).collect())
+    }
+
+    fn matched_singly(&mut self, plan: &Plan, table: &Table) -> Result<Vec<bool>, QueryError> {
         let mut found = vec![false; table.rows];
-        for row in self.correlated(plan, table)?.origin.unwrap_or_default() {
+        let mut result = self.correlated(plan, table)?;
+        for row in result.origin.take().unwrap_or_default() {
             found[row as usize] = true;
         }
+        self.workspace.give(result);
         Ok(found)
     }
 
@@ -186,40 +189,39 @@ impl Runner<'_, '_> {
         result
     }
 
-    fn step(&mut self, kind: &StepKind, table: Table, wanted: usize) -> Result<Table, QueryError> {
-        let constants = &self.evaluation.constants;
+    fn step(
+        &mut self,
+        kind: &StepKind,
+        keep: &VarSet,
+        table: Table,
+        wanted: usize,
+    ) -> Result<Table, QueryError> {
         match kind {
             StepKind::Scan(pattern) => {
-                explore::scan(self.graphs, constants, self.guard, pattern, wanted, table)
+                explore::scan(&mut self.explorer(), pattern, keep, wanted, table)
             }
-            StepKind::Intersect { variable, patterns } => intersect::intersect(
-                self.graphs,
-                constants,
-                self.guard,
-                *variable,
-                patterns,
-                table,
-            ),
-            StepKind::Path(pattern) => {
-                path::follow(self.graphs, constants, self.guard, pattern, table)
+            StepKind::Intersect { variable, patterns } => {
+                let explorer = &mut self.explorer();
+                intersect::intersect(explorer, *variable, patterns, keep, wanted, table)
             }
+            StepKind::Path(pattern) => path::follow(&mut self.explorer(), pattern, keep, table),
             StepKind::GraphName(name) => {
-                explore::graph_name(self.graphs, constants, self.guard, *name, table)
+                by_row::graph_name(&mut self.explorer(), *name, keep, table)
             }
-            StepKind::Filter(condition) => self.filter(condition, table),
-            StepKind::Bind(variable, expr) => self.bind(*variable, expr, table),
+            StepKind::Filter(condition) => self.filter(condition, keep, table),
+            StepKind::Bind(variable, expr) => self.bind(*variable, expr, keep, table),
             StepKind::Union(branches) => self.union(branches, table),
             StepKind::Join { plan, shared, .. } => {
                 if table.rows == 0 {
                     return Ok(Table::empty_like(&table));
                 }
                 let right = self.alone(plan, &table)?;
-                join::join(table, &right, shared, self.guard)
+                join::join(table, right, shared, keep, self.guard, self.workspace)
             }
-            StepKind::Values(values) => self.values(values, table),
+            StepKind::Values(values) => self.values(values, keep, table),
             StepKind::Optional { plan } => {
                 let matched = self.correlated(plan, &table)?;
-                Ok(join::with_unmatched(table, matched))
+                Ok(join::with_unmatched(table, matched, keep, self.workspace))
             }
             StepKind::OptionalJoin {
                 plan,
@@ -228,33 +230,51 @@ impl Runner<'_, '_> {
                 ..
             } => {
                 let right = self.alone(plan, &table)?;
-                let mut numbered = table.clone();
-                numbered.origin = Some((0..table.rows as u32).collect());
-                let joined = join::join(numbered, &right, shared, self.guard)?;
+                let mut numbered = table.copy(self.workspace);
+                numbered.number(self.workspace);
+                let needed = filters.input.union(keep);
+                let joined =
+                    join::join(numbered, right, shared, &needed, self.guard, self.workspace)?;
                 let matched = self.run(filters, joined)?;
-                Ok(join::with_unmatched(table, matched))
+                Ok(join::with_unmatched(table, matched, keep, self.workspace))
             }
             StepKind::EachGraph { variable, plan, .. } => self.each_graph(*variable, plan),
             StepKind::AntiSemi { plan } => {
                 let found = self.matched(plan, &table)?;
-                let kept: Vec<u32> = (0..table.rows as u32)
-                    .filter(|row| !found[*row as usize])
-                    .collect();
-                Ok(table.gather(&kept))
+                Ok(self.select(table, keep, |row| !found[row]))
             }
             StepKind::Minus { plan, shared } => {
                 let right = self.alone(plan, &table)?;
-                join::minus(table, &right, shared, self.guard)
+                let taken = join::taken(&table, &right, shared, self.guard)?;
+                Ok(self.select(table, keep, |row| !taken[row]))
             }
-            StepKind::Aggregate { keys, aggregates } => self.aggregate(keys, aggregates, &table),
-            StepKind::OrderBy { keys, .. } => self.order_by(keys, table),
-            StepKind::Distinct(columns) => self.distinct(columns, table),
+            StepKind::Aggregate { keys, aggregates } => {
+                group::aggregate(self.evaluation, self.guard, keys, aggregates, &table)
+            }
+            StepKind::OrderBy { keys, limit } => {
+                let order = sort::order(self.evaluation, self.guard, keys, *limit, &table)?;
+                Ok(table.gather(&order, keep, self.workspace))
+            }
+            StepKind::Distinct(columns) => {
+                let variables: Vec<VarId> = columns.iter().collect();
+                let (_, firsts) = distinct_rows(&table, &variables, self.guard)?;
+                Ok(table.gather(&firsts, keep, self.workspace))
+            }
             StepKind::Slice { offset, limit } => {
                 let mut table = table;
                 table.slice(*offset, *limit);
                 Ok(table)
             }
         }
+    }
+
+    /// The rows that a condition on their number keeps.
+    fn select(&mut self, table: Table, keep: &VarSet, wanted: impl Fn(usize) -> bool) -> Table {
+        let mut kept = self.workspace.rows();
+        kept.extend((0..table.rows as u32).filter(|row| wanted(*row as usize)));
+        let table = table.gather(&kept, keep, self.workspace);
+        self.workspace.give_rows(kept);
+        table
     }
 
     fn each_graph(&mut self, variable: VarId, plan: &Plan) -> Result<Table, QueryError> {
@@ -267,17 +287,14 @@ impl Runner<'_, '_> {
             let mut table = result?;
             // Where the pattern binds the variable itself, it has to be this graph's name.
             if let Some(column) = table.take(variable) {
-                let kept: Vec<u32> = (0..table.rows as u32)
-                    .filter(|row| {
-                        let id = column[*row as usize];
-                        id.is_unbound() || id == *name
-                    })
-                    .collect();
-                table = table.gather(&kept);
+                let all = table.variables();
+                table = self.select(table, &all, |row| {
+                    column[row].is_unbound() || column[row] == *name
+                });
             }
             table.set(variable, vec![*name; table.rows]);
             match &mut all {
-                Some(all) => all.append(table),
+                Some(all) => all.append(table, self.workspace),
                 None => all = Some(table),
             }
             self.guard.fits(all.as_ref().map_or(0, Table::bytes))?;
@@ -285,8 +302,13 @@ impl Runner<'_, '_> {
         Ok(all.unwrap_or_else(|| Table::of([], 0)))
     }
 
-    fn filter(&mut self, condition: &Expr, table: Table) -> Result<Table, QueryError> {
-        let mut kept = Vec::with_capacity(table.rows);
+    fn filter(
+        &mut self,
+        condition: &Expr,
+        keep: &VarSet,
+        table: Table,
+    ) -> Result<Table, QueryError> {
+        let mut kept = self.workspace.rows();
         for at in 0..table.rows {
             self.guard.tick()?;
             let row = Row { table: &table, at };
@@ -295,16 +317,19 @@ impl Runner<'_, '_> {
             }
             self.guard.fits(self.evaluation.held_bytes())?;
         }
-        Ok(table.gather(&kept))
+        let table = table.gather(&kept, keep, self.workspace);
+        self.workspace.give_rows(kept);
+        Ok(table)
     }
 
     fn bind(
         &mut self,
         variable: VarId,
         expr: &Expr,
+        keep: &VarSet,
         mut table: Table,
     ) -> Result<Table, QueryError> {
-        let mut column = Vec::with_capacity(table.rows);
+        let mut column = self.workspace.ids();
         for at in 0..table.rows {
             self.guard.tick()?;
             let row = Row { table: &table, at };
@@ -313,11 +338,11 @@ impl Runner<'_, '_> {
             self.guard.fits(self.evaluation.held_bytes())?;
         }
         let Some(before) = table.take(variable) else {
-            table.set(variable, column);
+            table.set_kept(variable, column, keep, self.workspace);
             return Ok(table);
         };
         // The variable has values already: a join with what the expression says.
-        let mut kept = Vec::with_capacity(table.rows);
+        let mut kept = self.workspace.rows();
         for (at, (id, before)) in column.iter_mut().zip(before).enumerate() {
             if id.is_unbound() || before.is_unbound() || *id == before {
                 kept.push(at as u32);
@@ -326,8 +351,10 @@ impl Runner<'_, '_> {
                 *id = before;
             }
         }
-        table.set(variable, column);
-        Ok(table.gather(&kept))
+        table.set_kept(variable, column, keep, self.workspace);
+        let table = table.gather(&kept, keep, self.workspace);
+        self.workspace.give_rows(kept);
+        Ok(table)
     }
 
     fn union(&mut self, branches: &[Plan], table: Table) -> Result<Table, QueryError> {
@@ -335,9 +362,10 @@ impl Runner<'_, '_> {
         let held = table.bytes();
         self.guard.hold(held)?;
         for plan in branches {
-            let one = self.run(plan, table.clone())?;
+            let start = table.copy(self.workspace);
+            let one = self.run(plan, start)?;
             match &mut all {
-                Some(all) => all.append(one),
+                Some(all) => all.append(one, self.workspace),
                 None => all = Some(one),
             }
         }
@@ -345,7 +373,12 @@ impl Runner<'_, '_> {
         Ok(all.unwrap_or_else(|| Table::empty_like(&table)))
     }
 
-    fn values(&mut self, values: &Values, table: Table) -> Result<Table, QueryError> {
+    fn values(
+        &mut self,
+        values: &Values,
+        keep: &VarSet,
+        table: Table,
+    ) -> Result<Table, QueryError> {
         let Values { variables, rows } = values;
         let constants = &self.evaluation.constants;
         let columns = variables.iter().enumerate().map(|(at, variable)| {
@@ -357,154 +390,6 @@ impl Runner<'_, '_> {
         });
         let right = Table::of(columns, rows.len());
         let shared = VarSet::of(variables.iter().copied());
-        join::join(table, &right, &shared, self.guard)
+        join::join(table, right, &shared, keep, self.guard, self.workspace)
     }
-
-    fn aggregate(
-        &mut self,
-        keys: &[VarId],
-        aggregates: &[(VarId, Aggregate)],
-        table: &Table,
-    ) -> Result<Table, QueryError> {
-        let key = Key::of(table, keys);
-        let mut index = RowIndex::default();
-        // The first row of each group.
-        let mut firsts: Vec<u32> = Vec::new();
-        let mut accumulators: Vec<Accumulator<'_>> = aggregates
-            .iter()
-            .map(|(_, a)| Accumulator::new(a))
-            .collect();
-        if keys.is_empty() {
-            accumulators.iter_mut().for_each(Accumulator::add_group);
-        }
-        for at in 0..table.rows {
-            self.guard.tick()?;
-            let group = if keys.is_empty() {
-                0
-            } else {
-                let hash = key.hash(at);
-                let known = index
-                    .under(hash)
-                    .find(|group| key.equals(at, &key, firsts[*group as usize] as usize));
-                known.unwrap_or_else(|| {
-                    firsts.push(at as u32);
-                    accumulators.iter_mut().for_each(Accumulator::add_group);
-                    index.add(hash)
-                })
-            };
-            let row = Row { table, at };
-            for accumulator in &mut accumulators {
-                accumulator.add(group, row, self.evaluation);
-            }
-            if at % 4096 == 0 {
-                let held: usize = accumulators.iter().map(Accumulator::bytes).sum();
-                self.guard.fits(table.bytes() + index.bytes() + held)?;
-            }
-        }
-        let groups = if keys.is_empty() { 1 } else { firsts.len() };
-        let mut result = Table::of([], groups);
-        for variable in keys {
-            let column = firsts
-                .iter()
-                .map(|row| table.get(*variable, *row as usize))
-                .collect();
-            result.set(*variable, column);
-        }
-        for ((variable, _), accumulator) in aggregates.iter().zip(&mut accumulators) {
-            let column = (0..groups)
-                .map(|group| match accumulator.finish(group) {
-                    Some(evaluated) => self.evaluation.id(evaluated),
-                    None => TermId::UNBOUND,
-                })
-                .collect();
-            result.set(*variable, column);
-        }
-        Ok(result)
-    }
-
-    fn order_by(&mut self, keys: &[(Expr, bool)], table: Table) -> Result<Table, QueryError> {
-        let mut values: Vec<Vec<Option<Value>>> = Vec::with_capacity(table.rows);
-        for at in 0..table.rows {
-            self.guard.tick()?;
-            let row = Row { table: &table, at };
-            let key = keys
-                .iter()
-                .map(|(key, _)| self.evaluation.evaluate_value(key, row))
-                .collect();
-            values.push(key);
-            self.guard.fits(self.evaluation.held_bytes())?;
-        }
-        self.guard
-            .fits(table.bytes() + values.len() * keys.len() * 64)?;
-        let mut order: Vec<u32> = (0..table.rows as u32).collect();
-        merge_sort(&mut order, &mut |a, b| {
-            let (a, b) = (&values[a as usize], &values[b as usize]);
-            for ((a, b), (_, descending)) in a.iter().zip(b).zip(keys) {
-                let order = match (a, b) {
-                    (Some(a), Some(b)) => a.order(b),
-                    (a, b) => a.is_some().cmp(&b.is_some()),
-                };
-                let order = if *descending { order.reverse() } else { order };
-                if order != Ordering::Equal {
-                    return order;
-                }
-            }
-            Ordering::Equal
-        });
-        Ok(table.gather(&order))
-    }
-
-    fn distinct(&mut self, columns: &VarSet, table: Table) -> Result<Table, QueryError> {
-        let variables: Vec<VarId> = columns.iter().collect();
-        let key = Key::of(&table, &variables);
-        let mut index = RowIndex::default();
-        let mut kept: Vec<u32> = Vec::new();
-        for at in 0..table.rows {
-            self.guard.tick()?;
-            let hash = key.hash(at);
-            let seen = index
-                .under(hash)
-                .any(|entry| key.equals(at, &key, kept[entry as usize] as usize));
-            if !seen {
-                index.add(hash);
-                kept.push(at as u32);
-            }
-        }
-        self.guard.fits(table.bytes() + index.bytes())?;
-        Ok(table.gather(&kept))
-    }
-}
-
-/// How many rows a step need make, if so many are wanted after the steps that follow it.
-fn wanted_of(rest: &[Step], limit: usize) -> usize {
-    if rest.is_empty() { limit } else { usize::MAX }
-}
-
-/// A stable sort that copes with an order that is none: SPARQL's is not total where literals of
-/// unlike types meet, and the standard library's sort may panic then.
-fn merge_sort(rows: &mut Vec<u32>, order: &mut impl FnMut(u32, u32) -> Ordering) {
-    let mut from = std::mem::take(rows);
-    let mut to = Vec::with_capacity(from.len());
-    let mut width = 1;
-    while width < from.len() {
-        to.clear();
-        for pair in from.chunks(2 * width) {
-            let (left, right) = pair.split_at(width.min(pair.len()));
-            let (mut l, mut r) = (0, 0);
-            while l < left.len() && r < right.len() {
-                if order(right[r], left[l]) == Ordering::Less {
-                    to.push(right[r]);
-                    r += 1;
-                } else {
-                    to.push(left[l]);
-                    l += 1;
-                }
-            }
-            to.extend_from_slice(&left[l..]);
-            to.extend_from_slice(&right[r..]);
-        }
-        std::mem::swap(&mut from, &mut to);
-        width *= 2;
-    }
-    *rows = from;
 }

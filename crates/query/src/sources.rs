@@ -60,25 +60,56 @@ impl<'a> Graphs<'a> {
             .is_ok()
     }
 
+    /// The same view and current graph for another thread.
+    pub(crate) fn seed(&self) -> (&'a dyn GraphView, Option<Source>) {
+        (self.view, self.current.get())
+    }
+
     /// All sources that a pattern in this graph may read; while nothing runs yet, the current graph
     /// may be any.
+    pub(crate) fn reads(
+        &self,
+        graph: GraphPosition,
+        constant: impl Fn(crate::expression::ConstantId) -> TermId,
+    ) -> Reads<'_> {
+        use crate::logical::Position;
+        let one = |source: Option<Source>| source.map_or(Reads::Of(&[]), |one| Reads::One([one]));
+        match graph {
+            GraphPosition::Default => Reads::Of(self.default_graph()),
+            GraphPosition::Named(Position::Constant(name)) => one(self.source_of(constant(name))),
+            GraphPosition::Current if self.current.get().is_some() => one(self.current.get()),
+            GraphPosition::Current | GraphPosition::Named(Position::Variable(_)) => {
+                Reads::Many(self.named().iter().map(|(_, [source])| *source).collect())
+            }
+        }
+    }
+
+    /// [`Graphs::reads`] as a list.
     pub(crate) fn sources_of(
         &self,
         graph: GraphPosition,
         constant: impl Fn(crate::expression::ConstantId) -> TermId,
     ) -> Vec<Source> {
-        use crate::logical::Position;
-        match graph {
-            GraphPosition::Default => self.default_graph().to_vec(),
-            GraphPosition::Named(Position::Constant(name)) => {
-                self.source_of(constant(name)).into_iter().collect()
-            }
-            GraphPosition::Current if self.current.get().is_some() => {
-                self.current.get().into_iter().collect()
-            }
-            GraphPosition::Current | GraphPosition::Named(Position::Variable(_)) => {
-                self.named().iter().map(|(_, [source])| *source).collect()
-            }
+        self.reads(graph, constant).to_vec()
+    }
+}
+
+/// The sources of one pattern.
+pub(crate) enum Reads<'g> {
+    Of(&'g [Source]),
+    One([Source; 1]),
+    Many(Vec<Source>),
+}
+
+impl std::ops::Deref for Reads<'_> {
+    type Target = [Source];
+
+    #[inline]
+    fn deref(&self) -> &[Source] {
+        match self {
+            Reads::Of(list) => list,
+            Reads::One(one) => one,
+            Reads::Many(list) => list,
         }
     }
 }

@@ -2,13 +2,18 @@
 //! changing it: a column that is there may still hold [`TermId::UNBOUND`] in some rows.
 
 use crate::varset::VarSet;
+use crate::workspace::Workspace;
 use somersault_lang::VarId;
 use somersault_model::TermId;
+use std::ops::Range;
+
+/// The values of a variable, one per row.
+pub(crate) type Column = Vec<TermId>;
 
 /// Intermediate solutions, in columns.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Default)]
 pub(crate) struct Table {
-    columns: Vec<Option<Vec<TermId>>>,
+    columns: Vec<Option<Column>>,
     pub(crate) rows: usize,
     /// Which row of the table that a sub-plan started from each row came from.
     pub(crate) origin: Option<Vec<u32>>,
@@ -73,6 +78,23 @@ impl Table {
         self.columns[at] = Some(column);
     }
 
+    /// As [`Table::set`] where the variable is wanted; otherwise the column is given back.
+    pub(crate) fn set_kept(
+        &mut self,
+        variable: VarId,
+        column: Vec<TermId>,
+        keep: &VarSet,
+        workspace: &mut Workspace,
+    ) {
+        if !keep.contains(variable) {
+            return workspace.give_ids(column);
+        }
+        if self.columns.capacity() == 0 {
+            self.columns = workspace.shell();
+        }
+        self.set(variable, column);
+    }
+
     pub(crate) fn present(&self) -> impl Iterator<Item = (VarId, &[TermId])> {
         self.columns
             .iter()
@@ -81,44 +103,84 @@ impl Table {
     }
 
     /// Drops every column that is not wanted.
-    pub(crate) fn keep(&mut self, wanted: &VarSet) {
+    pub(crate) fn keep(&mut self, wanted: &VarSet, workspace: &mut Workspace) {
         for (at, column) in self.columns.iter_mut().enumerate() {
-            if column.is_some() && !wanted.contains(VarId(at as u32)) {
-                *column = None;
+            if column.is_some()
+                && !wanted.contains(VarId(at as u32))
+                && let Some(column) = column.take()
+            {
+                workspace.give_ids(column);
             }
         }
     }
 
-    /// The rows with these numbers, in this order, repeats and all.
-    pub(crate) fn gather(mut self, parents: &[u32]) -> Table {
+    /// The rows with these numbers, in this order, repeats and all; of the columns those that are
+    /// wanted.
+    pub(crate) fn gather(
+        mut self,
+        parents: &[u32],
+        keep: &VarSet,
+        workspace: &mut Workspace,
+    ) -> Table {
+        self.keep(keep, workspace);
         if parents.len() == self.rows && is_identity(parents) {
             return self;
         }
         for column in self.columns.iter_mut().flatten() {
-            *column = parents.iter().map(|row| column[*row as usize]).collect();
+            let mut gathered = workspace.ids();
+            match column.as_slice() {
+                [only] => gathered.resize(parents.len(), *only),
+                ids => gathered.extend(parents.iter().map(|row| ids[*row as usize])),
+            }
+            workspace.give_ids(std::mem::replace(column, gathered));
         }
         if let Some(origin) = &mut self.origin {
-            *origin = parents.iter().map(|row| origin[*row as usize]).collect();
+            let mut gathered = workspace.rows();
+            gathered.extend(parents.iter().map(|row| origin[*row as usize]));
+            workspace.give_rows(std::mem::replace(origin, gathered));
         }
         self.rows = parents.len();
         self
     }
 
-    /// The rows with these numbers, as a table of its own.
-    pub(crate) fn select(&self, rows: &[u32]) -> Table {
-        let pick = |ids: &Vec<TermId>| rows.iter().map(|row| ids[*row as usize]).collect();
+    /// A copy of some rows.
+    pub(crate) fn part(&self, rows: Range<usize>, workspace: &mut Workspace) -> Table {
+        let mut columns = workspace.shell();
+        columns.extend(self.columns.iter().map(|column| {
+            let column = column.as_ref()?;
+            let mut ids = workspace.ids();
+            ids.extend_from_slice(&column[rows.clone()]);
+            Some(ids)
+        }));
+        let origin = self.origin.as_ref().map(|origin| {
+            let mut part = workspace.rows();
+            part.extend_from_slice(&origin[rows.clone()]);
+            part
+        });
         Table {
-            columns: self
-                .columns
-                .iter()
-                .map(|column| column.as_ref().map(pick))
-                .collect(),
+            columns,
             rows: rows.len(),
-            origin: self
-                .origin
-                .as_ref()
-                .map(|origin| rows.iter().map(|row| origin[*row as usize]).collect()),
+            origin,
         }
+    }
+
+    /// Numbers the rows.
+    pub(crate) fn number(&mut self, workspace: &mut Workspace) {
+        let mut numbers = workspace.rows();
+        numbers.extend(0..self.rows as u32);
+        if let Some(before) = self.origin.replace(numbers) {
+            workspace.give_rows(before);
+        }
+    }
+
+    /// The variables that have columns.
+    pub(crate) fn variables(&self) -> VarSet {
+        VarSet::of(self.present().map(|(variable, _)| variable))
+    }
+
+    /// A copy.
+    pub(crate) fn copy(&self, workspace: &mut Workspace) -> Table {
+        self.part(0..self.rows, workspace)
     }
 
     /// The rows from `from` on, `count` at most.
@@ -137,30 +199,45 @@ impl Table {
     }
 
     /// Adds the rows of another table below; columns that one of them lacks are unbound there.
-    pub(crate) fn append(&mut self, other: Table) {
+    pub(crate) fn append(&mut self, mut other: Table, workspace: &mut Workspace) {
+        if self.rows == 0 && self.origin.is_none() {
+            std::mem::swap(self, &mut other);
+            return workspace.give(other);
+        }
         let total = self.rows + other.rows;
-        let mut theirs = other.columns;
-        if self.columns.len() < theirs.len() {
-            self.columns.resize_with(theirs.len(), || None);
+        if self.columns.len() < other.columns.len() {
+            self.columns.resize_with(other.columns.len(), || None);
         }
         for (at, column) in self.columns.iter_mut().enumerate() {
-            match (column.as_mut(), theirs.get_mut(at).and_then(Option::take)) {
-                (Some(column), Some(more)) => column.extend(more),
+            let theirs = other.columns.get(at).and_then(Option::as_deref);
+            match (column.as_mut(), theirs) {
+                (Some(column), Some(more)) => column.extend_from_slice(more),
                 (Some(column), None) => column.resize(total, TermId::UNBOUND),
                 (None, Some(more)) => {
-                    let mut fresh = vec![TermId::UNBOUND; self.rows];
-                    fresh.extend(more);
+                    let mut fresh = workspace.ids();
+                    fresh.resize(self.rows, TermId::UNBOUND);
+                    fresh.extend_from_slice(more);
                     *column = Some(fresh);
                 }
                 (None, None) => {}
             }
         }
-        match (&mut self.origin, other.origin) {
-            (Some(origin), Some(more)) => origin.extend(more),
+        match (&mut self.origin, &other.origin) {
+            (Some(origin), Some(more)) => origin.extend_from_slice(more),
             (None, None) => {}
             _ => unreachable!("tables of one plan agree on having an origin"),
         }
         self.rows = total;
+        workspace.give(other);
+    }
+
+    /// The columns one by one, for changing their ids in place.
+    pub(crate) fn columns_mut(&mut self) -> impl Iterator<Item = &mut [TermId]> {
+        self.columns.iter_mut().flatten().map(Vec::as_mut_slice)
+    }
+
+    pub(crate) fn into_parts(self) -> (Vec<Option<Column>>, Option<Vec<u32>>) {
+        (self.columns, self.origin)
     }
 
     /// Memory of the ids.

@@ -1,0 +1,339 @@
+//! Exploration a row at a time: for every row the bound ends of the pattern decide how it is read.
+//! What the columns of `explore` do not cover comes here: predicates and graphs that are variables,
+//! cells without values, one variable at both ends.
+
+use crate::QueryError;
+use crate::Source;
+use crate::execution::Guard;
+use crate::explore::{End, Explorer, ROWS_PER_CHECK};
+use crate::logical::{GraphPosition, Position, QuadPattern};
+use crate::sources::{self, Graphs, Scratch};
+use crate::table::Table;
+use crate::varset::VarSet;
+use crate::workspace::Workspace;
+use somersault_lang::VarId;
+use somersault_model::{Direction, TermId, TripleIds};
+
+/// Why reading stops before its end.
+enum Stop {
+    /// As many rows were made as are wanted.
+    Enough,
+    Error(QueryError),
+}
+
+impl From<QueryError> for Stop {
+    fn from(error: QueryError) -> Stop {
+        Stop::Error(error)
+    }
+}
+
+/// The rows that a step makes: which row each came from, and the new columns.
+pub(crate) struct Output {
+    pub(crate) parents: Vec<u32>,
+    pub(crate) columns: Vec<(VarId, Vec<TermId>)>,
+    next_check: usize,
+}
+
+impl Output {
+    pub(crate) fn new() -> Output {
+        Output {
+            parents: Vec::new(),
+            columns: Vec::new(),
+            next_check: ROWS_PER_CHECK,
+        }
+    }
+
+    /// The place of a variable among the new columns.
+    pub(crate) fn place(&mut self, variable: VarId) -> usize {
+        self.columns
+            .iter()
+            .position(|(other, _)| *other == variable)
+            .unwrap_or_else(|| {
+                self.columns.push((variable, Vec::new()));
+                self.columns.len() - 1
+            })
+    }
+
+    #[inline]
+    pub(crate) fn check(&mut self, guard: &Guard<'_>, table: &Table) -> Result<(), QueryError> {
+        if self.parents.len() >= self.next_check {
+            self.next_check = self.parents.len() + ROWS_PER_CHECK;
+            let width = table.present().count() + self.columns.len();
+            guard.fits(self.parents.len() * (8 * width + 4) + table.bytes())?;
+            guard.look()?;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn into_table(
+        self,
+        table: Table,
+        keep: &VarSet,
+        workspace: &mut Workspace,
+    ) -> Table {
+        let mut table = table.gather(&self.parents, keep, workspace);
+        workspace.give_rows(self.parents);
+        for (variable, column) in self.columns {
+            table.set_kept(variable, column, keep, workspace);
+        }
+        table
+    }
+}
+
+/// Reads a pattern for every row, until `wanted` rows have been made.
+pub(crate) fn scan(
+    explorer: &mut Explorer<'_, '_>,
+    pattern: &QuadPattern,
+    keep: &VarSet,
+    wanted: usize,
+    table: Table,
+) -> Result<Table, QueryError> {
+    let Explorer {
+        graphs,
+        constants,
+        guard,
+        workspace,
+    } = explorer;
+    let subject = End::of(pattern.subject, &table, constants);
+    let predicate = End::of(pattern.predicate, &table, constants);
+    let object = End::of(pattern.object, &table, constants);
+    let graph = match pattern.graph {
+        GraphPosition::Default | GraphPosition::Current => None,
+        GraphPosition::Named(name) => Some(End::of(name, &table, constants)),
+    };
+    let mut output = Output::new();
+    let fixed_graph = match pattern.graph {
+        GraphPosition::Named(Position::Variable(_)) => None,
+        graph => Some(graphs.sources_of(graph, |c| constants[c.index()])),
+    };
+    let ends = [Some(subject), Some(predicate), Some(object), graph];
+    let positions = [
+        Some(pattern.subject),
+        Some(pattern.predicate),
+        Some(pattern.object),
+        match pattern.graph {
+            GraphPosition::Named(name) => Some(name),
+            GraphPosition::Default | GraphPosition::Current => None,
+        },
+    ];
+    let mut places = [None; 4];
+    for (at, (end, position)) in ends.iter().zip(positions).enumerate() {
+        if let (Some(end), Some(Position::Variable(variable))) = (end, position)
+            && end.is_open()
+        {
+            places[at] = Some(output.place(variable));
+        }
+    }
+    let mut scratch = Scratch::default();
+    for row in 0..table.rows {
+        guard.tick()?;
+        let known = [subject.at(row), predicate.at(row), object.at(row)];
+        let mut emit = |triple: [TermId; 3], name: TermId| -> Result<(), Stop> {
+            let found = [triple[0], triple[1], triple[2], name];
+            if output.take(row, &places, found) {
+                output.check(guard, &table)?;
+                if output.parents.len() >= wanted {
+                    return Err(Stop::Enough);
+                }
+            }
+            Ok(())
+        };
+        let mut read = |sources: &[Source], name: TermId| {
+            matches(graphs, sources, known, &mut scratch, &mut |t| emit(t, name))
+        };
+        let done = match (&fixed_graph, graph.map(|g| g.at(row))) {
+            (Some(sources), _) => read(sources, TermId::UNBOUND),
+            (None, Some(name)) if !name.is_unbound() => match graphs.source_of(name) {
+                Some(source) => read(&[source], name),
+                None => Ok(()),
+            },
+            _ => (graphs.named().iter()).try_for_each(|(name, source)| read(source, *name)),
+        };
+        match done {
+            Ok(()) => {}
+            Err(Stop::Enough) => break,
+            Err(Stop::Error(error)) => return Err(error),
+        }
+    }
+    Ok(output.into_table(table, keep, workspace))
+}
+
+impl Output {
+    /// Takes a match of a row if all places of one variable agree; says whether it did.
+    #[inline]
+    fn take(&mut self, row: usize, places: &[Option<usize>; 4], found: [TermId; 4]) -> bool {
+        let length = self.parents.len();
+        for (place, id) in places.iter().zip(found) {
+            let Some(place) = place else { continue };
+            let column = &mut self.columns[*place].1;
+            if column.len() == length {
+                column.push(id);
+            } else if column[length] != id {
+                for (_, column) in &mut self.columns {
+                    column.truncate(length);
+                }
+                return false;
+            }
+        }
+        self.parents.push(row as u32);
+        true
+    }
+}
+
+/// Calls `emit` with every triple that matches what is known.
+fn matches(
+    graphs: &Graphs<'_>,
+    sources: &[Source],
+    known: [TermId; 3],
+    scratch: &mut Scratch,
+    emit: &mut impl FnMut([TermId; 3]) -> Result<(), Stop>,
+) -> Result<(), Stop> {
+    let view = graphs.view;
+    let [s, p, o] = known;
+    let Scratch {
+        list,
+        merged,
+        vertices,
+        pairs,
+    } = scratch;
+    match (!s.is_unbound(), !p.is_unbound(), !o.is_unbound()) {
+        (true, true, true) => {
+            if sources::contains(view, sources, TripleIds::new(s, p, o)) {
+                emit(known)?;
+            }
+        }
+        (true, true, false) => {
+            let found = sources::neighbours(view, sources, s, p, Direction::Out, list, merged);
+            for o in found {
+                emit([s, p, *o])?;
+            }
+        }
+        (false, true, true) => {
+            let found = sources::neighbours(view, sources, o, p, Direction::In, list, merged);
+            for s in found {
+                emit([*s, p, o])?;
+            }
+        }
+        (true, false, known_object) => {
+            sources::predicates_of(view, sources, s, Direction::Out, vertices);
+            for p in vertices.iter() {
+                if known_object {
+                    if sources::contains(view, sources, TripleIds::new(s, *p, o)) {
+                        emit([s, *p, o])?;
+                    }
+                    continue;
+                }
+                let found = sources::neighbours(view, sources, s, *p, Direction::Out, list, merged);
+                for o in found {
+                    emit([s, *p, *o])?;
+                }
+            }
+        }
+        (false, false, true) => {
+            sources::predicates_of(view, sources, o, Direction::In, vertices);
+            for p in vertices.iter() {
+                let found = sources::neighbours(view, sources, o, *p, Direction::In, list, merged);
+                for s in found {
+                    emit([*s, *p, o])?;
+                }
+            }
+        }
+        (false, true, false) => edges(graphs, sources, p, list, vertices, pairs, emit)?,
+        (false, false, false) => {
+            let mut predicates = Vec::new();
+            sources::predicates(view, sources, &mut predicates);
+            for p in predicates {
+                edges(graphs, sources, p, list, vertices, pairs, emit)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Every edge with a predicate, from its index vertex.
+fn edges(
+    graphs: &Graphs<'_>,
+    sources: &[Source],
+    p: TermId,
+    list: &mut Vec<TermId>,
+    vertices: &mut Vec<TermId>,
+    pairs: &mut Vec<(TermId, TermId)>,
+    emit: &mut impl FnMut([TermId; 3]) -> Result<(), Stop>,
+) -> Result<(), Stop> {
+    let view = graphs.view;
+    pairs.clear();
+    let mut parts = 0;
+    for source in sources {
+        let statistics = view.predicate_statistics(*source, p);
+        // From the side with fewer vertices there are fewer lists to fetch.
+        let direction = if statistics.objects < statistics.subjects {
+            Direction::In
+        } else {
+            Direction::Out
+        };
+        let starts = view.vertices_with(*source, p, direction, vertices);
+        parts += usize::from(!starts.is_empty());
+        for start in starts {
+            let ends = view.neighbours(*source, *start, p, direction, list);
+            for end in ends {
+                let (s, o) = match direction {
+                    Direction::Out => (*start, *end),
+                    Direction::In => (*end, *start),
+                };
+                if sources.len() == 1 {
+                    emit([s, p, o])?;
+                } else {
+                    pairs.push((s, o));
+                }
+            }
+        }
+    }
+    if parts > 1 {
+        pairs.sort_unstable();
+        pairs.dedup();
+    }
+    for (s, o) in pairs.iter() {
+        emit([*s, p, *o])?;
+    }
+    Ok(())
+}
+
+/// Binds or checks the name of a named graph.
+pub(crate) fn graph_name(
+    explorer: &mut Explorer<'_, '_>,
+    name: Position,
+    keep: &VarSet,
+    table: Table,
+) -> Result<Table, QueryError> {
+    let Explorer {
+        graphs,
+        constants,
+        guard,
+        workspace,
+    } = explorer;
+    let end = End::of(name, &table, constants);
+    let mut output = Output::new();
+    let place = match name {
+        Position::Variable(variable) if end.is_open() => Some(output.place(variable)),
+        _ => None,
+    };
+    for row in 0..table.rows {
+        guard.tick()?;
+        let id = end.at(row);
+        let mut emit = |id: TermId| {
+            output.parents.push(row as u32);
+            if let Some(place) = place {
+                output.columns[place].1.push(id);
+            }
+        };
+        if !id.is_unbound() {
+            if graphs.has(id) {
+                emit(id);
+            }
+        } else {
+            graphs.named().iter().for_each(|(name, _)| emit(*name));
+        }
+        output.check(guard, &table)?;
+    }
+    Ok(output.into_table(table, keep, workspace))
+}

@@ -1,0 +1,54 @@
+//! Grouping: rows get the number of their group, then every aggregate goes over the rows by itself.
+
+use crate::QueryError;
+use crate::aggregate::Accumulator;
+use crate::evaluate::Evaluation;
+use crate::execution::Guard;
+use crate::logical::Aggregate;
+use crate::rows::distinct_rows;
+use crate::table::Table;
+use somersault_lang::VarId;
+use somersault_model::TermId;
+
+/// Rows that an aggregate takes between two looks at the limits.
+const ROWS_PER_CHECK: usize = 1 << 12;
+
+/// One row per group, with the keys and what the aggregates came to.
+pub(crate) fn aggregate(
+    evaluation: &mut Evaluation<'_>,
+    guard: &mut Guard<'_>,
+    keys: &[VarId],
+    aggregates: &[(VarId, Aggregate)],
+    table: &Table,
+) -> Result<Table, QueryError> {
+    // Without keys there is one group, also of no rows.
+    let (numbers, firsts) = if keys.is_empty() {
+        (Vec::new(), Vec::new())
+    } else {
+        distinct_rows(table, keys, guard)?
+    };
+    let groups = if keys.is_empty() { 1 } else { firsts.len() };
+    let columns = keys.iter().map(|variable| {
+        let values = firsts.iter().map(|row| table.get(*variable, *row as usize));
+        (*variable, values.collect())
+    });
+    let mut result = Table::of(columns, groups);
+    for (variable, aggregate) in aggregates {
+        let mut accumulator = Accumulator::new(aggregate, groups);
+        for from in (0..table.rows).step_by(ROWS_PER_CHECK) {
+            let to = (from + ROWS_PER_CHECK).min(table.rows);
+            accumulator.add(table, from..to, &numbers, evaluation);
+            let held = table.bytes() + numbers.len() * 4 + accumulator.bytes();
+            guard.fits(held.saturating_add(evaluation.held_bytes()))?;
+            guard.look()?;
+        }
+        let column = (0..groups)
+            .map(|group| match accumulator.finish(group) {
+                Some(evaluated) => evaluation.id(evaluated),
+                None => TermId::UNBOUND,
+            })
+            .collect();
+        result.set(*variable, column);
+    }
+    Ok(result)
+}

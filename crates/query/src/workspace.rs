@@ -1,0 +1,111 @@
+//! Buffers that executions hand on to each other, so that a query that was run before allocates
+//! little more than its answer. The one thing to know before changing it: whatever is taken comes
+//! empty, and what is not given back is merely dropped.
+
+use crate::table::{Column, Table};
+use somersault_model::TermId;
+use std::cell::Cell;
+
+/// What a workspace keeps of buffers that nobody uses, at most.
+const KEPT_BYTES: usize = 64 << 20;
+
+/// Reusable buffers of executions: one execution at a time, any number one after the other, of any
+/// queries on any views.
+#[derive(Default)]
+pub struct Workspace {
+    ids: Vec<Vec<TermId>>,
+    rows: Vec<Vec<u32>>,
+    shells: Vec<Vec<Option<Column>>>,
+    pairs: Vec<(u32, TermId)>,
+    kept_bytes: usize,
+}
+
+impl std::fmt::Debug for Workspace {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Workspace")
+            .field("kept_bytes", &self.kept_bytes)
+            .finish_non_exhaustive()
+    }
+}
+
+thread_local! {
+    static OF_THREAD: Cell<Option<Workspace>> = const { Cell::new(None) };
+}
+
+impl Workspace {
+    /// A workspace without buffers; the first executions fill it.
+    pub fn new() -> Workspace {
+        Workspace::default()
+    }
+
+    /// Runs something with the workspace of this thread; inside of itself with a new one.
+    pub fn of_thread<R>(work: impl FnOnce(&mut Workspace) -> R) -> R {
+        let mut workspace = OF_THREAD.take().unwrap_or_default();
+        let result = work(&mut workspace);
+        OF_THREAD.set(Some(workspace));
+        result
+    }
+
+    /// An empty column.
+    #[inline]
+    pub(crate) fn ids(&mut self) -> Vec<TermId> {
+        let ids = self.ids.pop().unwrap_or_default();
+        self.kept_bytes -= ids.capacity() * size_of::<TermId>();
+        ids
+    }
+
+    /// Takes a column back.
+    #[inline]
+    pub(crate) fn give_ids(&mut self, mut ids: Vec<TermId>) {
+        let bytes = ids.capacity() * size_of::<TermId>();
+        if bytes > 0 && self.kept_bytes + bytes <= KEPT_BYTES {
+            ids.clear();
+            self.kept_bytes += bytes;
+            self.ids.push(ids);
+        }
+    }
+
+    /// An empty list of row numbers.
+    #[inline]
+    pub(crate) fn rows(&mut self) -> Vec<u32> {
+        let rows = self.rows.pop().unwrap_or_default();
+        self.kept_bytes -= rows.capacity() * size_of::<u32>();
+        rows
+    }
+
+    /// Takes a list of row numbers back.
+    #[inline]
+    pub(crate) fn give_rows(&mut self, mut rows: Vec<u32>) {
+        let bytes = rows.capacity() * size_of::<u32>();
+        if bytes > 0 && self.kept_bytes + bytes <= KEPT_BYTES {
+            rows.clear();
+            self.kept_bytes += bytes;
+            self.rows.push(rows);
+        }
+    }
+
+    /// An empty list of columns.
+    pub(crate) fn shell(&mut self) -> Vec<Option<Column>> {
+        self.shells.pop().unwrap_or_default()
+    }
+
+    /// Takes a table's buffers back.
+    pub(crate) fn give(&mut self, table: Table) {
+        let (mut columns, origin) = table.into_parts();
+        for column in columns.drain(..).flatten() {
+            self.give_ids(column);
+        }
+        if columns.capacity() > 0 {
+            self.shells.push(columns);
+        }
+        if let Some(origin) = origin {
+            self.give_rows(origin);
+        }
+    }
+
+    /// A list for putting rows of several sources in order.
+    pub(crate) fn pairs(&mut self) -> &mut Vec<(u32, TermId)> {
+        self.pairs.clear();
+        &mut self.pairs
+    }
+}
