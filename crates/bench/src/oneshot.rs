@@ -66,27 +66,26 @@ pub(crate) fn run(options: &Options) -> Result<(), String> {
     } else {
         options.only.iter().map(String::as_str).collect()
     };
+    let mut workloads = Vec::new();
     for name in names {
-        let workload = match Workload::named(name) {
-            Ok(workload) => workload,
-            Err(reason) if reason.starts_with("skipped") => {
-                println!("\n{name}: {reason}");
-                continue;
-            }
+        match Workload::named(name) {
+            Ok(workload) => workloads.push(workload),
+            Err(reason) if reason.starts_with("skipped") => println!("\n{name}: {reason}"),
             Err(reason) => return Err(reason),
-        };
-        let report = measure(&workload, &installed, &machine, options)?;
-        // A run of a part would replace the figures of the whole.
-        if options.queries.is_empty() && !options.http {
-            let path = results.write(name, &report)?;
-            println!("figures kept in {}", path.display());
         }
-        disagreements.extend(
-            report
-                .disagreements
-                .iter()
-                .map(|sentence| format!("{name} {sentence}")),
-        );
+    }
+    // One load serves all workloads on the same data.
+    for together in workloads.chunk_by(Workload::shares_data) {
+        for report in measure(together, &installed, &machine, options)? {
+            // A run of a part would replace the figures of the whole.
+            if options.queries.is_empty() && !options.http {
+                let path = results.write(&report.workload, &report)?;
+                println!("figures kept in {}", path.display());
+            }
+            let name = &report.workload;
+            let different = report.disagreements.iter();
+            disagreements.extend(different.map(|sentence| format!("{name} {sentence}")));
+        }
     }
     if disagreements.is_empty() {
         Ok(())
@@ -108,37 +107,57 @@ fn install(wanted: &[String]) -> Vec<(&'static str, Result<Installed, String>)> 
 }
 
 fn measure(
-    workload: &Workload,
+    workloads: &[Workload],
     installed: &[(&'static str, Result<Installed, String>)],
     machine: &Machine,
     options: &Options,
-) -> Result<Report, String> {
-    println!("\n{}: {}", workload.name, workload.data);
-    let data = workload.file()?;
+) -> Result<Vec<Report>, String> {
+    let Some(first) = workloads.first() else {
+        return Ok(Vec::new());
+    };
+    println!("\n{}", first.data);
+    let data = first.file()?;
     let pace = options.pace();
     let (mut contenders, parties, triples) = gather(installed, &data, &pace)?;
-    let mut report = Report {
-        workload: workload.name.to_owned(),
-        data: workload.data.clone(),
-        triples,
-        machine: machine.clone(),
-        parties,
-        ..Report::default()
-    };
-    report.parties.iter().for_each(table::print_party);
+    println!("  {triples} triples");
+    parties.iter().for_each(table::print_party);
     if options.http {
         contenders = contenders
             .into_iter()
             .map(|inner| Box::new(HttpOnly(inner)) as Box<dyn Contender>)
             .collect();
     }
-    table::print_heading(&report);
+    let mut reports = Vec::new();
+    for workload in workloads {
+        let mut report = Report {
+            workload: workload.name.to_owned(),
+            data: workload.data.clone(),
+            triples,
+            machine: machine.clone(),
+            parties: parties.clone(),
+            ..Report::default()
+        };
+        println!("\n{}: {}", workload.name, workload.data);
+        ask_all(workload, &mut contenders, &mut report, options);
+        reports.push(report);
+    }
+    Ok(reports)
+}
+
+/// Asks the queries of a workload one after the other, and prints each line as soon as it is there.
+fn ask_all(
+    workload: &Workload,
+    contenders: &mut [Box<dyn Contender>],
+    report: &mut Report,
+    options: &Options,
+) {
+    table::print_heading(report);
     for query in &workload.queries {
         if !options.queries.is_empty() && !options.queries.contains(&query.name) {
             continue;
         }
-        let measured = runner::measure(query, &mut contenders, &pace);
-        table::print_query(&report, &measured);
+        let measured = runner::measure(query, contenders, &options.pace());
+        table::print_query(report, &measured);
         let different = runner::disagreements(query, &measured);
         for sentence in &different {
             println!("  DIFFERENT ROWS: {sentence}");
@@ -146,7 +165,6 @@ fn measure(
         report.disagreements.extend(different);
         report.queries.push(measured);
     }
-    Ok(report)
 }
 
 /// Starts and loads this engine and, all at the same time, the peers.

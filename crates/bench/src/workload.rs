@@ -1,13 +1,24 @@
 //! The workloads of one-shot queries: which data, which queries, how many rows are known.
-//! Data is made or unpacked once, into `target/bench-data`, as N-Triples that every engine can load.
+//! Data is made or unpacked once, into `target/bench-data`, as N-Triples that every engine can load; workloads on the same data
+//! are measured after one load.
 
 use crate::runner::Query;
+use somersault::oxrdf::Triple;
+use somersault_generate::{NamedQuery, Parameters, SocialNetwork, Sp2Bench, WatDiv};
 use std::fs::{self, File};
-use std::io::{BufWriter, Write};
+use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 /// Where data is kept between runs.
 const DATA: &str = "target/bench-data";
+
+const SEED: u64 = 1;
+
+/// Parameters that make 10 million triples each, and SP²Bench's quarter of a million.
+const LSBENCH_USERS: u32 = 100_000;
+const LSBENCH_HISTORY_MS: i64 = 45_000;
+const WATDIV_SCALE: u32 = 95;
+const SP2BENCH_TRIPLES: u64 = 250_000;
 
 /// Data and the queries on it.
 pub(crate) struct Workload {
@@ -18,13 +29,44 @@ pub(crate) struct Workload {
     source: Source,
 }
 
+#[derive(Debug, Clone, PartialEq, Eq)]
 enum Source {
     /// A file of the test data, compressed.
     File(PathBuf),
+    Lsbench,
+    WatDiv,
+    Sp2Bench,
 }
 
 /// The workloads, in the order in which they are run.
-pub(crate) const NAMES: [&str; 2] = ["lubm-1", "lubm-40"];
+pub(crate) const NAMES: [&str; 6] = [
+    "lubm-1", "lubm-40", "sp2bench", "lsbench", "watdiv", "features",
+];
+
+/// Twenty queries of our own on WatDiv's data: what SPARQL has beside joins.
+const FEATURES: [(&str, &str); 20] = [
+    ("F01", include_str!("../queries/F01.rq")),
+    ("F02", include_str!("../queries/F02.rq")),
+    ("F03", include_str!("../queries/F03.rq")),
+    ("F04", include_str!("../queries/F04.rq")),
+    ("F05", include_str!("../queries/F05.rq")),
+    ("F06", include_str!("../queries/F06.rq")),
+    ("F07", include_str!("../queries/F07.rq")),
+    ("F08", include_str!("../queries/F08.rq")),
+    ("F09", include_str!("../queries/F09.rq")),
+    ("F10", include_str!("../queries/F10.rq")),
+    ("F11", include_str!("../queries/F11.rq")),
+    ("F12", include_str!("../queries/F12.rq")),
+    ("F13", include_str!("../queries/F13.rq")),
+    ("F14", include_str!("../queries/F14.rq")),
+    ("F15", include_str!("../queries/F15.rq")),
+    ("F16", include_str!("../queries/F16.rq")),
+    ("F17", include_str!("../queries/F17.rq")),
+    ("F18", include_str!("../queries/F18.rq")),
+    ("F19", include_str!("../queries/F19.rq")),
+    ("F20", include_str!("../queries/F20.rq")),
+];
+const FEATURE_PREFIXES: &str = include_str!("../queries/prefixes.rq");
 
 impl Workload {
     /// A workload by its name.
@@ -32,39 +74,126 @@ impl Workload {
     /// # Errors
     /// Why it cannot be run here.
     pub(crate) fn named(name: &str) -> Result<Workload, String> {
-        match name {
-            "lubm-1" => lubm("lubm-1", 1, [0, 828, 0, 10, 10, 125, 30]),
-            "lubm-40" => lubm("lubm-40", 40, [106, 43_291, 0, 10, 10, 125, 1_763]),
-            _ => Err(format!(
-                "there is no workload {name}; there are {}",
-                NAMES.join(", ")
-            )),
-        }
+        Ok(match name {
+            "lubm-1" => lubm("lubm-1", 1, [0, 828, 0, 10, 10, 125, 30])?,
+            "lubm-40" => lubm("lubm-40", 40, [106, 43_291, 0, 10, 10, 125, 1_763])?,
+            "lsbench" => Workload {
+                name: "lsbench",
+                data: format!("LSBench, {LSBENCH_USERS} users"),
+                queries: generated(network().one_shot_queries()),
+                source: Source::Lsbench,
+            },
+            "watdiv" => Workload {
+                name: "watdiv",
+                data: format!("WatDiv, scale {WATDIV_SCALE}"),
+                queries: generated(shop().queries()),
+                source: Source::WatDiv,
+            },
+            "sp2bench" => Workload {
+                name: "sp2bench",
+                data: format!("SP²Bench, {SP2BENCH_TRIPLES} triples"),
+                queries: generated(bibliography().queries()),
+                source: Source::Sp2Bench,
+            },
+            "features" => Workload {
+                name: "features",
+                data: format!("WatDiv, scale {WATDIV_SCALE}"),
+                queries: FEATURES
+                    .iter()
+                    .map(|&(name, text)| Query {
+                        name: name.to_owned(),
+                        text: format!("{FEATURE_PREFIXES}{text}"),
+                        rows: None,
+                    })
+                    .collect(),
+                source: Source::WatDiv,
+            },
+            _ => {
+                return Err(format!(
+                    "there is no workload {name}; there are {}",
+                    NAMES.join(", ")
+                ));
+            }
+        })
+    }
+
+    /// Whether both ask the same data.
+    pub(crate) fn shares_data(&self, other: &Workload) -> bool {
+        self.source == other.source
     }
 
     /// The data as a file of N-Triples.
     pub(crate) fn file(&self) -> Result<PathBuf, String> {
         let folder = crate::peers::absolute(Path::new(DATA))?;
-        let path = folder.join(format!("{}.nt", self.name));
+        let name = match &self.source {
+            Source::File(_) => self.name.to_owned(),
+            Source::Lsbench => format!("lsbench-{LSBENCH_USERS}-{LSBENCH_HISTORY_MS}-{SEED}"),
+            Source::WatDiv => format!("watdiv-{WATDIV_SCALE}-{SEED}"),
+            Source::Sp2Bench => format!("sp2bench-{SP2BENCH_TRIPLES}-{SEED}"),
+        };
+        let path = folder.join(format!("{name}.nt"));
         if path.exists() {
             return Ok(path);
         }
-        let half = folder.join(format!("{}.nt.half", self.name));
-        let unwritten =
-            |error: std::io::Error| format!("{} cannot be written: {error}", path.display());
+        println!("making {}", path.display());
+        let half = folder.join(format!("{name}.nt.half"));
+        let unwritten = |error: io::Error| format!("{} cannot be written: {error}", path.display());
         fs::create_dir_all(&folder).map_err(unwritten)?;
         let mut out = BufWriter::with_capacity(1 << 20, File::create(&half).map_err(unwritten)?);
-        match &self.source {
-            Source::File(packed) => {
-                let file = File::open(packed).map_err(unwritten)?;
-                zstd::stream::copy_decode(file, &mut out).map_err(unwritten)?;
-            }
-        }
+        self.write(&mut out).map_err(unwritten)?;
         out.flush().map_err(unwritten)?;
         // Only a whole file gets the name that the next run looks for.
         fs::rename(&half, &path).map_err(unwritten)?;
         Ok(path)
     }
+
+    fn write(&self, out: &mut impl Write) -> io::Result<()> {
+        let mut written = Ok(());
+        let mut line = |triple: Triple| {
+            if written.is_ok() {
+                written = writeln!(out, "{triple} .");
+            }
+        };
+        match &self.source {
+            Source::File(packed) => return zstd::stream::copy_decode(File::open(packed)?, out),
+            Source::Lsbench => {
+                let network = network();
+                network.people().for_each(&mut line);
+                network.activity().past().for_each(&mut line);
+            }
+            Source::WatDiv => shop().generate(&mut line),
+            Source::Sp2Bench => bibliography().generate(&mut line),
+        }
+        written
+    }
+}
+
+fn network() -> SocialNetwork {
+    SocialNetwork::new(Parameters {
+        users: LSBENCH_USERS,
+        history_ms: LSBENCH_HISTORY_MS,
+        seed: SEED,
+        ..Parameters::default()
+    })
+}
+
+fn shop() -> WatDiv {
+    WatDiv::new(WATDIV_SCALE, SEED)
+}
+
+fn bibliography() -> Sp2Bench {
+    Sp2Bench::new(SP2BENCH_TRIPLES, SEED)
+}
+
+fn generated(queries: Vec<NamedQuery>) -> Vec<Query> {
+    queries
+        .into_iter()
+        .map(|query| Query {
+            name: query.name.to_owned(),
+            text: query.text,
+            rows: None,
+        })
+        .collect()
 }
 
 /// The folder of the test data.
@@ -106,4 +235,45 @@ fn lubm(name: &'static str, universities: u32, rows: [u64; 7]) -> Result<Workloa
         queries,
         source: Source::File(packed),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use somersault::{Engine, EngineConfig, QueryOptions};
+
+    #[test]
+    fn every_generated_workload_has_its_queries_and_they_run() {
+        let engine = Engine::open(EngineConfig::default()).unwrap();
+        for (name, count) in [
+            ("lsbench", 6),
+            ("watdiv", 20),
+            ("sp2bench", 14),
+            ("features", 20),
+        ] {
+            // The network of a hundred thousand is not drawn for a test.
+            let queries = if name == "lsbench" {
+                let small = SocialNetwork::new(Parameters {
+                    users: 50,
+                    ..Parameters::default()
+                });
+                generated(small.one_shot_queries())
+            } else {
+                Workload::named(name).unwrap().queries
+            };
+            assert_eq!(queries.len(), count, "{name}");
+            for query in queries {
+                let result = engine.query(&query.text, &QueryOptions::default());
+                assert!(result.is_ok(), "{name} {}: {result:?}", query.name);
+            }
+        }
+        assert!(Workload::named("tpch").is_err());
+    }
+
+    #[test]
+    fn workloads_on_the_same_data_know_it() {
+        let [shop, features, books] =
+            ["watdiv", "features", "sp2bench"].map(|name| Workload::named(name).unwrap());
+        assert!(shop.shares_data(&features) && !shop.shares_data(&books));
+    }
 }

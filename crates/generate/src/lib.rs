@@ -1,5 +1,7 @@
-//! A seeded social network: people, friendships and groups to store, and five streams of what they do.
+//! Seeded data for the demo and the benches: a social network with its streams ([`SocialNetwork`]), a shop with its customers
+//! ([`WatDiv`]) and a bibliography ([`Sp2Bench`]), each with the queries that are asked of it.
 //!
+//! The network has people, friendships and groups to store, and five streams of what they do.
 //! The vocabulary, the shapes and the proportions are those of LSBench as the Wukong+S paper (SOSP 2017, section 6) uses it:
 //! posts, likes of posts, photos, likes of photos, GPS fixes at 10 : 86 : 10 : 7.5 : 20. The same parameters give the same
 //! triples, on every machine. Nothing is held in memory but who knows whom and who wrote what.
@@ -16,14 +18,19 @@
 //! ```
 
 mod activity;
+mod lines;
 mod people;
 mod population;
 mod queries;
 mod random;
+mod sp2bench;
 mod vocabulary;
+mod watdiv;
 
 pub use activity::{Activity, Streamed};
 pub use queries::NamedQuery;
+pub use sp2bench::Sp2Bench;
+pub use watdiv::WatDiv;
 
 use oxrdf::Triple;
 use population::Population;

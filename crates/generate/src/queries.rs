@@ -5,7 +5,7 @@ use crate::population::Population;
 /// A query's name and text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NamedQuery {
-    /// L1 … L6, E1 … E3, S1 … S6.
+    /// The name that its benchmark gives it: L1 … L6, E1 … E3, S1 … S6 for the social network.
     pub name: &'static str,
     /// The text, with its constants filled in.
     pub text: String,
