@@ -207,7 +207,7 @@ impl Generation {
     #[inline]
     pub(crate) unsafe fn contains(&self, sn: u64, key: Key, id: TermId) -> bool {
         let held = self.held(key);
-        if !held.is_some_and(|held| !held.is_changed()) {
+        if held.is_none_or(Held::is_changed) {
             // SAFETY: passed on.
             if let Some(content) = unsafe { self.content(key) } {
                 return content.contains(sn, id);

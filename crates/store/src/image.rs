@@ -9,7 +9,7 @@ mod vertices;
 
 pub(crate) use build::Build;
 pub(crate) use edges::Edges;
-pub(crate) use vertices::Vertices;
+pub(crate) use vertices::{Members, Vertices};
 
 use crate::cell::{Key, Kind};
 use crate::rdf_type;
@@ -39,8 +39,6 @@ pub(crate) struct Side {
     edges: FxHashMap<TermId, Held>,
     predicates: Box<[TermId]>,
     sets: Arc<Sets>,
-    /// Whether some cell of this generation is about this graph and direction.
-    changed: AtomicBool,
 }
 
 /// One predicate.
@@ -87,18 +85,9 @@ impl Image {
 
     /// Notes that a cell of this key is about to be found.
     pub(crate) fn note(&self, key: Key) {
-        if let Some(side) = self.side(key.graph, key.direction) {
-            side.changed.store(true, Ordering::Release);
-            if let Some(held) = side.edges.get(&key.predicate) {
-                held.changed.store(true, Ordering::Release);
-            }
+        if let Some(held) = self.held(key.graph, key.predicate, key.direction) {
+            held.changed.store(true, Ordering::Release);
         }
-    }
-
-    /// Whether a list of this graph and direction may have a cell.
-    #[inline]
-    pub(crate) fn may_have_cells(&self, graph: TermId, direction: Direction) -> bool {
-        (self.side(graph, direction)).is_none_or(|side| side.changed.load(Ordering::Acquire))
     }
 
     /// The members of a list, in `scratch` (which is empty) where they cannot be borrowed. For all

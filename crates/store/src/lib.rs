@@ -33,6 +33,7 @@ mod block;
 mod cell;
 mod changes;
 mod check;
+mod columns;
 mod dictionary;
 mod generation;
 mod growing;
@@ -51,6 +52,7 @@ mod snapshots;
 mod store;
 mod table;
 mod term_view;
+mod walk;
 mod window;
 mod writer;
 

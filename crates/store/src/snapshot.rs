@@ -6,7 +6,8 @@ use crate::cell::Key;
 use crate::generation::Generation;
 use crate::snapshots::Pin;
 use crate::{Store, rdf_type};
-use somersault_model::{Direction, QuadIds, Sn, TermId, TripleIds};
+use somersault_model::{Direction, QuadIds, Sn, TermId};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -146,80 +147,6 @@ impl Snapshot {
             }
     }
 
-    /// For each vertex in order: appends its neighbours to `ids` and, as often, `first_row` + the
-    /// vertex's place to `rows`. Stops after the vertex with which `ids` has reached `wanted`; how
-    /// many vertices were done.
-    #[allow(clippy::too_many_arguments, reason = "the parts of one hot loop")]
-    pub fn expand(
-        &self,
-        graph: TermId,
-        predicate: TermId,
-        direction: Direction,
-        vertices: &[TermId],
-        first_row: u32,
-        wanted: usize,
-        rows: &mut Vec<u32>,
-        ids: &mut Vec<TermId>,
-    ) -> usize {
-        let mut scratch = Vec::new();
-        for (at, vertex) in vertices.iter().enumerate() {
-            let found = self.neighbours(graph, *vertex, predicate, direction, &mut scratch);
-            ids.extend_from_slice(found);
-            rows.resize(rows.len() + found.len(), first_row + at as u32);
-            if ids.len() >= wanted {
-                return at + 1;
-            }
-        }
-        vertices.len()
-    }
-
-    /// Appends `first_row` + place to `rows` for every place at which an edge leads from the
-    /// subject to the object. At least one end is a column; columns have the same length.
-    pub fn connected(
-        &self,
-        graph: TermId,
-        predicate: TermId,
-        subjects: Ends<'_>,
-        objects: Ends<'_>,
-        first_row: u32,
-        rows: &mut Vec<u32>,
-    ) {
-        for at in 0..subjects.len().max(objects.len()) {
-            let triple = TripleIds::new(subjects.at(at), predicate, objects.at(at));
-            if self.contains(triple.in_graph(graph)) {
-                rows.push(first_row + at as u32);
-            }
-        }
-    }
-
-    /// Appends edges of a predicate, vertices ascending as in [`Snapshot::vertices_with`], from the
-    /// vertex at place `from` on, until at least `wanted` edges have come; the place to go on from,
-    /// `None` at the end.
-    #[allow(clippy::too_many_arguments, reason = "the parts of one hot loop")]
-    pub fn edges(
-        &self,
-        graph: TermId,
-        predicate: TermId,
-        direction: Direction,
-        from: usize,
-        wanted: usize,
-        vertices: &mut Vec<TermId>,
-        neighbours: &mut Vec<TermId>,
-    ) -> Option<usize> {
-        let (mut index, mut list) = (Vec::new(), Vec::new());
-        let before = neighbours.len();
-        let starts = self.vertices_with(graph, predicate, direction, &mut index);
-        for (at, start) in starts.iter().enumerate().skip(from) {
-            if neighbours.len() - before >= wanted {
-                return Some(at);
-            }
-            let found = self.neighbours(graph, *start, predicate, direction, &mut list);
-            neighbours.extend_from_slice(found);
-            vertices.resize(neighbours.len(), *start);
-        }
-        None
-    }
-
     /// The predicates of the edges from (`Out`) or to (`In`) a vertex, ascending.
     pub fn predicates_of<'a>(
         &'a self,
@@ -289,6 +216,29 @@ impl Snapshot {
         }
     }
 
+    /// The sets of predicates that subjects of a graph have, and how many subjects have each, as
+    /// they were when the last large load was made; where that is an answer, and not too long a
+    /// one: `None` without such a load, or with more than `most` sets.
+    pub fn predicate_sets(&self, graph: TermId, most: usize) -> Option<Vec<(Vec<TermId>, u64)>> {
+        let mut counts: BTreeMap<&[TermId], u64> = BTreeMap::new();
+        let mut any = false;
+        for generation in self.generations() {
+            let Some(sets) = generation.image.predicate_sets(graph, Direction::Out) else {
+                continue;
+            };
+            any = true;
+            if sets.len() > most {
+                return None;
+            }
+            for (set, count) in sets {
+                *counts.entry(set).or_default() += count;
+            }
+        }
+        let found = counts.into_iter().map(|(set, count)| (set.to_vec(), count));
+        let found: Vec<_> = found.collect();
+        (any && found.len() <= most).then_some(found)
+    }
+
     #[inline]
     fn owner(&self, vertex: TermId) -> &Generation {
         let owner = self.store.placement().owner(vertex);
@@ -297,7 +247,7 @@ impl Snapshot {
     }
 
     /// What this shows, by shard.
-    fn generations(&self) -> impl Iterator<Item = &Generation> {
+    pub(crate) fn generations(&self) -> impl Iterator<Item = &Generation> {
         // SAFETY: as above.
         let shards = self.store.shards().iter();
         shards.map(|shard| unsafe { shard.at(self.pin.sn) })
@@ -305,7 +255,7 @@ impl Snapshot {
 
     /// Whether the list is in parts on several shards: the instances of a class.
     #[inline]
-    fn is_spread(&self, predicate: TermId, direction: Direction) -> bool {
+    pub(crate) fn is_spread(&self, predicate: TermId, direction: Direction) -> bool {
         direction == Direction::In && self.store.shard_count() > 1 && predicate == rdf_type()
     }
 

@@ -16,7 +16,7 @@ use rustc_hash::FxHashMap;
 use somersault_model::{Direction, Placement, QuadIds, ShardId, TermId};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// So many vertices of an image are taken at a time.
 const STRETCH: usize = 1 << 12;
@@ -255,7 +255,6 @@ impl Build<'_> {
             edges: edges.iter().map(held).collect(),
             predicates,
             sets,
-            changed: AtomicBool::new(false),
         }
     }
 

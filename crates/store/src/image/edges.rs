@@ -8,7 +8,7 @@ use crate::changes::gallop;
 use somersault_model::TermId;
 
 /// Lists from this length on have their members as bits, where that is asked for and affordable.
-const MEMBERS_FROM: usize = 256;
+const MEMBERS_FROM: usize = 64;
 
 pub(crate) struct Edges {
     vertices: Vertices,
@@ -53,18 +53,6 @@ impl Edges {
             Some(place) => self.list(place),
             None => &[],
         }
-    }
-
-    /// All neighbours, vertex by vertex.
-    #[inline]
-    pub(crate) fn neighbours(&self) -> &[TermId] {
-        &self.neighbours
-    }
-
-    /// Whether each vertex has one neighbour.
-    #[inline]
-    pub(crate) fn is_functional(&self) -> bool {
-        self.starts.is_empty()
     }
 
     /// Asks for what [`Edges::range`] will look at.

@@ -40,10 +40,6 @@ impl Numbering {
         }
     }
 
-    pub(crate) fn room(&self) -> u64 {
-        self.room
-    }
-
     /// How many numbers there are.
     fn count(&self) -> u64 {
         self.slots * self.room
@@ -300,7 +296,7 @@ impl Kind {
     /// Of ascending ids of one tag, the first of which has the place `first`.
     fn of(ids: &[TermId], first: usize, numbering: &Numbering, owned: bool) -> Kind {
         let words = numbering.count().div_ceil(64);
-        let affordable = (ids.len() * size_of::<TermId>()) as u64 * GENEROSITY;
+        let affordable = size_of_val(ids) as u64 * GENEROSITY;
         let dense = owned && ids[0].is_in_dictionary() && words > 0;
         if dense && words.saturating_mul(size_of::<Word>() as u64) <= affordable {
             Kind::Bits(bitmap(ids, first, numbering, words as usize))

@@ -143,6 +143,13 @@ fn long_lists_of_an_image_change_a_piece_at_a_time() {
         assert!(class.iter().copied().eq(model.iter().map(|q| q.subject)));
         let index = snapshot.vertices_with(graph(0), predicate(0), Direction::Out, &mut scratch);
         assert!(index.iter().copied().eq(model.iter().map(|q| q.subject)));
+        let some: Vec<TermId> = (0..40)
+            .map(|n| instance(n * 521 % count).subject)
+            .chain([vertex(1)])
+            .collect();
+        for pin in [&snapshot, &first.0] {
+            crate::columns::compare(pin, graph(0), predicate(0), &some);
+        }
     }
     compare(&first.0, &first.1, &[vertex(1), instance(5).subject]);
     let grown = store.memory().stored_bytes - loaded;

@@ -1,5 +1,6 @@
 //! The store from outside: against plain sets, under concurrency, and over windows.
 
+mod columns;
 mod dictionary;
 mod images;
 mod reference;

@@ -172,6 +172,11 @@ pub(crate) fn compare(snapshot: &Snapshot, model: &Quads, vertices: &[TermId]) {
             }
         }
     }
+    for g in (0..3).map(graph) {
+        for p in (0..5).map(predicate) {
+            crate::columns::compare(snapshot, g, p, vertices);
+        }
+    }
     for q in model {
         assert!(snapshot.contains(*q));
     }
