@@ -55,6 +55,7 @@ mod prepared;
 mod random;
 mod rows;
 mod run;
+mod sample;
 mod selectivity;
 mod snapshot_view;
 mod sort;

@@ -336,8 +336,12 @@ impl<'a> Planner<'a> {
         if left.core.is_empty() {
             return;
         }
-        let (parts, mut frame) = self.parts(left, group, state);
-        let order = parts.order(&frame, self.choices.greedy, &|| self.is_over_time());
+        let (mut parts, mut frame) = self.parts(left, group, state);
+        let greedy = self.choices.greedy;
+        let mut order = parts.order(&frame, greedy, &|| self.is_over_time());
+        if self.sample(left, &mut parts, &frame, order.end.cost) {
+            order = parts.order(&frame, greedy, &|| self.is_over_time());
+        }
         let mut next = Frame::default();
         for step in &order.moves {
             parts.extend(&frame, step, &mut next);
