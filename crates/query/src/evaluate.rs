@@ -2,6 +2,7 @@
 //! its id, and with it its spelling; a value is computed only where an operator needs one.
 
 use crate::expression::{Expr, SparevalCall};
+use crate::filter::{self, Memo};
 use crate::functions;
 use crate::local::LocalTerms;
 use crate::random::Random;
@@ -14,7 +15,6 @@ use somersault_lang::{Arithmetic, Comparison, VarId};
 use somersault_model::{EventTime, Tag, TermId};
 use somersault_store::Dictionary;
 use spareval::QueryEvaluator;
-use std::cmp::Ordering;
 
 /// So many bytes may a string have that a query computes; doubling strings would fill any memory.
 const LONGEST_STRING: usize = 64 << 20;
@@ -51,9 +51,35 @@ pub(crate) struct Evaluation<'a> {
     /// What EXISTS came to, per EXISTS and row of the table that is evaluated.
     pub(crate) exists: Vec<Vec<bool>>,
     values: FxHashMap<TermId, Value>,
+    /// What conditions on one variable came to.
+    pub(crate) memo: Memo,
     spareval: Option<QueryEvaluator>,
     /// A string was given up because it would have been too long.
     oversized: bool,
+}
+
+/// What another thread needs to evaluate as this one does.
+pub(crate) struct EvaluationSeed<'e, 'a> {
+    dictionary: &'a Dictionary,
+    local: &'e LocalTerms,
+    constants: &'e [TermId],
+    base: Option<&'a str>,
+    now: EventTime,
+    random: &'e Random,
+}
+
+impl<'a> EvaluationSeed<'_, 'a> {
+    /// An evaluation that knows the terms computed so far, and numbers its own after them.
+    pub(crate) fn evaluation(&self) -> Evaluation<'a> {
+        Evaluation::new(
+            self.dictionary,
+            self.constants.to_vec(),
+            self.local.clone(),
+            self.base,
+            self.now,
+            self.random.clone(),
+        )
+    }
 }
 
 /// One row of a table.
@@ -88,8 +114,21 @@ impl<'a> Evaluation<'a> {
             random,
             exists: Vec::new(),
             values: FxHashMap::default(),
+            memo: Memo::default(),
             spareval: None,
             oversized: false,
+        }
+    }
+
+    /// What another thread needs to evaluate as this one does.
+    pub(crate) fn seed(&self) -> EvaluationSeed<'_, 'a> {
+        EvaluationSeed {
+            dictionary: self.dictionary,
+            local: &self.local,
+            constants: &self.constants,
+            base: self.base,
+            now: self.now,
+            random: &self.random,
         }
     }
 
@@ -150,13 +189,8 @@ impl<'a> Evaluation<'a> {
         }
     }
 
-    /// Whether a condition holds; an error counts as false.
-    pub(crate) fn holds(&mut self, expr: &Expr, row: Row<'_>) -> bool {
-        self.boolean(expr, row) == Some(true)
-    }
-
     /// The effective boolean value of an expression.
-    fn boolean(&mut self, expr: &Expr, row: Row<'_>) -> Option<bool> {
+    pub(crate) fn boolean(&mut self, expr: &Expr, row: Row<'_>) -> Option<bool> {
         match expr {
             Expr::Or(list) => self.logical(list, row, true),
             Expr::And(list) => self.logical(list, row, false),
@@ -275,13 +309,16 @@ impl<'a> Evaluation<'a> {
         let a = self.evaluate_value(a, row)?;
         let b = self.evaluate_value(b, row)?;
         let order = a.compare(&b)?;
-        Some(match op {
-            Comparison::Less => order == Ordering::Less,
-            Comparison::LessOrEqual => order != Ordering::Greater,
-            Comparison::Greater => order == Ordering::Greater,
-            Comparison::GreaterOrEqual => order != Ordering::Less,
-            Comparison::Equal => order == Ordering::Equal,
-        })
+        Some(filter::holds(op, order))
+    }
+
+    /// The comparison of two terms.
+    pub(crate) fn compare_values(&mut self, op: Comparison, a: TermId, b: TermId) -> Option<bool> {
+        if op == Comparison::Equal {
+            return self.equal(Evaluated::Id(a), Evaluated::Id(b));
+        }
+        let order = self.value(a)?.compare(&self.value(b)?)?;
+        Some(filter::holds(op, order))
     }
 
     fn equal(&mut self, a: Evaluated, b: Evaluated) -> Option<bool> {

@@ -6,7 +6,7 @@ use crate::table::Table;
 use oxrdf::{Quad, Term};
 use somersault_model::{EventTime, Limits, QueryUid};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 /// What leaves the machine for SERVICE and LOAD. Given only where remote access is allowed.
@@ -130,6 +130,8 @@ pub(crate) struct Guard<'a> {
     memory: u64,
     /// Rows that all steps have made so far.
     rows: u64,
+    /// Of a hand of a crew: what all hands together have made.
+    beside: Option<&'a AtomicU64>,
 }
 
 impl<'a> Guard<'a> {
@@ -151,7 +153,34 @@ impl<'a> Guard<'a> {
             checks: 0,
             memory: 0,
             rows: 0,
+            beside: None,
         }
+    }
+
+    /// The limits for one hand of a crew; what all hands have made is counted in `beside`.
+    pub(crate) fn of_hand<'h>(&'h self, beside: &'h AtomicU64) -> Guard<'h> {
+        Guard {
+            execution: self.execution,
+            deadline: self.deadline,
+            budget_end: self.budget_end,
+            checks: 0,
+            memory: self.memory,
+            rows: 0,
+            beside: Some(beside),
+        }
+    }
+
+    /// Who may take shares of a heavy table. A hand shares nothing further, and a query that has to
+    /// be light is not worth it.
+    pub(crate) fn crew(&self) -> Option<&'a dyn Crew> {
+        let crew = self.execution.crew.as_deref()?;
+        let alone = self.beside.is_some() || self.budget_end.is_some() || crew.hands() < 2;
+        (!alone).then_some(crew)
+    }
+
+    /// Whether a crew is asked however little there is to do, as tests with small morsels want it.
+    pub(crate) fn shares_at_once(&self) -> bool {
+        self.execution.morsel_rows < MORSEL_ROWS
     }
 
     /// What the planner must do.
@@ -233,7 +262,8 @@ impl<'a> Guard<'a> {
     /// Whether tables of this size are still within the limit, beside what is held already.
     #[inline]
     pub(crate) fn fits(&self, bytes: usize) -> Result<(), QueryError> {
-        if self.memory + bytes as u64 > self.execution.limits.query_memory_bytes {
+        let beside = self.beside.map_or(0, |made| made.load(Ordering::Relaxed));
+        if self.memory + beside + bytes as u64 > self.execution.limits.query_memory_bytes {
             return Err(QueryError::Memory {
                 limit: self.execution.limits.query_memory_bytes,
             });

@@ -35,6 +35,7 @@ mod explain;
 mod explore;
 mod expression;
 mod fallback;
+mod filter;
 mod flatten;
 mod functions;
 mod group;

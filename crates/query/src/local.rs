@@ -9,7 +9,7 @@ use somersault_store::Dictionary;
 use std::sync::Arc;
 
 /// The local terms of one execution.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(crate) struct LocalTerms {
     terms: Vec<Term>,
     ids: FxHashMap<Term, TermId>,
@@ -61,6 +61,16 @@ impl LocalTerms {
             Tag::Special => None,
             _ => dictionary.decode(id),
         }
+    }
+
+    /// How many there are.
+    pub(crate) fn len(&self) -> usize {
+        self.terms.len()
+    }
+
+    /// Those that came after the first so many.
+    pub(crate) fn since(&self, first: usize) -> Vec<Term> {
+        self.terms[first..].to_vec()
     }
 
     /// What they take, roughly.

@@ -166,6 +166,11 @@ impl StepKind {
         }
     }
 
+    /// Of a step that looks at each row alone: whether what it makes comes in the order of the rows.
+    pub(crate) fn keeps_order(&self) -> bool {
+        !matches!(self, StepKind::Union(_) | StepKind::Optional { .. })
+    }
+
     /// Whether more rows can come out than go in.
     pub(crate) fn may_multiply(&self) -> bool {
         !matches!(

@@ -9,6 +9,7 @@ use crate::evaluate::{Evaluation, Row};
 use crate::execution::Guard;
 use crate::explore::{self, Explorer};
 use crate::expression::Expr;
+use crate::filter;
 use crate::group;
 use crate::intersect;
 use crate::join;
@@ -309,14 +310,7 @@ impl<'a> Runner<'_, 'a> {
         table: Table,
     ) -> Result<Table, QueryError> {
         let mut kept = self.workspace.rows();
-        for at in 0..table.rows {
-            self.guard.tick()?;
-            let row = Row { table: &table, at };
-            if self.evaluation.holds(condition, row) {
-                kept.push(at as u32);
-            }
-            self.guard.fits(self.evaluation.held_bytes())?;
-        }
+        filter::rows_that_hold(self.evaluation, self.guard, condition, &table, &mut kept)?;
         let table = table.gather(&kept, keep, self.workspace);
         self.workspace.give_rows(kept);
         Ok(table)

@@ -4,7 +4,7 @@
 use crate::varset::VarSet;
 use crate::workspace::Workspace;
 use somersault_lang::VarId;
-use somersault_model::TermId;
+use somersault_model::{Tag, TermId};
 use std::ops::Range;
 
 /// The values of a variable, one per row.
@@ -231,9 +231,13 @@ impl Table {
         workspace.give(other);
     }
 
-    /// The columns one by one, for changing their ids in place.
-    pub(crate) fn columns_mut(&mut self) -> impl Iterator<Item = &mut [TermId]> {
-        self.columns.iter_mut().flatten().map(Vec::as_mut_slice)
+    /// Replaces the ids of terms that a hand of a crew computed, which it numbered from `base` on.
+    pub(crate) fn renumber(&mut self, base: u64, ids: &[TermId]) {
+        for id in self.columns.iter_mut().flatten().flatten() {
+            if id.tag() == Tag::Local && id.payload() >= base {
+                *id = ids[(id.payload() - base) as usize];
+            }
+        }
     }
 
     pub(crate) fn into_parts(self) -> (Vec<Option<Column>>, Option<Vec<u32>>) {

@@ -10,7 +10,7 @@ use somersault_model::{EventTime, Limits};
 use somersault_query::{Answer, Execution, GraphView, PlanChoices, Prepared};
 use spareval::{ExpressionTerm, QueryEvaluator, QueryResults};
 
-fn iri(name: &str) -> NamedNode {
+pub(crate) fn iri(name: &str) -> NamedNode {
     NamedNode::new_unchecked(format!("http://x/{name}"))
 }
 
@@ -39,7 +39,7 @@ const LITERALS: [&str; 14] = [
     "\"u\"^^<http://x/type>",
 ];
 
-fn literal() -> impl Strategy<Value = Literal> {
+pub(crate) fn literal() -> impl Strategy<Value = Literal> {
     use oxrdf::vocab::xsd;
     let typed = |text: &str, datatype: NamedNode| Literal::new_typed_literal(text, datatype);
     select(vec![
@@ -72,10 +72,10 @@ fn triple() -> impl Strategy<Value = Triple> {
 
 /// Graphs: the default one, two stored named ones, and two windows.
 #[derive(Debug, Clone)]
-struct Data {
-    default: Vec<Triple>,
-    named: [Vec<Triple>; 2],
-    windows: [Vec<Triple>; 2],
+pub(crate) struct Data {
+    pub(crate) default: Vec<Triple>,
+    pub(crate) named: [Vec<Triple>; 2],
+    pub(crate) windows: [Vec<Triple>; 2],
 }
 
 fn triples(most: usize) -> impl Strategy<Value = Vec<Triple>> {
@@ -100,7 +100,7 @@ fn data() -> impl Strategy<Value = Data> {
 }
 
 impl Data {
-    fn view(&self) -> NaiveView {
+    pub(crate) fn view(&self) -> NaiveView {
         let mut quads: Vec<Quad> = self
             .default
             .iter()
@@ -118,7 +118,7 @@ impl Data {
     }
 
     /// The same as one dataset of quads: what the windows hold is in the default graph as well.
-    fn oracle(&self) -> oxrdf::Dataset {
+    pub(crate) fn oracle(&self) -> oxrdf::Dataset {
         let mut dataset = oxrdf::Dataset::new();
         for triple in self.default.iter().chain(self.windows.iter().flatten()) {
             dataset.insert(triple.clone().in_graph(GraphName::DefaultGraph).as_ref());
@@ -282,7 +282,7 @@ fn group_without_select(depth: u32) -> BoxedStrategy<String> {
     .boxed()
 }
 
-fn query() -> impl Strategy<Value = String> {
+pub(crate) fn query() -> impl Strategy<Value = String> {
     let aggregate = select(vec![
         "COUNT(*)",
         "COUNT(?b)",
@@ -332,9 +332,15 @@ fn native_with(
         plan_choices,
         ..Execution::new(Limits::default(), EventTime(0))
     };
-    let answer = prepared
-        .execute(view, &execution)
-        .expect("no limit is near");
+    native_by(view, prepared, &execution)
+}
+
+pub(crate) fn native_by(
+    view: &NaiveView,
+    prepared: &Prepared,
+    execution: &Execution,
+) -> Vec<Vec<String>> {
+    let answer = prepared.execute(view, execution).expect("no limit is near");
     match answer {
         Answer::Boolean(value) => vec![vec![value.to_string()]],
         Answer::Graph(triples) => triples
@@ -354,7 +360,7 @@ fn native_with(
     }
 }
 
-fn oracle(dataset: &oxrdf::Dataset, prepared: &Prepared) -> Vec<Vec<String>> {
+pub(crate) fn oracle(dataset: &oxrdf::Dataset, prepared: &Prepared) -> Vec<Vec<String>> {
     let query = prepared.query();
     let algebra = query.for_spareval(EventTime(0));
     let evaluator = QueryEvaluator::new().without_optimizations();

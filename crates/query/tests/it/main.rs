@@ -4,6 +4,7 @@
 mod answers;
 mod equals_spareval;
 mod limits;
+mod morsels;
 mod naive;
 mod plans;
 mod updates;

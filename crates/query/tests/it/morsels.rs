@@ -1,0 +1,173 @@
+//! Tables are cut into morsels, and a crew takes shares of them: neither shows in an answer (EX-1).
+//! Morsels are tiny here, so that a few hundred statements have many.
+
+use crate::equals_spareval::{Data, iri, literal, native_by, oracle, query};
+use oxrdf::{Literal, Term, Triple};
+use proptest::prelude::*;
+use proptest::sample::select;
+use somersault_lang::{Parser, QueryForm};
+use somersault_model::{EventTime, Limits};
+use somersault_query::{Crew, Execution, Prepared, QueryError};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// A crew of threads that live for one share.
+#[derive(Default)]
+struct Threads {
+    shared: AtomicUsize,
+}
+
+impl Crew for Threads {
+    fn hands(&self) -> usize {
+        3
+    }
+
+    fn share(&self, shares: usize, work: &(dyn Fn(usize) + Sync)) {
+        self.shared.fetch_add(1, Ordering::Relaxed);
+        std::thread::scope(|scope| {
+            for share in 0..shares {
+                scope.spawn(move || work(share));
+            }
+        });
+    }
+}
+
+fn triple() -> impl Strategy<Value = Triple> {
+    let node =
+        || select((b'a'..=b'l').collect::<Vec<u8>>()).prop_map(|n| iri(&char::from(n).to_string()));
+    let object = prop_oneof![
+        4 => node().prop_map(Term::from),
+        1 => literal().prop_map(Term::from),
+        1 => (0..30i64).prop_map(|n| Literal::from(n).into()),
+    ];
+    let predicate = select(vec!["p", "q", "r"]).prop_map(iri);
+    (node(), predicate, object).prop_map(|(s, p, o)| Triple::new(s, p, o))
+}
+
+fn data() -> impl Strategy<Value = Data> {
+    let triples = |least, most| proptest::collection::vec(triple(), least..most);
+    (
+        triples(40, 120),
+        [triples(0, 20), triples(0, 20)],
+        [triples(0, 40), triples(0, 10)],
+    )
+        .prop_map(|(default, named, windows)| Data {
+            default,
+            named,
+            windows,
+        })
+}
+
+fn execution(morsel_rows: usize, crew: Option<Arc<dyn Crew>>) -> Execution {
+    Execution {
+        morsel_rows,
+        crew,
+        limits: Limits {
+            query_memory_bytes: 64 << 20,
+            ..Limits::default()
+        },
+        ..Execution::new(Limits::default(), EventTime(0))
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig {
+        cases: std::env::var("CASES").ok().and_then(|n| n.parse().ok()).unwrap_or(150),
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
+
+    #[test]
+    fn morsels_and_crews_do_not_show(data in data(), text in query()) {
+        let parse = || Parser::new().parse_query(&text).map(Prepared::new);
+        let Ok(prepared) = parse() else { return Ok(()) };
+        let view = data.view();
+        // What such data makes of a cross product is too much for the oracle.
+        let small = Execution {
+            limits: Limits { query_memory_bytes: 256 << 10, ..Limits::default() },
+            ..Execution::new(Limits::default(), EventTime(0))
+        };
+        match prepared.execute(&view, &small) {
+            Ok(_) => {}
+            Err(QueryError::Memory { .. }) => return Ok(()),
+            Err(error) => panic!("{error}"),
+        }
+        let mut theirs = oracle(&data.oracle(), &prepared);
+        theirs.sort();
+        let is_graph = matches!(prepared.query().form, QueryForm::Construct { .. });
+        if is_graph {
+            theirs.dedup();
+        }
+        for morsel_rows in [1, 3, 1 << 11] {
+            let alone = native_by(&view, &prepared, &execution(morsel_rows, None));
+            let shared = native_by(
+                &view,
+                &prepared,
+                &execution(morsel_rows, Some(Arc::new(Threads::default()))),
+            );
+            prop_assert_eq!(&alone, &shared, "{}", text);
+            let mut ours = alone;
+            ours.sort();
+            if is_graph {
+                ours.dedup();
+            }
+            prop_assert_eq!(&ours, &theirs, "{} rows\n{}", morsel_rows, text);
+        }
+    }
+}
+
+/// A graph of which every join is large enough to be shared.
+fn ring() -> Data {
+    let default = (0..400)
+        .flat_map(|n: u32| {
+            let edge = |p: &str, o: u32| {
+                Triple::new(iri(&format!("n{n}")), iri(p), iri(&format!("n{}", o % 400)))
+            };
+            [edge("p", n + 1), edge("p", n + 7), edge("q", n * 3)]
+        })
+        .collect();
+    Data {
+        default,
+        named: [vec![], vec![]],
+        windows: [vec![], vec![]],
+    }
+}
+
+#[test]
+fn a_crew_is_asked_where_there_is_much_to_do() {
+    let text = "SELECT ?a ?c ?text { ?a <http://x/p> ?b . ?b <http://x/p> ?c . ?c <http://x/q> ?d
+                BIND(CONCAT(STR(?d), \" computed\") AS ?text) }";
+    let prepared = Prepared::new(Parser::new().parse_query(text).expect("a query"));
+    let view = ring().view();
+    let crew = Arc::new(Threads::default());
+    let alone = native_by(&view, &prepared, &execution(16, None));
+    let shared = native_by(
+        &view,
+        &prepared,
+        &execution(16, Some(Arc::clone(&crew) as _)),
+    );
+    assert_eq!(alone.len(), 1600);
+    // The terms that hands compute by themselves become one numbering.
+    assert_eq!(alone, shared);
+    assert!(crew.shared.load(Ordering::Relaxed) > 0);
+}
+
+#[test]
+fn limits_hold_for_all_hands_together() {
+    let text = "SELECT * { ?a <http://x/p> ?b . ?c <http://x/p> ?d . ?e <http://x/p> ?f }";
+    let prepared = Prepared::new(Parser::new().parse_query(text).expect("a query"));
+    let crew: Arc<dyn Crew> = Arc::new(Threads::default());
+    let memory = Limits {
+        query_memory_bytes: 4 << 20,
+        ..Limits::default()
+    };
+    let limited = Execution {
+        limits: memory,
+        ..execution(16, Some(crew))
+    };
+    let result = prepared.execute(&ring().view(), &limited);
+    assert!(
+        matches!(result, Err(QueryError::Memory { .. })),
+        "{result:?}"
+    );
+}
