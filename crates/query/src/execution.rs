@@ -55,6 +55,8 @@ pub struct Execution {
     pub started: Option<Instant>,
     /// Set by whoever wants it to stop.
     pub cancel: Option<Arc<AtomicBool>>,
+    /// Set by whoever asked, when the answer is not wanted any more; stops it as well.
+    pub abandoned: Option<Arc<AtomicBool>>,
     /// NOW(): the close, or for a one-shot query the time of its SN.
     pub now: EventTime,
     /// With [`Execution::close`]: what RAND, UUID, STRUUID and BNODE are keyed by.
@@ -102,6 +104,7 @@ impl Execution {
             deadline: None,
             started: None,
             cancel: None,
+            abandoned: None,
             now,
             query: QueryUid(0),
             close: now,
@@ -242,9 +245,8 @@ impl<'a> Guard<'a> {
 
     /// Looks at the clock and the cancel flag.
     pub(crate) fn look(&self) -> Result<(), QueryError> {
-        if let Some(cancel) = &self.execution.cancel
-            && cancel.load(Ordering::Relaxed)
-        {
+        let flags = [&self.execution.cancel, &self.execution.abandoned];
+        if (flags.into_iter().flatten()).any(|flag| flag.load(Ordering::Relaxed)) {
             return Err(QueryError::Cancelled);
         }
         let now = Instant::now();

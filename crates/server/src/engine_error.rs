@@ -34,6 +34,8 @@ impl From<EngineError> for ApiError {
             EngineError::DiskFull(_) => {
                 client(StatusCode::SERVICE_UNAVAILABLE, "disk_full").retry_after(DISK_PAUSE_S)
             }
+            // Nobody reads this: the client is gone.
+            EngineError::Cancelled => ApiError::busy(sentence, 1),
             EngineError::Stopped => ApiError::busy(
                 "The server is stopping. Send the request again when it is back.",
                 5,

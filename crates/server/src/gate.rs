@@ -1,12 +1,14 @@
-//! The way from async handlers to the engine, whose calls block: each runs on a thread of the blocking
-//! pool, and only so many of a kind at one time. What does not fit is told so at once (503) instead of
+//! The way from async handlers to the engine. Its calls block, so that each runs on a thread of the blocking
+//! pool; queries alone are asked for without waiting. Only so many of a kind are there at one time. What does not fit is told so at once (503) instead of
 //! piling up; pushes have a lane of their own, so that no amount of slow queries holds up a source.
 
 use crate::config::ServerConfig;
 use crate::error::{ApiError, ApiResult};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
 /// Which kind of call waits for which others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,14 +62,29 @@ impl Gate {
         });
         call.await.map_err(|failure| {
             if failure.is_panic() {
-                ApiError::internal("the call was broken off by an internal fault")
+                broken_off()
             } else {
-                ApiError::busy(
-                    "The server is stopping. Send the request again when it is back.",
-                    5,
-                )
+                stopping()
             }
         })
+    }
+
+    /// Makes a call that does not block but has its result given to a [`Reply`] sometime, and waits for that.
+    ///
+    /// # Errors
+    /// 503 when the lane is full, or when the reply is dropped unused; 500 when the work panicked.
+    pub(crate) async fn ask<T>(&self, lane: Lane, call: impl FnOnce(Reply<T>)) -> ApiResult<T> {
+        let permit = self.enter(lane).await?;
+        let (sender, answer) = oneshot::channel();
+        call(Reply {
+            sender,
+            _permit: permit,
+        });
+        match answer.await {
+            Ok(Some(result)) => Ok(result),
+            Ok(None) => Err(broken_off()),
+            Err(_dropped) => Err(stopping()),
+        }
     }
 
     async fn enter(&self, lane: Lane) -> ApiResult<OwnedSemaphorePermit> {
@@ -79,6 +96,9 @@ impl Gate {
                 "registrations and status requests are waiting",
             ),
         };
+        if let Ok(permit) = Arc::clone(lane).try_acquire_owned() {
+            return Ok(permit);
+        }
         match tokio::time::timeout(PATIENCE, Arc::clone(lane).acquire_owned()).await {
             Ok(Ok(permit)) => Ok(permit),
             Ok(Err(_closed)) => Err(ApiError::busy("The server is stopping.", 5)),
@@ -87,6 +107,49 @@ impl Gate {
                 1,
             )),
         }
+    }
+}
+
+fn broken_off() -> ApiError {
+    ApiError::internal("the call was broken off by an internal fault")
+}
+
+fn stopping() -> ApiError {
+    ApiError::busy(
+        "The server is stopping. Send the request again when it is back.",
+        5,
+    )
+}
+
+/// Where the result of [`Gate::ask`] goes. Holds the call's place in its lane.
+pub(crate) struct Reply<T> {
+    sender: oneshot::Sender<Option<T>>,
+    _permit: OwnedSemaphorePermit,
+}
+
+impl<T> Reply<T> {
+    /// Gives the result of `work`, which is not begun when nobody waits for it any more.
+    pub(crate) fn fulfil(self, work: impl FnOnce() -> T) {
+        if !self.sender.is_closed() {
+            let result = catch_unwind(AssertUnwindSafe(work)).ok();
+            let _ = self.sender.send(result);
+        }
+    }
+}
+
+/// Turns a flag true when it is dropped: because the client hung up, or has its answer.
+#[derive(Debug, Default)]
+pub(crate) struct Gone(Arc<AtomicBool>);
+
+impl Gone {
+    pub(crate) fn flag(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.0)
+    }
+}
+
+impl Drop for Gone {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
     }
 }
 

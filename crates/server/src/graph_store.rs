@@ -123,7 +123,7 @@ async fn read_graph(app: &App, head: &Parts, graph: GraphName) -> ApiResult {
             Prepared::new(engine.graph(&graph)?, &accept)
         })
         .await??;
-    prepared.into_response(app).await
+    prepared.into_response(app)
 }
 
 async fn delete_graph(app: &App, graph: GraphName) -> ApiResult {

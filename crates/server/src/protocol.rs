@@ -6,7 +6,7 @@
 use crate::app::App;
 use crate::body::{self, Held};
 use crate::error::{ApiError, ApiResult};
-use crate::gate::Lane;
+use crate::gate::{Gone, Lane, Reply};
 use crate::negotiate::Accept;
 use crate::results::{self, Prepared};
 use crate::text::{Params, shorten};
@@ -16,12 +16,16 @@ use axum::http::{HeaderMap, Method, Uri, header};
 use axum::response::{IntoResponse, Response};
 use serde_json::json;
 use somersault::oxrdf::NamedNode;
-use somersault::{QueryOptions, UpdateOptions};
+use somersault::{Light, QueryOptions, UpdateOptions};
 use std::time::Duration;
 
 const FORM: &str = "application/x-www-form-urlencoded";
 const QUERY: &str = "application/sparql-query";
 const UPDATE: &str = "application/sparql-update";
+
+/// Texts up to this length are parsed at once, which takes some microseconds, and answered at once where
+/// that takes no longer; longer ones are left to a thread that may block.
+const SHORT_TEXT: usize = 16 * 1024;
 
 /// What an address takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -161,7 +165,7 @@ fn query_options(app: &App, params: &Params, base: String) -> ApiResult<QueryOpt
         named_graphs: graphs(params, "named-graph-uri")?,
         base: Some(base),
         timeout: timeout(app, params)?,
-        result_rows: None,
+        ..QueryOptions::default()
     })
 }
 
@@ -231,18 +235,28 @@ async fn run_query(
     app: &App,
     headers: &HeaderMap,
     text: String,
-    options: QueryOptions,
+    mut options: QueryOptions,
 ) -> ApiResult {
     let accept = Accept::from_headers(headers);
     results::acceptable(&accept)?;
-    let engine = app.engine.clone();
-    let prepared = app
-        .gate
-        .run(Lane::Query, move || {
-            Prepared::new(engine.query(&text, &options)?, &accept)
-        })
-        .await??;
-    prepared.into_response(app).await
+    let prepared = if text.len() > SHORT_TEXT {
+        let engine = app.engine.clone();
+        let work = move || Prepared::new(engine.query(&text, &options)?, &accept);
+        app.gate.run(Lane::Query, work).await??
+    } else {
+        let gone = Gone::default();
+        options.cancel = Some(gone.flag());
+        match app.engine.query_light(&text, &options)? {
+            Light::Done(results) => Prepared::new(results, &accept)?,
+            Light::Heavy(query) => {
+                let ask = |reply: Reply<ApiResult<Prepared>>| {
+                    query.submit(|results| reply.fulfil(move || Prepared::new(results?, &accept)));
+                };
+                app.gate.ask(Lane::Query, ask).await??
+            }
+        }
+    };
+    prepared.into_response(app)
 }
 
 async fn run_update(app: &App, text: String, options: UpdateOptions) -> ApiResult {

@@ -1,6 +1,6 @@
-//! Answers on their way out. A small one is written at once and sent with its length. A large one is
-//! written by a blocking thread into a short queue of chunks, at the pace at which the client reads, so
-//! that it is never in memory as a whole; if writing breaks off, so does the response, visibly.
+//! Answers on their way out. What fits into one piece is sent with its length. Of a larger one the next
+//! piece is written when the socket has taken the last: the client sets the pace, and neither a thread nor
+//! the whole text waits for it. If writing breaks off, so does the response, visibly.
 
 use crate::app::App;
 use crate::error::{ApiError, ApiResult};
@@ -8,18 +8,22 @@ use crate::negotiate::{Accept, Offer, RDF_OFFERS, RESULT_OFFERS};
 use axum::body::{Body, Bytes};
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::response::Response;
+use futures_util::Stream;
 use oxrdfio::RdfFormat;
-use somersault::{Answer, AnswerKind, EngineError, QueryResults, QueryResultsFormat};
-use std::io::{self, Write};
+use somersault::{Answer, AnswerKind, AnswerWriter, EngineError, QueryResults, QueryResultsFormat};
+use std::io;
+use std::pin::Pin;
 use std::sync::Arc;
-use tokio::sync::{Semaphore, mpsc};
+use std::task::{Context, Poll};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// Up to this many rows an answer is written in one piece.
-const WHOLE_ROWS: usize = 4096;
-const CHUNK_BYTES: usize = 64 * 1024;
-/// Chunks that wait for the client.
-const CHUNKS_AHEAD: usize = 4;
-/// Large answers that are sent at one time; each has a thread while it lasts.
+/// Up to this many bytes an answer is sent in one piece.
+const WHOLE_BYTES: usize = 256 * 1024;
+/// What is written at a time of a larger one. It takes a fraction of a millisecond.
+const PIECE_BYTES: usize = 64 * 1024;
+/// After so many pieces other connections have their turn, however fast the client takes them.
+const PIECES_IN_A_ROW: u32 = 4;
+/// Large answers that are sent at one time; each holds its columns in memory while it lasts.
 pub(crate) const LARGE_ANSWERS: usize = 64;
 
 /// The format that an answer will have, once its shape is known.
@@ -48,9 +52,14 @@ impl Format {
         }
     }
 
-    /// Whether there are graphs that the format cannot say: found out before a large one is half sent.
+    /// Whether there are answers that the format cannot say: found out before a large one is half sent.
     fn may_not_hold_all(self) -> bool {
-        matches!(self, Format::Graph(offer) if matches!(offer.format, RdfFormat::JsonLd { .. } | RdfFormat::RdfXml))
+        match self {
+            Format::Results(offer) => offer.format == QueryResultsFormat::Xml,
+            Format::Graph(offer) => {
+                matches!(offer.format, RdfFormat::JsonLd { .. } | RdfFormat::RdfXml)
+            }
+        }
     }
 
     /// Writing to memory fails for one reason only: the format has no words for something in the answer.
@@ -67,10 +76,17 @@ impl Format {
         .detail("available", available)
     }
 
-    fn write(self, answer: &Answer, writer: impl Write) -> Result<(), EngineError> {
+    fn writer(self, answer: &Answer) -> Result<AnswerWriter, EngineError> {
         match self {
-            Format::Results(offer) => answer.write_results(offer.format, writer),
-            Format::Graph(offer) => answer.write_graph(offer.format, writer),
+            Format::Results(offer) => answer.results_writer(offer.format),
+            Format::Graph(offer) => answer.graph_writer(offer.format),
+        }
+    }
+
+    fn try_all(self, answer: &Answer) -> Result<(), EngineError> {
+        match self {
+            Format::Results(offer) => answer.write_results(offer.format, io::sink()),
+            Format::Graph(offer) => answer.write_graph(offer.format, io::sink()),
         }
     }
 }
@@ -90,147 +106,124 @@ pub(crate) fn acceptable(accept: &Accept) -> ApiResult<()> {
     }
 }
 
-/// An answer, chosen and where it is small already written. Made on the thread that ran the query.
+/// An answer of which the first piece is written. Made on the thread that ran the query.
 #[derive(Debug)]
 pub(crate) struct Prepared {
-    results: QueryResults,
     format: Format,
-    whole: Option<Vec<u8>>,
+    sn: u64,
+    micros: u64,
+    first: Vec<u8>,
+    /// What writes the rest, where there is one.
+    rest: Option<AnswerWriter>,
 }
 
 impl Prepared {
     /// # Errors
     /// 406 where the answer's shape comes in no format that the client accepts.
     pub(crate) fn new(results: QueryResults, accept: &Accept) -> ApiResult<Prepared> {
-        let format = Format::choose(results.answer.kind(), accept)?;
-        let whole = if results.answer.len() <= WHOLE_ROWS {
-            let mut bytes = Vec::new();
-            let wrote = format.write(&results.answer, &mut bytes);
-            wrote.map_err(|error| format.cannot_hold(&error))?;
-            Some(bytes)
-        } else {
-            if format.may_not_hold_all() {
-                let wrote = format.write(&results.answer, io::sink());
-                wrote.map_err(|error| format.cannot_hold(&error))?;
-            }
-            None
-        };
+        let answer = &results.answer;
+        let format = Format::choose(answer.kind(), accept)?;
+        let refused = |error| format.cannot_hold(&error);
+        let mut writer = format.writer(answer).map_err(refused)?;
+        let mut first = Vec::with_capacity(writer.expected_bytes(WHOLE_BYTES));
+        let more = writer
+            .next_piece(&mut first, WHOLE_BYTES)
+            .map_err(refused)?;
+        if more && format.may_not_hold_all() {
+            format.try_all(answer).map_err(refused)?;
+        }
         Ok(Prepared {
-            results,
             format,
-            whole,
+            sn: results.sn,
+            micros: u64::try_from(results.execution.as_micros()).unwrap_or(u64::MAX),
+            first,
+            rest: more.then_some(writer),
         })
     }
 
-    /// The response, of which a large body is still being written.
-    pub(crate) async fn into_response(self, app: &App) -> ApiResult {
-        let Prepared {
-            results,
-            format,
-            whole,
-        } = self;
-        let body = match whole {
-            Some(bytes) => Body::from(bytes),
-            None => large_body(app, results.answer, format).await?,
+    /// The response, of which a large body is written while it is sent.
+    pub(crate) fn into_response(self, app: &App) -> ApiResult {
+        let first = Bytes::from(self.first);
+        let body = match self.rest {
+            None => Body::from(first),
+            Some(writer) => Body::from_stream(Pieces::new(app, first, writer)?),
         };
         let mut response = Response::new(body);
         let headers = response.headers_mut();
-        headers.insert(header::CONTENT_TYPE, format.content_type());
+        headers.insert(header::CONTENT_TYPE, self.format.content_type());
         headers.insert(header::VARY, HeaderValue::from_static("Accept"));
         headers.insert(
             HeaderName::from_static("somersault-sn"),
-            HeaderValue::from(results.sn),
+            HeaderValue::from(self.sn),
         );
-        let micros = u64::try_from(results.execution.as_micros()).unwrap_or(u64::MAX);
         headers.insert(
             HeaderName::from_static("somersault-execution-us"),
-            HeaderValue::from(micros),
+            HeaderValue::from(self.micros),
         );
         Ok(response)
     }
 }
 
-enum Piece {
-    Chunk(Bytes),
-    /// The answer is complete. A queue that ends without this was broken off.
-    End,
+/// The body of a large answer.
+struct Pieces {
+    /// Written already.
+    first: Option<Bytes>,
+    /// `None` when all is written or writing has failed.
+    writer: Option<AnswerWriter>,
+    in_a_row: u32,
+    _place: OwnedSemaphorePermit,
 }
 
-async fn large_body(app: &App, answer: Answer, format: Format) -> ApiResult<Body> {
-    let permit = Arc::clone(&app.large_answers).try_acquire_owned().map_err(|_| {
-        ApiError::busy(
-            format!("This server is sending {LARGE_ANSWERS} large answers already. Try again in a few seconds, or ask for less with LIMIT."),
-            5,
-        )
-    })?;
-    let (pieces, queue) = mpsc::channel(CHUNKS_AHEAD);
-    tokio::task::spawn_blocking(move || {
-        let _permit = permit;
-        let mut writer = Chunks {
-            buffer: Vec::with_capacity(CHUNK_BYTES),
-            pieces,
-        };
-        match format.write(&answer, &mut writer) {
-            Ok(()) => writer.finish(),
-            Err(error) => tracing::debug!(%error, "an answer was not sent to its end"),
+impl Pieces {
+    fn new(app: &App, first: Bytes, writer: AnswerWriter) -> ApiResult<Pieces> {
+        let place = Arc::clone(&app.large_answers).try_acquire_owned().map_err(|_| {
+            ApiError::busy(
+                format!("This server is sending {LARGE_ANSWERS} large answers already. Try again in a few seconds, or ask for less with LIMIT."),
+                5,
+            )
+        })?;
+        Ok(Pieces {
+            first: Some(first),
+            writer: Some(writer),
+            in_a_row: 0,
+            _place: place,
+        })
+    }
+
+    fn next(&mut self) -> Option<io::Result<Bytes>> {
+        let writer = self.writer.as_mut()?;
+        let mut piece = Vec::with_capacity(writer.expected_bytes(PIECE_BYTES));
+        match writer.next_piece(&mut piece, PIECE_BYTES) {
+            Ok(true) => {}
+            Ok(false) => self.writer = None,
+            Err(error) => {
+                tracing::warn!(%error, "an answer could not be written to its end");
+                self.writer = None;
+                return Some(Err(io::Error::other(error)));
+            }
         }
-    });
-    let stream = futures_util::stream::unfold(Some(queue), |queue| async {
-        let mut queue = queue?;
-        match queue.recv().await {
-            Some(Piece::Chunk(bytes)) => Some((Ok(bytes), Some(queue))),
-            Some(Piece::End) => None,
-            None => Some((
-                Err(io::Error::other(
-                    "the answer could not be written to its end",
-                )),
-                None,
-            )),
+        Some(Ok(piece.into()))
+    }
+}
+
+impl Stream for Pieces {
+    type Item = io::Result<Bytes>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        if let Some(first) = self.first.take() {
+            return Poll::Ready(Some(Ok(first)));
         }
-    });
-    Ok(Body::from_stream(stream))
+        if self.in_a_row == PIECES_IN_A_ROW {
+            self.in_a_row = 0;
+            context.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        self.in_a_row += 1;
+        Poll::Ready(self.next())
+    }
 }
 
 /// The places of large answers.
 pub(crate) fn large_answer_places() -> Arc<Semaphore> {
     Arc::new(Semaphore::new(LARGE_ANSWERS))
-}
-
-/// Cuts what is written into chunks, and waits while the queue is full.
-struct Chunks {
-    buffer: Vec<u8>,
-    pieces: mpsc::Sender<Piece>,
-}
-
-impl Chunks {
-    fn pass_on(&mut self) -> io::Result<()> {
-        if self.buffer.is_empty() {
-            return Ok(());
-        }
-        let bytes = std::mem::replace(&mut self.buffer, Vec::with_capacity(CHUNK_BYTES));
-        self.pieces
-            .blocking_send(Piece::Chunk(bytes.into()))
-            .map_err(|_| io::Error::new(io::ErrorKind::BrokenPipe, "the client went away"))
-    }
-
-    fn finish(mut self) {
-        if self.pass_on().is_ok() {
-            let _ = self.pieces.blocking_send(Piece::End);
-        }
-    }
-}
-
-impl Write for Chunks {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.buffer.extend_from_slice(bytes);
-        if self.buffer.len() >= CHUNK_BYTES {
-            self.pass_on()?;
-        }
-        Ok(bytes.len())
-    }
-
-    // A serialiser's flush asks for nothing here: chunks go out when they are full.
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
 }

@@ -160,7 +160,7 @@ impl Answer {
 }
 
 fn write_all(mut pieces: AnswerWriter, mut writer: impl Write) -> Result<(), EngineError> {
-    let mut piece = Vec::with_capacity(PIECE_BYTES + PIECE_BYTES / 4);
+    let mut piece = Vec::with_capacity(pieces.expected_bytes(PIECE_BYTES));
     loop {
         let more = pieces.next_piece(&mut piece, PIECE_BYTES)?;
         writer.write_all(&piece).map_err(unwritten)?;

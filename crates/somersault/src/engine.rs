@@ -99,6 +99,9 @@ pub struct QueryOptions {
     pub timeout: Option<Duration>,
     /// Another limit of rows than the engine's.
     pub result_rows: Option<u64>,
+    /// Turned true by the caller when the answer is not wanted any more: the query ends soon after, with
+    /// [`EngineError::Cancelled`].
+    pub cancel: Option<Arc<AtomicBool>>,
 }
 
 /// What the SPARQL protocol says about one update.

@@ -80,6 +80,9 @@ pub enum EngineError {
     /// The engine is stopping or stopped.
     #[error("the engine has been stopped; open it again to go on")]
     Stopped,
+    /// The caller gave the query up; see [`QueryOptions::cancel`](crate::QueryOptions::cancel).
+    #[error("the query was given up by its caller")]
+    Cancelled,
     /// A fault of the engine itself.
     #[error("internal fault: {0}; please report it with the log")]
     Internal(String),

@@ -37,6 +37,39 @@ impl<'a> Terms<'a> {
         }
     }
 
+    /// The views of ids that are in the dictionary; `None` for others. An id that is the one before it has
+    /// none either. Looking up many before any is read lets the processor wait for them together.
+    #[inline]
+    pub(super) fn look_up(&self, ids: &[TermId], views: &mut Vec<Option<TermView<'a>>>) {
+        let mut last = TermId::UNBOUND;
+        views.extend(ids.iter().map(|id| {
+            let again = *id == last;
+            last = *id;
+            if again {
+                return None;
+            }
+            self.dictionary.view(*id)
+        }));
+    }
+
+    /// The term of an id, the text of an inline one written into `scratch`. `None` is unbound. `view` is what
+    /// [`Terms::look_up`] found.
+    #[inline]
+    pub(super) fn resolve_viewed<'b>(
+        &self,
+        id: TermId,
+        view: Option<TermView<'b>>,
+        scratch: &'b mut String,
+    ) -> Option<Value<'b>>
+    where
+        'a: 'b,
+    {
+        match view {
+            Some(view) if view.kind != TermKind::Triple => Some(Value::Text(view)),
+            _ => self.resolve(id, scratch),
+        }
+    }
+
     /// The term of an id, the text of an inline one written into `scratch`. `None` is unbound.
     #[inline]
     pub(super) fn resolve<'b>(&self, id: TermId, scratch: &'b mut String) -> Option<Value<'b>>
@@ -50,7 +83,6 @@ impl<'a> Terms<'a> {
     }
 
     /// The term of an id that has no value in itself.
-    #[inline]
     pub(super) fn resolve_stored(&self, id: TermId) -> Option<Value<'a>> {
         if id.is_in_dictionary() {
             let view = self.dictionary.view(id)?;

@@ -14,11 +14,18 @@ use oxrdfio::{RdfFormat, RdfSerializer, WriterQuadSerializer};
 use parking_lot::Mutex;
 use somersault_model::TermId;
 use somersault_query::{Answer as Inner, Solutions};
+use somersault_store::TermView;
 use sparesults::{QueryResultsFormat, QueryResultsSerializer};
 use std::fmt;
 use std::io::{self, Write};
 use std::ops::Range;
 use std::sync::Arc;
+
+/// How many rows' terms are looked up before the first is written.
+const BLOCK_ROWS: usize = 64;
+/// What a cell usually takes, and what stands around all of them.
+const CELL_BYTES: usize = 96;
+const HEAD_BYTES: usize = 256;
 
 /// A result format: what stands before, between and after the terms.
 pub(super) trait Syntax {
@@ -152,6 +159,16 @@ impl AnswerWriter {
         })
     }
 
+    /// How much room the first piece of `bytes` should have: less for an answer that is small.
+    pub fn expected_bytes(&self, bytes: usize) -> usize {
+        let cells = self
+            .answer
+            .len()
+            .saturating_mul(self.answer.variables().len());
+        let all = cells.saturating_mul(CELL_BYTES).saturating_add(HEAD_BYTES);
+        all.min(bytes.saturating_add(bytes / 8))
+    }
+
     /// Empties `piece` and writes the next rows into it, at least `bytes` of them unless the answer
     /// ends before. Returns whether there is more; once there is not, pieces stay empty.
     ///
@@ -159,7 +176,7 @@ impl AnswerWriter {
     /// Where the format has no way to write something; nothing more can be written then.
     pub fn next_piece(&mut self, piece: &mut Vec<u8>, bytes: usize) -> Result<bool, EngineError> {
         piece.clear();
-        let more = self.write(piece, bytes);
+        let more = self.write(piece, bytes.max(1));
         if !matches!(more, Ok(true)) {
             self.state = State::Ended;
         }
@@ -260,31 +277,56 @@ impl Progress {
             .collect();
         // The last piece is gone, and with it what could be repeated from it.
         self.written.fill((TermId::UNBOUND, 0..0));
+        let mut views = Vec::with_capacity(columns.len() * BLOCK_ROWS.min(solutions.len()));
         while self.next_row < solutions.len() && out.len() < bytes {
-            let row = self.next_row;
-            syntax.open_row(row, out);
-            let mut bound_before = false;
-            for (column, ids) in columns.iter().enumerate() {
-                let (last, place) = &mut self.written[column];
-                if *last == ids[row] && !last.is_unbound() {
-                    syntax.separate(column, bound_before, true, out);
-                    out.extend_from_within(place.clone());
-                    bound_before = true;
-                    continue;
-                }
-                let Some(value) = terms.resolve(ids[row], &mut self.scratch) else {
-                    syntax.separate(column, bound_before, false, out);
-                    continue;
-                };
-                syntax.separate(column, bound_before, true, out);
-                let start = out.len();
-                syntax.cell(column, value, &terms, out)?;
-                (*last, *place) = (ids[row], start..out.len());
-                bound_before = true;
+            let block = self.next_row..solutions.len().min(self.next_row + BLOCK_ROWS);
+            views.clear();
+            for ids in &columns {
+                terms.look_up(&ids[block.clone()], &mut views);
             }
-            syntax.close_row(out);
-            self.next_row += 1;
+            for row in block.clone() {
+                if out.len() >= bytes {
+                    break;
+                }
+                syntax.open_row(row, out);
+                let mut bound_before = false;
+                for (column, ids) in columns.iter().enumerate() {
+                    let view = views[column * block.len() + row - block.start];
+                    let bound =
+                        self.cell(syntax, &terms, (column, ids[row], view), bound_before, out)?;
+                    bound_before |= bound;
+                }
+                syntax.close_row(out);
+                self.next_row += 1;
+            }
         }
         Ok(())
+    }
+
+    /// Writes a cell, and returns whether it is bound.
+    #[inline]
+    fn cell(
+        &mut self,
+        syntax: &impl Syntax,
+        terms: &Terms<'_>,
+        (column, id, view): (usize, TermId, Option<TermView<'_>>),
+        bound_before: bool,
+        out: &mut String,
+    ) -> Result<bool, EngineError> {
+        let (last, place) = &mut self.written[column];
+        if *last == id && !id.is_unbound() {
+            syntax.separate(column, bound_before, true, out);
+            out.extend_from_within(place.clone());
+            return Ok(true);
+        }
+        let value = terms.resolve_viewed(id, view, &mut self.scratch);
+        syntax.separate(column, bound_before, value.is_some(), out);
+        let Some(value) = value else {
+            return Ok(false);
+        };
+        let start = out.len();
+        syntax.cell(column, value, terms, out)?;
+        (*last, *place) = (id, start..out.len());
+        Ok(true)
     }
 }

@@ -135,6 +135,7 @@ impl Engine {
         let mut execution = self.one_shot_execution(options.timeout, options.result_rows);
         execution.started = Some(started);
         execution.budget = budget;
+        execution.abandoned = options.cancel.clone();
         if budget.is_some() {
             execution.limits.query_memory_bytes = self.inner.standing.memory_in_place();
         }
@@ -152,6 +153,9 @@ impl Engine {
         let answer = match query.execute(&view, &execution) {
             Err(QueryError::OverBudget | QueryError::Memory { .. }) if budget.is_some() => {
                 return Ok(None);
+            }
+            Err(QueryError::Cancelled) if options.is_given_up() => {
+                return Err(EngineError::Cancelled);
             }
             answer => answer?,
         };

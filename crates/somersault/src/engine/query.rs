@@ -257,6 +257,11 @@ fn is_continuous(text: &str) -> bool {
 }
 
 impl QueryOptions {
+    /// Whether the caller does not want the answer any more.
+    pub(super) fn is_given_up(&self) -> bool {
+        (self.cancel.as_ref()).is_some_and(|cancel| cancel.load(Ordering::Relaxed))
+    }
+
     /// The dataset of the protocol if it gives one, else the query's own.
     pub(super) fn dataset<'a>(&self, own: &'a DatasetClause) -> Cow<'a, DatasetClause> {
         if self.default_graphs.is_empty() && self.named_graphs.is_empty() {
