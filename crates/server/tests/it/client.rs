@@ -130,8 +130,18 @@ pub(crate) fn read_head(reader: &mut impl BufRead) -> (u16, Vec<(String, String)
     }
 }
 
-fn read_reply(reader: &mut impl BufRead, head_only: bool) -> Reply {
-    let (status, headers) = read_head(reader);
+/// Reads one answer, without a body where the request was a HEAD.
+pub(crate) fn read_reply(reader: &mut impl BufRead, head_only: bool) -> Reply {
+    let head = read_head(reader);
+    read_body(reader, head, head_only)
+}
+
+/// Reads what follows a head.
+pub(crate) fn read_body(
+    reader: &mut impl BufRead,
+    (status, headers): (u16, Vec<(String, String)>),
+    head_only: bool,
+) -> Reply {
     let mut reply = Reply {
         status,
         headers,
