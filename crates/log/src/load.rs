@@ -9,7 +9,7 @@ use crate::error::LogError;
 use crate::record::LoadSegment;
 use oxrdf::{Quad, QuadRef};
 use oxttl::NQuadsParser;
-use oxttl::nquads::NQuadsSerializer;
+use oxttl::nquads::{LowLevelNQuadsSerializer, NQuadsSerializer};
 use sha2::{Digest, Sha256};
 use std::io::{self, BufReader, Read, Write};
 use std::sync::Arc;
@@ -18,6 +18,8 @@ const UNFINISHED: &str = ".tmp";
 /// zstd's fastest useful level: a load is bound by parsing, not by the disk.
 const COMPRESSION_LEVEL: i32 = 1;
 const BUFFER_BYTES: usize = 1 << 18;
+/// Text of this length is compressed at once.
+const PART_BYTES: usize = 1 << 20;
 
 fn load_name(number: u64) -> String {
     format!("load-{number:010}.nq.zst")
@@ -41,6 +43,9 @@ pub(crate) fn is_load_file(name: &str) -> bool {
 }
 
 /// Writes a load segment. Dropping it unfinished takes the file away.
+///
+/// The file is a row of zstd frames, one per [`LoadPart`], so that several threads can write and compress parts; it
+/// reads as one stream.
 pub struct LoadSegmentWriter {
     name: String,
     statements: u64,
@@ -56,8 +61,72 @@ enum Target {
 
 struct DiskTarget {
     disk: Arc<dyn Disk>,
-    encoder: zstd::Encoder<'static, HashedFile>,
-    lines: oxttl::nquads::LowLevelNQuadsSerializer,
+    file: HashedFile,
+    /// What [`LoadSegmentWriter::write`] wrote since the last part.
+    open: LoadPart,
+}
+
+/// A run of statements of a load segment that is not in it yet.
+pub struct LoadPart {
+    /// `None` for a volatile log: statements are only counted.
+    lines: Option<(LowLevelNQuadsSerializer, Vec<u8>)>,
+    statements: u64,
+}
+
+/// A part as it goes into the file.
+pub struct CompressedPart {
+    frame: Vec<u8>,
+    statements: u64,
+}
+
+impl LoadPart {
+    fn new(is_kept: bool) -> LoadPart {
+        let lines = is_kept.then(|| (NQuadsSerializer::new().low_level(), Vec::new()));
+        LoadPart {
+            lines,
+            statements: 0,
+        }
+    }
+
+    /// Another empty part of the same segment.
+    pub fn another(&self) -> LoadPart {
+        LoadPart::new(self.lines.is_some())
+    }
+
+    /// Adds a statement, with the graph that it will be stored in.
+    ///
+    /// # Errors
+    /// None that is known: it is written to memory.
+    pub fn write<'a>(&mut self, quad: impl Into<QuadRef<'a>>) -> Result<(), LogError> {
+        if let Some((lines, text)) = &mut self.lines {
+            lines
+                .serialize_quad(quad, text)
+                .map_err(|error| LogError::io("write", "a part of a load segment", &error))?;
+        }
+        self.statements += 1;
+        Ok(())
+    }
+
+    /// Compresses the part and leaves an empty one in its place.
+    ///
+    /// # Errors
+    /// If zstd fails.
+    pub fn take_compressed(&mut self) -> Result<CompressedPart, LogError> {
+        let mut frame = Vec::new();
+        if let Some((_, text)) = &mut self.lines {
+            frame = zstd::bulk::compress(text, COMPRESSION_LEVEL)
+                .map_err(|error| LogError::io("compress", "a part of a load segment", &error))?;
+            text.clear();
+        }
+        Ok(CompressedPart {
+            frame,
+            statements: std::mem::take(&mut self.statements),
+        })
+    }
+
+    fn bytes(&self) -> usize {
+        self.lines.as_ref().map_or(0, |(_, text)| text.len())
+    }
 }
 
 impl LoadSegmentWriter {
@@ -69,12 +138,10 @@ impl LoadSegmentWriter {
                 let unfinished = format!("{name}{UNFINISHED}");
                 let failed = |error| LogError::io("create", &place(&*disk, &unfinished), &error);
                 let file = HashedFile::new(disk.create(&unfinished).map_err(failed)?);
-                let encoder = zstd::Encoder::new(file, COMPRESSION_LEVEL).map_err(failed)?;
-                let lines = NQuadsSerializer::new().low_level();
                 Target::Disk(Box::new(DiskTarget {
                     disk,
-                    encoder,
-                    lines,
+                    file,
+                    open: LoadPart::new(true),
                 }))
             }
         };
@@ -90,17 +157,50 @@ impl LoadSegmentWriter {
     /// # Errors
     /// Those of the disk; the segment cannot be finished then.
     pub fn write<'a>(&mut self, quad: impl Into<QuadRef<'a>>) -> Result<(), LogError> {
+        match &mut self.target {
+            Target::Disk(target) => {
+                target.open.write(quad)?;
+                if target.open.bytes() >= PART_BYTES {
+                    self.close_part()?;
+                }
+            }
+            Target::Nowhere | Target::Finished => self.statements += 1,
+        }
+        Ok(())
+    }
+
+    /// An empty part of this segment, to be written elsewhere and given to [`LoadSegmentWriter::append`].
+    pub fn part(&self) -> LoadPart {
+        LoadPart::new(matches!(self.target, Target::Disk(_)))
+    }
+
+    /// Adds a part after all that was written so far.
+    ///
+    /// # Errors
+    /// Those of the disk; the segment cannot be finished then.
+    pub fn append(&mut self, part: &CompressedPart) -> Result<(), LogError> {
+        self.close_part()?;
+        self.append_frame(part)
+    }
+
+    /// Adds what was written since the last part.
+    fn close_part(&mut self) -> Result<(), LogError> {
+        if let Target::Disk(target) = &mut self.target
+            && target.open.statements > 0
+        {
+            let part = target.open.take_compressed()?;
+            self.append_frame(&part)?;
+        }
+        Ok(())
+    }
+
+    fn append_frame(&mut self, part: &CompressedPart) -> Result<(), LogError> {
         if let Target::Disk(target) = &mut self.target {
-            let DiskTarget {
-                disk,
-                encoder,
-                lines,
-            } = &mut **target;
-            lines
-                .serialize_quad(quad, encoder)
+            let DiskTarget { disk, file, .. } = &mut **target;
+            file.write_all(&part.frame)
                 .map_err(|error| LogError::io("write", &place(&**disk, &self.name), &error))?;
         }
-        self.statements += 1;
+        self.statements += part.statements;
         Ok(())
     }
 
@@ -109,18 +209,21 @@ impl LoadSegmentWriter {
     /// # Errors
     /// Those of the disk.
     pub fn finish(mut self) -> Result<LoadSegment, LogError> {
+        self.close_part()?;
+        if self.statements == 0 {
+            // A file without any frame would not read as an empty one.
+            let empty = self.part().take_compressed()?;
+            self.append_frame(&empty)?;
+        }
         let name = self.name.clone();
         let mut hash = [0; 32];
         if let Target::Disk(target) = std::mem::replace(&mut self.target, Target::Finished) {
-            let DiskTarget { disk, encoder, .. } = *target;
-            let written = encoder
-                .finish()
-                .and_then(HashedFile::finish)
-                .and_then(|digest| {
-                    disk.rename(&format!("{name}{UNFINISHED}"), &name)?;
-                    disk.sync_folder()?;
-                    Ok(digest)
-                });
+            let DiskTarget { disk, file, .. } = *target;
+            let written = file.finish().and_then(|digest| {
+                disk.rename(&format!("{name}{UNFINISHED}"), &name)?;
+                disk.sync_folder()?;
+                Ok(digest)
+            });
             hash = written.map_err(|error| {
                 // The error that counts is the one above; a leftover is removed at the next start.
                 let _ = disk.remove(&format!("{name}{UNFINISHED}"));

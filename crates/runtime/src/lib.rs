@@ -13,6 +13,7 @@ mod error;
 mod fabric;
 mod host;
 mod injectors;
+mod lines;
 mod pool;
 mod resolver;
 
@@ -27,5 +28,6 @@ pub use fabric::{
 };
 pub use host::{Answered, FiringJob, Host};
 pub use injectors::{Injectors, ShardCounters};
+pub use lines::{LineSyntax, LinesError, TakeLines, read_lines};
 pub use pool::{Class, QueryPool};
-pub use resolver::intern_quad;
+pub use resolver::{intern_quad, intern_quad_with};

@@ -67,15 +67,23 @@ impl Resolve for Resolver {
 
 /// The ids of a statement; new terms are added to the dictionary.
 pub fn intern_quad(dictionary: &Dictionary, quad: oxrdf::QuadRef<'_>) -> QuadIds {
+    intern_quad_with(quad, |term| dictionary.intern(term))
+}
+
+/// The ids of a statement, each term's as `intern` gives it.
+pub fn intern_quad_with(
+    quad: oxrdf::QuadRef<'_>,
+    mut intern: impl FnMut(TermRef<'_>) -> TermId,
+) -> QuadIds {
     let graph = match quad.graph_name {
         oxrdf::GraphNameRef::DefaultGraph => TermId::DEFAULT_GRAPH,
-        oxrdf::GraphNameRef::NamedNode(name) => dictionary.intern(name.into()),
-        oxrdf::GraphNameRef::BlankNode(name) => dictionary.intern(name.into()),
+        oxrdf::GraphNameRef::NamedNode(name) => intern(name.into()),
+        oxrdf::GraphNameRef::BlankNode(name) => intern(name.into()),
     };
     QuadIds {
         graph,
-        subject: dictionary.intern(quad.subject.into()),
-        predicate: dictionary.intern(quad.predicate.into()),
-        object: dictionary.intern(quad.object),
+        subject: intern(quad.subject.into()),
+        predicate: intern(quad.predicate.into()),
+        object: intern(quad.object),
     }
 }

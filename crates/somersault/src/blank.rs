@@ -6,7 +6,11 @@ use oxrdf::{BlankNode, GraphName, NamedOrBlankNode, Quad, Term, Triple};
 use sha2::{Digest, Sha256};
 use std::collections::HashMap;
 
-/// Renames the blank nodes of one scope.
+/// Labels that are remembered; more than these are worked out again when they are met.
+const KNOWN: usize = 1 << 16;
+
+/// Renames the blank nodes of one scope. Its clones rename them alike.
+#[derive(Clone)]
 pub(crate) struct Scope {
     hasher: Sha256,
     known: HashMap<String, BlankNode>,
@@ -65,6 +69,9 @@ impl Scope {
             label.push(char::from_digit(u32::from(byte & 15), 16).unwrap_or('0'));
         }
         let renamed = BlankNode::new_unchecked(label);
+        if self.known.len() >= KNOWN {
+            self.known.clear();
+        }
         self.known.insert(node.as_str().to_owned(), renamed.clone());
         renamed
     }

@@ -4,6 +4,7 @@
 mod data;
 mod execute;
 mod lanes;
+mod load;
 mod observe;
 mod query;
 mod streams;

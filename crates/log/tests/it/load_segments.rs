@@ -57,6 +57,42 @@ fn statements_come_back() {
 }
 
 #[test]
+fn parts_read_in_the_order_in_which_they_were_added() {
+    let disk = SimDisk::new();
+    let (log, _) = open(&disk).unwrap();
+    let mut writer = log.load_segment().unwrap();
+    let (mut late, mut early) = (writer.part(), writer.part());
+    late.write(&number_of("late", 1)).unwrap();
+    early.write(&number_of("early", 2)).unwrap();
+    writer.write(&number_of("first", 0)).unwrap();
+    writer.append(&early.take_compressed().unwrap()).unwrap();
+    early.write(&number_of("early", 3)).unwrap();
+    writer.append(&late.take_compressed().unwrap()).unwrap();
+    writer.append(&late.take_compressed().unwrap()).unwrap();
+    writer.append(&early.take_compressed().unwrap()).unwrap();
+    writer.write(&number_of("last", 4)).unwrap();
+    let segment = writer.finish().unwrap();
+    assert_eq!(segment.statements, 5);
+    let read: Result<Vec<Quad>, _> = log.read_load_segment(&segment).unwrap().collect();
+    let expected = [
+        number_of("first", 0),
+        number_of("early", 2),
+        number_of("late", 1),
+        number_of("early", 3),
+        number_of("last", 4),
+    ];
+    assert_eq!(read.unwrap(), expected);
+}
+
+#[test]
+fn an_empty_segment_is_one() {
+    let disk = SimDisk::new();
+    let (log, _) = open(&disk).unwrap();
+    let segment = log.load_segment().unwrap().finish().unwrap();
+    assert_eq!(log.read_load_segment(&segment).unwrap().count(), 0);
+}
+
+#[test]
 fn damage_is_found_before_the_first_statement() {
     let disk = SimDisk::new();
     let (log, _) = open(&disk).unwrap();

@@ -3,6 +3,8 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod lines;
+
 use parking_lot::{Condvar, Mutex};
 use somersault_model::{BatchNumber, EventTime, Millis, Placement, ShardId, Sn, StreamUid};
 use somersault_model::{TermId, TimedTriple, TripleIds};

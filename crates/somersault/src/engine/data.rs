@@ -1,115 +1,22 @@
-//! Bulk loading, and the graphs of the Graph Store Protocol. A load goes to the shards by pointer and
-//! to the log as a segment of its own; the writes to graphs are updates like any other (S15).
+//! The graphs of the Graph Store Protocol. The writes to graphs are updates like any other (S15).
 
 use super::{Engine, QueryOptions, QueryResults, UpdateSummary};
-use crate::blank::Scope;
 use crate::error::EngineError;
-use crate::load::{GraphWrite, LoadOptions, LoadProgress, LoadSummary};
-use oxrdf::{GraphName, GraphNameRef, Quad, Term, Triple};
+use crate::load::GraphWrite;
+use oxrdf::{GraphName, GraphNameRef, Quad, QuadRef, Term, TermRef, Triple};
 use oxrdfio::{RdfFormat, RdfParser, ReaderQuadParser};
 use somersault_model::{Direction, QuadIds, TermId};
 use somersault_query::Effects;
-use somersault_runtime::intern_quad;
 use somersault_store::{Dictionary, Snapshot};
 use std::collections::HashSet;
 use std::io::Read;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// How often a load reports how far it has come.
-const PROGRESS_EVERY: u64 = 100_000;
-
 /// Triple terms nested deeper than this are refused: reading and dropping them recurses.
 const NESTING_LIMIT: usize = 64;
 
 impl Engine {
-    /// Loads a document into the store; returns when it is stable. Its blank nodes are its own.
-    ///
-    /// # Errors
-    /// [`EngineError::Data`] with the place where it does not parse; nothing of it is taken then.
-    ///
-    /// ```
-    /// use somersault::{Engine, EngineConfig, LoadOptions, RdfFormat};
-    /// # fn main() -> Result<(), somersault::EngineError> {
-    /// let engine = Engine::open(EngineConfig::default())?;
-    /// let text = "<urn:a> <urn:p> <urn:b>, <urn:c> .";
-    /// let loaded = engine.load(text.as_bytes(), RdfFormat::Turtle, LoadOptions::default())?;
-    /// assert_eq!((loaded.statements, loaded.stored), (2, 2));
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn load(
-        &self,
-        reader: impl Read,
-        format: RdfFormat,
-        options: LoadOptions,
-    ) -> Result<LoadSummary, EngineError> {
-        let mut parser = document_parser(format, options.base.as_deref())?;
-        if options.lenient {
-            parser = parser.lenient();
-        }
-        if let Some(graph) = options.graph {
-            parser = parser.with_default_graph(graph);
-        }
-        let quads = parser.for_reader(reader);
-        let quads = quads.map(|quad| quad.map_err(EngineError::from_document));
-        self.load_all(quads, options.progress.as_deref())
-    }
-
-    /// Loads statements that are there already, or are generated; the same path as [`Engine::load`].
-    ///
-    /// # Errors
-    /// The log or a shard has failed.
-    pub fn load_quads(
-        &self,
-        quads: impl IntoIterator<Item = Quad>,
-    ) -> Result<LoadSummary, EngineError> {
-        self.load_all(quads.into_iter().map(Ok), None)
-    }
-
-    fn load_all(
-        &self,
-        quads: impl Iterator<Item = Result<Quad, EngineError>>,
-        progress: Option<&(dyn Fn(LoadProgress) + Send + Sync)>,
-    ) -> Result<LoadSummary, EngineError> {
-        self.check_running()?;
-        let report = |statements, read| {
-            if let Some(progress) = progress {
-                progress(LoadProgress { statements, read });
-            }
-        };
-        let dictionary = self.inner.store.dictionary();
-        let mut scope = self.document_scope();
-        let mut segment = self.inner.log.load_segment()?;
-        let mut statements: Vec<QuadIds> = Vec::new();
-        for quad in quads {
-            let mut quad = quad?;
-            check_nesting(&quad)?;
-            scope.rename(&mut quad);
-            segment.write(quad.as_ref())?;
-            statements.push(intern_quad(dictionary, quad.as_ref()));
-            let count = statements.len() as u64;
-            if count.is_multiple_of(PROGRESS_EVERY) {
-                report(count, false);
-            }
-        }
-        let count = statements.len() as u64;
-        report(count, true);
-        let segment = segment.finish()?;
-        let done = self.inner.driver.load(segment, statements.into())?;
-        Ok(LoadSummary {
-            statements: count,
-            stored: self.stored_statements(),
-            sn: done.sn.0,
-        })
-    }
-
-    /// The scope of the blank nodes of a new document.
-    fn document_scope(&self) -> Scope {
-        let number = self.inner.documents.fetch_add(1, Ordering::Relaxed);
-        Scope::of_document(self.inner.epoch, number)
-    }
-
     /// How many statements the stable snapshot holds, over all graphs.
     pub(super) fn stored_statements(&self) -> u64 {
         let snapshot = self.inner.store.pin_stable();
@@ -264,7 +171,10 @@ impl Engine {
     }
 }
 
-fn document_parser(format: RdfFormat, base: Option<&str>) -> Result<RdfParser, EngineError> {
+pub(super) fn document_parser(
+    format: RdfFormat,
+    base: Option<&str>,
+) -> Result<RdfParser, EngineError> {
     let parser = RdfParser::from_format(format);
     match base {
         None => Ok(parser),
@@ -338,17 +248,17 @@ fn statements(snapshot: &Snapshot, graph: &GraphName, dictionary: &Dictionary) -
 }
 
 /// Refuses triple terms that are nested too deeply to be handled safely.
-pub(super) fn check_nesting(quad: &Quad) -> Result<(), EngineError> {
+pub(super) fn check_nesting<'a>(quad: impl Into<QuadRef<'a>>) -> Result<(), EngineError> {
     let mut depth = 0;
-    let mut term = &quad.object;
-    while let Term::Triple(triple) = term {
+    let mut term = quad.into().object;
+    while let TermRef::Triple(triple) = term {
         depth += 1;
         if depth > NESTING_LIMIT {
             return Err(EngineError::Invalid(format!(
                 "a triple term is nested more than {NESTING_LIMIT} deep; flatten it with rdf:reifies"
             )));
         }
-        term = &triple.object;
+        term = triple.object.as_ref();
     }
     Ok(())
 }

@@ -1,0 +1,365 @@
+//! Reads the plain lines of N-Triples and N-Quads: those that a glance shows to be right. Every other
+//! line, wrong ones included, is `None` here and goes to `oxttl`, whose word counts.
+//!
+//! The one thing to know: what is accepted here `oxttl` accepts too, and reads as the same statement
+//! (`tests/it/lines.rs`).
+
+use oxrdf::vocab::rdf;
+use oxrdf::{
+    BlankNodeRef, GraphNameRef, LiteralRef, NamedNodeRef, NamedOrBlankNodeRef, QuadRef, TermRef,
+};
+
+/// What bytes may be where.
+const HOST: u8 = 1;
+const IRI: u8 = 2;
+const LABEL: u8 = 4;
+const ENDS_TEXT: u8 = 8;
+
+static CLASSES: [u8; 256] = {
+    let mut classes = [0; 256];
+    let mut byte = 0;
+    while byte < 128 {
+        let character = byte as u8;
+        let alphanumeric = character.is_ascii_alphanumeric();
+        if alphanumeric || matches!(character, b'.' | b'-') {
+            classes[byte] |= HOST;
+        }
+        let mark = matches!(
+            character,
+            b'-' | b'.' | b'_' | b'~' | b'!' | b'$' | b'&' | b'\'' | b'(' | b')'
+        ) || matches!(
+            character,
+            b'*' | b'+' | b',' | b';' | b'=' | b':' | b'@' | b'/' | b'?'
+        );
+        if alphanumeric || mark {
+            classes[byte] |= IRI;
+        }
+        if alphanumeric || matches!(character, b'-' | b'_') {
+            classes[byte] |= LABEL;
+        }
+        if matches!(character, b'"' | b'\\' | b'\n' | b'\r') {
+            classes[byte] |= ENDS_TEXT;
+        }
+        byte += 1;
+    }
+    classes
+};
+
+/// A place in a text of lines.
+pub(super) struct Lines<'t> {
+    text: &'t str,
+    at: usize,
+    with_graphs: bool,
+    /// The text of the last literal, where it was not spelled out.
+    unescaped: String,
+}
+
+/// A plain line.
+pub(super) enum Line<'t> {
+    /// Blank, or a comment.
+    Empty,
+    Statement(Statement<'t>),
+}
+
+/// A statement whose terms are in the text, but for a literal that had escapes.
+pub(super) struct Statement<'t> {
+    subject: NamedOrBlankNodeRef<'t>,
+    predicate: NamedNodeRef<'t>,
+    object: Object<'t>,
+    graph: Option<NamedOrBlankNodeRef<'t>>,
+}
+
+enum Object<'t> {
+    Node(NamedOrBlankNodeRef<'t>),
+    Literal(Option<&'t str>, Suffix<'t>),
+}
+
+enum Suffix<'t> {
+    None,
+    Datatype(NamedNodeRef<'t>),
+    Language(&'t str),
+}
+
+impl<'t> Lines<'t> {
+    pub(super) fn new(text: &'t str, with_graphs: bool) -> Lines<'t> {
+        Lines {
+            text,
+            at: 0,
+            with_graphs,
+            unescaped: String::new(),
+        }
+    }
+
+    pub(super) fn at(&self) -> usize {
+        self.at
+    }
+
+    pub(super) fn go_to(&mut self, at: usize) {
+        self.at = at;
+    }
+
+    pub(super) fn is_at_end(&self) -> bool {
+        self.at >= self.text.len()
+    }
+
+    /// Reads the line that starts here and goes to the next; `None`, somewhere in the line, where it
+    /// is not a plain one.
+    #[inline]
+    pub(super) fn next(&mut self) -> Option<Line<'t>> {
+        self.skip_blanks();
+        let first = self.byte();
+        if first != b'<' && first != b'_' {
+            self.end_of_line()?;
+            return Some(Line::Empty);
+        }
+        let subject = self.node()?;
+        self.skip_blanks();
+        let predicate = self.iri()?;
+        self.skip_blanks();
+        let object = match self.byte() {
+            b'"' => self.literal()?,
+            _ => Object::Node(self.node()?),
+        };
+        self.skip_blanks();
+        let mut graph = None;
+        if self.with_graphs && self.byte() != b'.' {
+            graph = Some(self.node()?);
+            self.skip_blanks();
+        }
+        if self.byte() != b'.' {
+            return None;
+        }
+        self.at += 1;
+        self.skip_blanks();
+        self.end_of_line()?;
+        Some(Line::Statement(Statement {
+            subject,
+            predicate,
+            object,
+            graph,
+        }))
+    }
+
+    /// The statement that [`Lines::next`] read last; `default` is the graph where it names none.
+    #[inline]
+    pub(super) fn quad<'q>(
+        &'q self,
+        statement: &Statement<'q>,
+        default: GraphNameRef<'q>,
+    ) -> QuadRef<'q> {
+        let object: TermRef<'q> = match statement.object {
+            Object::Node(node) => node.into(),
+            Object::Literal(text, ref suffix) => {
+                let text = text.unwrap_or(&self.unescaped);
+                match *suffix {
+                    Suffix::None => LiteralRef::new_simple_literal(text),
+                    Suffix::Datatype(datatype) => LiteralRef::new_typed_literal(text, datatype),
+                    Suffix::Language(tag) => {
+                        LiteralRef::new_language_tagged_literal_unchecked(text, tag)
+                    }
+                }
+                .into()
+            }
+        };
+        QuadRef {
+            subject: statement.subject,
+            predicate: statement.predicate,
+            object,
+            graph_name: statement.graph.map_or(default, GraphNameRef::from),
+        }
+    }
+
+    /// The byte here; 0, which no plain line has where it is asked for, at the end.
+    #[inline]
+    fn byte(&self) -> u8 {
+        self.byte_at(self.at)
+    }
+
+    #[inline]
+    fn byte_at(&self, at: usize) -> u8 {
+        self.text.as_bytes().get(at).copied().unwrap_or(0)
+    }
+
+    #[inline]
+    fn skip(&self, mut at: usize, class: u8) -> usize {
+        while CLASSES[usize::from(self.byte_at(at))] & class != 0 {
+            at += 1;
+        }
+        at
+    }
+
+    #[inline]
+    fn skip_blanks(&mut self) {
+        while matches!(self.byte(), b' ' | b'\t') {
+            self.at += 1;
+        }
+    }
+
+    /// Goes behind the end of the line, over a comment too.
+    fn end_of_line(&mut self) -> Option<()> {
+        let rest = &self.text.as_bytes()[self.at..];
+        if rest.first() == Some(&b'#') {
+            let end = rest.iter().position(|byte| matches!(byte, b'\n' | b'\r'));
+            self.at += end.unwrap_or(rest.len());
+        }
+        match (self.text.as_bytes().get(self.at), self.byte_at(self.at + 1)) {
+            (None, _) => {}
+            (Some(b'\n'), _) => self.at += 1,
+            (Some(b'\r'), b'\n') => self.at += 2,
+            _ => return None,
+        }
+        Some(())
+    }
+
+    #[inline]
+    fn node(&mut self) -> Option<NamedOrBlankNodeRef<'t>> {
+        if self.byte() == b'<' {
+            return Some(self.iri()?.into());
+        }
+        if self.byte() != b'_' || self.byte_at(self.at + 1) != b':' {
+            return None;
+        }
+        let start = self.at + 2;
+        let end = self.skip(start, LABEL);
+        // Labels may have dots within and more letters; whoever uses them goes the long way.
+        let plain = self.byte_at(start) != b'-' && matches!(self.byte_at(end), b' ' | b'\t');
+        if end == start || !plain {
+            return None;
+        }
+        self.at = end;
+        Some(BlankNodeRef::new_unchecked(&self.text[start..end]).into())
+    }
+
+    #[inline]
+    fn iri(&mut self) -> Option<NamedNodeRef<'t>> {
+        if self.byte() != b'<' {
+            return None;
+        }
+        let text = self.text;
+        let start = self.at + 1;
+        let rest = &text.as_bytes()[start..];
+        let host = if rest.starts_with(b"http://") {
+            start + 7
+        } else if rest.starts_with(b"https://") {
+            start + 8
+        } else {
+            return self.checked_iri(start);
+        };
+        let mut end = self.skip(host, HOST);
+        if end > host && self.byte_at(end) == b'/' {
+            end = self.skip(end, IRI);
+            if self.byte_at(end) == b'#' {
+                end = self.skip(end + 1, IRI);
+            }
+            if self.byte_at(end) == b'>' {
+                self.at = end + 1;
+                return Some(NamedNodeRef::new_unchecked(&text[start..end]));
+            }
+        }
+        self.checked_iri(start)
+    }
+
+    /// An IRI of a less common shape.
+    #[cold]
+    fn checked_iri(&mut self, start: usize) -> Option<NamedNodeRef<'t>> {
+        let text = self.text;
+        let rest = &text.as_bytes()[start..];
+        let length = (rest.iter()).position(|byte| matches!(byte, b'>' | b'\\' | b'\n'))?;
+        if rest[length] != b'>' {
+            return None;
+        }
+        let iri = NamedNodeRef::new(&text[start..start + length]).ok()?;
+        self.at = start + length + 1;
+        Some(iri)
+    }
+
+    fn literal(&mut self) -> Option<Object<'t>> {
+        let whole = self.text;
+        let start = self.at + 1;
+        let mut end = start;
+        while CLASSES[usize::from(self.byte_at(end))] & ENDS_TEXT == 0 && end < whole.len() {
+            end += 1;
+        }
+        let text = match self.byte_at(end) {
+            b'"' => Some(&whole[start..end]),
+            b'\\' => {
+                end = self.unescape(start, end)?;
+                None
+            }
+            _ => return None,
+        };
+        self.at = end + 1;
+        let suffix = match self.byte() {
+            b'@' => Suffix::Language(self.language()?),
+            b'^' if self.byte_at(self.at + 1) == b'^' => {
+                self.at += 2;
+                let datatype = self.iri()?;
+                // Those that need a language tag are refused, but not here.
+                let tagged = datatype == rdf::LANG_STRING || datatype == rdf::DIR_LANG_STRING;
+                if tagged {
+                    return None;
+                }
+                Suffix::Datatype(datatype)
+            }
+            // What may follow at a distance goes the long way: blanks before `@` or `^^`.
+            b' ' | b'\t' => {
+                self.skip_blanks();
+                if matches!(self.byte(), b'@' | b'^') {
+                    return None;
+                }
+                Suffix::None
+            }
+            _ => Suffix::None,
+        };
+        Some(Object::Literal(text, suffix))
+    }
+
+    /// Writes a text whose first escape is at `at` with its escapes resolved; returns where it ends.
+    fn unescape(&mut self, start: usize, mut at: usize) -> Option<usize> {
+        let whole = self.text;
+        let mut from = start;
+        self.unescaped.clear();
+        loop {
+            match self.byte_at(at) {
+                b'"' => {
+                    self.unescaped.push_str(&whole[from..at]);
+                    return Some(at);
+                }
+                b'\\' => {
+                    self.unescaped.push_str(&whole[from..at]);
+                    self.unescaped.push(match self.byte_at(at + 1) {
+                        b't' => '\t',
+                        b'b' => '\u{8}',
+                        b'n' => '\n',
+                        b'r' => '\r',
+                        b'f' => '\u{c}',
+                        b'"' => '"',
+                        b'\'' => '\'',
+                        b'\\' => '\\',
+                        _ => return None,
+                    });
+                    at += 2;
+                    from = at;
+                }
+                b'\n' | b'\r' => return None,
+                _ if at >= whole.len() => return None,
+                _ => at += 1,
+            }
+        }
+    }
+
+    /// A tag of two or three lower-case letters: the only ones that need neither a check nor a change.
+    fn language(&mut self) -> Option<&'t str> {
+        let start = self.at + 1;
+        let mut end = start;
+        while self.byte_at(end).is_ascii_lowercase() {
+            end += 1;
+        }
+        let plain = (2..=3).contains(&(end - start)) && matches!(self.byte_at(end), b' ' | b'\t');
+        if !plain {
+            return None;
+        }
+        self.at = end;
+        Some(&self.text[start..end])
+    }
+}

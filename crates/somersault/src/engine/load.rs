@@ -1,0 +1,274 @@
+//! Bulk loading. A load goes to the shards by pointer and to the log as a segment of its own. N-Triples and
+//! N-Quads are read on all cores; the other syntaxes cannot be cut.
+//!
+//! The one thing to know: until the whole document has been read nothing of it is logged or stored. Only
+//! the dictionary may have learnt terms of a document that does not parse.
+
+use super::Engine;
+use super::data::{check_nesting, document_parser};
+use crate::blank::Scope;
+use crate::error::EngineError;
+use crate::load::{LoadOptions, LoadProgress, LoadSummary};
+use oxrdf::{GraphName, Quad, QuadRef, TermRef};
+use oxrdfio::RdfFormat;
+use somersault_log::{CompressedPart, LoadPart, LoadSegmentWriter};
+use somersault_model::QuadIds;
+use somersault_runtime::{LineSyntax, LinesError, TakeLines, intern_quad_with, read_lines};
+use somersault_store::Interner;
+use std::io::Read;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// How often a load reports how far it has come.
+const PROGRESS_EVERY: u64 = 100_000;
+/// Statements are gathered in blocks of at most this many, which the allocator gives back when they go.
+const BLOCK: usize = 1 << 20;
+
+type OnProgress = Arc<dyn Fn(LoadProgress) + Send + Sync>;
+
+impl Engine {
+    /// Loads a document into the store; returns when it is stable. Its blank nodes are its own.
+    ///
+    /// # Errors
+    /// [`EngineError::Data`] with the place where it does not parse; nothing of it is taken then.
+    ///
+    /// ```
+    /// use somersault::{Engine, EngineConfig, LoadOptions, RdfFormat};
+    /// # fn main() -> Result<(), somersault::EngineError> {
+    /// let engine = Engine::open(EngineConfig::default())?;
+    /// let text = "<urn:a> <urn:p> <urn:b>, <urn:c> .";
+    /// let loaded = engine.load(text.as_bytes(), RdfFormat::Turtle, LoadOptions::default())?;
+    /// assert_eq!((loaded.statements, loaded.stored), (2, 2));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn load(
+        &self,
+        reader: impl Read,
+        format: RdfFormat,
+        options: LoadOptions,
+    ) -> Result<LoadSummary, EngineError> {
+        self.check_running()?;
+        let mut parser = document_parser(format, options.base.as_deref())?;
+        // Where IRIs are taken as they are, one may go on in the next line: such a document is not cut.
+        let in_lines = matches!(format, RdfFormat::NTriples | RdfFormat::NQuads);
+        if in_lines && !options.lenient {
+            let syntax = LineSyntax {
+                with_graphs: format == RdfFormat::NQuads,
+                lenient: false,
+                default_graph: options.graph.map_or(GraphName::DefaultGraph, Into::into),
+                chunk_bytes: 0,
+            };
+            return self.load_lines(reader, &syntax, options.progress);
+        }
+        if options.lenient {
+            parser = parser.lenient();
+        }
+        if let Some(graph) = options.graph {
+            parser = parser.with_default_graph(graph);
+        }
+        let quads = parser.for_reader(reader);
+        let quads = quads.map(|quad| quad.map_err(EngineError::from_document));
+        self.load_all(quads, options.progress)
+    }
+
+    /// Loads statements that are there already, or are generated; the same path as [`Engine::load`].
+    ///
+    /// # Errors
+    /// The log or a shard has failed.
+    pub fn load_quads(
+        &self,
+        quads: impl IntoIterator<Item = Quad>,
+    ) -> Result<LoadSummary, EngineError> {
+        self.check_running()?;
+        self.load_all(quads.into_iter().map(Ok), None)
+    }
+
+    fn load_lines(
+        &self,
+        reader: impl Read,
+        syntax: &LineSyntax,
+        progress: Option<OnProgress>,
+    ) -> Result<LoadSummary, EngineError> {
+        let mut gathered = Gathered::new(self.inner.log.load_segment()?, progress);
+        let part = gathered.segment.part();
+        let scope = self.document_scope();
+        let worker = || LineLoader::new(self, scope.clone(), part.another());
+        read_lines(reader, syntax, worker, |(statements, part)| {
+            gathered.add(&statements, &part)
+        })
+        .map_err(|error| match error {
+            LinesError::Io(error) => EngineError::from_document(error.into()),
+            LinesError::Syntax {
+                line,
+                column,
+                message,
+            } => EngineError::Data {
+                line,
+                column,
+                message,
+            },
+            LinesError::Refused(error) => error,
+        })?;
+        self.store_loaded(gathered)
+    }
+
+    fn load_all(
+        &self,
+        quads: impl Iterator<Item = Result<Quad, EngineError>>,
+        progress: Option<OnProgress>,
+    ) -> Result<LoadSummary, EngineError> {
+        let mut gathered = Gathered::new(self.inner.log.load_segment()?, progress);
+        let part = gathered.segment.part();
+        let mut loader = LineLoader::new(self, self.document_scope(), part);
+        for quad in quads {
+            loader.take(quad?.as_ref())?;
+            if loader.statements.len() >= LineLoader::SERIAL_CHUNK {
+                let (statements, part) = loader.end_chunk()?;
+                gathered.add(&statements, &part)?;
+            }
+        }
+        let (statements, part) = loader.end_chunk()?;
+        gathered.add(&statements, &part)?;
+        self.store_loaded(gathered)
+    }
+
+    /// Logs and stores what was read.
+    fn store_loaded(&self, gathered: Gathered) -> Result<LoadSummary, EngineError> {
+        gathered.report(true);
+        let Gathered {
+            segment,
+            blocks,
+            count,
+            ..
+        } = gathered;
+        let segment = segment.finish()?;
+        let mut statements = blocks.into_iter().flatten();
+        // Over a range, so that the one allocation is made at once and each block freed when it is copied.
+        let statements: Arc<[QuadIds]> = (0..count)
+            .map(|_| statements.next().expect("as many as were counted"))
+            .collect();
+        let done = self.inner.driver.load(segment, statements)?;
+        Ok(LoadSummary {
+            statements: count as u64,
+            stored: self.stored_statements(),
+            sn: done.sn.0,
+        })
+    }
+
+    /// The scope of the blank nodes of a new document.
+    pub(super) fn document_scope(&self) -> Scope {
+        let number = self.inner.documents.fetch_add(1, Ordering::Relaxed);
+        Scope::of_document(self.inner.epoch, number)
+    }
+}
+
+/// What one thread does with the statements of a document.
+struct LineLoader<'e> {
+    interner: Interner<'e>,
+    scope: Scope,
+    part: LoadPart,
+    statements: Vec<QuadIds>,
+}
+
+impl<'e> LineLoader<'e> {
+    /// How many statements are a chunk where the document is not cut.
+    const SERIAL_CHUNK: usize = 10_000;
+
+    fn new(engine: &'e Engine, scope: Scope, part: LoadPart) -> LineLoader<'e> {
+        LineLoader {
+            interner: Interner::new(engine.inner.store.dictionary()),
+            scope,
+            part,
+            statements: Vec::new(),
+        }
+    }
+
+    fn take_renamed(&mut self, quad: QuadRef<'_>) -> Result<(), EngineError> {
+        self.part.write(quad)?;
+        let ids = intern_quad_with(quad, |term| self.interner.intern(term));
+        self.statements.push(ids);
+        Ok(())
+    }
+}
+
+impl TakeLines for LineLoader<'_> {
+    type Chunk = (Vec<QuadIds>, CompressedPart);
+    type Error = EngineError;
+
+    fn take(&mut self, quad: QuadRef<'_>) -> Result<(), EngineError> {
+        if !may_hold_blank_nodes(quad) {
+            return self.take_renamed(quad);
+        }
+        check_nesting(quad)?;
+        let mut quad = quad.into_owned();
+        self.scope.rename(&mut quad);
+        self.take_renamed(quad.as_ref())
+    }
+
+    fn end_chunk(&mut self) -> Result<Self::Chunk, EngineError> {
+        // The next chunk will be about as long.
+        let next = Vec::with_capacity(self.statements.len() + self.statements.len() / 16);
+        let statements = std::mem::replace(&mut self.statements, next);
+        Ok((statements, self.part.take_compressed()?))
+    }
+}
+
+/// Whether the statement has a blank node, or a triple term, which may have one within.
+fn may_hold_blank_nodes(quad: QuadRef<'_>) -> bool {
+    quad.subject.is_blank_node()
+        || quad.graph_name.is_blank_node()
+        || matches!(quad.object, TermRef::BlankNode(_) | TermRef::Triple(_))
+}
+
+/// The chunks of a document, in its order.
+struct Gathered {
+    segment: LoadSegmentWriter,
+    blocks: Vec<Vec<QuadIds>>,
+    count: usize,
+    progress: Option<OnProgress>,
+}
+
+impl Gathered {
+    fn new(segment: LoadSegmentWriter, progress: Option<OnProgress>) -> Gathered {
+        Gathered {
+            segment,
+            blocks: Vec::new(),
+            count: 0,
+            progress,
+        }
+    }
+
+    fn add(&mut self, statements: &[QuadIds], part: &CompressedPart) -> Result<(), EngineError> {
+        self.segment.append(part)?;
+        let reported = self.count as u64 / PROGRESS_EVERY;
+        let mut rest = statements;
+        while !rest.is_empty() {
+            let room = (self.blocks.last()).map_or(0, |block| block.capacity() - block.len());
+            if room == 0 {
+                let length = self.count.clamp(rest.len().min(BLOCK), BLOCK);
+                self.blocks.push(Vec::with_capacity(length));
+                continue;
+            }
+            let (now, later) = rest.split_at(room.min(rest.len()));
+            if let Some(block) = self.blocks.last_mut() {
+                block.extend_from_slice(now);
+            }
+            self.count += now.len();
+            rest = later;
+        }
+        if self.count as u64 / PROGRESS_EVERY > reported {
+            self.report(false);
+        }
+        Ok(())
+    }
+
+    fn report(&self, read: bool) {
+        if let Some(progress) = &self.progress {
+            progress(LoadProgress {
+                statements: self.count as u64,
+                read,
+            });
+        }
+    }
+}
