@@ -16,6 +16,7 @@ mod duration;
 mod error;
 pub mod expression;
 mod grammar;
+pub mod lift;
 mod names;
 mod nesting;
 mod parser;

@@ -1,25 +1,40 @@
-//! Prepared queries by their text, so that a text that comes again is not parsed again. Bounded, with
-//! a second chance: a text that was used since it was last looked at stays. The one thing to know
-//! before changing it: finding a text takes a lock that others may share, and writes nothing but a mark.
+//! Prepared queries by their text, so that a text that comes again is not parsed again; and by their
+//! shape, the text without its constants, so that a text that differs in constants alone is not either.
+//! Bounded, with a second chance: what was used since it was last looked at stays. The one thing to
+//! know before changing it: finding a text takes a lock that others may share, and writes but a mark.
 
+use crate::compile::compile;
 use crate::{Bound, Prepared};
 use parking_lot::RwLock;
 use rustc_hash::{FxHashMap, FxHasher};
 use somersault_lang::Query;
+use somersault_lang::lift::{Lifted, lift};
 use std::hash::Hasher;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// How many texts of known shapes are remembered until they come again.
+const SEEN: usize = 1 << 10;
 
 /// A bounded cache of prepared queries.
 pub struct PlanCache {
     texts: Table<Bound>,
+    /// By shape; `None` = texts of this shape are parsed one by one.
+    shapes: Table<Option<Prepared>>,
+    /// Hashes of texts that came once. Most that are lifted never come again, and should not push out
+    /// those that do.
+    seen: Box<[AtomicU64]>,
 }
 
 impl PlanCache {
-    /// A cache of at most `capacity` queries (at least one).
+    /// A cache of at most `capacity` texts and as many shapes (at least one).
     pub fn new(capacity: usize) -> PlanCache {
         PlanCache {
             texts: Table::new(capacity),
+            shapes: Table::new(capacity),
+            seen: std::iter::repeat_with(AtomicU64::default)
+                .take(SEEN)
+                .collect(),
         }
     }
 
@@ -32,19 +47,50 @@ impl PlanCache {
         &self,
         text: &str,
         base: Option<&str>,
-        parse: impl FnOnce() -> Result<Query, E>,
+        parse: impl Fn(&str) -> Result<Query, E>,
     ) -> Result<Arc<Bound>, E> {
         let key = Key::new(text, base);
         if let Some(bound) = self.texts.get(&key) {
             return Ok(bound);
         }
-        // Parsed outside the lock: a long text holds nobody up.
-        let bound = Arc::new(Bound::without(Prepared::new(parse()?)));
-        self.texts.put(&key, Arc::clone(&bound));
+        // A base IRI changes what names mean; such texts are read as they are.
+        let lifted = if base.is_none() { lift(text) } else { None };
+        let Some(lifted) = lifted else {
+            // Parsed outside the lock: a long text holds nobody up.
+            let bound = Arc::new(Bound::without(Prepared::new(parse(text)?)));
+            self.texts.put(&key, Arc::clone(&bound));
+            return Ok(bound);
+        };
+        let shape = Key::new(&lifted.shape, None);
+        let template = match self.shapes.get(&shape) {
+            Some(template) => template,
+            None => {
+                let template = template(text, &lifted, &parse)?;
+                let template = Arc::new(template);
+                self.shapes.put(&shape, Arc::clone(&template));
+                template
+            }
+        };
+        let bound = (template.as_ref().as_ref())
+            .and_then(|prepared| Bound::new(prepared.clone(), lifted.constants).ok());
+        let (bound, is_lifted) = match bound {
+            Some(bound) => (bound, true),
+            None => (Bound::without(Prepared::new(parse(text)?)), false),
+        };
+        let bound = Arc::new(bound);
+        if !is_lifted || self.has_seen(key.hash) {
+            self.texts.put(&key, Arc::clone(&bound));
+        }
         Ok(bound)
     }
 
-    /// How many queries are cached.
+    /// Whether a text came before; it has now.
+    fn has_seen(&self, hash: u64) -> bool {
+        let place = &self.seen[(hash >> 32) as usize % SEEN];
+        place.swap(hash, Ordering::Relaxed) == hash
+    }
+
+    /// How many texts are cached.
     pub fn len(&self) -> usize {
         self.texts.len()
     }
@@ -53,6 +99,58 @@ impl PlanCache {
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
+
+    /// How many shapes are cached.
+    pub fn shapes(&self) -> usize {
+        self.shapes.len()
+    }
+}
+
+/// The query that all texts of a shape share, its constants being parameters; `None` where it cannot
+/// be shared. It has to be the query of this text but for the constants.
+fn template<E>(
+    text: &str,
+    lifted: &Lifted,
+    parse: &impl Fn(&str) -> Result<Query, E>,
+) -> Result<Option<Prepared>, E> {
+    let plain = parse(text)?;
+    let template = lifted.template();
+    let Ok(query) = parse(&template.text) else {
+        return Ok(None);
+    };
+    let mut pattern = format!("{:?}", query.pattern);
+    let pairs = template.placeholders.iter().zip(&lifted.constants);
+    for (placeholder, constant) in pairs {
+        // Terms are told apart by class in the shape, so that they differ in these strings alone.
+        pattern = pattern.replace(&lexical(placeholder), &lexical(constant));
+    }
+    let is_written = |name: &&String| !name.starts_with(['_', '.']);
+    let same = pattern == format!("{:?}", plain.pattern)
+        && query.form == plain.form
+        && query.dataset == plain.dataset
+        && query.base == plain.base
+        && query.variables.len() == plain.variables.len()
+        && (query.variables.iter().filter(is_written))
+            .eq(plain.variables.iter().filter(is_written));
+    if !same {
+        return Ok(None);
+    }
+    let Ok(compiled) = compile(&query, &query.pattern) else {
+        return Ok(None);
+    };
+    let parameters = template.placeholders.into_iter();
+    let parameters = parameters.map(|term| (term, None, false)).collect();
+    Ok(Prepared::placed(query, compiled, parameters))
+}
+
+/// The lexical form of a term as it stands in a debug text.
+fn lexical(term: &oxrdf::Term) -> String {
+    let text = match term {
+        oxrdf::Term::NamedNode(name) => name.as_str(),
+        oxrdf::Term::Literal(literal) => literal.value(),
+        _ => "",
+    };
+    format!("{text:?}")
 }
 
 /// What an entry is found by: a text, and the base IRI that it is read with.

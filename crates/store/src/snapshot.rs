@@ -9,7 +9,6 @@ use crate::{Store, rdf_type};
 use somersault_model::{Direction, QuadIds, Sn, TermId};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 /// What is known of a predicate in a graph or a window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -65,11 +64,11 @@ impl Ends<'_> {
 /// read.
 pub struct Snapshot {
     store: Arc<Store>,
-    pin: Pin,
+    pin: Arc<Pin>,
 }
 
 impl Snapshot {
-    pub(crate) fn new(store: Arc<Store>, pin: Pin) -> Snapshot {
+    pub(crate) fn new(store: Arc<Store>, pin: Arc<Pin>) -> Snapshot {
         Snapshot { store, pin }
     }
 
@@ -83,7 +82,7 @@ impl Snapshot {
     /// right. Once it is false, reads are still safe but may show parts of other SNs: give up.
     #[inline]
     pub fn is_valid(&self) -> bool {
-        !self.pin.expired.load(Ordering::Acquire)
+        !self.pin.is_expired()
     }
 
     /// The store that this is a snapshot of.
@@ -305,13 +304,7 @@ impl Snapshot {
     }
 
     #[cfg(test)]
-    pub(crate) fn at(store: &Arc<Store>, pin: Pin) -> Snapshot {
+    pub(crate) fn at(store: &Arc<Store>, pin: Arc<Pin>) -> Snapshot {
         Snapshot::new(Arc::clone(store), pin)
-    }
-}
-
-impl Drop for Snapshot {
-    fn drop(&mut self) {
-        self.store.snapshots().unpin(&self.pin);
     }
 }

@@ -3,13 +3,35 @@
 //! freed; only dropping the pin ends that). So memory safety never depends on a deadline.
 //!
 //! Taking and dropping a pin locks a mutex for a few instructions; reading through one takes none.
+//!
+//! Short queries share pins. Each lane (some threads) keeps one pin of the stable SN, which its readers
+//! hold together; the registry knows of one. That a reader may come to a pin later than it was taken
+//! harms neither of the two things that it keeps: its SN is the stable one whenever somebody joins, so
+//! it is retained in any case; and what was freed by the rule "unlinked before this pin was taken" was
+//! unlinked for the joining reader too, since it got the pin through the lane's lock from the one who
+//! took it. A kept pin holds up freeing; so publishing the next stable SN takes it out of the lanes.
 
 use crate::list::Retained;
 use parking_lot::Mutex;
 use somersault_model::Sn;
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering};
+
+/// How many pins of the stable SN are kept for short queries.
+const LANES: usize = 8;
+/// The deadline of a pin that never expires.
+const NEVER: i64 = i64::MAX;
+/// What an expired pin has for a deadline.
+const EXPIRED: i64 = i64::MIN;
+
+/// The lane of the next thread.
+static NEXT_LANE: AtomicUsize = AtomicUsize::new(0);
+
+thread_local! {
+    static LANE: Cell<usize> = Cell::new(NEXT_LANE.fetch_add(1, Ordering::Relaxed) % LANES);
+}
 
 /// Why a snapshot cannot be had.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -40,8 +62,14 @@ pub enum SnapshotError {
 /// The registry of pins and the stable SN.
 pub struct Snapshots {
     stable: AtomicU64,
-    pins: Mutex<Pins>,
+    pins: Arc<Mutex<Pins>>,
+    lanes: Box<[Lane]>,
 }
+
+/// The pin of the stable SN that some threads share. A cache line of its own, and the next.
+#[derive(Default)]
+#[repr(align(128))]
+struct Lane(Mutex<Option<Arc<Pin>>>);
 
 #[derive(Default)]
 struct Pins {
@@ -56,8 +84,38 @@ struct Pins {
 
 struct Pinned {
     sn: u64,
-    deadline_ms: Option<i64>,
-    expired: Arc<AtomicBool>,
+    deadline: Arc<Deadline>,
+}
+
+/// When a pin expires, or that it has: one word, so that nobody prolongs an expired pin.
+struct Deadline(AtomicI64);
+
+impl Deadline {
+    fn new(deadline_ms: Option<i64>) -> Arc<Deadline> {
+        Arc::new(Deadline(AtomicI64::new(deadline_ms.unwrap_or(NEVER))))
+    }
+
+    fn is_over(&self) -> bool {
+        self.0.load(Ordering::Acquire) == EXPIRED
+    }
+
+    /// Makes it at least so late; `false` where it is over.
+    fn prolong(&self, deadline_ms: i64) -> bool {
+        let later = |now: i64| (now != EXPIRED).then(|| now.max(deadline_ms));
+        let now = self.0.load(Ordering::Acquire);
+        now != EXPIRED && now >= deadline_ms
+            || (self.0)
+                .fetch_update(Ordering::AcqRel, Ordering::Acquire, later)
+                .is_ok()
+    }
+
+    /// Ends it if it was due at or before `now_ms`; whether it did.
+    fn expire(&self, now_ms: i64) -> bool {
+        let end = |due: i64| (due != EXPIRED && due <= now_ms).then_some(EXPIRED);
+        (self.0)
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, end)
+            .is_ok()
+    }
 }
 
 /// What the registry knows about one pin.
@@ -71,11 +129,31 @@ pub struct PinStatus {
     pub expired: bool,
 }
 
-/// One pin, as the snapshot holds it.
+/// One pin, as the snapshots that share it hold it. Dropping the last of them unpins.
 pub(crate) struct Pin {
     pub(crate) sn: u64,
     pub(crate) number: u64,
-    pub(crate) expired: Arc<AtomicBool>,
+    deadline: Arc<Deadline>,
+    pins: Arc<Mutex<Pins>>,
+}
+
+impl Pin {
+    /// Whether its SN is no longer kept for it.
+    #[inline]
+    pub(crate) fn is_expired(&self) -> bool {
+        self.deadline.is_over()
+    }
+}
+
+impl Drop for Pin {
+    fn drop(&mut self) {
+        let mut pins = self.pins.lock();
+        if let Some(gone) = pins.live.remove(&self.number)
+            && !gone.deadline.is_over()
+        {
+            release(&mut pins.retained, gone.sn);
+        }
+    }
 }
 
 /// What a writer goes by: read once per SN.
@@ -91,7 +169,8 @@ impl Snapshots {
     pub(crate) fn new() -> Snapshots {
         Snapshots {
             stable: AtomicU64::new(0),
-            pins: Mutex::new(Pins::default()),
+            pins: Arc::default(),
+            lanes: std::iter::repeat_with(Lane::default).take(LANES).collect(),
         }
     }
 
@@ -111,6 +190,14 @@ impl Snapshots {
             before <= sn.0,
             "VT-1: the stable SN went back from {before} to {sn}"
         );
+        // Whoever looks into a lane after this sees the new SN; who looked before holds a pin.
+        for lane in &self.lanes {
+            let kept = {
+                let mut lane = lane.0.lock();
+                lane.take_if(|pin| pin.sn < sn.0)
+            };
+            drop(kept);
+        }
     }
 
     /// The lowest SN that is retained: no pin that has not expired is below it.
@@ -126,10 +213,8 @@ impl Snapshots {
         let Pins { live, retained, .. } = &mut *pins;
         let mut count = 0;
         for pin in live.values() {
-            let over = pin.deadline_ms.is_some_and(|deadline| deadline <= now_ms);
-            if over && !pin.expired.load(Ordering::Relaxed) {
-                // Before any writer can see a floor above this pin: the lock orders it.
-                pin.expired.store(true, Ordering::Release);
+            // Before any writer can see a floor above this pin: the lock orders it.
+            if pin.deadline.expire(now_ms) {
                 release(retained, pin.sn);
                 count += 1;
             }
@@ -137,20 +222,61 @@ impl Snapshots {
         count
     }
 
-    /// All pins that are alive, in the order in which they were taken.
+    /// All pins that somebody reads through, in the order in which they were taken.
     pub fn pins(&self) -> Vec<PinStatus> {
+        let idle = self.idle();
         let pins = self.pins.lock();
-        let status = |pin: &Pinned| PinStatus {
-            sn: Sn(pin.sn),
-            deadline_ms: pin.deadline_ms,
-            expired: pin.expired.load(Ordering::Relaxed),
+        let read = pins.live.iter().filter(|(n, _)| !idle.contains(*n));
+        let status = |(_, pin): (&u64, &Pinned)| {
+            let deadline = pin.deadline.0.load(Ordering::Acquire);
+            PinStatus {
+                sn: Sn(pin.sn),
+                deadline_ms: (deadline != NEVER && deadline != EXPIRED).then_some(deadline),
+                expired: deadline == EXPIRED,
+            }
         };
-        pins.live.values().map(status).collect()
+        read.map(status).collect()
     }
 
-    /// How many pins are alive.
+    /// How many pins somebody reads through.
     pub fn pinned(&self) -> usize {
-        self.pins.lock().live.len()
+        self.pins().len()
+    }
+
+    /// The numbers of the pins that lanes keep and nobody reads through.
+    fn idle(&self) -> Vec<u64> {
+        let kept = |lane: &Lane| {
+            let lane = lane.0.lock();
+            let pin = lane.as_ref()?;
+            (Arc::strong_count(pin) == 1).then_some(pin.number)
+        };
+        self.lanes.iter().filter_map(kept).collect()
+    }
+
+    /// A pin of the stable SN that the short queries of this thread share. It lasts until the latest
+    /// deadline of those who share it.
+    pub(crate) fn pin_shared(&self, deadline_ms: i64) -> Arc<Pin> {
+        // A thread that is ending has no lane of its own any more.
+        let lane = &self.lanes[LANE.try_with(Cell::get).unwrap_or(0)];
+        let mut kept = lane.0.lock();
+        let stable = self.stable.load(Ordering::Acquire);
+        if let Some(pin) = &*kept
+            && pin.sn == stable
+            && pin.deadline.prolong(deadline_ms)
+        {
+            return Arc::clone(pin);
+        }
+        let pin = self.pin_stable(Some(deadline_ms));
+        let old = kept.replace(Arc::clone(&pin));
+        drop(kept);
+        drop(old);
+        pin
+    }
+
+    /// Pins the stable SN.
+    pub(crate) fn pin_stable(&self, deadline_ms: Option<i64>) -> Arc<Pin> {
+        self.pin(None, deadline_ms)
+            .expect("the stable SN is always retained")
     }
 
     /// Pins `sn`, or the stable SN.
@@ -158,7 +284,7 @@ impl Snapshots {
         &self,
         sn: Option<Sn>,
         deadline_ms: Option<i64>,
-    ) -> Result<Pin, SnapshotError> {
+    ) -> Result<Arc<Pin>, SnapshotError> {
         let mut pins = self.pins.lock();
         let stable = self.stable.load(Ordering::Acquire);
         let sn = sn.map_or(stable, |sn| sn.0);
@@ -175,16 +301,7 @@ impl Snapshots {
                 stable: Sn(stable),
             });
         }
-        Ok(pins.add(sn, deadline_ms))
-    }
-
-    pub(crate) fn unpin(&self, pin: &Pin) {
-        let mut pins = self.pins.lock();
-        if let Some(gone) = pins.live.remove(&pin.number)
-            && !gone.expired.load(Ordering::Relaxed)
-        {
-            release(&mut pins.retained, gone.sn);
-        }
+        Ok(pins.add(sn, deadline_ms, &self.pins))
     }
 
     /// What a writer may fold and free, as of now.
@@ -214,8 +331,8 @@ impl Snapshots {
     }
 
     #[cfg(test)]
-    pub(crate) fn pin_without_checking(&self, sn: Sn) -> Pin {
-        self.pins.lock().add(sn.0, None)
+    pub(crate) fn pin_without_checking(&self, sn: Sn) -> Arc<Pin> {
+        self.pins.lock().add(sn.0, None, &self.pins)
     }
 }
 
@@ -225,22 +342,22 @@ impl Pins {
         lowest.map_or(stable, |lowest| stable.min(*lowest))
     }
 
-    fn add(&mut self, sn: u64, deadline_ms: Option<i64>) -> Pin {
+    fn add(&mut self, sn: u64, deadline_ms: Option<i64>, pins: &Arc<Mutex<Pins>>) -> Arc<Pin> {
         let number = self.next;
         self.next += 1;
         *self.retained.entry(sn).or_default() += 1;
-        let expired = Arc::new(AtomicBool::new(false));
+        let deadline = Deadline::new(deadline_ms);
         let pinned = Pinned {
             sn,
-            deadline_ms,
-            expired: Arc::clone(&expired),
+            deadline: Arc::clone(&deadline),
         };
         self.live.insert(number, pinned);
-        Pin {
+        Arc::new(Pin {
             sn,
             number,
-            expired,
-        }
+            deadline,
+            pins: Arc::clone(pins),
+        })
     }
 }
 
@@ -272,9 +389,9 @@ mod tests {
             stable: Sn(9),
         };
         assert_eq!(snapshots.pin(Some(Sn(7)), None).err(), Some(not_kept));
-        snapshots.unpin(&five);
+        drop(five);
         assert_eq!(snapshots.floor(), Sn(5));
-        snapshots.unpin(&again);
+        drop(again);
         assert_eq!(snapshots.floor(), Sn(9));
         assert!(matches!(
             snapshots.pin(Some(Sn(5)), None),
@@ -294,13 +411,80 @@ mod tests {
         snapshots.publish_stable(Sn(2));
         assert_eq!(snapshots.expire(99), 0);
         assert_eq!((snapshots.expire(100), snapshots.expire(101)), (1, 0));
-        assert!(pin.expired.load(Ordering::Acquire));
+        assert!(pin.is_expired());
         let horizon = snapshots.horizon();
         assert_eq!(horizon.retained.floor, 2);
         assert_eq!(horizon.oldest_pin, pin.number);
-        snapshots.unpin(&pin);
+        drop(pin);
         assert_eq!(snapshots.horizon().oldest_pin, snapshots.horizon().next_pin);
         assert!(snapshots.check().is_ok());
+    }
+
+    #[test]
+    fn a_shared_pin_lasts_for_all_who_share_it() {
+        let snapshots = Snapshots::new();
+        snapshots.publish_stable(Sn(1));
+        let first = snapshots.pin_shared(100);
+        let second = snapshots.pin_shared(200);
+        assert_eq!(first.number, second.number);
+        assert_eq!(snapshots.pinned(), 1);
+        assert_eq!(snapshots.expire(150), 0);
+        drop(second);
+        assert_eq!(snapshots.expire(200), 1);
+        assert!(first.is_expired());
+        // An expired one is shared no more.
+        let third = snapshots.pin_shared(300);
+        assert_ne!(first.number, third.number);
+        assert!(!third.is_expired());
+        drop(first);
+        snapshots.publish_stable(Sn(2));
+        assert_eq!(snapshots.floor(), Sn(1));
+        drop(third);
+        assert_eq!((snapshots.floor(), snapshots.pinned()), (Sn(2), 0));
+        assert_eq!(snapshots.horizon().oldest_pin, snapshots.horizon().next_pin);
+    }
+
+    #[test]
+    fn a_kept_pin_counts_for_nobody_and_goes_with_its_sn() {
+        let snapshots = Snapshots::new();
+        snapshots.publish_stable(Sn(1));
+        drop(snapshots.pin_shared(100));
+        assert_eq!((snapshots.pinned(), snapshots.pins().len()), (0, 0));
+        assert_eq!(snapshots.pin_shared(100).number, 0);
+        snapshots.publish_stable(Sn(2));
+        assert_eq!(snapshots.horizon().oldest_pin, snapshots.horizon().next_pin);
+        assert_eq!(snapshots.pin_shared(100).sn, 2);
+    }
+
+    /// SN-2 and S5 while pins are shared: what a reader got is stable when it gets it, stays above the
+    /// floor until it expires or goes, and nothing is left over.
+    #[test]
+    fn readers_share_while_the_stable_sn_moves_on() {
+        let snapshots = Snapshots::new();
+        snapshots.publish_stable(Sn(1));
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for round in 0..2_000 {
+                        let before = snapshots.stable();
+                        let pin = snapshots.pin_shared(round + 10);
+                        assert!(before.0 <= pin.sn && pin.sn <= snapshots.stable().0);
+                        let floor = snapshots.horizon().retained.floor;
+                        assert!(floor <= pin.sn || pin.is_expired());
+                        assert!(snapshots.check().is_ok());
+                    }
+                });
+            }
+            scope.spawn(|| {
+                for sn in 2..1_000 {
+                    snapshots.publish_stable(Sn(sn));
+                    snapshots.expire(sn as i64);
+                }
+            });
+        });
+        snapshots.publish_stable(Sn(1_000));
+        assert_eq!((snapshots.pinned(), snapshots.floor()), (0, Sn(1_000)));
+        assert_eq!(snapshots.horizon().oldest_pin, snapshots.horizon().next_pin);
     }
 
     #[test]

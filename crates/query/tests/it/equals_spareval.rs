@@ -86,7 +86,7 @@ fn triples(most: usize) -> impl Strategy<Value = Vec<Triple>> {
     ]
 }
 
-fn data() -> impl Strategy<Value = Data> {
+pub(crate) fn data() -> impl Strategy<Value = Data> {
     (
         triples(20),
         [triples(8), triples(8)],
@@ -237,7 +237,7 @@ fn condition(inner: BoxedStrategy<String>) -> impl Strategy<Value = String> {
 }
 
 /// A group, without its braces.
-fn group(depth: u32) -> BoxedStrategy<String> {
+pub(crate) fn group(depth: u32) -> BoxedStrategy<String> {
     if depth == 0 {
         return basic().boxed();
     }
@@ -307,7 +307,7 @@ pub(crate) fn query() -> impl Strategy<Value = String> {
 }
 
 /// A term as it is compared: numbers by value, doubles to nine digits.
-fn canonical(term: Option<Term>) -> String {
+pub(crate) fn canonical(term: Option<Term>) -> String {
     match term.map(|term| (ExpressionTerm::from(term.clone()), term)) {
         None => String::new(),
         Some((ExpressionTerm::DoubleLiteral(value), _)) => {
@@ -319,7 +319,7 @@ fn canonical(term: Option<Term>) -> String {
     }
 }
 
-fn native(view: &NaiveView, prepared: &Prepared) -> Vec<Vec<String>> {
+pub(crate) fn native(view: &NaiveView, prepared: &Prepared) -> Vec<Vec<String>> {
     native_with(view, prepared, PlanChoices::default())
 }
 
@@ -341,6 +341,10 @@ pub(crate) fn native_by(
     execution: &Execution,
 ) -> Vec<Vec<String>> {
     let answer = prepared.execute(view, execution).expect("no limit is near");
+    answer_rows(view, answer)
+}
+
+pub(crate) fn answer_rows(view: &NaiveView, answer: Answer) -> Vec<Vec<String>> {
     match answer {
         Answer::Boolean(value) => vec![vec![value.to_string()]],
         Answer::Graph(triples) => triples

@@ -6,5 +6,6 @@ mod equals_spareval;
 mod limits;
 mod morsels;
 mod naive;
+mod parameters;
 mod plans;
 mod updates;

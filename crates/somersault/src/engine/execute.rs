@@ -147,7 +147,11 @@ impl Engine {
         } else {
             Arc::clone(&self.inner.stored)
         };
-        let snapshot = self.pin_stable_at(started, execution.limits.query_time);
+        let deadline_ms = self.pin_deadline(started, execution.limits.query_time);
+        let snapshot = match budget {
+            Some(_) => self.inner.store.pin_stable_shared(deadline_ms),
+            None => self.inner.store.pin_stable_until(deadline_ms),
+        };
         let sn = snapshot.sn().0;
         let view = SnapshotView::new(snapshot, Vec::new(), dataset);
         let answer = match query.execute(&view, &execution) {
@@ -189,12 +193,12 @@ impl Engine {
 
     /// Pins the stable snapshot for an execution of at most this long (S9).
     pub(super) fn pin_stable(&self, query_time: Duration) -> Snapshot {
-        self.pin_stable_at(Instant::now(), query_time)
+        let deadline_ms = self.pin_deadline(Instant::now(), query_time);
+        self.inner.store.pin_stable_until(deadline_ms)
     }
 
-    fn pin_stable_at(&self, started: Instant, query_time: Duration) -> Snapshot {
+    fn pin_deadline(&self, started: Instant, query_time: Duration) -> i64 {
         let time_ms = i64::try_from(query_time.as_millis()).unwrap_or(i64::MAX / 4);
-        let deadline_ms = self.inner.driver.uptime_ms_at(started) + time_ms + PIN_SLACK_MS;
-        self.inner.store.pin_stable_until(deadline_ms)
+        self.inner.driver.uptime_ms_at(started) + time_ms + PIN_SLACK_MS
     }
 }

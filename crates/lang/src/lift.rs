@@ -1,0 +1,615 @@
+//! Takes the constants out of a query's text: what is left is its shape, and texts of one shape differ
+//! in nothing but those constants. It looks at tokens only, so it costs a fraction of parsing.
+//!
+//! The one thing to know before changing it: it may always give up, and then the text is parsed as it
+//! is. It lifts a token only where the grammar takes any token of its class, and the algebra holds a
+//! constant: subjects, objects, and what a filter compares with. Everything else belongs to the shape,
+//! spacing between tokens included, and so do predicates and classes, since plans depend on them.
+
+use crate::cursor::Cursor;
+use crate::names::Names;
+use crate::token::{Token, TokenKind, tokenize};
+use oxrdf::vocab::xsd;
+use oxrdf::{Literal, NamedNode, Term};
+
+/// Longer texts are not looked at.
+const LONGEST_TEXT: usize = 1 << 14;
+/// Marks a lifted token in a shape; the letter behind it is the class.
+const MARK: char = '\u{1}';
+/// What the placeholders of a template begin with: IRIs and strings, numbers.
+const PLACE: &str = "urn:somersault:parameter:";
+const PLACE_NUMBER: &str = "73019250";
+
+/// A text without its constants.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Lifted {
+    /// What is left of the text.
+    pub shape: String,
+    /// The constants, in the order of the text.
+    pub constants: Vec<Term>,
+}
+
+/// A text of the same shape with placeholders for the constants.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Template {
+    /// The text.
+    pub text: String,
+    /// The placeholders, in its order: terms that no other text holds.
+    pub placeholders: Vec<Term>,
+}
+
+/// Lifts the constants out of a SELECT or ASK query; `None` where there are none, or where it is not
+/// certain that texts of this shape mean the same but for them.
+#[must_use]
+pub fn lift(text: &str) -> Option<Lifted> {
+    // Escapes, placeholders and marks in a text are possible, and rare.
+    let is_odd = |byte: u8| byte == b'\\' || byte == MARK as u8;
+    if text.len() > LONGEST_TEXT
+        || text.bytes().any(is_odd)
+        || text.contains(PLACE)
+        || text.contains(PLACE_NUMBER)
+    {
+        return None;
+    }
+    let tokens = tokenize(text);
+    let mut names = Names::new(None, None);
+    let mut cursor = Cursor::new(text, &tokens);
+    names.read_prologue(&mut cursor).ok()?;
+    let prologue = cursor.at;
+    let mut lifter = Lifter {
+        text,
+        tokens: &tokens,
+        at: 0,
+        names,
+        stack: Vec::new(),
+        shape: String::with_capacity(text.len()),
+        constants: Vec::new(),
+    };
+    lifter.query(prologue)?;
+    (!lifter.constants.is_empty()).then_some(Lifted {
+        shape: lifter.shape,
+        constants: lifter.constants,
+    })
+}
+
+impl Lifted {
+    /// A text of this shape with a placeholder for each constant.
+    #[must_use]
+    pub fn template(&self) -> Template {
+        let mut text = String::with_capacity(self.shape.len() + 40 * self.constants.len());
+        let mut placeholders = Vec::with_capacity(self.constants.len());
+        let mut rest = self.shape.chars();
+        while let Some(c) = rest.next() {
+            if c != MARK {
+                text.push(c);
+                continue;
+            }
+            let number = placeholders.len();
+            let digits = format!("{PLACE_NUMBER}{number:08}");
+            let name = format!("{PLACE}{number}:");
+            let (written, term): (String, Term) = match rest.next() {
+                Some('s') => (
+                    format!("\"{name}\""),
+                    Literal::new_simple_literal(name).into(),
+                ),
+                Some('n') => numeric(digits, xsd::INTEGER),
+                Some('d') => numeric(format!("{digits}.5"), xsd::DECIMAL),
+                Some('e') => numeric(format!("{digits}e0"), xsd::DOUBLE),
+                _ => (format!("<{name}>"), NamedNode::new_unchecked(name).into()),
+            };
+            text.push_str(&written);
+            placeholders.push(term);
+        }
+        Template { text, placeholders }
+    }
+}
+
+fn numeric(text: String, datatype: oxrdf::NamedNodeRef<'_>) -> (String, Term) {
+    let literal = Literal::new_typed_literal(text.clone(), datatype);
+    (text, literal.into())
+}
+
+/// Where in a group or in brackets the next token stands.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Place {
+    Subject,
+    Predicate,
+    /// `true` where the objects are classes.
+    Object(bool),
+    AfterObject(bool),
+    /// Behind the pattern of a sub-select.
+    Modifiers,
+}
+
+/// What the next token stands in.
+enum Context {
+    Group(Place),
+    Brackets(Place),
+    /// The brackets open in an expression: whether each is a call's. `lifts` = it is a filter.
+    Expression {
+        calls: Vec<bool>,
+        lifts: bool,
+    },
+}
+
+struct Lifter<'t> {
+    text: &'t str,
+    tokens: &'t [Token],
+    at: usize,
+    names: Names,
+    stack: Vec<Context>,
+    shape: String,
+    constants: Vec<Term>,
+}
+
+const KEYWORDS: [&str; 9] = [
+    "OPTIONAL", "MINUS", "UNION", "GRAPH", "FILTER", "BIND", "VALUES", "SELECT", "SERVICE",
+];
+
+impl<'t> Lifter<'t> {
+    fn token(&self, ahead: usize) -> Option<Token> {
+        self.tokens.get(self.at + ahead).copied()
+    }
+
+    fn text_of(&self, token: Token) -> &'t str {
+        token.text(self.text)
+    }
+
+    /// The operator or bracket at a distance, or nothing.
+    fn punctuation(&self, ahead: usize) -> &'t str {
+        match self.token(ahead) {
+            Some(token) if token.kind == TokenKind::Punctuation => self.text_of(token),
+            _ => "",
+        }
+    }
+
+    fn is_word(&self, word: &str) -> bool {
+        self.token(0).is_some_and(|token| {
+            token.kind == TokenKind::Word && self.text_of(token).eq_ignore_ascii_case(word)
+        })
+    }
+
+    /// Whatever lies between tokens counts as one space.
+    fn space(&mut self, token: Token) {
+        let before = self.at.checked_sub(1).map(|before| self.tokens[before].end);
+        if before.is_some_and(|end| end < token.start) {
+            self.shape.push(' ');
+        }
+    }
+
+    fn copy(&mut self) -> Option<()> {
+        let token = self.token(0)?;
+        if matches!(token.kind, TokenKind::Bad(_) | TokenKind::Duration) {
+            return None;
+        }
+        self.space(token);
+        self.shape.push_str(self.text_of(token));
+        self.at += 1;
+        Some(())
+    }
+
+    fn lift(&mut self, class: char, term: Term) -> Option<()> {
+        let token = self.token(0)?;
+        self.space(token);
+        self.shape.push(MARK);
+        self.shape.push(class);
+        self.constants.push(term);
+        self.at += 1;
+        Some(())
+    }
+
+    fn lift_name(&mut self) -> Option<()> {
+        let name = self.names.resolve(self.text, self.token(0)?).ok()?;
+        self.lift('i', name.into())
+    }
+
+    /// Lifts a string without language and datatype, or a number.
+    fn lift_literal(&mut self) -> Option<()> {
+        let token = self.token(0)?;
+        let text = self.text_of(token);
+        let (class, datatype) = match token.kind {
+            TokenKind::Integer => ('n', xsd::INTEGER),
+            TokenKind::Decimal => ('d', xsd::DECIMAL),
+            TokenKind::Double => ('e', xsd::DOUBLE),
+            _ => {
+                let quote = &text[..1];
+                let long = text.len() >= 6 && text.starts_with(&quote.repeat(3));
+                let quotes = if long { 3 } else { 1 };
+                let value = &text[quotes..text.len() - quotes];
+                return self.lift('s', Literal::new_simple_literal(value).into());
+            }
+        };
+        self.lift(class, Literal::new_typed_literal(text, datatype).into())
+    }
+
+    fn query(&mut self, prologue: usize) -> Option<()> {
+        while self.at < prologue {
+            if self.is_word("BASE") {
+                return None;
+            }
+            self.copy()?;
+        }
+        if !self.is_word("SELECT") && !self.is_word("ASK") {
+            return None;
+        }
+        self.head()?;
+        while let Some(context) = self.stack.last() {
+            self.token(0)?;
+            match context {
+                Context::Group(place) => self.in_triples(*place, true)?,
+                Context::Brackets(place) => self.in_triples(*place, false)?,
+                Context::Expression { .. } => self.in_expression()?,
+            }
+        }
+        // The solution modifiers.
+        while self.token(0).is_some() {
+            self.copy()?;
+        }
+        Some(())
+    }
+
+    /// Everything up to the bracket that opens the pattern.
+    fn head(&mut self) -> Option<()> {
+        let mut open = 0usize;
+        loop {
+            match self.punctuation(0) {
+                "(" => open += 1,
+                ")" => open = open.checked_sub(1)?,
+                "{" if open == 0 => return self.open_group(),
+                "{" | "}" => return None,
+                _ => {}
+            }
+            self.copy()?;
+        }
+    }
+
+    fn open_group(&mut self) -> Option<()> {
+        self.copy()?;
+        self.stack.push(Context::Group(Place::Subject));
+        Some(())
+    }
+
+    fn go_to(&mut self, place: Place) {
+        match self.stack.last_mut() {
+            Some(Context::Group(at) | Context::Brackets(at)) => *at = place,
+            Some(Context::Expression { .. }) | None => {}
+        }
+    }
+
+    fn in_triples(&mut self, place: Place, is_group: bool) -> Option<()> {
+        let token = self.token(0)?;
+        let is_keyword = token.kind == TokenKind::Word
+            && KEYWORDS
+                .iter()
+                .any(|word| self.text_of(token).eq_ignore_ascii_case(word));
+        let between = matches!(
+            place,
+            Place::Subject | Place::Predicate | Place::AfterObject(_)
+        );
+        match self.punctuation(0) {
+            "}" if is_group && (between || place == Place::Modifiers) => return self.close(),
+            "]" if !is_group && between => return self.close(),
+            _ if place == Place::Modifiers => return self.modifier(),
+            "{" if is_group && between => {
+                self.go_to(Place::Subject);
+                return self.open_group();
+            }
+            "." if is_group && between => {
+                self.go_to(Place::Subject);
+                return self.copy();
+            }
+            _ => {}
+        }
+        if is_keyword && is_group && between {
+            self.go_to(Place::Subject);
+            return self.keyword();
+        }
+        match place {
+            Place::Subject => self.subject(token),
+            Place::Predicate if self.punctuation(0) == ";" => self.copy(),
+            Place::Predicate => self.predicate(),
+            Place::Object(classes) => self.object(token, classes),
+            Place::AfterObject(classes) => match self.punctuation(0) {
+                "," => {
+                    self.go_to(Place::Object(classes));
+                    self.copy()
+                }
+                ";" => {
+                    self.go_to(Place::Predicate);
+                    self.copy()
+                }
+                _ => None,
+            },
+            Place::Modifiers => None,
+        }
+    }
+
+    fn close(&mut self) -> Option<()> {
+        self.stack.pop();
+        self.copy()
+    }
+
+    fn modifier(&mut self) -> Option<()> {
+        match self.punctuation(0) {
+            "{" => None,
+            _ => self.copy(),
+        }
+    }
+
+    fn keyword(&mut self) -> Option<()> {
+        if self.is_word("SERVICE") {
+            return None;
+        }
+        if self.is_word("SELECT") {
+            self.go_to(Place::Modifiers);
+            return self.head();
+        }
+        if self.is_word("VALUES") {
+            return self.values();
+        }
+        let (is_graph, is_bind) = (self.is_word("GRAPH"), self.is_word("BIND"));
+        let is_filter = self.is_word("FILTER");
+        self.copy()?;
+        if is_graph {
+            return self.copy();
+        }
+        if !is_bind && !is_filter {
+            return Some(());
+        }
+        if is_filter && (self.is_word("NOT") || self.is_word("EXISTS")) {
+            if self.is_word("NOT") {
+                self.copy()?;
+            }
+            return self
+                .is_word("EXISTS")
+                .then_some(())
+                .and_then(|()| self.copy());
+        }
+        let is_call = self.punctuation(0) != "(";
+        if is_call {
+            self.copy()?;
+        }
+        if self.punctuation(0) != "(" {
+            return None;
+        }
+        self.copy()?;
+        self.stack.push(Context::Expression {
+            calls: vec![is_call],
+            lifts: is_filter,
+        });
+        Some(())
+    }
+
+    /// A block of data, which stays as it is.
+    fn values(&mut self) -> Option<()> {
+        while self.punctuation(0) != "}" {
+            if matches!(self.punctuation(0), "<<" | "{|") {
+                return None;
+            }
+            self.copy()?;
+        }
+        self.copy()
+    }
+
+    fn subject(&mut self, token: Token) -> Option<()> {
+        self.go_to(Place::Predicate);
+        match token.kind {
+            TokenKind::Iri | TokenKind::PrefixedName => self.lift_name(),
+            TokenKind::Variable | TokenKind::BlankLabel | TokenKind::Word => self.copy(),
+            _ if self.punctuation(0) == "[" => self.open_brackets(),
+            _ => None,
+        }
+    }
+
+    fn open_brackets(&mut self) -> Option<()> {
+        self.copy()?;
+        self.stack.push(Context::Brackets(Place::Predicate));
+        Some(())
+    }
+
+    /// A predicate or a path.
+    fn predicate(&mut self) -> Option<()> {
+        let mut last;
+        loop {
+            while matches!(self.punctuation(0), "^" | "!") {
+                self.copy()?;
+            }
+            last = self.token(0)?;
+            match last.kind {
+                TokenKind::Iri
+                | TokenKind::PrefixedName
+                | TokenKind::Variable
+                | TokenKind::Word => self.copy()?,
+                _ if self.punctuation(0) == "(" => self.bracketed_path()?,
+                _ => return None,
+            }
+            if matches!(self.punctuation(0), "*" | "+" | "?") {
+                self.copy()?;
+            }
+            if !matches!(self.punctuation(0), "/" | "|") {
+                break;
+            }
+            self.copy()?;
+        }
+        let text = self.text_of(last);
+        let classes = text == "a" || text.trim_end_matches('>').ends_with("type");
+        self.go_to(Place::Object(classes));
+        Some(())
+    }
+
+    fn bracketed_path(&mut self) -> Option<()> {
+        let mut open = 0usize;
+        loop {
+            match self.punctuation(0) {
+                "(" => open += 1,
+                ")" => open = open.checked_sub(1)?,
+                "{" | "}" => return None,
+                _ => {}
+            }
+            self.copy()?;
+            if open == 0 {
+                return Some(());
+            }
+        }
+    }
+
+    fn object(&mut self, token: Token, classes: bool) -> Option<()> {
+        self.go_to(Place::AfterObject(classes));
+        match token.kind {
+            TokenKind::Iri | TokenKind::PrefixedName if !classes => self.lift_name(),
+            TokenKind::Iri
+            | TokenKind::PrefixedName
+            | TokenKind::Variable
+            | TokenKind::BlankLabel
+            | TokenKind::Word => self.copy(),
+            TokenKind::String if self.punctuation(1) == "^^" => {
+                self.copy()?;
+                self.copy()?;
+                self.copy()
+            }
+            TokenKind::String
+                if self
+                    .token(1)
+                    .is_some_and(|t| t.kind == TokenKind::LanguageTag) =>
+            {
+                self.copy()?;
+                self.copy()
+            }
+            TokenKind::String | TokenKind::Integer | TokenKind::Decimal | TokenKind::Double => {
+                self.lift_literal()
+            }
+            _ => match self.punctuation(0) {
+                "[" => self.open_brackets(),
+                "+" | "-" => {
+                    self.copy()?;
+                    self.copy()
+                }
+                _ => None,
+            },
+        }
+    }
+
+    fn in_expression(&mut self) -> Option<()> {
+        let token = self.token(0)?;
+        let Some(Context::Expression { calls, lifts }) = self.stack.last_mut() else {
+            return None;
+        };
+        match token.kind {
+            TokenKind::Punctuation => match token.text(self.text) {
+                "(" => {
+                    let before = self.tokens[self.at - 1].kind;
+                    let is_call = before != TokenKind::Punctuation;
+                    calls.push(is_call);
+                    return self.copy();
+                }
+                ")" => {
+                    calls.pop();
+                    if calls.is_empty() {
+                        self.stack.pop();
+                    }
+                    return self.copy();
+                }
+                "{" => return self.open_group(),
+                "}" | "<<" => return None,
+                _ => return self.copy(),
+            },
+            _ if !*lifts || calls.contains(&true) => return self.copy(),
+            _ => {}
+        }
+        let before = self.tokens[self.at - 1];
+        let operator = match before.kind {
+            TokenKind::Punctuation => self.text_of(before),
+            _ => "",
+        };
+        let ends = matches!(self.punctuation(1), ")" | "&&" | "||");
+        match (token.kind, operator) {
+            (TokenKind::Iri | TokenKind::PrefixedName, "=" | "!=") if ends => self.lift_name(),
+            (
+                TokenKind::String | TokenKind::Integer | TokenKind::Decimal | TokenKind::Double,
+                "=" | "!=" | "<" | ">" | "<=" | ">=",
+            ) if ends => self.lift_literal(),
+            _ => self.copy(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shape(text: &str) -> (String, Vec<String>) {
+        let lifted = lift(text).unwrap_or_else(|| panic!("lifts {text}"));
+        let constants = lifted.constants.iter().map(ToString::to_string);
+        (lifted.shape.replace(MARK, "%"), constants.collect())
+    }
+
+    #[test]
+    fn subjects_objects_and_what_filters_compare_with_are_lifted() {
+        let text = "PREFIX : <http://x/>  SELECT ?s # the subject\n{ ?s :p :o ; a :C ; :q 'it', 5, \"x\"@en . \
+                    :s :p [ :q :r ] FILTER(?s != :t && (?s < 1.5 || !(?s = \"v\"))) } LIMIT 7";
+        assert_eq!(
+            shape(text),
+            (
+                "PREFIX : <http://x/> SELECT ?s { ?s :p %i ; a :C ; :q %s, %n, \"x\"@en . \
+                 %i :p [ :q %i ] FILTER(?s != %i && (?s < %d || !(?s = %s))) } LIMIT 7"
+                    .to_owned(),
+                vec![
+                    "<http://x/o>".to_owned(),
+                    "\"it\"".to_owned(),
+                    "\"5\"^^<http://www.w3.org/2001/XMLSchema#integer>".to_owned(),
+                    "<http://x/s>".to_owned(),
+                    "<http://x/r>".to_owned(),
+                    "<http://x/t>".to_owned(),
+                    "\"1.5\"^^<http://www.w3.org/2001/XMLSchema#decimal>".to_owned(),
+                    "\"v\"".to_owned(),
+                ]
+            )
+        );
+    }
+
+    #[test]
+    fn what_plans_or_answers_hang_on_stays() {
+        for text in [
+            "SELECT * { ?s a <http://x/C> }",
+            "SELECT * { ?s <http://x/p>+ ?o }",
+            "SELECT * { ?s ?p ?o FILTER(regex(?o, 'a')) } ORDER BY ?s LIMIT 10",
+            "SELECT * { VALUES ?s { <http://x/a> 5 } ?s ?p ?o }",
+            "SELECT * FROM <http://x/g> { GRAPH <http://x/h> { ?s ?p ?o } }",
+            "SELECT * { ?s ?p ?o FILTER(?o IN (5, 6)) FILTER(?o + 1 = 5 + 1) BIND(5 AS ?b) }",
+        ] {
+            assert_eq!(lift(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn odd_texts_are_left_alone() {
+        for text in [
+            "CONSTRUCT { <http://x/a> ?p ?o } { <http://x/a> ?p ?o }",
+            "BASE <http://x/> SELECT * { <a> ?p ?o }",
+            "SELECT * { <a> ?p ?o }",
+            "SELECT * { :a ?p ?o }",
+            "SELECT * { <http://x/a> ?p \"\\n\" }",
+            "SELECT * { (1 2) ?p <http://x/a> }",
+            "SELECT * { <http://x/a> ?p ",
+            "INSERT DATA { <http://x/a> <http://x/p> 1 }",
+            "SELECT * { << <http://x/a> ?p ?o >> ?q ?r }",
+            "",
+        ] {
+            assert_eq!(lift(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_template_holds_what_the_shape_lacks() {
+        let lifted = lift("ASK{<http://x/a> ?p 5, 1.5, 1e0, 'a'}").expect("lifts");
+        let template = lifted.template();
+        assert_eq!(template.placeholders.len(), lifted.constants.len());
+        assert!(
+            lift(&template.text).is_none(),
+            "a template is not lifted again"
+        );
+        crate::Parser::new()
+            .parse_query(&template.text)
+            .expect("a query");
+    }
+}
