@@ -224,6 +224,7 @@ impl Bound {
             values: &self.values,
             known: Some(&self.known),
         };
-        self.prepared.execute_given(given, view, execution)
+        self.prepared
+            .execute_given(given, view, execution, Vec::new())
     }
 }

@@ -155,17 +155,50 @@ impl Prepared {
         execution: &Execution,
     ) -> Result<Answer, QueryError> {
         self.check_values(values)?;
-        self.execute_given(Given::new(values), view, execution)
+        self.execute_given(Given::new(values), view, execution, Vec::new())
     }
 
+    /// As [`Prepared::execute_with`], with the memory of an earlier answer, if that is nobody else's.
+    ///
+    /// # Errors
+    /// As [`Prepared::execute_with`].
+    pub fn execute_reusing(
+        &self,
+        values: &[Term],
+        view: &dyn GraphView,
+        execution: &Execution,
+        earlier: Option<Arc<Answer>>,
+    ) -> Result<Arc<Answer>, QueryError> {
+        self.check_values(values)?;
+        let given = Given::new(values);
+        let Some(mut answer) = earlier else {
+            let answer = self.execute_given(given, view, execution, Vec::new())?;
+            return Ok(Arc::new(answer));
+        };
+        let columns = match Arc::get_mut(&mut answer) {
+            Some(Answer::Solutions(solutions)) => std::mem::take(&mut solutions.columns),
+            _ => Vec::new(),
+        };
+        let made = self.execute_given(given, view, execution, columns)?;
+        match Arc::get_mut(&mut answer) {
+            Some(place) => {
+                *place = made;
+                Ok(answer)
+            }
+            None => Ok(Arc::new(made)),
+        }
+    }
+
+    /// Executes it; `columns` are buffers that may be used for the answer.
     pub(crate) fn execute_given(
         &self,
         given: Given<'_>,
         view: &dyn GraphView,
         execution: &Execution,
+        columns: Vec<Vec<TermId>>,
     ) -> Result<Answer, QueryError> {
         let answer = match &self.inner.compiled {
-            Ok(compiled) => self.execute_native(compiled, given, view, execution)?,
+            Ok(compiled) => self.execute_native(compiled, given, view, execution, columns)?,
             Err(NotNative(reason)) if execution.no_fallback => {
                 return Err(QueryError::NotNative {
                     reason: reason.clone(),
@@ -186,11 +219,13 @@ impl Prepared {
         given: Given<'_>,
         view: &dyn GraphView,
         execution: &Execution,
+        mut columns: Vec<Vec<TermId>>,
     ) -> Result<Answer, QueryError> {
-        let mut run = Run::start(self, compiled, given, view, execution);
         let answer = Workspace::of_thread(|workspace| {
+            columns.drain(..).for_each(|ids| workspace.give_ids(ids));
+            let mut run = Run::start(self, compiled, given, view, execution, workspace.ids());
             let table = run.solutions(self, compiled, workspace)?;
-            run.answer(self, table, workspace)
+            run.answer(self, table, workspace, columns)
         });
         if execution.budget.is_some() {
             self.inner.kept.tried(!matches!(
@@ -208,21 +243,20 @@ impl Prepared {
         given: Given<'_>,
         dictionary: &Dictionary,
         local: &mut LocalTerms,
+        mut ids: Vec<TermId>,
     ) -> Vec<TermId> {
         let known = &self.inner.known;
         let remembered = known.are_of(dictionary.number());
         let terms = compiled.constants.terms.iter().enumerate();
-        let mut ids: Vec<TermId> = terms
-            .map(|(at, term)| {
-                if self.inner.placeholders[at] {
-                    TermId::UNBOUND
-                } else if remembered {
-                    known.id(at, || local.id_of(term, dictionary))
-                } else {
-                    local.id_of(term, dictionary)
-                }
-            })
-            .collect();
+        ids.extend(terms.map(|(at, term)| {
+            if self.inner.placeholders[at] {
+                TermId::UNBOUND
+            } else if remembered {
+                known.id(at, || local.id_of(term, dictionary))
+            } else {
+                local.id_of(term, dictionary)
+            }
+        }));
         for (number, parameter) in self.inner.parameters.iter().enumerate() {
             ids[parameter.constant.index()] = given.id(number, dictionary, local);
         }
@@ -258,7 +292,7 @@ impl Prepared {
                 return Ok(Explanation { text });
             }
         };
-        let mut run = Run::start(self, compiled, Given::new(&[]), view, execution);
+        let mut run = Run::start(self, compiled, Given::new(&[]), view, execution, Vec::new());
         let graphs = Graphs::new(view);
         let (kept, steps) = self.plan(compiled, &graphs, &run.evaluation.constants, &run.guard)?;
         let plan = &kept.plan;
@@ -321,11 +355,12 @@ impl<'a> Run<'a> {
         given: Given<'_>,
         view: &'a dyn GraphView,
         execution: &'a Execution,
+        ids: Vec<TermId>,
     ) -> Run<'a> {
         let random = Random::new(execution.query, execution.close);
         let dictionary = view.dictionary();
         let mut local = LocalTerms::default();
-        let constants = prepared.constants(compiled, given, dictionary, &mut local);
+        let constants = prepared.constants(compiled, given, dictionary, &mut local, ids);
         let base = prepared.inner.query.base.as_deref();
         Run {
             evaluation: Evaluation::new(dictionary, constants, local, base, execution.now, random),
@@ -387,6 +422,7 @@ impl<'a> Run<'a> {
         prepared: &Prepared,
         mut table: Table,
         workspace: &mut Workspace,
+        into: Vec<Vec<TermId>>,
     ) -> Result<Answer, QueryError> {
         for parameter in &prepared.inner.parameters {
             // What was given for a variable is its value in every solution.
@@ -394,7 +430,9 @@ impl<'a> Run<'a> {
                 && prepared.inner.needed.contains(variable)
             {
                 let id = self.evaluation.constants[parameter.constant.index()];
-                table.set(variable, vec![id; table.rows]);
+                let mut column = workspace.ids();
+                column.resize(table.rows, id);
+                table.set(variable, column);
             }
         }
         let answer = match &prepared.inner.query.form {
@@ -408,7 +446,7 @@ impl<'a> Run<'a> {
             QueryForm::Select { projection } | QueryForm::Describe { projection } => {
                 self.guard.answer_rows(table.rows)?;
                 let rows = table.rows;
-                let columns = columns(&mut table, projection, workspace);
+                let columns = columns(&mut table, projection, workspace, into);
                 Answer::Solutions(Solutions {
                     variables: Arc::clone(&prepared.inner.names),
                     columns,
@@ -418,14 +456,20 @@ impl<'a> Run<'a> {
             }
         };
         workspace.give(table);
+        workspace.give_ids(self.evaluation.constants);
         Ok(answer)
     }
 }
 
 /// The columns of an answer, in order; what has no column is unbound.
-fn columns(table: &mut Table, projection: &[VarId], workspace: &mut Workspace) -> Vec<Vec<TermId>> {
+fn columns(
+    table: &mut Table,
+    projection: &[VarId],
+    workspace: &mut Workspace,
+    mut columns: Vec<Vec<TermId>>,
+) -> Vec<Vec<TermId>> {
     let rows = table.rows;
-    let mut columns: Vec<Vec<TermId>> = Vec::with_capacity(projection.len());
+    columns.reserve(projection.len());
     for (at, variable) in projection.iter().enumerate() {
         let column = match projection[..at].iter().position(|v| v == variable) {
             Some(earlier) => columns[earlier].clone(),

@@ -31,6 +31,9 @@ const PIECE_BYTES: usize = 64 * 1024;
 static GRAPH_COLUMNS: LazyLock<[String; 3]> =
     LazyLock::new(|| ["subject", "predicate", "object"].map(str::to_owned));
 
+/// What stands in for an answer whose memory is being used again.
+static NO_ANSWER: LazyLock<Arc<Inner>> = LazyLock::new(|| Arc::new(Inner::Graph(Vec::new())));
+
 /// The answer of a one-shot query or of a firing. Cheap to clone.
 #[derive(Clone)]
 pub struct Answer {
@@ -50,11 +53,17 @@ pub enum AnswerKind {
 }
 
 impl Answer {
-    pub(crate) fn new(inner: Inner, dictionary: Arc<Dictionary>) -> Answer {
+    pub(crate) fn new(inner: impl Into<Arc<Inner>>, dictionary: Arc<Dictionary>) -> Answer {
         Answer {
-            inner: Arc::new(inner),
+            inner: inner.into(),
             dictionary,
         }
+    }
+
+    /// Takes out the answer itself, if nobody else has this one: what is left is an answer of no row.
+    pub(crate) fn reclaim(&mut self) -> Option<Arc<Inner>> {
+        Arc::get_mut(&mut self.inner)?;
+        Some(std::mem::replace(&mut self.inner, Arc::clone(&NO_ANSWER)))
     }
 
     /// Its shape.

@@ -6,10 +6,12 @@ mod execute;
 mod lanes;
 mod load;
 mod observe;
+mod prepared;
 mod query;
 mod streams;
 
 pub use execute::{HeavyQuery, Light};
+pub use prepared::PreparedQuery;
 
 use crate::answer::Answer;
 use crate::config::{Clock, EngineConfig, FabricKind};

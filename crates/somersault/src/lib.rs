@@ -40,7 +40,8 @@ mod subscription;
 pub use answer::{Answer, AnswerKind, AnswerWriter, Cell, CellKind, Cursor, Row, Rows, Triples};
 pub use config::{Clock, EngineConfig, FabricKind};
 pub use engine::{
-    Engine, HeavyQuery, Light, QueryOptions, QueryResults, UpdateOptions, UpdateSummary,
+    Engine, HeavyQuery, Light, PreparedQuery, QueryOptions, QueryResults, UpdateOptions,
+    UpdateSummary,
 };
 pub use error::{EngineError, LimitKind};
 pub use info::{Health, HealthStatus, HeldUp, QueryInfo, StreamInfo, WindowInfo};

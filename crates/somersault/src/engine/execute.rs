@@ -8,12 +8,14 @@ use crate::answer::Answer;
 use crate::error::{EngineError, LimitKind};
 use crossbeam_channel::bounded;
 use somersault_model::{EventTime, QueryUid};
-use somersault_query::{Bound, Dataset, Execution, QueryError, SnapshotView};
+use somersault_query::{
+    Answer as QueryAnswer, Bound, Dataset, Execution, Prepared, QueryError, SnapshotView,
+};
 use somersault_runtime::Class;
 use somersault_store::Snapshot;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 /// The uid under which one-shot queries key their random functions; no registration ever gets so far.
@@ -59,9 +61,8 @@ impl HeavyQuery {
     pub fn submit(self, done: impl FnOnce(Result<QueryResults, EngineError>) + Send + 'static) {
         let pool = Arc::clone(&self.engine.inner.pool);
         pool.submit(Class::OneShot, move || {
-            let run = AssertUnwindSafe(|| self.engine.execute(&self.query, &self.options, None));
+            let run = AssertUnwindSafe(|| self.engine.execute_there(&self.query, &self.options));
             let result = catch_unwind(run).unwrap_or_else(|_| Err(panicked()));
-            let result = result.map(|done| done.expect("without a budget none is used up"));
             self.engine.inner.counters.lane().note(&result);
             // Given up before the answer is: the last handle must not be dropped by the pool.
             drop(self);
@@ -77,13 +78,39 @@ impl Drop for HeavyQuery {
     }
 }
 
+/// One of the one-shot queries that run or wait, until it is dropped.
+pub(super) struct RunningPlace<'e>(&'e AtomicU64);
+
+impl RunningPlace<'_> {
+    /// Leaves it to a [`HeavyQuery`].
+    fn keep(self) {
+        std::mem::forget(self);
+    }
+}
+
+impl Drop for RunningPlace<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
 impl std::fmt::Debug for HeavyQuery {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("HeavyQuery").finish_non_exhaustive()
     }
 }
 
-fn panicked() -> EngineError {
+impl QueryOptions {
+    /// Why a query failed: that it was given up is told apart from the engine's end.
+    fn error(&self, error: QueryError) -> EngineError {
+        match error {
+            QueryError::Cancelled if self.is_given_up() => EngineError::Cancelled,
+            error => error.into(),
+        }
+    }
+}
+
+pub(super) fn panicked() -> EngineError {
     EngineError::Internal("the evaluation panicked".to_owned())
 }
 
@@ -94,29 +121,20 @@ impl Engine {
         query: Arc<Bound>,
         options: &QueryOptions,
     ) -> Result<Light, EngineError> {
-        let limit = self.inner.config.limits.concurrent_queries;
-        let before = self.inner.one_shots_running.fetch_add(1, Ordering::Relaxed);
-        if before >= limit {
-            self.inner.one_shots_running.fetch_sub(1, Ordering::Relaxed);
-            return Err(EngineError::Limit {
-                which: LimitKind::ConcurrentQueries,
-                message: format!(
-                    "{limit} one-shot queries are running or waiting, as many as there may be; try again, or raise the limit (concurrent_queries)"
-                ),
+        let place = self.take_place()?;
+        if Engine::may_run_here(query.prepared()) {
+            let run = AssertUnwindSafe(|| {
+                self.execute_here(query.prepared(), options, |view, execution| {
+                    query.execute(view, execution).map(Arc::new)
+                })
             });
-        }
-        let prepared = query.prepared();
-        if prepared.depth() <= DEPTH && prepared.is_light() {
-            let run = AssertUnwindSafe(|| self.execute(&query, options, Some(BUDGET)));
             let result = catch_unwind(run).unwrap_or_else(|_| Err(panicked()));
-            if let Some(done) = result.transpose() {
-                self.inner.one_shots_running.fetch_sub(1, Ordering::Relaxed);
-                if let Ok(results) = &done {
-                    self.inner.counters.lane().answered(results.execution);
-                }
-                return done.map(Light::Done);
+            if let Some(results) = result? {
+                self.inner.counters.lane().answered(results.execution);
+                return Ok(Light::Done(results));
             }
         }
+        place.keep();
         Ok(Light::Heavy(HeavyQuery {
             engine: self.clone(),
             query,
@@ -124,22 +142,88 @@ impl Engine {
         }))
     }
 
-    /// Executes a query on this thread; `None` where there is a budget and it is used up.
-    fn execute(
+    /// A query that is not tried here.
+    pub(super) fn heavy(
         &self,
-        query: &Bound,
+        query: Arc<Bound>,
         options: &QueryOptions,
-        budget: Option<Duration>,
+    ) -> Result<Light, EngineError> {
+        self.take_place()?.keep();
+        Ok(Light::Heavy(HeavyQuery {
+            engine: self.clone(),
+            query,
+            options: options.clone(),
+        }))
+    }
+
+    /// Counts one more query that runs or waits.
+    pub(super) fn take_place(&self) -> Result<RunningPlace<'_>, EngineError> {
+        let limit = self.inner.config.limits.concurrent_queries;
+        let place = RunningPlace(&self.inner.one_shots_running);
+        if place.0.fetch_add(1, Ordering::Relaxed) >= limit {
+            return Err(EngineError::Limit {
+                which: LimitKind::ConcurrentQueries,
+                message: format!(
+                    "{limit} one-shot queries are running or waiting, as many as there may be; try again, or raise the limit (concurrent_queries)"
+                ),
+            });
+        }
+        Ok(place)
+    }
+
+    /// Whether a query may be tried on its caller's thread.
+    pub(super) fn may_run_here(prepared: &Prepared) -> bool {
+        prepared.depth() <= DEPTH && prepared.is_light()
+    }
+
+    /// Executes a query on its caller's thread; `None` where the budget is used up.
+    pub(super) fn execute_here(
+        &self,
+        prepared: &Prepared,
+        options: &QueryOptions,
+        run: impl FnOnce(&SnapshotView, &Execution) -> Result<Arc<QueryAnswer>, QueryError>,
     ) -> Result<Option<QueryResults>, EngineError> {
         let started = Instant::now();
         let mut execution = self.one_shot_execution(options.timeout, options.result_rows);
-        execution.started = Some(started);
-        execution.budget = budget;
-        execution.abandoned = options.cancel.clone();
-        if budget.is_some() {
-            execution.limits.query_memory_bytes = self.inner.standing.memory_in_place();
+        execution.budget = Some(BUDGET);
+        execution.limits.query_memory_bytes = self.inner.standing.memory_in_place();
+        let deadline_ms = self.pin_deadline(started, execution.limits.query_time);
+        let snapshot = self.inner.store.pin_stable_shared(deadline_ms);
+        match self.execute_on(snapshot, prepared, options, started, execution, run) {
+            Ok(results) => Ok(Some(results)),
+            Err(QueryError::OverBudget | QueryError::Memory { .. }) => Ok(None),
+            Err(error) => Err(options.error(error)),
         }
-        let prepared = query.prepared();
+    }
+
+    /// Executes a query on a thread of the pool.
+    fn execute_there(
+        &self,
+        query: &Bound,
+        options: &QueryOptions,
+    ) -> Result<QueryResults, EngineError> {
+        let started = Instant::now();
+        let execution = self.one_shot_execution(options.timeout, options.result_rows);
+        let deadline_ms = self.pin_deadline(started, execution.limits.query_time);
+        let snapshot = self.inner.store.pin_stable_until(deadline_ms);
+        let run = |view: &SnapshotView, execution: &Execution| {
+            query.execute(view, execution).map(Arc::new)
+        };
+        let results = self.execute_on(snapshot, query.prepared(), options, started, execution, run);
+        results.map_err(|error| options.error(error))
+    }
+
+    fn execute_on(
+        &self,
+        snapshot: Snapshot,
+        prepared: &Prepared,
+        options: &QueryOptions,
+        started: Instant,
+        mut execution: Execution,
+        run: impl FnOnce(&SnapshotView, &Execution) -> Result<Arc<QueryAnswer>, QueryError>,
+    ) -> Result<QueryResults, QueryError> {
+        execution.started = Some(started);
+        execution.abandoned = options.cancel.clone();
         let clause = options.dataset(&prepared.query().dataset);
         let dictionary = self.inner.store.dictionary_arc();
         let dataset = if clause.present {
@@ -147,29 +231,16 @@ impl Engine {
         } else {
             Arc::clone(&self.inner.stored)
         };
-        let deadline_ms = self.pin_deadline(started, execution.limits.query_time);
-        let snapshot = match budget {
-            Some(_) => self.inner.store.pin_stable_shared(deadline_ms),
-            None => self.inner.store.pin_stable_until(deadline_ms),
-        };
         let sn = snapshot.sn().0;
         let view = SnapshotView::new(snapshot, Vec::new(), dataset);
-        let answer = match query.execute(&view, &execution) {
-            Err(QueryError::OverBudget | QueryError::Memory { .. }) if budget.is_some() => {
-                return Ok(None);
-            }
-            Err(QueryError::Cancelled) if options.is_given_up() => {
-                return Err(EngineError::Cancelled);
-            }
-            answer => answer?,
-        };
+        let answer = run(&view, &execution)?;
         self.inner.standing.count_fallback(prepared);
-        Ok(Some(QueryResults {
+        Ok(QueryResults {
             answer: Answer::new(answer, Arc::clone(dictionary)),
             sn,
             execution: started.elapsed(),
             fallback_reason: prepared.fallback_reason().map(str::to_owned),
-        }))
+        })
     }
 
     pub(super) fn one_shot_execution(

@@ -65,7 +65,7 @@ impl Engine {
 
     fn cached(&self, text: &str, base: Option<&str>) -> Result<Arc<Bound>, EngineError> {
         self.check_text(text)?;
-        let parse = || self.parser(base).parse_query(text);
+        let parse = |text: &str| self.parser(base).parse_query(text);
         Ok(self.inner.plans.get_or_prepare(text, base, parse)?)
     }
 

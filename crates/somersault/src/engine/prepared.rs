@@ -1,0 +1,157 @@
+//! Prepared queries: parsed once, with the values of some variables given at each execution.
+
+use super::execute::panicked;
+use super::{Engine, Light, QueryOptions, QueryResults};
+use crate::error::EngineError;
+use oxrdf::Term;
+use somersault_query::{Bound, Prepared};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+/// A query that is ready to be executed any number of times, by any number of threads. Cheap to clone.
+///
+/// Its parameters are variables whose values come with each execution: what is executed is the query
+/// with the values written in the variables' places. A projected parameter has its value in every
+/// solution.
+///
+/// ```
+/// use somersault::oxrdf::{NamedNode, Term};
+/// use somersault::{Engine, EngineConfig, QueryOptions, UpdateOptions};
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let engine = Engine::open(EngineConfig::default())?;
+/// let data = "INSERT DATA { <urn:ann> <urn:knows> <urn:bob> . <urn:bob> <urn:knows> <urn:cem> }";
+/// engine.update(data, &UpdateOptions::default())?;
+/// let friends = engine.prepare(
+///     "SELECT ?who ?friend { ?who <urn:knows> ?friend }",
+///     &["who"],
+///     &QueryOptions::default(),
+/// )?;
+/// let bob = Term::from(NamedNode::new("urn:bob")?);
+/// let mut results = friends.execute(&[bob.clone()])?;
+/// let cem = Term::from(NamedNode::new("urn:cem")?);
+/// assert_eq!(results.answer.rows().next(), Some(vec![Some(bob), Some(cem)]));
+///
+/// // The memory of an answer that is no longer needed serves the next.
+/// let ann = Term::from(NamedNode::new("urn:ann")?);
+/// friends.execute_into(&[ann], &mut results)?;
+/// assert_eq!(results.answer.len(), 1);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct PreparedQuery {
+    engine: Engine,
+    prepared: Prepared,
+    options: Arc<QueryOptions>,
+}
+
+impl std::fmt::Debug for PreparedQuery {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("PreparedQuery")
+            .field("text", &self.prepared.query().text)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Engine {
+    /// Prepares a query; `parameters` are the variables (with or without `?`) whose values come with
+    /// each execution. Limits, dataset and base of `options` hold for all executions.
+    ///
+    /// # Errors
+    /// It does not parse; a parameter is no variable of it, or gets its value in the query (by BIND,
+    /// AS, VALUES or GROUP BY); or it has parameters and needs `spareval`.
+    pub fn prepare(
+        &self,
+        text: &str,
+        parameters: &[&str],
+        options: &QueryOptions,
+    ) -> Result<PreparedQuery, EngineError> {
+        self.check_running()?;
+        self.check_text(text)?;
+        let query = self.parser(options.base.as_deref()).parse_query(text)?;
+        Ok(PreparedQuery {
+            engine: self.clone(),
+            prepared: Prepared::with_parameters(query, parameters)?,
+            options: Arc::new(options.clone()),
+        })
+    }
+}
+
+impl PreparedQuery {
+    /// Executes it on the stable snapshot, with a value for each parameter. As with [`Engine::query`],
+    /// what is light runs on the calling thread, anything else on the query pool.
+    ///
+    /// # Errors
+    /// The values do not fit the parameters, or a limit is hit; see [`EngineError`].
+    pub fn execute(&self, values: &[Term]) -> Result<QueryResults, EngineError> {
+        match self.execute_light(values)? {
+            Light::Done(results) => Ok(results),
+            Light::Heavy(query) => query.wait(),
+        }
+    }
+
+    /// As [`PreparedQuery::execute`], into the memory of results that are no longer needed. Executed
+    /// again and again like this, a selective query allocates nothing.
+    ///
+    /// # Errors
+    /// As [`PreparedQuery::execute`]; what `results` holds then is not said.
+    pub fn execute_into(
+        &self,
+        values: &[Term],
+        results: &mut QueryResults,
+    ) -> Result<(), EngineError> {
+        match self.try_here(values, Some(results)) {
+            Ok(Some(done)) => *results = done,
+            Ok(None) => *results = self.execute(values)?,
+            Err(error) => {
+                self.engine.inner.counters.lane().failed();
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
+    /// As [`Engine::query_light`].
+    ///
+    /// # Errors
+    /// As [`PreparedQuery::execute`].
+    pub fn execute_light(&self, values: &[Term]) -> Result<Light, EngineError> {
+        let done = match self.try_here(values, None) {
+            Ok(Some(results)) => Ok(Light::Done(results)),
+            Ok(None) => Bound::new(self.prepared.clone(), values.to_vec())
+                .map_err(EngineError::from)
+                .and_then(|bound| self.engine.heavy(Arc::new(bound), &self.options)),
+            Err(error) => Err(error),
+        };
+        if done.is_err() {
+            self.engine.inner.counters.lane().failed();
+        }
+        done
+    }
+
+    /// `None` = it is not light.
+    fn try_here(
+        &self,
+        values: &[Term],
+        reuse: Option<&mut QueryResults>,
+    ) -> Result<Option<QueryResults>, EngineError> {
+        let engine = &self.engine;
+        engine.check_running()?;
+        if !Engine::may_run_here(&self.prepared) {
+            return Ok(None);
+        }
+        let place = engine.take_place()?;
+        let reuse = reuse.and_then(|results| results.answer.reclaim());
+        let run = AssertUnwindSafe(|| {
+            engine.execute_here(&self.prepared, &self.options, |view, execution| {
+                (self.prepared).execute_reusing(values, view, execution, reuse)
+            })
+        });
+        let result = catch_unwind(run).unwrap_or_else(|_| Err(panicked()));
+        drop(place);
+        if let Ok(Some(results)) = &result {
+            engine.inner.counters.lane().answered(results.execution);
+        }
+        result
+    }
+}
