@@ -1,0 +1,115 @@
+//! A prepared, selective query that is executed again and again allocates nothing: counted by the
+//! allocator of this test, which is why it is a binary of its own.
+#![allow(unsafe_code)]
+
+use somersault::oxrdf::{NamedNode, Term};
+use somersault::{Engine, EngineConfig, QueryOptions, UpdateOptions};
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+use std::fmt::Write;
+
+thread_local! {
+    /// Allocations of this thread; others (the engine's) do as they like.
+    static COUNT: Cell<u64> = const { Cell::new(0) };
+}
+
+struct Counting;
+
+fn count() {
+    // A thread that is ending is not the one that is looked at.
+    let _ = COUNT.try_with(|count| count.set(count.get() + 1));
+}
+
+// SAFETY: every call goes to the system's allocator as it came.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        count();
+        // SAFETY: the caller's promise is passed on.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        // SAFETY: the caller's promise is passed on.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+
+    unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        count();
+        // SAFETY: the caller's promise is passed on.
+        unsafe { System.realloc(pointer, layout, size) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+const DEPARTMENTS: usize = 40;
+
+fn department(number: usize) -> Term {
+    NamedNode::new_unchecked(format!("http://x/department{number}")).into()
+}
+
+/// Departments with professors who have a name and teach courses.
+fn university() -> Engine {
+    let engine = Engine::open(EngineConfig::default()).expect("opens");
+    let mut update = String::from("PREFIX : <http://x/> INSERT DATA {\n");
+    for d in 0..DEPARTMENTS {
+        for p in 0..12 {
+            let name = format!("professor {p} of department {d}");
+            let kind = if p % 3 == 0 { "Full" } else { "Associate" };
+            writeln!(
+                update,
+                ":p{d}-{p} a :{kind}Professor ; :worksFor :department{d} ; :name \"{name}\" ; :teaches :c{d}-{p}, :c{p} ."
+            )
+            .expect("a string takes everything");
+        }
+    }
+    update.push('}');
+    engine
+        .update(&update, &UpdateOptions::default())
+        .expect("is taken");
+    engine
+}
+
+#[test]
+fn a_warm_selective_query_allocates_nothing() {
+    let engine = university();
+    for (text, rows) in [
+        // The shapes of LUBM's selective queries: a class and a name, a star, a path of two.
+        (
+            "SELECT ?x { ?x :worksFor ?department . ?x a :FullProfessor }",
+            4,
+        ),
+        (
+            "SELECT ?x ?name ?course { ?x :worksFor ?department . ?x a :FullProfessor . ?x :name ?name . ?x :teaches ?course }",
+            8,
+        ),
+        (
+            "SELECT ?course ?other { ?x :worksFor ?department ; :teaches ?course . ?other :teaches ?course FILTER(?other != ?x) }",
+            12 * (DEPARTMENTS - 1),
+        ),
+    ] {
+        let text = format!("PREFIX : <http://x/> {text}");
+        let query = engine
+            .prepare(&text, &["department"], &QueryOptions::default())
+            .expect("prepares");
+        let departments: Vec<[Term; 1]> = (0..DEPARTMENTS).map(|d| [department(d)]).collect();
+        let mut results = query.execute(&departments[0]).expect("answers");
+        let mut run = |rounds: usize| {
+            let before = COUNT.get();
+            for _ in 0..rounds {
+                for values in &departments {
+                    query.execute_into(values, &mut results).expect("answers");
+                    assert_eq!(results.answer.len(), rows, "{text}");
+                }
+            }
+            COUNT.get() - before
+        };
+        run(3);
+        assert_eq!(run(5), 0, "allocations of {text}");
+    }
+    // That nothing is counted says something only if something can be.
+    let before = COUNT.get();
+    drop(std::hint::black_box(Box::new(1)));
+    assert_eq!(COUNT.get() - before, 1);
+}
