@@ -18,7 +18,7 @@ DURATION ?= 20
 USERS ?= 1000
 LISTEN ?= 127.0.0.1:7878
 
-.PHONY: help demo build test lint fmt unit examples programs w3c rsp bench bench-oneshot bench-http bench-load bench-check fuzz doctor clean
+.PHONY: help demo build test lint fmt unit examples programs w3c rsp bench bench-oneshot bench-http bench-load bench-check bench-report fuzz doctor clean
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -90,6 +90,9 @@ bench-load: doctor ## loading and memory beside the peers
 
 bench-check: doctor ## each target with its newest figure
 	@$(BENCH) check
+
+bench-report: doctor ## writes the newest figures into docs/benchmarks.md
+	$(BENCH) report
 
 fuzz: ## lists the fuzz targets; they run with a nightly cargo-fuzz
 	@ls fuzz/fuzz_targets | sed 's/\.rs$$//' | sed 's/^/  cargo +nightly fuzz run /'

@@ -6,7 +6,7 @@ use crate::machine::Machine;
 use crate::ours;
 use crate::peers::{self, Installed};
 use crate::results::Results;
-use crate::workload::{self, Workload};
+use crate::workload::{self, Size, Workload};
 use clap::Args;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
@@ -80,7 +80,7 @@ pub(crate) fn run(options: &Options) -> Result<(), String> {
             return Ok(());
         }
     };
-    let plain = Workload::named("lubm-40")?.file()?;
+    let plain = Workload::named("lubm-40", Size::FULL)?.file()?;
     println!(
         "\nload of lubm-40: ours from .nt.zst, the others from .nt, the quickest of {} (Jena and Virtuoso once)",
         options.rounds

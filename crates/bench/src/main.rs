@@ -12,6 +12,7 @@ mod mix;
 mod oneshot;
 mod ours;
 mod peers;
+mod report;
 mod results;
 mod runner;
 mod streams;
@@ -51,6 +52,15 @@ enum Command {
         #[arg(long, default_value = "bench/results")]
         results: PathBuf,
     },
+    /// Writes the newest figures into docs/benchmarks.md
+    Report {
+        /// The folder that the figures are kept in
+        #[arg(long, default_value = "bench/results")]
+        results: PathBuf,
+        /// The document
+        #[arg(long, default_value = "docs/benchmarks.md")]
+        document: PathBuf,
+    },
     /// This engine in a process of its own; the bench starts it
     #[command(hide = true)]
     Child,
@@ -65,6 +75,9 @@ impl Command {
             Command::Load(options) => load::run(&options),
             Command::Throughput(options) => throughput::run(&options),
             Command::Check { results } => check::run(&Results::within(&results)),
+            Command::Report { results, document } => {
+                report::run(&Results::within(&results), &document)
+            }
             Command::Child => child::run(),
         }
     }

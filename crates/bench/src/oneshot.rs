@@ -7,7 +7,7 @@ use crate::peers::{self, Installed};
 use crate::results::{Party, Report, Results};
 use crate::runner::{self, Pace};
 use crate::table;
-use crate::workload::{self, Workload};
+use crate::workload::{self, Size, Workload};
 use clap::Args;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -26,6 +26,9 @@ pub(crate) struct Options {
     /// Only what is asked over HTTP, ours and theirs
     #[arg(long)]
     pub(crate) http: bool,
+    /// How large generated data is, in percent of what the targets ask; figures of less are not kept
+    #[arg(long, default_value_t = 100)]
+    pub(crate) percent: u32,
     /// Milliseconds that the runs of one figure of one query may take together
     #[arg(long, default_value_t = 600)]
     pub(crate) cell_ms: u64,
@@ -68,7 +71,7 @@ pub(crate) fn run(options: &Options) -> Result<(), String> {
     };
     let mut workloads = Vec::new();
     for name in names {
-        match Workload::named(name) {
+        match Workload::named(name, Size::percent(options.percent)) {
             Ok(workload) => workloads.push(workload),
             Err(reason) if reason.starts_with("skipped") => println!("\n{name}: {reason}"),
             Err(reason) => return Err(reason),
@@ -78,7 +81,7 @@ pub(crate) fn run(options: &Options) -> Result<(), String> {
     for together in workloads.chunk_by(Workload::shares_data) {
         for report in measure(together, &installed, &machine, options)? {
             // A run of a part would replace the figures of the whole.
-            if options.queries.is_empty() && !options.http {
+            if options.queries.is_empty() && !options.http && options.percent == 100 {
                 let path = results.write(&report.workload, &report)?;
                 println!("figures kept in {}", path.display());
             }
@@ -275,5 +278,42 @@ impl Contender for HttpOnly {
 
     fn resident_bytes(&self) -> u64 {
         self.0.resident_bytes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::runner::Query;
+
+    #[test]
+    fn a_peer_that_is_missing_is_a_row_and_the_rest_is_measured() {
+        let folder = tempfile::tempdir().unwrap();
+        let data = folder.path().join("small.nt");
+        std::fs::write(
+            &data,
+            "<urn:a> <urn:p> <urn:b> .\n<urn:a> <urn:p> <urn:b> .\n",
+        )
+        .unwrap();
+        let installed = vec![("qlever", Err("no package has it".to_owned()))];
+        let pace = Pace {
+            cell: Duration::from_millis(1),
+            least: 1,
+            most: 2,
+            limit: Duration::from_secs(10),
+        };
+        let (mut contenders, parties, triples) = gather(&installed, &data, &pace).unwrap();
+        assert_eq!((contenders.len(), triples), (1, 1));
+        assert_eq!(parties[1].name, "qlever");
+        assert_eq!(parties[1].absent.as_deref(), Some("no package has it"));
+        let query = Query {
+            name: "Q".to_owned(),
+            text: "SELECT * { ?s ?p ?o }".to_owned(),
+            rows: Some(1),
+        };
+        let measured = runner::measure(&query, &mut contenders, &pace);
+        assert!(runner::disagreements(&query, &measured).is_empty());
+        assert_eq!(measured.cells.len(), 3, "engine, embedded, HTTP");
+        assert!(measured.cells.iter().all(|cell| cell.median_us.is_some()));
     }
 }

@@ -5,7 +5,7 @@ use crate::ours;
 use crate::results::{Cell, Party, QueryReport, Report};
 
 /// The cells that a line has, in order.
-fn columns(report: &Report) -> Vec<(String, Figure)> {
+pub(crate) fn columns(report: &Report) -> Vec<(String, Figure)> {
     let mut columns = Vec::new();
     for party in report.parties.iter().filter(|party| party.absent.is_none()) {
         let figures: &[Figure] = match party.name.as_str() {
@@ -96,5 +96,38 @@ pub(crate) fn ratio(times: f64) -> String {
         times if times < 10.0 => format!("{times:.2}×"),
         times if times < 100.0 => format!("{times:.1}×"),
         times => format!("{times:.0}×"),
+    }
+}
+
+/// A whole number with its thousands apart.
+pub(crate) fn thousands(number: u64) -> String {
+    let digits = number.to_string();
+    let mut out = String::new();
+    for (place, digit) in digits.chars().enumerate() {
+        if place > 0 && (digits.len() - place).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_have_the_digits_that_matter() {
+        assert_eq!(thousands(5_307_458), "5,307,458");
+        assert_eq!(
+            [thousands(0), thousands(999), thousands(1_000)],
+            ["0", "999", "1,000"]
+        );
+        assert_eq!(time(1.25), "1.2 µs");
+        assert_eq!(time(23_305.0), "23.30 ms");
+        assert_eq!(
+            [ratio(0.5), ratio(41.26), ratio(2552.3)],
+            ["0.50×", "41.3×", "2552×"]
+        );
     }
 }

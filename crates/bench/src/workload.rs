@@ -14,11 +14,36 @@ const DATA: &str = "target/bench-data";
 
 const SEED: u64 = 1;
 
-/// Parameters that make 10 million triples each, and SP²Bench's quarter of a million.
-const LSBENCH_USERS: u32 = 100_000;
-const LSBENCH_HISTORY_MS: i64 = 45_000;
-const WATDIV_SCALE: u32 = 95;
-const SP2BENCH_TRIPLES: u64 = 250_000;
+/// How large generated data is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Size {
+    users: u32,
+    history_ms: i64,
+    shop: u32,
+    bibliography: u64,
+}
+
+impl Size {
+    /// 10 million triples each, and SP²Bench's quarter of a million.
+    pub(crate) const FULL: Size = Size {
+        users: 100_000,
+        history_ms: 45_000,
+        shop: 95,
+        bibliography: 250_000,
+    };
+
+    /// So many percent of that.
+    pub(crate) fn percent(percent: u32) -> Size {
+        let share = |of: u64| of * u64::from(percent) / 100;
+        let share_of_int = |of: u32| u32::try_from(share(of.into())).unwrap_or(u32::MAX);
+        Size {
+            users: share_of_int(Size::FULL.users),
+            history_ms: Size::FULL.history_ms * i64::from(percent) / 100,
+            shop: share_of_int(Size::FULL.shop).max(1),
+            bibliography: share(Size::FULL.bibliography),
+        }
+    }
+}
 
 /// Data and the queries on it.
 pub(crate) struct Workload {
@@ -33,9 +58,16 @@ pub(crate) struct Workload {
 enum Source {
     /// A file of the test data, compressed.
     File(PathBuf),
-    Lsbench,
-    WatDiv,
-    Sp2Bench,
+    Lsbench {
+        users: u32,
+        history_ms: i64,
+    },
+    WatDiv {
+        scale: u32,
+    },
+    Sp2Bench {
+        triples: u64,
+    },
 }
 
 /// The workloads, in the order in which they are run.
@@ -73,31 +105,37 @@ impl Workload {
     ///
     /// # Errors
     /// Why it cannot be run here.
-    pub(crate) fn named(name: &str) -> Result<Workload, String> {
+    pub(crate) fn named(name: &str, size: Size) -> Result<Workload, String> {
+        let Size {
+            users,
+            history_ms,
+            shop: scale,
+            bibliography: triples,
+        } = size;
         Ok(match name {
             "lubm-1" => lubm("lubm-1", 1, [0, 828, 0, 10, 10, 125, 30])?,
             "lubm-40" => lubm("lubm-40", 40, [106, 43_291, 0, 10, 10, 125, 1_763])?,
             "lsbench" => Workload {
                 name: "lsbench",
-                data: format!("LSBench, {LSBENCH_USERS} users"),
-                queries: generated(network().one_shot_queries()),
-                source: Source::Lsbench,
+                data: format!("LSBench, {users} users"),
+                queries: generated(network(users, history_ms).one_shot_queries()),
+                source: Source::Lsbench { users, history_ms },
             },
             "watdiv" => Workload {
                 name: "watdiv",
-                data: format!("WatDiv, scale {WATDIV_SCALE}"),
-                queries: generated(shop().queries()),
-                source: Source::WatDiv,
+                data: format!("WatDiv, scale {scale}"),
+                queries: generated(shop(scale).queries()),
+                source: Source::WatDiv { scale },
             },
             "sp2bench" => Workload {
                 name: "sp2bench",
-                data: format!("SP²Bench, {SP2BENCH_TRIPLES} triples"),
-                queries: generated(bibliography().queries()),
-                source: Source::Sp2Bench,
+                data: format!("SP²Bench, {triples} triples"),
+                queries: generated(bibliography(triples).queries()),
+                source: Source::Sp2Bench { triples },
             },
             "features" => Workload {
                 name: "features",
-                data: format!("WatDiv, scale {WATDIV_SCALE}"),
+                data: format!("WatDiv, scale {scale}"),
                 queries: FEATURES
                     .iter()
                     .map(|&(name, text)| Query {
@@ -106,7 +144,7 @@ impl Workload {
                         rows: None,
                     })
                     .collect(),
-                source: Source::WatDiv,
+                source: Source::WatDiv { scale },
             },
             _ => {
                 return Err(format!(
@@ -127,9 +165,11 @@ impl Workload {
         let folder = crate::peers::absolute(Path::new(DATA))?;
         let name = match &self.source {
             Source::File(_) => self.name.to_owned(),
-            Source::Lsbench => format!("lsbench-{LSBENCH_USERS}-{LSBENCH_HISTORY_MS}-{SEED}"),
-            Source::WatDiv => format!("watdiv-{WATDIV_SCALE}-{SEED}"),
-            Source::Sp2Bench => format!("sp2bench-{SP2BENCH_TRIPLES}-{SEED}"),
+            Source::Lsbench { users, history_ms } => {
+                format!("lsbench-{users}-{history_ms}-{SEED}")
+            }
+            Source::WatDiv { scale } => format!("watdiv-{scale}-{SEED}"),
+            Source::Sp2Bench { triples } => format!("sp2bench-{triples}-{SEED}"),
         };
         let path = folder.join(format!("{name}.nt"));
         if path.exists() {
@@ -156,33 +196,33 @@ impl Workload {
         };
         match &self.source {
             Source::File(packed) => return zstd::stream::copy_decode(File::open(packed)?, out),
-            Source::Lsbench => {
-                let network = network();
+            &Source::Lsbench { users, history_ms } => {
+                let network = network(users, history_ms);
                 network.people().for_each(&mut line);
                 network.activity().past().for_each(&mut line);
             }
-            Source::WatDiv => shop().generate(&mut line),
-            Source::Sp2Bench => bibliography().generate(&mut line),
+            &Source::WatDiv { scale } => shop(scale).generate(&mut line),
+            &Source::Sp2Bench { triples } => bibliography(triples).generate(&mut line),
         }
         written
     }
 }
 
-fn network() -> SocialNetwork {
+fn network(users: u32, history_ms: i64) -> SocialNetwork {
     SocialNetwork::new(Parameters {
-        users: LSBENCH_USERS,
-        history_ms: LSBENCH_HISTORY_MS,
+        users,
+        history_ms,
         seed: SEED,
         ..Parameters::default()
     })
 }
 
-fn shop() -> WatDiv {
-    WatDiv::new(WATDIV_SCALE, SEED)
+fn shop(scale: u32) -> WatDiv {
+    WatDiv::new(scale, SEED)
 }
 
-fn bibliography() -> Sp2Bench {
-    Sp2Bench::new(SP2BENCH_TRIPLES, SEED)
+fn bibliography(triples: u64) -> Sp2Bench {
+    Sp2Bench::new(triples, SEED)
 }
 
 fn generated(queries: Vec<NamedQuery>) -> Vec<Query> {
@@ -240,7 +280,7 @@ fn lubm(name: &'static str, universities: u32, rows: [u64; 7]) -> Result<Workloa
 #[cfg(test)]
 mod tests {
     use super::*;
-    use somersault::{Engine, EngineConfig, QueryOptions};
+    use somersault::{Engine, EngineConfig, LoadOptions, QueryOptions, RdfFormat};
 
     #[test]
     fn every_generated_workload_has_its_queries_and_they_run() {
@@ -251,29 +291,32 @@ mod tests {
             ("sp2bench", 14),
             ("features", 20),
         ] {
-            // The network of a hundred thousand is not drawn for a test.
-            let queries = if name == "lsbench" {
-                let small = SocialNetwork::new(Parameters {
-                    users: 50,
-                    ..Parameters::default()
-                });
-                generated(small.one_shot_queries())
-            } else {
-                Workload::named(name).unwrap().queries
-            };
+            let queries = Workload::named(name, Size::percent(1)).unwrap().queries;
             assert_eq!(queries.len(), count, "{name}");
             for query in queries {
                 let result = engine.query(&query.text, &QueryOptions::default());
                 assert!(result.is_ok(), "{name} {}: {result:?}", query.name);
             }
         }
-        assert!(Workload::named("tpch").is_err());
+        assert!(Workload::named("tpch", Size::FULL).is_err());
+    }
+
+    #[test]
+    fn generated_data_is_written_once_and_loads() {
+        let books = Workload::named("sp2bench", Size::percent(2)).unwrap();
+        let mut text = Vec::new();
+        books.write(&mut text).unwrap();
+        let engine = Engine::open(EngineConfig::default()).unwrap();
+        let loaded = engine
+            .load(&text[..], RdfFormat::NTriples, LoadOptions::default())
+            .unwrap();
+        assert!(loaded.statements >= 5_000 && loaded.stored == loaded.statements);
     }
 
     #[test]
     fn workloads_on_the_same_data_know_it() {
-        let [shop, features, books] =
-            ["watdiv", "features", "sp2bench"].map(|name| Workload::named(name).unwrap());
+        let [shop, features, books] = ["watdiv", "features", "sp2bench"]
+            .map(|name| Workload::named(name, Size::percent(1)).unwrap());
         assert!(shop.shares_data(&features) && !shop.shares_data(&books));
     }
 }
