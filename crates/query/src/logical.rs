@@ -98,6 +98,16 @@ pub(crate) enum Path {
 }
 
 impl Path {
+    /// Whether some part of it may be walked any number of times.
+    pub(crate) fn has_closure(&self) -> bool {
+        match self {
+            Path::Predicate(_) | Path::Negated(_) => false,
+            Path::Inverse(path) | Path::ZeroOrOne(path) => path.has_closure(),
+            Path::Sequence(parts) | Path::Alternative(parts) => parts.iter().any(Path::has_closure),
+            Path::ZeroOrMore(_) | Path::OneOrMore(_) => true,
+        }
+    }
+
     /// Whether it leads from a vertex to itself without a step.
     pub(crate) fn is_nullable(&self) -> bool {
         match self {

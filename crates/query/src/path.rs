@@ -1,231 +1,337 @@
-//! Property paths, followed along adjacency lists (SPARQL 1.1, section 18.4): sequences and
-//! alternatives keep repeats, closures yield each end once.
+//! Property paths, followed along adjacency lists a column of vertices at a time (SPARQL 1.1,
+//! section 18.4): sequences and alternatives keep repeats, closures yield each end once. Rows that
+//! start from the same vertex share what it leads to, and where both ends are known it is the end
+//! with fewer values that is started from.
 
 use crate::QueryError;
 use crate::Source;
+use crate::columns;
 use crate::execution::Guard;
-use crate::explore::Explorer;
+use crate::explore::{End, Explorer, has_unbound};
+use crate::expression::ConstantId;
 use crate::logical::{GraphPosition, Path, PathPattern, Position};
+use crate::rows::by_number;
 use crate::sources::{self, Graphs};
 use crate::table::Table;
 use crate::varset::VarSet;
-use rustc_hash::FxHashSet;
+use crate::workspace::Workspace;
+use rustc_hash::FxHashMap;
 use somersault_model::{Direction, TermId};
 
-/// Follows a path in one graph.
+/// Vertices that are followed at once, and ends that are made between two looks at the limits.
+const VERTICES_AT_ONCE: usize = 1 << 10;
+const ENDS_PER_CHECK: usize = 1 << 14;
+
+/// Which vertex (by its place in a column) leads to which end.
+#[derive(Default)]
+struct Ends {
+    places: Vec<u32>,
+    ids: Vec<TermId>,
+}
+
+/// Follows paths in one graph.
 struct Walker<'w, 'g> {
     graphs: &'w Graphs<'g>,
     constants: &'w [TermId],
-    sources: Vec<Source>,
+    sources: &'w [Source],
+    guard: &'w mut Guard<'g>,
+    workspace: &'w mut Workspace,
+    /// The walk that last came by a vertex; walks are numbered, so that nothing need be forgotten.
+    seen: FxHashMap<TermId, u32>,
+    walks: u32,
 }
 
 impl Walker<'_, '_> {
-    /// Everything that the path reaches from a vertex, with the graph's edges as they are (`Out`) or
-    /// backwards; repeats count.
-    fn reach(
-        &self,
+    /// Appends everything that the path leads to from each vertex, with the graph's edges as they
+    /// are (`Out`) or backwards; repeats count.
+    fn lead(
+        &mut self,
         path: &Path,
-        from: TermId,
         direction: Direction,
-        guard: &mut Guard<'_>,
-        into: &mut Vec<TermId>,
+        vertices: &[TermId],
+        into: &mut Ends,
     ) -> Result<(), QueryError> {
-        guard.tick()?;
         match path {
             Path::Predicate(predicate) => {
-                let predicate = self.constants[predicate.index()];
-                self.along(from, predicate, direction, into);
+                self.along(self.constants[predicate.index()], direction, vertices, into)
             }
-            Path::Inverse(path) => self.reach(path, from, direction.reverse(), guard, into)?,
-            Path::Sequence(parts) => {
-                let mut ends = vec![from];
-                let mut step = |part: &Path| -> Result<(), QueryError> {
-                    let mut next = Vec::new();
-                    for end in &ends {
-                        self.reach(part, *end, direction, guard, &mut next)?;
-                        guard.fits(next.len() * 8)?;
-                    }
-                    ends = next;
-                    Ok(())
-                };
-                match direction {
-                    Direction::Out => parts.iter().try_for_each(&mut step)?,
-                    Direction::In => parts.iter().rev().try_for_each(&mut step)?,
-                }
-                into.extend(ends);
+            Path::Inverse(path) => self.lead(path, direction.reverse(), vertices, into),
+            Path::Sequence(parts) => match direction {
+                Direction::Out => self.sequence(parts.iter(), direction, vertices, into),
+                Direction::In => self.sequence(parts.iter().rev(), direction, vertices, into),
+            },
+            Path::Alternative(parts) => parts
+                .iter()
+                .try_for_each(|part| self.lead(part, direction, vertices, into)),
+            Path::ZeroOrMore(_) | Path::OneOrMore(_) => {
+                self.closures(path, direction, vertices, into)
             }
-            Path::Alternative(parts) => {
-                for part in parts {
-                    self.reach(part, from, direction, guard, into)?;
-                }
+            Path::ZeroOrOne(path) => self.zero_or_one(path, direction, vertices, into),
+            Path::Negated(excluded) => self.negated(excluded, direction, vertices, into),
+        }
+    }
+
+    fn along(
+        &mut self,
+        predicate: TermId,
+        direction: Direction,
+        vertices: &[TermId],
+        into: &mut Ends,
+    ) -> Result<(), QueryError> {
+        let mut at = 0;
+        while at < vertices.len() {
+            let to = (at + VERTICES_AT_ONCE).min(vertices.len());
+            at += columns::expand(
+                self.graphs.view,
+                self.sources,
+                (predicate, direction),
+                &vertices[at..to],
+                at as u32,
+                into.ids.len() + ENDS_PER_CHECK,
+                (&mut into.places, &mut into.ids),
+                self.workspace,
+            );
+            self.guard.tick()?;
+            self.guard.fits(into.ids.len() * 12)?;
+        }
+        Ok(())
+    }
+
+    fn sequence<'p>(
+        &mut self,
+        parts: impl Iterator<Item = &'p Path>,
+        direction: Direction,
+        vertices: &[TermId],
+        into: &mut Ends,
+    ) -> Result<(), QueryError> {
+        let mut so_far = Ends {
+            places: (0..vertices.len() as u32).collect(),
+            ids: vertices.to_vec(),
+        };
+        for part in parts {
+            let mut next = Ends::default();
+            self.lead(part, direction, &so_far.ids, &mut next)?;
+            for place in &mut next.places {
+                *place = so_far.places[*place as usize];
             }
-            Path::ZeroOrMore(path) => self.close(path, vec![from], direction, guard, into)?,
-            Path::OneOrMore(path) => {
-                let mut first = Vec::new();
-                self.reach(path, from, direction, guard, &mut first)?;
-                self.close(path, first, direction, guard, into)?;
-            }
-            Path::ZeroOrOne(path) => {
-                let mut ends = vec![from];
-                self.reach(path, from, direction, guard, &mut ends)?;
-                ends.sort_unstable();
-                ends.dedup();
-                into.extend(ends);
-            }
-            Path::Negated(excluded) => {
-                let mut predicates = Vec::new();
-                let view = self.graphs.view;
-                sources::predicates_of(view, &self.sources, from, direction, &mut predicates);
-                for predicate in predicates {
-                    if !self.excludes(excluded, predicate) {
-                        self.along(from, predicate, direction, into);
-                    }
+            so_far = next;
+        }
+        into.places.append(&mut so_far.places);
+        into.ids.append(&mut so_far.ids);
+        Ok(())
+    }
+
+    /// Each vertex itself, and what one step leads to; each once.
+    fn zero_or_one(
+        &mut self,
+        path: &Path,
+        direction: Direction,
+        vertices: &[TermId],
+        into: &mut Ends,
+    ) -> Result<(), QueryError> {
+        let mut ends = Ends {
+            places: (0..vertices.len() as u32).collect(),
+            ids: vertices.to_vec(),
+        };
+        self.lead(path, direction, vertices, &mut ends)?;
+        let mut pairs: Vec<(u32, TermId)> = ends.places.into_iter().zip(ends.ids).collect();
+        pairs.sort_unstable();
+        pairs.dedup();
+        into.places.extend(pairs.iter().map(|(place, _)| *place));
+        into.ids.extend(pairs.iter().map(|(_, id)| *id));
+        Ok(())
+    }
+
+    fn negated(
+        &mut self,
+        excluded: &[ConstantId],
+        direction: Direction,
+        vertices: &[TermId],
+        into: &mut Ends,
+    ) -> Result<(), QueryError> {
+        let view = self.graphs.view;
+        let mut predicates = Vec::new();
+        for (place, vertex) in vertices.iter().enumerate() {
+            sources::predicates_of(view, self.sources, *vertex, direction, &mut predicates);
+            for predicate in &predicates {
+                if !self.excludes(excluded, *predicate) {
+                    let before = into.places.len();
+                    self.along(*predicate, direction, &[*vertex], into)?;
+                    into.places[before..].fill(place as u32);
                 }
             }
         }
         Ok(())
     }
 
-    fn excludes(&self, excluded: &[crate::expression::ConstantId], predicate: TermId) -> bool {
+    fn excludes(&self, excluded: &[ConstantId], predicate: TermId) -> bool {
         excluded
             .iter()
             .any(|other| self.constants[other.index()] == predicate)
     }
 
-    fn along(&self, from: TermId, predicate: TermId, direction: Direction, into: &mut Vec<TermId>) {
-        let (mut list, mut merged) = (Vec::new(), Vec::new());
-        into.extend_from_slice(sources::neighbours(
-            self.graphs.view,
-            &self.sources,
-            from,
-            predicate,
-            direction,
-            &mut list,
-            &mut merged,
-        ));
-    }
-
-    /// What is reached from `first` by any number of steps, `first` itself included; each once.
-    fn close(
-        &self,
+    /// What a closure leads to; from vertices that come several times it is followed once.
+    fn closures(
+        &mut self,
         path: &Path,
-        first: Vec<TermId>,
         direction: Direction,
-        guard: &mut Guard<'_>,
-        into: &mut Vec<TermId>,
+        vertices: &[TermId],
+        into: &mut Ends,
     ) -> Result<(), QueryError> {
-        let mut seen = FxHashSet::default();
-        let mut waiting: Vec<TermId> = Vec::new();
-        let mut next = first;
-        loop {
-            for id in next.drain(..) {
-                if seen.insert(id) {
-                    waiting.push(id);
-                    into.push(id);
-                }
+        let mut starts = vertices.to_vec();
+        starts.sort_unstable();
+        starts.dedup();
+        let mut ends: Vec<TermId> = Vec::new();
+        let mut borders = vec![0];
+        for start in &starts {
+            self.close(path, direction, *start, None, &mut ends)?;
+            borders.push(ends.len());
+            self.guard.fits((ends.len() + into.ids.len()) * 12)?;
+        }
+        for (place, vertex) in vertices.iter().enumerate() {
+            if let Ok(at) = starts.binary_search(vertex) {
+                let reached = &ends[borders[at]..borders[at + 1]];
+                into.ids.extend_from_slice(reached);
+                into.places.resize(into.ids.len(), place as u32);
+                self.guard.tick()?;
+                self.guard.fits((ends.len() + into.ids.len()) * 12)?;
             }
-            guard.fits(seen.len() * 32)?;
-            let Some(from) = waiting.pop() else { break };
-            self.reach(path, from, direction, guard, &mut next)?;
         }
         Ok(())
     }
 
-    /// All pairs that the path connects.
-    fn pairs(
-        &self,
+    /// Appends what a closure leads to from one vertex, each end once, level by level; with a
+    /// target, it stops where that is reached. Whether it was.
+    fn close(
+        &mut self,
         path: &Path,
-        guard: &mut Guard<'_>,
-    ) -> Result<Vec<(TermId, TermId)>, QueryError> {
-        let view = self.graphs.view;
-        let mut found = Vec::new();
+        direction: Direction,
+        start: TermId,
+        target: Option<TermId>,
+        into: &mut Vec<TermId>,
+    ) -> Result<bool, QueryError> {
+        let (step, mut frontier) = match path {
+            Path::ZeroOrMore(step) => (
+                step,
+                Ends {
+                    places: vec![0],
+                    ids: vec![start],
+                },
+            ),
+            Path::OneOrMore(step) => {
+                let mut first = Ends::default();
+                self.lead(step, direction, &[start], &mut first)?;
+                (step, first)
+            }
+            _ => unreachable!("only closures are closed"),
+        };
+        let nested = step.has_closure();
+        self.walks += 1;
+        let walk = self.walks;
+        let mut levels_from = into.len();
+        loop {
+            for id in frontier.ids.drain(..) {
+                if self.seen.insert(id, walk) != Some(walk) {
+                    into.push(id);
+                    if target == Some(id) {
+                        return Ok(true);
+                    }
+                }
+            }
+            frontier.places.clear();
+            self.guard.fits(self.seen.len() * 32 + into.len() * 8)?;
+            if levels_from == into.len() {
+                return Ok(false);
+            }
+            let level = levels_from..into.len();
+            levels_from = into.len();
+            // A step that holds closures itself has walks of its own, which must not be mixed up
+            // with this one.
+            let seen = nested.then(|| std::mem::take(&mut self.seen));
+            self.lead(step, direction, &into[level], &mut frontier)?;
+            if let Some(seen) = seen {
+                self.seen = seen;
+            }
+        }
+    }
+
+    /// All pairs that the path connects: subjects, and as many objects.
+    fn pairs(&mut self, path: &Path) -> Result<(Vec<TermId>, Vec<TermId>), QueryError> {
+        let (mut subjects, mut objects) = (Vec::new(), Vec::new());
         match path {
             Path::Predicate(predicate) => {
-                self.edges(self.constants[predicate.index()], guard, &mut found)?;
+                self.edges(
+                    self.constants[predicate.index()],
+                    &mut subjects,
+                    &mut objects,
+                )?;
             }
             Path::Negated(excluded) => {
                 let mut predicates = Vec::new();
-                sources::predicates(view, &self.sources, &mut predicates);
+                sources::predicates(self.graphs.view, self.sources, &mut predicates);
                 for predicate in predicates {
                     if !self.excludes(excluded, predicate) {
-                        self.edges(predicate, guard, &mut found)?;
+                        self.edges(predicate, &mut subjects, &mut objects)?;
                     }
                 }
             }
             Path::Inverse(path) => {
-                found = self.pairs(path, guard)?;
-                found.iter_mut().for_each(|(s, o)| std::mem::swap(s, o));
+                let (s, o) = self.pairs(path)?;
+                return Ok((o, s));
             }
             Path::Alternative(parts) => {
                 for part in parts {
-                    found.extend(self.pairs(part, guard)?);
+                    let (mut s, mut o) = self.pairs(part)?;
+                    subjects.append(&mut s);
+                    objects.append(&mut o);
                 }
             }
             Path::Sequence(parts) => {
-                let Some((first, rest)) = parts.split_first() else {
-                    return Ok(found);
-                };
-                found = self.pairs(first, guard)?;
-                for part in rest {
-                    let mut next = Vec::new();
-                    for (s, middle) in found {
-                        let mut ends = Vec::new();
-                        self.reach(part, middle, Direction::Out, guard, &mut ends)?;
-                        next.extend(ends.into_iter().map(|o| (s, o)));
-                        guard.fits(next.len() * 16)?;
-                    }
-                    found = next;
+                if let Some((first, rest)) = parts.split_first() {
+                    let (s, o) = self.pairs(first)?;
+                    let mut ends = Ends::default();
+                    self.sequence(rest.iter(), Direction::Out, &o, &mut ends)?;
+                    subjects.extend(ends.places.iter().map(|at| s[*at as usize]));
+                    objects = ends.ids;
                 }
             }
             Path::ZeroOrMore(_) | Path::ZeroOrOne(_) => {
-                for vertex in self.vertices() {
-                    let mut ends = Vec::new();
-                    self.reach(path, vertex, Direction::Out, guard, &mut ends)?;
-                    found.extend(ends.into_iter().map(|o| (vertex, o)));
-                    guard.fits(found.len() * 16)?;
-                }
+                let starts = self.vertices();
+                return self.pairs_from(path, &starts);
             }
             Path::OneOrMore(inner) => {
-                let mut starts: Vec<TermId> = self
-                    .pairs(inner, guard)?
-                    .into_iter()
-                    .map(|(s, _)| s)
-                    .collect();
+                let (mut starts, _) = self.pairs(inner)?;
                 starts.sort_unstable();
                 starts.dedup();
-                for start in starts {
-                    let mut ends = Vec::new();
-                    self.reach(path, start, Direction::Out, guard, &mut ends)?;
-                    found.extend(ends.into_iter().map(|o| (start, o)));
-                    guard.fits(found.len() * 16)?;
-                }
+                return self.pairs_from(path, &starts);
             }
         }
-        Ok(found)
+        Ok((subjects, objects))
+    }
+
+    fn pairs_from(
+        &mut self,
+        path: &Path,
+        starts: &[TermId],
+    ) -> Result<(Vec<TermId>, Vec<TermId>), QueryError> {
+        let mut ends = Ends::default();
+        self.lead(path, Direction::Out, starts, &mut ends)?;
+        let subjects = ends.places.iter().map(|at| starts[*at as usize]);
+        Ok((subjects.collect(), ends.ids))
     }
 
     fn edges(
-        &self,
+        &mut self,
         predicate: TermId,
-        guard: &mut Guard<'_>,
-        into: &mut Vec<(TermId, TermId)>,
+        subjects: &mut Vec<TermId>,
+        objects: &mut Vec<TermId>,
     ) -> Result<(), QueryError> {
-        let mut subjects = Vec::new();
-        let view = self.graphs.view;
-        sources::vertices_with(
-            view,
-            &self.sources,
-            predicate,
-            Direction::Out,
-            &mut subjects,
-        );
-        for subject in subjects {
-            guard.tick()?;
-            let mut objects = Vec::new();
-            self.along(subject, predicate, Direction::Out, &mut objects);
-            into.extend(objects.into_iter().map(|object| (subject, object)));
-        }
-        guard.fits(into.len() * 16)
+        let guard = &mut *self.guard;
+        let (view, ends) = (self.graphs.view, (subjects, objects));
+        columns::edges(view, self.sources, predicate, usize::MAX, ends, |edges| {
+            guard.look()?;
+            guard.fits(edges * 16)
+        })
     }
 
     /// Whether a term is a subject or object of the graph.
@@ -234,7 +340,7 @@ impl Walker<'_, '_> {
         [Direction::Out, Direction::In]
             .into_iter()
             .any(|direction| {
-                sources::predicates_of(self.graphs.view, &self.sources, term, direction, &mut list);
+                sources::predicates_of(self.graphs.view, self.sources, term, direction, &mut list);
                 !list.is_empty()
             })
     }
@@ -243,10 +349,10 @@ impl Walker<'_, '_> {
     fn vertices(&self) -> Vec<TermId> {
         let view = self.graphs.view;
         let (mut predicates, mut some, mut all) = (Vec::new(), Vec::new(), Vec::new());
-        sources::predicates(view, &self.sources, &mut predicates);
+        sources::predicates(view, self.sources, &mut predicates);
         for predicate in predicates {
             for direction in [Direction::Out, Direction::In] {
-                sources::vertices_with(view, &self.sources, predicate, direction, &mut some);
+                sources::vertices_with(view, self.sources, predicate, direction, &mut some);
                 all.extend_from_slice(&some);
             }
         }
@@ -263,69 +369,36 @@ pub(crate) fn follow(
     keep: &VarSet,
     table: Table,
 ) -> Result<Table, QueryError> {
-    let Explorer {
-        graphs,
-        constants,
-        guard,
-        workspace,
-    } = explorer;
-    let value = |position: Position, row: usize| match position {
-        Position::Constant(constant) => constants[constant.index()],
-        Position::Variable(variable) => table.get(variable, row),
-    };
+    let constants = explorer.constants;
+    let subject = End::of(pattern.subject, &table, constants);
+    let object = End::of(pattern.object, &table, constants);
+    let mixed = |end: End<'_>| matches!(end, End::Column(column) if has_unbound(column));
+    let fixed_graph = !matches!(pattern.graph, GraphPosition::Named(Position::Variable(_)));
     let mut found = Found::default();
-    for row in 0..table.rows {
-        guard.tick()?;
-        let (s, o) = (value(pattern.subject, row), value(pattern.object, row));
-        let graph = match pattern.graph {
-            GraphPosition::Named(name) => Some(value(name, row)),
-            GraphPosition::Default | GraphPosition::Current => None,
-        };
-        let candidates: Vec<(TermId, Vec<Source>)> = match graph {
-            None => {
-                let sources = graphs.sources_of(pattern.graph, |c| constants[c.index()]);
-                vec![(TermId::UNBOUND, sources)]
-            }
-            Some(name) if !name.is_unbound() => graphs
-                .source_of(name)
-                .map(|source| (name, vec![source]))
-                .into_iter()
-                .collect(),
-            Some(_) => graphs
-                .named()
-                .iter()
-                .map(|(name, source)| (*name, source.to_vec()))
-                .collect(),
-        };
-        for (name, sources) in candidates {
-            let walker = Walker {
-                graphs,
-                constants,
-                sources,
-            };
-            let variables =
-                pattern.subject.variable().is_some() && pattern.object.variable().is_some();
-            let known = if s.is_unbound() { o } else { s };
-            // Between two variables a path of no step leads from vertices of the graph only, also
-            // where something else has bound them already; from a constant it always leads.
-            if variables
-                && !known.is_unbound()
-                && pattern.path.is_nullable()
-                && !walker.is_vertex(known)
-            {
-                continue;
-            }
-            let pairs = connected(&walker, &pattern.path, s, o, guard)?;
-            for (s, o) in pairs {
-                if pattern.subject != pattern.object || s == o {
-                    found.push(row, s, o, name);
-                }
-            }
-            guard.fits(found.rows.len() * 32 + table.bytes())?;
+    if fixed_graph && !mixed(subject) && !mixed(object) {
+        let graphs = explorer.graphs;
+        let reads = graphs.reads(pattern.graph, |c| constants[c.index()]);
+        let rows: Vec<u32> = (0..table.rows as u32).collect();
+        let ends = (subject, object);
+        follow_rows(
+            explorer,
+            pattern,
+            &reads,
+            ends,
+            &rows,
+            TermId::UNBOUND,
+            &mut found,
+        )?;
+    } else {
+        for row in 0..table.rows {
+            let ends = (known(subject.at(row)), known(object.at(row)));
+            follow_row(explorer, pattern, ends, row, &table, &mut found)?;
         }
     }
+    explorer.guard.fits(found.rows.len() * 32 + table.bytes())?;
     let (subject, object) = (pattern.subject.variable(), pattern.object.variable());
     let graph = pattern.graph.variable();
+    let workspace = &mut *explorer.workspace;
     let mut table = table.gather(&found.rows, keep, workspace);
     let columns = [
         (subject, found.subjects),
@@ -340,29 +413,170 @@ pub(crate) fn follow(
     Ok(table)
 }
 
-/// The pairs that a path connects, with what is known of its ends.
-fn connected(
-    walker: &Walker<'_, '_>,
-    path: &Path,
-    s: TermId,
-    o: TermId,
-    guard: &mut Guard<'_>,
-) -> Result<Vec<(TermId, TermId)>, QueryError> {
-    let mut ends = Vec::new();
-    Ok(match (s.is_unbound(), o.is_unbound()) {
-        (true, true) => walker.pairs(path, guard)?,
-        (true, false) => {
-            walker.reach(path, o, Direction::In, guard, &mut ends)?;
-            ends.into_iter().map(|s| (s, o)).collect()
+/// The end that a cell is.
+fn known<'t>(id: TermId) -> End<'t> {
+    if id.is_unbound() {
+        End::Free
+    } else {
+        End::Constant(id)
+    }
+}
+
+/// Follows the path from one row, in whatever graphs it may be.
+fn follow_row(
+    explorer: &mut Explorer<'_, '_>,
+    pattern: &PathPattern,
+    ends: (End<'_>, End<'_>),
+    row: usize,
+    table: &Table,
+    found: &mut Found,
+) -> Result<(), QueryError> {
+    let (graphs, constants) = (explorer.graphs, explorer.constants);
+    let rows = [row as u32];
+    let mut read = |name: TermId, sources: &[Source]| {
+        let ends = (ends.0, ends.1);
+        follow_rows(explorer, pattern, sources, ends, &rows, name, found)
+    };
+    match pattern.graph {
+        GraphPosition::Named(name @ Position::Variable(_)) => {
+            match End::of(name, table, constants).at(row) {
+                TermId::UNBOUND => {
+                    (graphs.named().iter()).try_for_each(|(name, source)| read(*name, source))
+                }
+                name => match graphs.source_of(name) {
+                    Some(source) => read(name, &[source]),
+                    None => Ok(()),
+                },
+            }
         }
-        (false, open) => {
-            walker.reach(path, s, Direction::Out, guard, &mut ends)?;
-            ends.into_iter()
-                .filter(|end| open || *end == o)
-                .map(|end| (s, end))
-                .collect()
+        graph => read(
+            TermId::UNBOUND,
+            &graphs.reads(graph, |c| constants[c.index()]),
+        ),
+    }
+}
+
+/// Follows the path in one graph from some rows, in each of which the same ends are known.
+fn follow_rows(
+    explorer: &mut Explorer<'_, '_>,
+    pattern: &PathPattern,
+    sources: &[Source],
+    (subject, object): (End<'_>, End<'_>),
+    rows: &[u32],
+    graph: TermId,
+    found: &mut Found,
+) -> Result<(), QueryError> {
+    let mut walker = Walker {
+        graphs: explorer.graphs,
+        constants: explorer.constants,
+        sources,
+        guard: &mut *explorer.guard,
+        workspace: &mut *explorer.workspace,
+        seen: FxHashMap::default(),
+        walks: 0,
+    };
+    // Between two variables a path of no step leads from vertices of the graph only, also where
+    // something else has bound them already; from a constant it always leads.
+    let from_vertices = pattern.subject.variable().is_some()
+        && pattern.object.variable().is_some()
+        && pattern.path.is_nullable();
+    let same = pattern.subject == pattern.object;
+    let (start, other, direction) = match (subject, object) {
+        (End::Free, End::Free) => {
+            let (subjects, objects) = walker.pairs(&pattern.path)?;
+            for row in rows {
+                for (s, o) in subjects.iter().zip(&objects) {
+                    if !same || s == o {
+                        found.push(*row, *s, *o, graph);
+                    }
+                }
+                walker.guard.fits(found.rows.len() * 32)?;
+                walker.guard.look()?;
+            }
+            return Ok(());
         }
-    })
+        (End::Free, object) => (object, End::Free, Direction::In),
+        (subject, End::Free) => (subject, End::Free, Direction::Out),
+        // From the end with fewer values.
+        (subject, object) => {
+            if distinct(object, rows) < distinct(subject, rows) {
+                (object, subject, Direction::In)
+            } else {
+                (subject, object, Direction::Out)
+            }
+        }
+    };
+    let mut starts: Vec<TermId> = rows.iter().map(|row| start.at(*row as usize)).collect();
+    starts.sort_unstable();
+    starts.dedup();
+    if from_vertices {
+        starts.retain(|vertex| walker.is_vertex(*vertex));
+    }
+    let closure = matches!(pattern.path, Path::ZeroOrMore(_) | Path::OneOrMore(_));
+    let is_check = !matches!(other, End::Free);
+    let pair = |start: TermId, end: TermId| match direction {
+        Direction::Out => (start, end),
+        Direction::In => (end, start),
+    };
+    if is_check && closure && starts.len() == rows.len() {
+        // No row shares its start with another: each walk ends where its target is reached.
+        let mut reached = Vec::new();
+        for row in rows {
+            let (from, to) = (start.at(*row as usize), other.at(*row as usize));
+            if starts.binary_search(&from).is_err() {
+                continue;
+            }
+            reached.clear();
+            if walker.close(&pattern.path, direction, from, Some(to), &mut reached)? {
+                let (s, o) = pair(from, to);
+                found.push(*row, s, o, graph);
+            }
+        }
+        return Ok(());
+    }
+    let mut ends = Ends::default();
+    walker.lead(&pattern.path, direction, &starts, &mut ends)?;
+    let (borders, order) = by_number(&ends.places, starts.len());
+    let mut reached: Vec<TermId> = order.iter().map(|at| ends.ids[*at as usize]).collect();
+    if is_check {
+        for at in 0..starts.len() {
+            reached[borders[at] as usize..borders[at + 1] as usize].sort_unstable();
+        }
+    }
+    for row in rows {
+        let from = start.at(*row as usize);
+        let Ok(at) = starts.binary_search(&from) else {
+            continue;
+        };
+        let mut list = &reached[borders[at] as usize..borders[at + 1] as usize];
+        if is_check {
+            let to = other.at(*row as usize);
+            let first = list.partition_point(|id| *id < to);
+            let count = list[first..].partition_point(|id| *id == to);
+            list = &list[first..first + count];
+        }
+        for end in list {
+            let (s, o) = pair(from, *end);
+            found.push(*row, s, o, graph);
+        }
+        walker.guard.tick()?;
+        walker.guard.fits((found.rows.len() + reached.len()) * 32)?;
+    }
+    Ok(())
+}
+
+/// How many values an end has in some rows.
+fn distinct(end: End<'_>, rows: &[u32]) -> usize {
+    match end {
+        End::Column(column) => {
+            let mut ids: Vec<TermId> = rows.iter().map(|row| column[*row as usize]).collect();
+            ids.sort_unstable();
+            ids.dedup();
+            ids.len()
+        }
+        End::Constant(_) => 1,
+        End::Free => usize::MAX,
+    }
 }
 
 #[derive(Default)]
@@ -374,8 +588,8 @@ struct Found {
 }
 
 impl Found {
-    fn push(&mut self, row: usize, s: TermId, o: TermId, graph: TermId) {
-        self.rows.push(row as u32);
+    fn push(&mut self, row: u32, s: TermId, o: TermId, graph: TermId) {
+        self.rows.push(row);
         self.subjects.push(s);
         self.objects.push(o);
         self.graphs.push(graph);

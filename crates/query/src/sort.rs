@@ -1,5 +1,7 @@
-//! ORDER BY: keys are evaluated once per row, then row numbers are sorted. With a LIMIT behind it
-//! only the first rows are looked for.
+//! ORDER BY. Where a key's values are of one kind, which has a total order, each row gets its rank
+//! under the key, and numbers are sorted; with a LIMIT behind it only the first rows are. Otherwise
+//! values are compared, and as SPARQL's order is none where literals of unlike types meet, in a way
+//! that copes with that.
 
 use crate::QueryError;
 use crate::evaluate::{Evaluation, Row};
@@ -7,10 +9,160 @@ use crate::execution::Guard;
 use crate::expression::Expr;
 use crate::table::Table;
 use crate::value::Value;
+use somersault_model::{Tag, TermId};
 use std::cmp::Ordering;
 
 /// The numbers of the rows in order; of these the first `limit`.
 pub(crate) fn order(
+    evaluation: &mut Evaluation<'_>,
+    guard: &mut Guard<'_>,
+    keys: &[(Expr, bool)],
+    limit: Option<usize>,
+    table: &Table,
+) -> Result<Vec<u32>, QueryError> {
+    let mut ranks: Vec<Vec<u64>> = Vec::with_capacity(keys.len());
+    guard.fits(table.bytes() + table.rows * (keys.len() * 8 + 4))?;
+    for (key, descending) in keys {
+        let Some(mut ranked) = ranks_of(evaluation, guard, key, table)? else {
+            return by_values(evaluation, guard, keys, limit, table);
+        };
+        if *descending {
+            ranked.iter_mut().for_each(|rank| *rank = !*rank);
+        }
+        ranks.push(ranked);
+    }
+    // The row's number makes the order total, and its first rows those of a stable sort.
+    let compare = |a: &u32, b: &u32| {
+        let of_keys = (ranks.iter())
+            .map(|ranks| ranks[*a as usize].cmp(&ranks[*b as usize]))
+            .find(|order| *order != Ordering::Equal);
+        of_keys.unwrap_or_else(|| a.cmp(b))
+    };
+    let mut order: Vec<u32> = (0..table.rows as u32).collect();
+    let limit = limit.unwrap_or(usize::MAX);
+    if limit == 0 {
+        return Ok(Vec::new());
+    }
+    if limit < order.len() {
+        order.select_nth_unstable_by(limit - 1, compare);
+        order.truncate(limit);
+    }
+    order.sort_unstable_by(compare);
+    Ok(order)
+}
+
+/// Kinds of terms whose order is total.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Integer,
+    /// Integers of all types, and decimals: compared exactly.
+    Exact,
+    Text,
+    Iri,
+}
+
+fn kind_of(e: &Evaluation<'_>, id: TermId) -> Option<Kind> {
+    Some(match id.tag() {
+        Tag::Integer => Kind::Integer,
+        Tag::DerivedInteger | Tag::Decimal => Kind::Exact,
+        Tag::ShortString => Kind::Text,
+        Tag::NamedNode => Kind::Iri,
+        Tag::Literal => {
+            let view = e.dictionary.view(id)?;
+            let plain = view.datatype.is_none() && view.language.is_none();
+            return plain.then_some(Kind::Text);
+        }
+        _ => return None,
+    })
+}
+
+/// For each row its rank under a key that is a variable, unbound first; `None` where the values
+/// are not all of one kind.
+fn ranks_of(
+    e: &mut Evaluation<'_>,
+    guard: &mut Guard<'_>,
+    key: &Expr,
+    table: &Table,
+) -> Result<Option<Vec<u64>>, QueryError> {
+    let Expr::Variable(variable) = key else {
+        return Ok(None);
+    };
+    let Some(column) = table.column(*variable) else {
+        return Ok(Some(vec![0; table.rows]));
+    };
+    if column
+        .iter()
+        .all(|id| id.tag() == Tag::Integer || id.is_unbound())
+    {
+        // Payloads of integers order as their values do, and an unbound cell's is 0.
+        let rank = |id: &TermId| match id.is_unbound() {
+            true => 0,
+            false => id.payload() + 1,
+        };
+        return Ok(Some(column.iter().map(rank).collect()));
+    }
+    let mut ids: Vec<TermId> = column
+        .iter()
+        .copied()
+        .filter(|id| !id.is_unbound())
+        .collect();
+    ids.sort_unstable();
+    ids.dedup();
+    let mut common = None;
+    for id in &ids {
+        guard.tick()?;
+        common = match (common, kind_of(e, *id)) {
+            (None, Some(kind)) => Some(kind),
+            (Some(Kind::Integer | Kind::Exact), Some(Kind::Integer | Kind::Exact)) => {
+                Some(Kind::Exact)
+            }
+            (Some(one), Some(other)) if one == other => Some(one),
+            _ => return Ok(None),
+        };
+    }
+    let Some(ranked) = (match common {
+        Some(Kind::Text | Kind::Iri) => rank_texts(e, &ids),
+        _ => rank_values(e, &ids),
+    }) else {
+        return Ok(None);
+    };
+    let rank = |id: &TermId| ids.binary_search(id).map_or(0, |at| ranked[at]);
+    Ok(Some(column.iter().map(rank).collect()))
+}
+
+/// The ranks of different ids by their texts, which differ as well.
+fn rank_texts(e: &Evaluation<'_>, ids: &[TermId]) -> Option<Vec<u64>> {
+    let text = |id: &TermId| e.dictionary.with_str(*id, |text| text.to_owned());
+    let texts: Vec<String> = ids.iter().map(text).collect::<Option<_>>()?;
+    let mut order: Vec<u32> = (0..ids.len() as u32).collect();
+    order.sort_unstable_by(|a, b| texts[*a as usize].cmp(&texts[*b as usize]));
+    let mut ranks = vec![0; ids.len()];
+    for (rank, at) in order.iter().enumerate() {
+        ranks[*at as usize] = rank as u64 + 1;
+    }
+    Some(ranks)
+}
+
+/// The ranks of different ids by their values, of which some may be equal.
+fn rank_values(e: &mut Evaluation<'_>, ids: &[TermId]) -> Option<Vec<u64>> {
+    let values: Vec<Value> = ids.iter().map(|id| e.value(*id)).collect::<Option<_>>()?;
+    let mut order: Vec<u32> = (0..ids.len() as u32).collect();
+    order.sort_unstable_by(|a, b| values[*a as usize].order(&values[*b as usize]));
+    let mut ranks = vec![0; ids.len()];
+    let (mut rank, mut previous) = (0, None);
+    for at in order {
+        let value = &values[at as usize];
+        if previous.is_none_or(|before: &Value| before.order(value) != Ordering::Equal) {
+            rank += 1;
+        }
+        previous = Some(value);
+        ranks[at as usize] = rank;
+    }
+    Some(ranks)
+}
+
+/// By comparing values.
+fn by_values(
     evaluation: &mut Evaluation<'_>,
     guard: &mut Guard<'_>,
     keys: &[(Expr, bool)],
@@ -75,4 +227,72 @@ fn merge_sort(rows: &mut Vec<u32>, order: &mut impl FnMut(u32, u32) -> Ordering)
         width *= 2;
     }
     *rows = from;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Execution;
+    use crate::local::LocalTerms;
+    use crate::random::Random;
+    use oxrdf::vocab::xsd;
+    use oxrdf::{Literal, NamedNode, Term};
+    use proptest::prelude::*;
+    use somersault_lang::VarId;
+    use somersault_model::{EventTime, Limits, QueryUid};
+    use somersault_store::Dictionary;
+
+    /// Columns of one kind each, and of all kinds.
+    fn column() -> impl Strategy<Value = Vec<Option<Term>>> {
+        let integer = || (-5i64..5).prop_map(|n| Some(Literal::from(n).into()));
+        let decimal = || {
+            let typed = |text| Literal::new_typed_literal(text, xsd::DECIMAL);
+            "-?[0-3]\\.[0-9]0?".prop_map(move |text| Some(typed(text).into()))
+        };
+        let text = || "[ab]{0,9}".prop_map(|s| Some(Literal::new_simple_literal(s).into()));
+        let iri = || {
+            "[ab]{1,3}".prop_map(|s| Some(NamedNode::new_unchecked(format!("http://x/{s}")).into()))
+        };
+        let any = prop_oneof![integer(), decimal(), text(), iri(), Just(None)];
+        prop_oneof![
+            proptest::collection::vec(prop_oneof![4 => integer(), 1 => Just(None)], 40),
+            proptest::collection::vec(prop_oneof![integer(), decimal()], 40),
+            proptest::collection::vec(prop_oneof![4 => text(), 1 => Just(None)], 40),
+            proptest::collection::vec(iri(), 40),
+            proptest::collection::vec(any, 40),
+        ]
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+        #[test]
+        fn ranks_order_as_values_do(
+            columns in (column(), column()),
+            descending in any::<(bool, bool)>(),
+            limit in proptest::option::of(0usize..50),
+        ) {
+            let dictionary = Dictionary::new();
+            let ids = |terms: Vec<Option<Term>>| -> Vec<TermId> {
+                let id = |term: Option<Term>| {
+                    term.map_or(TermId::UNBOUND, |term| dictionary.intern(term.as_ref()))
+                };
+                terms.into_iter().map(id).collect()
+            };
+            let table = Table::of([(VarId(0), ids(columns.0)), (VarId(1), ids(columns.1))], 40);
+            let keys = [
+                (Expr::Variable(VarId(0)), descending.0),
+                (Expr::Variable(VarId(1)), descending.1),
+            ];
+            let execution = Execution::new(Limits::default(), EventTime(0));
+            let mut guard = Guard::start(&execution);
+            let random = Random::new(QueryUid(0), EventTime(0));
+            let local = LocalTerms::default();
+            let mut e =
+                Evaluation::new(&dictionary, Vec::new(), local, None, EventTime(0), random);
+            let ranked = order(&mut e, &mut guard, &keys, limit, &table).expect("no limit is near");
+            let dull = by_values(&mut e, &mut guard, &keys, limit, &table).expect("no limit is near");
+            prop_assert_eq!(ranked, dull);
+        }
+    }
 }
