@@ -17,7 +17,7 @@ mod wire;
 
 pub use disk::{CrashKeep, Disk, DiskFile, RealDisk, SimDisk};
 pub use error::LogError;
-pub use load::{CompressedPart, LoadPart, LoadSegmentReader, LoadSegmentWriter};
+pub use load::{CompressedPart, LoadPart, LoadSegmentReader, LoadSegmentText, LoadSegmentWriter};
 pub use log::{Log, LogOptions};
 pub use open::{Recovered, TornTail};
 pub use record::{

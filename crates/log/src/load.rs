@@ -289,52 +289,61 @@ impl Write for HashedFile {
     }
 }
 
+/// The text of a verified load segment: N-Quads.
+pub type LoadSegmentText = zstd::Decoder<'static, BufReader<Box<dyn Read + Send>>>;
+
+/// Opens a load segment once its hash has been verified.
+pub(crate) fn segment_text(
+    disk: &dyn Disk,
+    segment: &LoadSegment,
+) -> Result<LoadSegmentText, LogError> {
+    let file = place(disk, &segment.name);
+    let failed = |error: io::Error| {
+        if error.kind() == io::ErrorKind::NotFound {
+            let what = "the log says that it was loaded".to_owned();
+            LogError::Missing {
+                file: file.clone(),
+                what,
+            }
+        } else {
+            LogError::io("read", &file, &error)
+        }
+    };
+    let mut hash = Sha256::new();
+    let mut reader = disk.read(&segment.name).map_err(failed)?;
+    let mut chunk = vec![0; BUFFER_BYTES];
+    loop {
+        match reader.read(&mut chunk).map_err(failed)? {
+            0 => break,
+            read => hash.update(&chunk[..read]),
+        }
+    }
+    if <[u8; 32]>::from(hash.finalize()) != segment.hash {
+        let what = "its SHA-256 is not the one in the log".to_owned();
+        return Err(LogError::Damaged {
+            file,
+            offset: 0,
+            what,
+        });
+    }
+    let reader = disk.read(&segment.name).map_err(failed)?;
+    zstd::Decoder::new(reader).map_err(failed)
+}
+
 /// The statements of a verified load segment.
 pub struct LoadSegmentReader {
     file: String,
-    quads:
-        oxttl::nquads::ReaderNQuadsParser<zstd::Decoder<'static, BufReader<Box<dyn Read + Send>>>>,
+    quads: oxttl::nquads::ReaderNQuadsParser<LoadSegmentText>,
     left: u64,
     ended: bool,
 }
 
 impl LoadSegmentReader {
     pub(crate) fn new(disk: &dyn Disk, segment: &LoadSegment) -> Result<Self, LogError> {
-        let file = place(disk, &segment.name);
-        let failed = |error: io::Error| {
-            if error.kind() == io::ErrorKind::NotFound {
-                let what = "the log says that it was loaded".to_owned();
-                LogError::Missing {
-                    file: file.clone(),
-                    what,
-                }
-            } else {
-                LogError::io("read", &file, &error)
-            }
-        };
-        let mut hash = Sha256::new();
-        let mut reader = disk.read(&segment.name).map_err(failed)?;
-        let mut chunk = vec![0; BUFFER_BYTES];
-        loop {
-            match reader.read(&mut chunk).map_err(failed)? {
-                0 => break,
-                read => hash.update(&chunk[..read]),
-            }
-        }
-        if <[u8; 32]>::from(hash.finalize()) != segment.hash {
-            let what = "its SHA-256 is not the one in the log".to_owned();
-            return Err(LogError::Damaged {
-                file,
-                offset: 0,
-                what,
-            });
-        }
-        let reader = disk.read(&segment.name).map_err(failed)?;
-        let plain = zstd::Decoder::new(reader).map_err(failed)?;
-        let quads = NQuadsParser::new().lenient().for_reader(plain);
+        let text = segment_text(disk, segment)?;
         Ok(LoadSegmentReader {
-            file,
-            quads,
+            file: place(disk, &segment.name),
+            quads: NQuadsParser::new().lenient().for_reader(text),
             left: segment.statements,
             ended: false,
         })

@@ -3,7 +3,7 @@
 use crate::commit::{Committer, Shared};
 use crate::disk::Disk;
 use crate::error::LogError;
-use crate::load::{LoadSegmentReader, LoadSegmentWriter};
+use crate::load::{LoadSegmentReader, LoadSegmentText, LoadSegmentWriter, segment_text};
 use crate::open::{self, Recovered};
 use crate::record::{LoadSegment, Position, Record};
 use parking_lot::Mutex;
@@ -169,8 +169,22 @@ impl Log {
     /// # Errors
     /// A missing or damaged segment; any segment of a volatile log is missing.
     pub fn read_load_segment(&self, segment: &LoadSegment) -> Result<LoadSegmentReader, LogError> {
+        LoadSegmentReader::new(self.disk_of(segment)?, segment)
+    }
+
+    /// The text of a load segment whose hash has been verified, for those who parse it themselves. It is
+    /// N-Quads with IRIs and language tags as they were given, and may hold more or fewer statements than
+    /// the log says.
+    ///
+    /// # Errors
+    /// As [`Log::read_load_segment`].
+    pub fn load_segment_text(&self, segment: &LoadSegment) -> Result<LoadSegmentText, LogError> {
+        segment_text(self.disk_of(segment)?, segment)
+    }
+
+    fn disk_of(&self, segment: &LoadSegment) -> Result<&dyn Disk, LogError> {
         match &self.disk {
-            Some(disk) => LoadSegmentReader::new(&**disk, segment),
+            Some(disk) => Ok(&**disk),
             None => Err(LogError::Missing {
                 file: segment.name.clone(),
                 what: "a log without a data folder keeps no load segments".to_owned(),

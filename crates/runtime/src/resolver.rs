@@ -1,13 +1,16 @@
 //! What the coordinator looks up while it applies a record: ids from the dictionary, and the
 //! statements of load segments, which a live load hands over by pointer and recovery reads back.
 
+use crate::lines::{LineSyntax, TakeLines, read_lines};
 use oxrdf::TermRef;
 use parking_lot::Mutex;
 use somersault_log::{LoadSegment, Log};
 use somersault_model::{Intern, QuadIds, TermId};
-use somersault_store::{Dictionary, Store};
+use somersault_store::{Dictionary, Interner, Store};
 use somersault_stream::{Resolve, ResolveError};
 use std::collections::HashMap;
+use std::convert::Infallible;
+use std::io::Read;
 use std::sync::Arc;
 
 pub(crate) struct Resolver {
@@ -54,14 +57,64 @@ impl Resolve for Resolver {
             name: segment.name.clone(),
             reason: error.to_string(),
         };
+        let text = self.log.load_segment_text(segment).map_err(unreadable)?;
+        if let Some(statements) = self.read_in_chunks(text, segment.statements) {
+            return Ok(statements);
+        }
+        // An IRI that was taken as it is may go on in the next line; or something is wrong, and is said here.
         let quads = self.log.read_load_segment(segment).map_err(unreadable)?;
-        let dictionary = self.store.dictionary();
+        let mut interner = Interner::new(self.store.dictionary());
         let mut statements = Vec::with_capacity(segment.statements as usize);
         for quad in quads {
             let quad = quad.map_err(unreadable)?;
-            statements.push(intern_quad(dictionary, quad.as_ref()));
+            statements.push(intern_quad_with(quad.as_ref(), |term| {
+                interner.intern(term)
+            }));
         }
         Ok(statements.into())
+    }
+}
+
+impl Resolver {
+    /// The statements of a segment, read on all cores; `None` unless there are as many as there should be.
+    fn read_in_chunks(&self, text: impl Read, expected: u64) -> Option<Arc<[QuadIds]>> {
+        let syntax = LineSyntax {
+            with_graphs: true,
+            lenient: true,
+            default_graph: oxrdf::GraphName::DefaultGraph,
+            chunk_bytes: 0,
+        };
+        let worker = || SegmentLines {
+            interner: Interner::new(self.store.dictionary()),
+            statements: Vec::new(),
+        };
+        let mut statements = Vec::with_capacity(expected as usize);
+        let read = read_lines(text, &syntax, worker, |chunk| {
+            statements.extend(chunk);
+            Ok(())
+        });
+        (read.is_ok() && statements.len() as u64 == expected).then(|| statements.into())
+    }
+}
+
+/// What one thread reads of a load segment.
+struct SegmentLines<'d> {
+    interner: Interner<'d>,
+    statements: Vec<QuadIds>,
+}
+
+impl TakeLines for SegmentLines<'_> {
+    type Chunk = Vec<QuadIds>;
+    type Error = Infallible;
+
+    fn take(&mut self, quad: oxrdf::QuadRef<'_>) -> Result<(), Infallible> {
+        let ids = intern_quad_with(quad, |term| self.interner.intern(term));
+        self.statements.push(ids);
+        Ok(())
+    }
+
+    fn end_chunk(&mut self) -> Result<Vec<QuadIds>, Infallible> {
+        Ok(std::mem::take(&mut self.statements))
     }
 }
 

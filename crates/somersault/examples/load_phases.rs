@@ -3,12 +3,13 @@
 //! memory); without one all are measured, one after the other. Times are printed, never judged.
 
 use oxttl::NTriplesParser;
-use somersault::{Engine, EngineConfig, LoadOptions, RdfFormat};
+use somersault::{Engine, EngineConfig, LoadOptions, LoadProgress, RdfFormat};
 use somersault_store::Dictionary;
 use std::error::Error;
 use std::fs::File;
 use std::io::{BufReader, Read};
-use std::time::Instant;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 fn open(path: &str) -> Result<Box<dyn Read + Send>, Box<dyn Error>> {
     let file = BufReader::with_capacity(1 << 18, File::open(path)?);
@@ -25,6 +26,17 @@ fn resident() -> u64 {
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
     let kilobytes = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
     kilobytes.unwrap_or(0) * 1024
+}
+
+/// CPU time of this process so far, in seconds; 0 where the system does not say.
+fn cpu_seconds() -> f64 {
+    let status = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    let behind_name = status.rsplit_once(')').map_or("", |(_, rest)| rest);
+    let ticks = behind_name.split_whitespace().skip(11).take(2);
+    ticks
+        .filter_map(|ticks| ticks.parse::<f64>().ok())
+        .sum::<f64>()
+        / 100.0
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -77,9 +89,31 @@ fn main() -> Result<(), Box<dyn Error>> {
     if wanted("load") {
         let before = resident();
         let engine = Engine::open(EngineConfig::default())?;
-        let start = Instant::now();
-        let loaded = engine.load(open(path)?, RdfFormat::NTriples, LoadOptions::default())?;
-        let took = start.elapsed();
+        let (start, cpu) = (Instant::now(), cpu_seconds());
+        let read_at = Arc::new(Mutex::new((Duration::ZERO, 0.0)));
+        let seen = Arc::clone(&read_at);
+        let progress = move |progress: LoadProgress| {
+            if progress.read
+                && let Ok(mut seen) = seen.lock()
+            {
+                *seen = (start.elapsed(), cpu_seconds() - cpu);
+            }
+        };
+        let options = LoadOptions {
+            progress: Some(Arc::new(progress)),
+            ..LoadOptions::default()
+        };
+        let loaded = engine.load(open(path)?, RdfFormat::NTriples, options)?;
+        let (took, used) = (start.elapsed(), cpu_seconds() - cpu);
+        if let Ok(read) = read_at.lock() {
+            println!(
+                "load: read and interned in {:.2?} ({:.2} s of CPU), stored in {:.2?} ({:.2} s of CPU)",
+                read.0,
+                read.1,
+                took - read.0,
+                used - read.1
+            );
+        }
         let held = resident().saturating_sub(before);
         println!(
             "load: {} triples, {} stored, in {took:.2?}; {held} bytes resident, {} a triple",

@@ -201,6 +201,18 @@ fn dictionary(store: &Store) {
             dictionary.intern(name.as_ref().into());
         });
     });
+    per("lookup of a known term", count, || {
+        (names.iter())
+            .filter(|name| dictionary.lookup(name.as_ref().into()).is_some())
+            .count()
+    });
+    per("decode of a column, as borrowed text", count, || {
+        let mut length = 0;
+        dictionary.decode_column(&ids, |_, view| {
+            length += view.map_or(0, |view| view.text_len());
+        });
+        length
+    });
     per("decode", count, || {
         ids.iter()
             .filter(|id| dictionary.decode(**id).is_some())

@@ -1,7 +1,7 @@
 //! The command as a user runs it: exit codes, messages, and one tour through a server.
 
 use std::fs;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 
@@ -97,6 +97,37 @@ impl Drop for Server {
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
+}
+
+#[test]
+fn files_are_loaded_compressed_or_not() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let line = |name: &str| format!("<urn:{name}> <urn:p> \"a text that is long enough\" .\n");
+    fs::write(path("plain.nt"), line("plain")).unwrap();
+    let packed = zstd::encode_all(line("zst").as_bytes(), 1).unwrap();
+    fs::write(path("packed.nt.zst"), packed).unwrap();
+    let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    packed.write_all(line("gz").as_bytes()).unwrap();
+    fs::write(path("packed.nq.gz"), packed.finish().unwrap()).unwrap();
+    let data = path("data");
+    let (plain, zst, gz) = (
+        path("plain.nt"),
+        path("packed.nt.zst"),
+        path("packed.nq.gz"),
+    );
+    let said = succeeds(&["load", &plain, &zst, &gz, "--data", &data]);
+    assert!(
+        said.contains("1 statements read, 3 stored in all"),
+        "{said}"
+    );
+    fs::write(
+        path("torn.nt.zst"),
+        &zstd::encode_all(&b"<urn:a> <urn:b> <urn:c> ."[..], 1).unwrap()[..20],
+    )
+    .unwrap();
+    let said = fails(&["load", &path("torn.nt.zst"), "--data", &data], 1);
+    assert!(said.contains("torn.nt.zst"), "{said}");
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod loading;
 mod refusals;
 mod restart;
 mod scenario;
