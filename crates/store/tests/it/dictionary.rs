@@ -225,7 +225,7 @@ fn threads_that_intern_the_same_terms_get_the_same_ids() {
         let mut ids = vec![TermId::UNBOUND; terms.len()];
         // Each goes its own way through the same terms, so that each is first at some of them.
         for step in 0..terms.len() {
-            let at = if thread % 2 == 0 {
+            let at = if thread.is_multiple_of(2) {
                 step
             } else {
                 terms.len() - 1 - step
