@@ -180,6 +180,8 @@ pub enum Pattern {
         silent: bool,
         /// What the endpoint evaluates.
         inner: Box<Pattern>,
+        /// The same as SPARQL, with every name in full.
+        text: String,
     },
 }
 

@@ -238,6 +238,7 @@ impl<'n> Converter<'n> {
             } => Pattern::Service {
                 name: self.name(name),
                 silent: *silent,
+                text: inner.to_string(),
                 inner: self.boxed(inner),
             },
         }

@@ -254,6 +254,7 @@ impl Printer<'_> {
                 name,
                 silent,
                 inner,
+                ..
             } => {
                 let line = format!(
                     "service {}{}",

@@ -120,7 +120,9 @@ impl<'p> Accumulator<'p> {
                 F::Sum | F::Avg => State::Sum(Some(Sum::new())),
                 F::Min | F::Max => State::Extreme(None),
                 F::GroupConcat { .. } => State::Concat(Some(Vec::new())),
-                F::Sample | F::Custom(_) => State::Sample(None),
+                F::Sample => State::Sample(None),
+                // Nobody knows it: an error for every group.
+                F::Custom(_) => State::Failed,
             },
         };
         Accumulator {

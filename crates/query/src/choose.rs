@@ -4,7 +4,9 @@
 
 use crate::estimate::{Cardinality, State};
 use crate::expression::Expr;
-use crate::logical::{GraphPosition, Group, Node, PathPattern, Position, QuadPattern, Tail};
+use crate::logical::{
+    GraphPosition, Group, Node, Operator, PathPattern, Position, QuadPattern, Tail,
+};
 use crate::parts::{Binding, Block, Bound, Condition, End, Frame, Kind, Part, Parts, Pattern};
 use crate::planner::Planner;
 use crate::varset::VarSet;
@@ -229,6 +231,12 @@ impl Planner<'_> {
                         .map(|(v, values, certain)| (numbers.of(*v), *values, *certain))
                         .collect(),
                     along: estimate.along,
+                    needs: match &node.operator {
+                        Operator::Service(service) => {
+                            service.name.variable().map(|v| numbers.of(v))
+                        }
+                        _ => None,
+                    },
                 })
             }
         }

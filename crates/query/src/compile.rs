@@ -6,7 +6,7 @@ use crate::flatten::{group_node, into_group, join, union, with_bind, with_tail};
 use crate::functions::{is_native, regex};
 use crate::logical::{
     Aggregate, GraphPosition, Group, Node, Operator, Path, PathPattern, Position, QuadPattern,
-    Tail, Values,
+    Service, Tail, Values,
 };
 use crate::varset::VarSet;
 use oxrdf::Term;
@@ -29,12 +29,12 @@ pub(crate) struct NotNative(pub(crate) String);
 
 /// Compiles the pattern of a query: its own, or that with constants in the places of variables.
 pub(crate) fn compile(query: &lang::Query, pattern: &Pattern) -> Result<Compiled, NotNative> {
-    if let lang::QueryForm::Describe { .. } = query.form {
-        return Err(NotNative("DESCRIBE".into()));
-    }
     let mut compiler = Compiler {
         constants: Constants::default(),
         exists: 0,
+        names: &query.variables,
+        fresh: query.variables.len() as u32,
+        is_whole: std::ptr::eq(pattern, &query.pattern),
     };
     let root = compiler.node(pattern, GraphPosition::Default)?;
     Ok(Compiled {
@@ -43,29 +43,37 @@ pub(crate) fn compile(query: &lang::Query, pattern: &Pattern) -> Result<Compiled
     })
 }
 
-struct Compiler {
+struct Compiler<'q> {
     constants: Constants,
     exists: usize,
+    /// The names of the query's variables.
+    names: &'q [String],
+    /// The number of the next variable that the text does not have.
+    fresh: u32,
+    /// Whether the pattern is the query's own.
+    is_whole: bool,
 }
 
-impl Compiler {
+impl Compiler<'_> {
     fn node(&mut self, pattern: &Pattern, graph: GraphPosition) -> Result<Node, NotNative> {
         let group = match pattern {
-            Pattern::Bgp(patterns) => self.basic(patterns, graph)?,
+            Pattern::Bgp(patterns) => self.basic(patterns, graph),
             Pattern::Path {
                 subject,
                 path,
                 object,
-            } => Group {
-                paths: vec![Arc::new(PathPattern {
-                    subject: self.position(subject)?,
+            } => {
+                let mut group = Group::default();
+                let path = PathPattern {
+                    subject: self.position(subject, &mut group),
                     path: self.path(path),
-                    object: self.position(object)?,
+                    object: self.position(object, &mut group),
                     graph,
                     text: path.clone(),
-                })],
-                ..Group::default()
-            },
+                };
+                group.paths.push(Arc::new(path));
+                group
+            }
             Pattern::Join(members) => {
                 let nodes = members
                     .iter()
@@ -194,16 +202,17 @@ impl Compiler {
                     },
                 }
             }
-            Pattern::Service { .. } => return Err(NotNative("SERVICE".into())),
+            Pattern::Service {
+                name,
+                silent,
+                inner,
+                text,
+            } => self.service(name, *silent, inner, text)?,
             _ => unreachable!("the other patterns are groups"),
         })
     }
 
-    fn basic(
-        &mut self,
-        patterns: &[lang::TriplePattern],
-        graph: GraphPosition,
-    ) -> Result<Group, NotNative> {
+    fn basic(&mut self, patterns: &[lang::TriplePattern], graph: GraphPosition) -> Group {
         let mut group = Group::default();
         if patterns.is_empty()
             && let GraphPosition::Named(name) = graph
@@ -211,17 +220,48 @@ impl Compiler {
             group.graphs.push(name);
         }
         for pattern in patterns {
-            group.patterns.push(QuadPattern {
-                subject: self.position(&pattern.subject)?,
+            let pattern = QuadPattern {
+                subject: self.position(&pattern.subject, &mut group),
                 predicate: self.name(&pattern.predicate),
-                object: self.position(&pattern.object)?,
+                object: self.position(&pattern.object, &mut group),
                 graph,
-            });
+            };
+            group.patterns.push(pattern);
         }
         // A repeated pattern says nothing new, and order in the text must not matter.
         group.patterns.sort_unstable();
         group.patterns.dedup();
-        Ok(group)
+        group
+    }
+
+    fn service(
+        &mut self,
+        name: &NameOrVariable,
+        silent: bool,
+        inner: &Pattern,
+        text: &str,
+    ) -> Result<Node, NotNative> {
+        // The text has the variables' names, whatever was put in their places here.
+        if !self.is_whole {
+            return Err(NotNative("SERVICE beside parameters".into()));
+        }
+        let scope = self.node(inner, GraphPosition::Default)?;
+        let variables = scope.possible.iter().map(|v| {
+            let name = self.names.get(v.index()).cloned();
+            (v, name.unwrap_or_default())
+        });
+        let variables: Vec<_> = variables.filter(|(_, name)| !name.is_empty()).collect();
+        Ok(Node {
+            // What the other side leaves unbound it alone knows.
+            certain: VarSet::new(),
+            possible: VarSet::of(variables.iter().map(|(v, _)| *v)),
+            operator: Operator::Service(Arc::new(Service {
+                name: self.name(name),
+                silent,
+                text: format!("SELECT * WHERE {{ {text} }}"),
+                variables,
+            })),
+        })
     }
 
     fn values(&mut self, variables: &[VarId], rows: &[Vec<Option<Term>>]) -> Node {
@@ -272,16 +312,11 @@ impl Compiler {
                     function,
                     distinct,
                     expression,
-                } => {
-                    if let lang::AggregateFunction::Custom(name) = function {
-                        return Err(NotNative(format!("the aggregate {name}")));
-                    }
-                    Aggregate::Of {
-                        function: function.clone(),
-                        distinct: *distinct,
-                        expression: self.expression(expression, graph)?,
-                    }
-                }
+                } => Aggregate::Of {
+                    function: function.clone(),
+                    distinct: *distinct,
+                    expression: self.expression(expression, graph)?,
+                },
             };
             compiled.push((*variable, aggregate));
         }
@@ -315,16 +350,38 @@ impl Compiler {
         }
     }
 
-    fn position(&mut self, term: &TermPattern) -> Result<Position, NotNative> {
-        Ok(match term {
+    /// A term of a pattern. A triple term with variables is taken apart: a variable of its own stands
+    /// for it, and its parts are bound, or checked, where that has a value.
+    fn position(&mut self, term: &TermPattern, group: &mut Group) -> Position {
+        match term {
             TermPattern::Term(term) => Position::Constant(self.constants.add(term)),
             TermPattern::Variable(v) => Position::Variable(*v),
-            TermPattern::Triple(_) => {
-                return Err(NotNative(
-                    "a triple term with variables in a pattern".into(),
-                ));
+            TermPattern::Triple(triple) => {
+                let whole = VarId(self.fresh);
+                self.fresh += 1;
+                let of = |function| Expr::Call(function, vec![Expr::Variable(whole)]);
+                group.filters.push(Arc::new(of(Function::IsTriple)));
+                let subject = self.position(&triple.subject, group);
+                let predicate = self.name(&triple.predicate);
+                let object = self.position(&triple.object, group);
+                let parts = [
+                    (subject, Function::Subject),
+                    (predicate, Function::Predicate),
+                    (object, Function::Object),
+                ];
+                for (part, function) in parts {
+                    match part {
+                        Position::Variable(v) => group.binds.push((v, Arc::new(of(function)))),
+                        Position::Constant(c) => {
+                            let constant = Box::new(Expr::Constant(c));
+                            let same = Expr::SameTerm(Box::new(of(function)), constant);
+                            group.filters.push(Arc::new(same));
+                        }
+                    }
+                }
+                Position::Variable(whole)
             }
-        })
+        }
     }
 
     fn path(&mut self, path: &lang::PathExpression) -> Path {
@@ -391,26 +448,22 @@ impl Compiler {
                 self.boxed(c, graph)?,
             ),
             E::Coalesce(list) => Expr::Coalesce(self.expressions(list, graph)?),
-            E::Call(function, arguments) => self.call(e, function, arguments, graph)?,
+            E::Call(function, arguments) => self.call(function, arguments, graph)?,
         })
     }
 
     fn call(
         &mut self,
-        whole: &Expression,
         function: &Function,
         arguments: &[Expression],
         graph: GraphPosition,
     ) -> Result<Expr, NotNative> {
-        if !is_native(function) {
-            if let Function::Custom(name) = function {
-                return Err(NotNative(format!("the function {name}")));
-            }
-            return SparevalCall::new(whole)
-                .map(|call| Expr::Spareval(Box::new(call)))
-                .ok_or_else(|| NotNative("EXISTS inside a function call".into()));
-        }
         let mut compiled = self.expressions(arguments, graph)?;
+        if !is_native(function) {
+            return SparevalCall::new(function, compiled)
+                .map(|call| Expr::Spareval(Box::new(call)))
+                .ok_or_else(|| NotNative(format!("the function {function:?}")));
+        }
         if *function == Function::Regex
             && let Some(regex) = constant_regex(arguments)
         {

@@ -335,13 +335,14 @@ impl<'a> Evaluation<'a> {
     }
 
     fn ask_spareval(&mut self, call: &SparevalCall, row: Row<'_>) -> Option<Evaluated> {
-        let bindings: Vec<_> = call
-            .variables
-            .iter()
-            .filter_map(|(v, name)| Some((name, self.term(row.get(*v)?)?)))
-            .collect();
+        let mut bindings = Vec::with_capacity(call.names.len());
+        for (name, argument) in call.names.iter().zip(&call.arguments) {
+            let evaluated = self.evaluate(argument, row)?;
+            let id = self.id(evaluated);
+            bindings.push((name, self.term(id)?));
+        }
         let evaluator = self.spareval.get_or_insert_with(QueryEvaluator::new);
-        let term = evaluator.evaluate_expression(&call.expression, bindings)?;
+        let term = evaluator.evaluate_expression(&call.function, bindings)?;
         Some(Evaluated::Id(self.local.id(term, self.dictionary)))
     }
 }

@@ -186,6 +186,19 @@ impl<'a> Guard<'a> {
         self.execution.morsel_rows < MORSEL_ROWS
     }
 
+    /// Ends an execution that may only do what is light.
+    pub(crate) fn refuse_light(&self) -> Result<(), QueryError> {
+        if self.execution.budget.is_some() {
+            return Err(QueryError::OverBudget);
+        }
+        Ok(())
+    }
+
+    /// SERVICE, where it is allowed.
+    pub(crate) fn remote(&self) -> Option<Arc<dyn Remote>> {
+        self.execution.remote.clone()
+    }
+
     /// What the planner must do.
     pub(crate) fn plan_choices(&self) -> PlanChoices {
         self.execution.plan_choices

@@ -4,6 +4,7 @@ use crate::expression::{ConstantId, Constants, Expr};
 use crate::logical::{Aggregate, GraphPosition, Path, Position, QuadPattern};
 use crate::plan::{Plan, Step, StepKind};
 use crate::run::Actual;
+use crate::varset::VarSet;
 use oxrdf::Term;
 use somersault_lang::{AggregateFunction, Arithmetic, Comparison, VarId};
 use std::fmt::{self, Write};
@@ -31,41 +32,51 @@ pub(crate) struct Explainer<'e> {
 impl Explainer<'_> {
     pub(crate) fn plan(&self, plan: &Plan) -> String {
         let mut text = String::new();
-        self.steps(plan, 0, &mut text);
+        self.steps(plan, 0, VarSet::new(), &mut text);
         text
     }
 
-    fn steps(&self, plan: &Plan, depth: usize, into: &mut String) {
+    /// The steps of a plan that starts from rows with values for `bound`.
+    fn steps(&self, plan: &Plan, depth: usize, mut bound: VarSet, into: &mut String) {
         if plan.steps.is_empty() {
             self.line(depth, "(the rows as they are)", into);
         }
         for step in &plan.steps {
-            self.line(depth, &self.step_line(step), into);
+            self.line(depth, &self.step_line(step, &bound), into);
             for (at, plan) in &step.exists {
                 self.line(depth + 1, &format!("exists #{at}:"), into);
-                self.steps(plan, depth + 2, into);
+                self.steps(plan, depth + 2, bound.clone(), into);
             }
             match &step.kind {
                 StepKind::Union(branches) => {
                     for plan in branches {
                         self.line(depth + 1, "branch:", into);
-                        self.steps(plan, depth + 2, into);
+                        self.steps(plan, depth + 2, bound.clone(), into);
                     }
                 }
+                StepKind::Optional { plan } | StepKind::AntiSemi { plan } => {
+                    self.steps(plan, depth + 1, bound.clone(), into);
+                }
                 StepKind::Join { plan, .. }
-                | StepKind::Optional { plan }
-                | StepKind::AntiSemi { plan }
                 | StepKind::EachGraph { plan, .. }
-                | StepKind::Minus { plan, .. } => self.steps(plan, depth + 1, into),
-                StepKind::OptionalJoin { plan, filters, .. } => {
-                    self.steps(plan, depth + 1, into);
+                | StepKind::Minus { plan, .. } => {
+                    self.steps(plan, depth + 1, VarSet::new(), into);
+                }
+                StepKind::OptionalJoin {
+                    plan,
+                    yields,
+                    filters,
+                    ..
+                } => {
+                    self.steps(plan, depth + 1, VarSet::new(), into);
                     if !filters.steps.is_empty() {
                         self.line(depth + 1, "on:", into);
-                        self.steps(filters, depth + 2, into);
+                        self.steps(filters, depth + 2, bound.union(yields), into);
                     }
                 }
                 _ => {}
             }
+            step.kind.binds(&mut bound);
         }
     }
 
@@ -73,11 +84,20 @@ impl Explainer<'_> {
         let _ = writeln!(into, "{:indent$}{text}", "", indent = depth * 2);
     }
 
-    fn step_line(&self, step: &Step) -> String {
-        let mut line = format!("{}  ~{}", self.kind(&step.kind), rounded(step.estimate));
+    fn step_line(&self, step: &Step, bound: &VarSet) -> String {
+        let mut line = format!(
+            "{}  ~{}",
+            self.kind(&step.kind, bound),
+            rounded(step.estimate)
+        );
         if let Some(actual) = self.actual.get(step.number) {
             let micros = actual.time.as_secs_f64() * 1e6;
-            let _ = write!(line, "  rows {}  {micros:.1} µs", actual.rows);
+            let _ = write!(line, "  rows {}", actual.rows);
+            if actual.runs > 0 {
+                let error = error(step.estimate, actual.rows as f64);
+                let _ = write!(line, " (×{})", rounded(error));
+            }
+            let _ = write!(line, "  {micros:.1} µs");
             if actual.runs > 1 {
                 let _ = write!(line, "  in {} runs", actual.runs);
             }
@@ -85,11 +105,13 @@ impl Explainer<'_> {
         line
     }
 
-    fn kind(&self, kind: &StepKind) -> String {
+    fn kind(&self, kind: &StepKind, bound: &VarSet) -> String {
         match kind {
-            StepKind::Scan(pattern) => {
-                format!("scan {}", pattern_text(pattern, self.terms, self.variables))
-            }
+            StepKind::Scan(pattern) => format!(
+                "{} {}",
+                reading(pattern, bound),
+                pattern_text(pattern, self.terms, self.variables)
+            ),
             StepKind::Intersect { variable, patterns } => {
                 let list: Vec<String> = patterns
                     .iter()
@@ -127,7 +149,7 @@ impl Explainer<'_> {
             StepKind::OptionalJoin { shared, .. } => {
                 format!("optional join on ({})", self.list(shared.iter()))
             }
-            StepKind::AntiSemi { .. } => "minus, per row".to_owned(),
+            StepKind::AntiSemi { .. } => "without".to_owned(),
             StepKind::Minus { shared, .. } => format!("minus on ({})", self.list(shared.iter())),
             StepKind::Aggregate { keys, aggregates } => {
                 let list: Vec<String> = aggregates
@@ -155,6 +177,11 @@ impl Explainer<'_> {
                     None => format!("order by {keys}"),
                 }
             }
+            StepKind::Service(service) => format!(
+                "service {} ({})",
+                self.position(service.name),
+                self.list(service.variables.iter().map(|(v, _)| *v))
+            ),
             StepKind::Distinct(columns) => format!("distinct ({})", self.list(columns.iter())),
             StepKind::Slice { offset, limit } => match limit {
                 Some(limit) => format!("slice from {offset}, {limit} rows"),
@@ -268,11 +295,30 @@ impl Explainer<'_> {
             Expr::Matches(e, regex) => format!("REGEX({}, {:?})", self.expr(e), regex.as_str()),
             Expr::Call(function, parts) => format!("{function:?}({})", list(parts, ", ")),
             Expr::Spareval(call) => {
-                let names = self.list(call.variables.iter().map(|(v, _)| *v));
-                format!("spareval({names})")
+                let arguments = list(&call.arguments, ", ");
+                format!("{}({arguments})", call.name)
             }
         }
     }
+}
+
+/// How a pattern is read where these variables have values: from an index vertex or one list, along
+/// an edge from each row, or as a question whether the edge is there.
+fn reading(pattern: &QuadPattern, bound: &VarSet) -> &'static str {
+    let variables = pattern.variables();
+    if variables.is_subset(bound) {
+        "check"
+    } else if variables.is_disjoint(bound) {
+        "scan"
+    } else {
+        "expand"
+    }
+}
+
+/// By what factor an estimate is off, at least 1 (the q-error); less than one row counts as one.
+fn error(estimate: f64, actual: f64) -> f64 {
+    let (estimate, actual) = (estimate.max(1.0), actual.max(1.0));
+    (estimate / actual).max(actual / estimate)
 }
 
 fn rounded(estimate: f64) -> String {

@@ -77,58 +77,35 @@ pub(crate) struct Exists {
     pub(crate) node: Node,
 }
 
-/// An expression that spareval evaluates, with the variables whose values it is given.
+/// A function that spareval computes, of arguments that are evaluated here.
 pub(crate) struct SparevalCall {
-    pub(crate) expression: SparevalExpression,
-    pub(crate) variables: Vec<(VarId, Variable)>,
+    /// What it is called.
+    pub(crate) name: String,
+    pub(crate) function: SparevalExpression,
+    /// Each with the name under which the function is given it.
+    pub(crate) arguments: Vec<Expr>,
+    pub(crate) names: Vec<Variable>,
 }
 
 impl std::fmt::Debug for SparevalCall {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        self.expression.fmt(f)
+        write!(f, "{:?} of {:?}", self.function, self.arguments)
     }
 }
 
 impl SparevalCall {
-    /// `None` if spareval cannot take it: it holds EXISTS. NOW() is evaluated natively and never
-    /// comes here, so any time will do for it.
-    pub(crate) fn new(expression: &Expression) -> Option<SparevalCall> {
-        let mut set = VarSet::new();
-        collect_variables(expression, &mut set);
-        let highest = set.iter().map(|v| v.index() + 1).max().unwrap_or(0);
-        let names: Vec<String> = (0..highest).map(|at| format!("v{at}")).collect();
+    /// `None` if spareval does not know the function. NOW() never comes here, so any time will do
+    /// for it.
+    pub(crate) fn new(function: &Function, arguments: Vec<Expr>) -> Option<SparevalCall> {
+        let names: Vec<String> = (0..arguments.len()).map(|at| format!("v{at}")).collect();
+        let given = (0..arguments.len() as u32).map(|at| Expression::Variable(VarId(at)));
+        let call = Expression::Call(function.clone(), given.collect());
         Some(SparevalCall {
-            expression: expression.for_spareval(&names, EventTime(0))?,
-            variables: set
-                .iter()
-                .map(|v| (v, Variable::new_unchecked(&names[v.index()])))
-                .collect(),
+            name: format!("{function:?}"),
+            function: call.for_spareval(&names, EventTime(0))?,
+            arguments,
+            names: names.into_iter().map(Variable::new_unchecked).collect(),
         })
-    }
-}
-
-fn collect_variables(expression: &Expression, into: &mut VarSet) {
-    use Expression as E;
-    match expression {
-        E::Constant(_) | E::Exists(_) => {}
-        E::Variable(v) | E::Bound(v) => into.insert(*v),
-        E::Or(list) | E::And(list) | E::Coalesce(list) | E::Call(_, list) => {
-            list.iter().for_each(|e| collect_variables(e, into));
-        }
-        E::Not(a) | E::UnaryPlus(a) | E::UnaryMinus(a) => collect_variables(a, into),
-        E::Compare(_, a, b) | E::SameTerm(a, b) | E::Arithmetic(_, a, b) => {
-            collect_variables(a, into);
-            collect_variables(b, into);
-        }
-        E::In(a, list) => {
-            collect_variables(a, into);
-            list.iter().for_each(|e| collect_variables(e, into));
-        }
-        E::If(a, b, c) => {
-            for e in [a, b, c] {
-                collect_variables(e, into);
-            }
-        }
     }
 }
 
@@ -136,11 +113,8 @@ impl Expr {
     /// Every expression directly below this one.
     pub(crate) fn children(&self) -> Vec<&Expr> {
         match self {
-            Expr::Constant(_)
-            | Expr::Variable(_)
-            | Expr::Bound(_)
-            | Expr::Exists(_)
-            | Expr::Spareval(_) => Vec::new(),
+            Expr::Constant(_) | Expr::Variable(_) | Expr::Bound(_) | Expr::Exists(_) => Vec::new(),
+            Expr::Spareval(call) => call.arguments.iter().collect(),
             Expr::Or(list) | Expr::And(list) | Expr::Coalesce(list) | Expr::Call(_, list) => {
                 list.iter().collect()
             }
@@ -175,7 +149,6 @@ impl Expr {
         match self {
             Expr::Variable(v) | Expr::Bound(v) => into.insert(*v),
             Expr::Exists(exists) => into.extend(&exists.node.mentioned()),
-            Expr::Spareval(call) => call.variables.iter().for_each(|(v, _)| into.insert(*v)),
             _ => self.children().into_iter().for_each(|e| e.collect(into)),
         }
     }

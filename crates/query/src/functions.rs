@@ -23,9 +23,19 @@ pub(crate) fn is_native(function: &Function) -> bool {
         F::Ceil | F::Floor | F::Round | F::Concat | F::SubStr | F::StrLen | F::Replace => true,
         F::UCase | F::LCase | F::EncodeForUri | F::Contains | F::StrStarts | F::StrEnds => true,
         F::StrBefore | F::StrAfter | F::Year | F::Month | F::Day | F::Hours | F::Minutes => true,
-        F::Seconds | F::Now | F::Uuid | F::StrUuid | F::StrLang | F::StrDt | F::IsIri => true,
+        F::Seconds
+        | F::Subject
+        | F::Predicate
+        | F::Object
+        | F::Now
+        | F::Uuid
+        | F::StrUuid
+        | F::StrLang
+        | F::StrDt
+        | F::IsIri => true,
         F::IsBlank | F::IsLiteral | F::IsNumeric | F::Regex | F::IsTriple => true,
-        F::Custom(name) => cast_of(name).is_some(),
+        // Casts; the call of any other is an error, since nobody knows the function.
+        F::Custom(_) => true,
         _ => false,
     }
 }
@@ -55,6 +65,10 @@ pub(crate) fn call(
                 .then(|| concat(values))?
                 .map(Evaluated::from);
         }
+        F::Subject | F::Predicate | F::Object => {
+            let part = part_of_triple(function, e.evaluate_value(&arguments[0], row)?)?;
+            return Some(Evaluated::Id(e.local.id(part, e.dictionary)));
+        }
         F::IsIri | F::IsBlank | F::IsLiteral | F::IsNumeric | F::IsTriple => {
             return is_kind(e, function, &arguments[0], row).map(Evaluated::from);
         }
@@ -79,6 +93,18 @@ pub(crate) fn call(
         _ => on_strings(function, &values)?,
     };
     Some(value.into())
+}
+
+/// SUBJECT, PREDICATE, OBJECT: the term itself, in its spelling.
+fn part_of_triple(function: &Function, value: Value) -> Option<Term> {
+    let Value::Triple(triple) = value else {
+        return None;
+    };
+    Some(match function {
+        Function::Subject => triple.subject.into(),
+        Function::Predicate => triple.predicate.into(),
+        _ => triple.object,
+    })
 }
 
 fn without_arguments(e: &mut Evaluation<'_>, function: &Function) -> Option<Evaluated> {

@@ -180,10 +180,23 @@ pub(crate) struct Values {
     pub(crate) rows: Vec<Vec<Option<ConstantId>>>,
 }
 
+/// SERVICE: what another endpoint answers.
+#[derive(Debug)]
+pub(crate) struct Service {
+    pub(crate) name: Position,
+    /// Whether an endpoint that fails counts as one empty solution.
+    pub(crate) silent: bool,
+    /// The query that it is sent.
+    pub(crate) text: String,
+    /// The variables of its answer, and their names there.
+    pub(crate) variables: Vec<(VarId, String)>,
+}
+
 /// An operator.
 #[derive(Debug)]
 pub(crate) enum Operator {
     Group(Group),
+    Service(Arc<Service>),
     Union(Vec<Node>),
     Values(Arc<Values>),
     Aggregate {
@@ -236,7 +249,7 @@ impl Node {
                 deepest(&mut nodes.into_iter()).max(expressions.max())
             }
             Operator::Union(list) => deepest(&mut list.iter()),
-            Operator::Values(_) => None,
+            Operator::Values(_) | Operator::Service(_) => None,
             Operator::Aggregate { inner, .. }
             | Operator::OrderBy { inner, .. }
             | Operator::Project(inner)
@@ -264,7 +277,7 @@ impl Node {
                     || group.tails.iter().any(|tail| tail.node().reads_named())
             }
             Operator::Union(list) => list.iter().any(Node::reads_named),
-            Operator::Values(_) => false,
+            Operator::Values(_) | Operator::Service(_) => false,
             Operator::EachGraph { .. } => true,
             Operator::Aggregate { inner, .. }
             | Operator::OrderBy { inner, .. }
@@ -292,6 +305,7 @@ impl Node {
             }
             Operator::Union(list) => list.iter().for_each(|n| set.extend(&n.mentioned())),
             Operator::Values(_) => {}
+            Operator::Service(service) => set.extend(&VarSet::of(service.name.variable())),
             Operator::Aggregate { inner, .. }
             | Operator::OrderBy { inner, .. }
             | Operator::Project(inner)
@@ -311,7 +325,7 @@ impl Node {
             Operator::Union(list) => list.iter().all(|n| n.takes_input(input, outside)),
             Operator::Project(inner) => inner.takes_input(input, outside),
             // Joined by hash in any case.
-            Operator::Values(_) => true,
+            Operator::Values(_) | Operator::Service(_) => true,
             Operator::Aggregate { .. }
             | Operator::OrderBy { .. }
             | Operator::Distinct(_)

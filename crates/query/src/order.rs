@@ -19,7 +19,8 @@ pub(crate) struct Order {
 }
 
 impl Parts<'_> {
-    /// An order of all parts from a frame on; `over` says when there is no time left to compare.
+    /// An order of all parts from a frame on. `over` says when there is no time left: then the rest is
+    /// left out, and the plan must not run.
     pub(crate) fn order(&self, start: &Frame, greedy: bool, over: &dyn Fn() -> bool) -> Order {
         let order = self.greedy(start, over);
         let few = (2..=MOST_COMPARED).contains(&self.list.len());
@@ -39,9 +40,11 @@ impl Parts<'_> {
             self.moves(&frame, &mut moves);
             let ahead = self.list.len() <= MOST_AHEAD;
             let mut best: Option<(f64, usize)> = None;
-            let many = moves.len() > 1 && !over();
+            if over() {
+                break;
+            }
             for (at, step) in moves.iter().enumerate() {
-                if !many {
+                if moves.len() == 1 {
                     best = Some((0.0, 0));
                     break;
                 }

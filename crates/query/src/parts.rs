@@ -35,6 +35,8 @@ pub(crate) struct Block {
     pub(crate) binds: Vec<(usize, f64, bool)>,
     /// What it costs to run it from one row, where it can be.
     pub(crate) along: Option<f64>,
+    /// A variable that must have its value before, and that it does not bind.
+    pub(crate) needs: Option<usize>,
 }
 
 /// What a part is.
@@ -354,7 +356,7 @@ impl Parts<'_> {
     pub(crate) fn moves(&self, frame: &Frame, into: &mut Vec<Move>) {
         into.clear();
         let nothing_bound = frame.bound.iter().all(|b| b.values == 0.0);
-        let open = |part: &usize| !frame.placed[*part];
+        let open = |part: &usize| !frame.placed[*part] && !self.waits(frame, *part);
         let connected = |part: &usize| nothing_bound || self.is_connected(frame, *part);
         let all = 0..self.list.len();
         let any_connected = all.clone().filter(open).any(|part| connected(&part));
@@ -386,6 +388,17 @@ impl Parts<'_> {
             }
             into.push(Move::Intersect(parts));
         }
+    }
+
+    /// Whether a part waits for a variable that another one will bind.
+    fn waits(&self, frame: &Frame, part: usize) -> bool {
+        let Kind::Block(Block { needs: Some(v), .. }) = self.list[part].kind else {
+            return false;
+        };
+        let may_come = |(at, other): (usize, &Part)| {
+            at != part && !frame.placed[at] && other.variables.contains(&v)
+        };
+        frame.bound[v].values == 0.0 && self.list.iter().enumerate().any(may_come)
     }
 
     /// What the rows are after a move, and the conditions that it makes ready.

@@ -3,7 +3,7 @@
 //! costs microseconds.
 
 use crate::expression::Expr;
-use crate::logical::{Aggregate, PathPattern, Position, QuadPattern, Values};
+use crate::logical::{Aggregate, PathPattern, Position, QuadPattern, Service, Values};
 use crate::varset::VarSet;
 use somersault_lang::VarId;
 use std::sync::Arc;
@@ -61,6 +61,8 @@ pub(crate) enum StepKind {
     },
     /// Joins the rows with constants.
     Values(Arc<Values>),
+    /// Joins the rows with what an endpoint answers.
+    Service(Arc<Service>),
     /// Extends the rows by what the plan makes of them; rows that it drops stay as they are.
     Optional { plan: Plan },
     /// The same with a plan that starts by itself.
@@ -171,6 +173,40 @@ impl StepKind {
         !matches!(self, StepKind::Union(_) | StepKind::Optional { .. })
     }
 
+    /// Adds the variables that may have values after it.
+    pub(crate) fn binds(&self, bound: &mut VarSet) {
+        let of_plan = |plan: &Plan, bound: &mut VarSet| {
+            plan.steps.iter().for_each(|step| step.kind.binds(bound));
+        };
+        match self {
+            StepKind::Scan(pattern) => bound.extend(&pattern.variables()),
+            StepKind::Intersect { variable, .. } | StepKind::Bind(variable, _) => {
+                bound.insert(*variable);
+            }
+            StepKind::Path(pattern) => bound.extend(&pattern.variables()),
+            StepKind::GraphName(name) => bound.extend(&VarSet::of(name.variable())),
+            StepKind::Union(plans) => plans.iter().for_each(|plan| of_plan(plan, bound)),
+            StepKind::Optional { plan } => of_plan(plan, bound),
+            StepKind::Join { yields, .. }
+            | StepKind::OptionalJoin { yields, .. }
+            | StepKind::EachGraph { yields, .. } => bound.extend(yields),
+            StepKind::Values(values) => values.variables.iter().for_each(|v| bound.insert(*v)),
+            StepKind::Service(service) => {
+                service.variables.iter().for_each(|(v, _)| bound.insert(*v));
+            }
+            StepKind::Aggregate { keys, aggregates } => {
+                *bound = VarSet::of(keys.iter().copied());
+                aggregates.iter().for_each(|(v, _)| bound.insert(*v));
+            }
+            StepKind::Distinct(columns) => *bound = columns.clone(),
+            StepKind::Filter(_)
+            | StepKind::AntiSemi { .. }
+            | StepKind::Minus { .. }
+            | StepKind::OrderBy { .. }
+            | StepKind::Slice { .. } => {}
+        }
+    }
+
     /// Whether more rows can come out than go in.
     pub(crate) fn may_multiply(&self) -> bool {
         !matches!(
@@ -207,6 +243,13 @@ impl StepKind {
             }
             StepKind::Values(values) => {
                 (values.variables.iter()).for_each(|v| needed.insert(*v));
+            }
+            StepKind::Service(service) => {
+                needed.extend(&VarSet::of(service.name.variable()));
+                service
+                    .variables
+                    .iter()
+                    .for_each(|(v, _)| needed.insert(*v));
             }
             StepKind::Optional { plan } => {
                 let read = plan.prune(&needed);

@@ -21,6 +21,10 @@ use somersault_model::TermId;
 use std::rc::Rc;
 use std::sync::Arc;
 
+/// What another endpoint is taken to answer, and to take for it.
+const SERVICE_ROWS: f64 = 100.0;
+const SERVICE_COST: f64 = 1e7;
+
 /// What is known of a node before it is placed.
 #[derive(Debug)]
 pub(crate) struct Estimate {
@@ -153,6 +157,14 @@ impl<'a> Planner<'a> {
                 state.cost += cost::hash(flow, count);
                 state.advance(flow.made);
                 self.push(plan, StepKind::Values(Arc::clone(values)), state.rows);
+            }
+            Operator::Service(service) => {
+                for (variable, _) in &service.variables {
+                    state.bind(*variable, SERVICE_ROWS);
+                }
+                state.cost += SERVICE_COST + cost::hash(state.flow(state.rows), SERVICE_ROWS);
+                state.advance(state.rows.max(SERVICE_ROWS));
+                self.push(plan, StepKind::Service(Arc::clone(service)), state.rows);
             }
             Operator::Project(inner) => {
                 let before = (state.certain.clone(), state.possible.clone());
@@ -318,7 +330,9 @@ impl<'a> Planner<'a> {
                 let (variable, expr) = left.binds.remove(0);
                 self.place_bind(variable, expr, state, plan);
             } else {
-                debug_assert!(left.filters.is_empty() && left.tails.is_empty());
+                debug_assert!(
+                    (left.filters.is_empty() && left.tails.is_empty()) || self.is_over_time()
+                );
                 break;
             }
         }
@@ -505,7 +519,9 @@ impl<'a> Planner<'a> {
     /// Whether a node that could run from the rows so far may as well run by itself: inside EXISTS
     /// it would not see what stands for values there.
     pub(crate) fn may_join(&self, node: &Node, state: &State) -> bool {
-        !state.unit && self.outside.is_empty() && !matches!(node.operator, Operator::Values(_))
+        !state.unit
+            && self.outside.is_empty()
+            && !matches!(node.operator, Operator::Values(_) | Operator::Service(_))
     }
 
     /// Places every filter and bind that is ready.

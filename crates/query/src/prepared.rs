@@ -4,6 +4,7 @@
 
 use crate::compile::{Compiled, NotNative, compile};
 use crate::construct::construct;
+use crate::describe::describe;
 use crate::evaluate::Evaluation;
 use crate::execution::Guard;
 use crate::explain::Explainer;
@@ -443,7 +444,14 @@ impl<'a> Run<'a> {
                 &mut self.evaluation,
                 &mut self.guard,
             )?),
-            QueryForm::Select { projection } | QueryForm::Describe { projection } => {
+            QueryForm::Describe { projection } => Answer::Graph(describe(
+                projection,
+                &table,
+                &Graphs::new(self.view),
+                &self.evaluation,
+                &mut self.guard,
+            )?),
+            QueryForm::Select { projection } => {
                 self.guard.answer_rows(table.rows)?;
                 let rows = table.rows;
                 let columns = columns(&mut table, projection, workspace, into);

@@ -220,6 +220,7 @@ impl<'a> Runner<'_, 'a> {
                 join::join(table, right, shared, keep, self.guard, self.workspace)
             }
             StepKind::Values(values) => self.values(values, keep, table),
+            StepKind::Service(service) => self.service(service, keep, table),
             StepKind::Optional { plan } => {
                 let matched = self.correlated(plan, &table)?;
                 Ok(join::with_unmatched(table, matched, keep, self.workspace))

@@ -5,7 +5,11 @@ use crate::naive::NaiveView;
 use oxrdf::{GraphName, Literal, NamedNode, Quad, Term, vocab::xsd};
 use somersault_lang::Parser;
 use somersault_model::{EventTime, Limits, QueryUid, Tag};
-use somersault_query::{Answer, Execution, GraphView, PlanCache, Prepared, QueryError, Solutions};
+use somersault_query::{
+    Answer, Execution, GraphView, PlanCache, Prepared, QueryError, Remote, RemoteSolutions,
+    Solutions,
+};
+use std::sync::Arc;
 
 fn iri(name: &str) -> NamedNode {
     NamedNode::new_unchecked(format!("http://x/{name}"))
@@ -180,26 +184,122 @@ fn a_path_of_no_step_leads_from_a_constant_and_alternatives_repeat() {
 }
 
 #[test]
-fn what_is_not_native_is_answered_by_spareval_or_refused_by_name() {
-    let prepared = prepare("DESCRIBE :a");
-    assert_eq!(prepared.fallback_reason(), Some("DESCRIBE"));
-    let Answer::Graph(graph) = prepared.execute(&numbers(), &execution()).expect("answers") else {
-        panic!("DESCRIBE has a graph");
+fn a_description_follows_blank_nodes() {
+    let blank = oxrdf::BlankNode::new_unchecked("inner");
+    let mut quads = vec![quad("a", "p", blank.clone()), quad("b", "p", iri("c"))];
+    quads.push(Quad::new(
+        blank,
+        iri("q"),
+        iri("d"),
+        GraphName::DefaultGraph,
+    ));
+    let view = NaiveView::stored(&quads);
+    let describe = |text: &str| {
+        let prepared = prepare(text);
+        assert!(prepared.is_native());
+        match prepared.execute(&view, &execution()).expect("answers") {
+            Answer::Graph(graph) => graph.len(),
+            _ => panic!("DESCRIBE has a graph"),
+        }
     };
-    assert_eq!(graph.len(), 1);
-    let strict = Execution {
-        no_fallback: true,
-        ..execution()
-    };
-    let error = prepared.execute(&numbers(), &strict).expect_err("refused");
-    assert!(matches!(&error, QueryError::NotNative { reason } if reason == "DESCRIBE"));
-    let error = prepare("SELECT * { SERVICE :far { ?s ?p ?o } }")
-        .execute(&numbers(), &execution())
-        .expect_err("nothing remote");
-    assert!(
-        matches!(error, QueryError::RemoteNotAllowed { .. }),
-        "{error}"
+    assert_eq!(describe("DESCRIBE :a"), 2);
+    assert_eq!(describe("DESCRIBE :a :a ?x { ?x :p :c }"), 3);
+    assert_eq!(describe("DESCRIBE :nowhere"), 0);
+}
+
+#[test]
+fn nobody_knows_these_functions() {
+    let text = "SELECT (COALESCE(:unknown(1), \"error\") AS ?f) { FILTER(!BOUND(?x)) }";
+    assert_eq!(rows(&numbers(), text), ["\"error\""]);
+    assert_eq!(
+        rows(&numbers(), "SELECT ?s { ?s :n ?n FILTER(:unknown(?n)) }").len(),
+        0
     );
+    // A function of spareval's, with an argument that it could not evaluate.
+    let text = "SELECT (MD5(STR(EXISTS { ?s :n ?n })) AS ?m) {}";
+    assert_eq!(
+        rows(&numbers(), text),
+        ["\"b326b5062b2f0e69046810717534cb09\""]
+    );
+}
+
+#[test]
+fn triple_terms_are_taken_apart() {
+    let term = |s: &str, o: &str| oxrdf::Triple::new(iri(s), iri("p"), iri(o));
+    let view = NaiveView::stored(&[
+        quad("x", "says", Term::Triple(Box::new(term("a", "b")))),
+        quad("y", "says", Term::Triple(Box::new(term("a", "a")))),
+        quad("z", "says", iri("a")),
+        quad("a", "p", iri("b")),
+    ]);
+    assert_eq!(
+        rows(
+            &view,
+            "SELECT ?w ?o { ?w :says <<( :a :p ?o )>> } ORDER BY ?w"
+        ),
+        ["<http://x/x> <http://x/b>", "<http://x/y> <http://x/a>"]
+    );
+    assert_eq!(
+        rows(&view, "SELECT ?w { ?w :says <<( ?s ?p ?s )>> }"),
+        ["<http://x/y>"]
+    );
+    assert_eq!(
+        rows(&view, "SELECT ?w { ?s :p ?o . ?w :says <<( ?s :p ?o )>> }"),
+        ["<http://x/x>"]
+    );
+    let optional = "SELECT ?o { ?s :p ?o OPTIONAL { ?w :says <<( ?s :p ?x )>> FILTER(?x = :a) } }";
+    assert_eq!(rows(&view, optional).len(), 1);
+}
+
+/// Answers every query with what it was asked, or fails.
+struct Far;
+
+impl Remote for Far {
+    fn select(&self, endpoint: &str, query: &str) -> Result<RemoteSolutions, String> {
+        if endpoint != "http://x/far" {
+            return Err("no such endpoint".into());
+        }
+        assert!(query.contains("<http://x/p>"), "{query}");
+        let row = |s: &str, o: Option<&str>| vec![o.map(|o| iri(o).into()), Some(iri(s).into())];
+        Ok(RemoteSolutions {
+            variables: vec!["o".into(), "s".into()],
+            rows: vec![row("a", Some("there")), row("b", None), row("z", None)],
+        })
+    }
+
+    fn document(&self, _: &str) -> Result<Vec<Quad>, String> {
+        Err("no documents".into())
+    }
+}
+
+#[test]
+fn another_endpoint_is_asked_once_and_joined() {
+    let run = |text: &str, remote: Option<Arc<dyn Remote>>| {
+        let execution = Execution {
+            remote,
+            ..execution()
+        };
+        prepare(text).execute(&numbers(), &execution)
+    };
+    let far = || -> Option<Arc<dyn Remote>> { Some(Arc::new(Far)) };
+    let count = |text: &str| match run(text, far()).expect("answers") {
+        Answer::Solutions(solutions) => solutions.len(),
+        _ => panic!("SELECT has solutions"),
+    };
+    assert_eq!(count("SELECT * { SERVICE :far { ?s :p ?o } }"), 3);
+    assert_eq!(count("SELECT * { ?s :n ?n SERVICE :far { ?s :p ?o } }"), 2);
+    assert_eq!(
+        count("SELECT * { SERVICE ?e { ?s :p ?o } VALUES ?e { :far } }"),
+        3
+    );
+    assert_eq!(
+        count("SELECT * { ?s :n ?n SERVICE SILENT :near { ?s :p ?o } }"),
+        3
+    );
+    let failed = run("SELECT * { SERVICE :near { ?s :p ?o } }", far());
+    assert!(matches!(failed, Err(QueryError::Remote { .. })));
+    let refused = run("SELECT * { SERVICE :far { ?s :p ?o } }", None);
+    assert!(matches!(refused, Err(QueryError::RemoteNotAllowed { .. })));
 }
 
 #[test]

@@ -2,7 +2,7 @@
 //! network of `data()`. `UPDATE_EXPECT=1` refreshes them.
 
 use crate::naive::NaiveView;
-use oxrdf::{GraphName, NamedNode, Quad, Triple, vocab::rdf};
+use oxrdf::{GraphName, Literal, NamedNode, Quad, Triple, vocab::rdf};
 use proptest::prelude::*;
 use somersault_lang::Parser;
 use somersault_model::{EventTime, Limits};
@@ -27,6 +27,16 @@ fn data() -> NaiveView {
         }
         stored(person(n), iri("member"), iri(&format!("group{}", n % 10)));
     }
+    for n in 0..40 {
+        let age = Literal::from(i64::from(20 + n));
+        quads.push(Quad::new(
+            person(n),
+            iri("age"),
+            age,
+            GraphName::DefaultGraph,
+        ));
+    }
+    quads.extend(university());
     let post = |n: u32| iri(&format!("post{n}"));
     let posts = (0..30)
         .flat_map(|n| {
@@ -40,6 +50,56 @@ fn data() -> NaiveView {
         .map(|n| Triple::new(person(n * 5), iri("likes"), post(n)))
         .collect();
     NaiveView::with_windows(&quads, &[(iri("Posts"), posts), (iri("Likes"), likes)])
+}
+
+/// Three universities of four departments each; thirty students in each department, who have
+/// studied before elsewhere, a professor for ten of them, and courses that the professors teach and
+/// that are taken by their own students more than by others.
+fn university() -> Vec<Quad> {
+    let mut quads = Vec::new();
+    let mut stored = |s: &str, p: &str, o: &str| {
+        let predicate = if p == "a" {
+            rdf::TYPE.into_owned()
+        } else {
+            iri(p)
+        };
+        quads.push(Quad::new(
+            iri(s),
+            predicate,
+            iri(o),
+            GraphName::DefaultGraph,
+        ));
+    };
+    for d in 0..12 {
+        let (department, university) = (format!("department{d}"), format!("university{}", d % 3));
+        stored(&university, "a", "University");
+        stored(&department, "a", "Department");
+        stored(&department, "subOrganizationOf", &university);
+        for p in 0..3 {
+            let professor = format!("professor{d}x{p}");
+            stored(&professor, "a", "Professor");
+            stored(&professor, "memberOf", &department);
+            for c in 0..2 {
+                let course = format!("course{d}x{p}x{c}");
+                stored(&course, "a", "Course");
+                stored(&professor, "teaches", &course);
+            }
+        }
+        for s in 0..30 {
+            let student = format!("student{d}x{s}");
+            stored(&student, "a", "Student");
+            stored(&student, "memberOf", &department);
+            stored(&student, "degreeFrom", &format!("university{}", s % 3));
+            stored(&student, "advisor", &format!("professor{d}x{}", s % 3));
+            stored(&student, "takes", &format!("course{d}x{}x0", s % 3));
+            stored(
+                &student,
+                "takes",
+                &format!("course{}x{}x1", (d + s) % 12, s % 2),
+            );
+        }
+    }
+    quads
 }
 
 fn plan(text: &str) -> String {
