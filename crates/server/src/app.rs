@@ -206,15 +206,22 @@ async fn wrong_method(method: Method) -> ApiError {
     )
 }
 
+/// What is still needed of a request's headers when it has been handled.
+struct Asked {
+    accept: Vec<HeaderValue>,
+    origin: Option<HeaderValue>,
+}
+
 async fn around(State(app): State<App>, request: Request, next: Next) -> Response {
     let started = Instant::now();
     let method = request.method().clone();
-    let headers = request.headers().clone();
-    let route = request
-        .extensions()
-        .get::<MatchedPath>()
-        .map_or_else(|| "other".to_owned(), |path| path.as_str().to_owned());
-    let mut response = match foreign_page(&app, &method, &headers) {
+    let headers = request.headers();
+    let asked = Asked {
+        accept: headers.get_all(header::ACCEPT).iter().cloned().collect(),
+        origin: headers.get(header::ORIGIN).cloned(),
+    };
+    let route = request.extensions().get::<MatchedPath>().cloned();
+    let mut response = match foreign_page(&app, &method, headers) {
         Page::Preflight => preflight(),
         Page::Refused(error) => error.into_response(),
         Page::Welcome => AssertUnwindSafe(next.run(request))
@@ -224,14 +231,17 @@ async fn around(State(app): State<App>, request: Request, next: Next) -> Respons
                 ApiError::internal("the handler was broken off").into_response()
             }),
     };
-    response = error::finish(response, &headers);
+    response = error::finish(response, &asked.accept);
     response.headers_mut().insert(
         header::X_CONTENT_TYPE_OPTIONS,
         HeaderValue::from_static("nosniff"),
     );
-    allow_origin(&app, &headers, &mut response);
+    if let Some(origin) = &asked.origin {
+        allow_origin(&app, origin, &mut response);
+    }
+    let route = route.as_ref().map_or("other", MatchedPath::as_str);
     app.http
-        .count(&route, &method, response.status(), started.elapsed());
+        .count(route, &method, response.status(), started.elapsed());
     response
 }
 
@@ -295,10 +305,7 @@ fn preflight() -> Response {
     response
 }
 
-fn allow_origin(app: &App, request: &HeaderMap, response: &mut Response) {
-    let Some(origin) = request.get(header::ORIGIN) else {
-        return;
-    };
+fn allow_origin(app: &App, origin: &HeaderValue, response: &mut Response) {
     if origin
         .to_str()
         .is_ok_and(|origin| app.config.cors.allows(origin))

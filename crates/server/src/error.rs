@@ -4,7 +4,7 @@
 
 use crate::negotiate::Accept;
 use axum::body::Body;
-use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde_json::{Map, Value};
 use std::fmt::{self, Display};
@@ -153,13 +153,16 @@ impl IntoResponse for ApiError {
     }
 }
 
-/// Rewrites an error's body as plain text where the request's `Accept` prefers that to JSON; every
+/// Rewrites an error's body as plain text where the request's `Accept` lines prefer that to JSON; every
 /// other response passes unchanged.
-pub(crate) fn finish(response: Response, request_headers: &HeaderMap) -> Response {
+pub(crate) fn finish<'a>(
+    response: Response,
+    accept: impl IntoIterator<Item = &'a HeaderValue>,
+) -> Response {
     let Some(error) = response.extensions().get::<ApiError>() else {
         return response;
     };
-    let accept = Accept::from_headers(request_headers);
+    let accept = Accept::from_lines(accept);
     if accept.quality("text/plain") <= accept.quality("application/json") {
         return response;
     }
@@ -176,15 +179,6 @@ pub(crate) fn finish(response: Response, request_headers: &HeaderMap) -> Respons
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn headers(accept: &str) -> HeaderMap {
-        let mut headers = HeaderMap::new();
-        headers.insert(
-            header::ACCEPT,
-            accept.parse().expect("a valid header value"),
-        );
-        headers
-    }
 
     #[test]
     fn json_unless_text_is_preferred() {
@@ -203,14 +197,14 @@ mod tests {
             "application/sparql-results+json",
             "application/json, text/plain;q=0.9",
         ] {
-            let response = finish(error(), &headers(accept));
+            let response = finish(error(), [&HeaderValue::from_static(accept)]);
             assert_eq!(
                 media(&response).ok().as_deref(),
                 Some("application/json"),
                 "{accept}"
             );
         }
-        let response = finish(error(), &headers("text/plain"));
+        let response = finish(error(), [&HeaderValue::from_static("text/plain")]);
         assert_eq!(
             media(&response).ok().as_deref(),
             Some("text/plain; charset=utf-8")

@@ -8,9 +8,13 @@ use crate::gate::Lane;
 use axum::extract::State;
 use axum::http::{Method, StatusCode, header};
 use axum::response::IntoResponse;
+use metrics::{Counter, Histogram};
 use metrics_exporter_prometheus::{
     Matcher, PrometheusBuilder, PrometheusHandle, PrometheusRecorder,
 };
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{PoisonError, RwLock};
 use std::time::Duration;
 
 const REQUESTS: &str = "somersault_http_requests_total";
@@ -19,10 +23,33 @@ const BUCKETS: &[f64] = &[
     0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0,
 ];
 
+/// The exporter keeps each time until it is asked for its text, or told to sum up: so often it is told.
+const TIMES_KEPT: u64 = 4096;
+
 /// Counts requests by address, method and status.
 pub(crate) struct HttpMetrics {
     recorder: PrometheusRecorder,
     handle: PrometheusHandle,
+    /// What has been counted before, by address: finding a counter by its labels costs more than counting.
+    routes: RwLock<HashMap<String, Route>>,
+    counted: AtomicU64,
+}
+
+struct Route {
+    seconds: Histogram,
+    requests: Vec<(&'static str, StatusCode, Counter)>,
+}
+
+impl Route {
+    fn count(&self, method: &'static str, status: StatusCode, took: Duration) -> bool {
+        let same = |known: &&(&str, StatusCode, Counter)| (known.0, known.1) == (method, status);
+        let Some((_, _, requests)) = self.requests.iter().find(same) else {
+            return false;
+        };
+        requests.increment(1);
+        self.seconds.record(took.as_secs_f64());
+        true
+    }
 }
 
 impl HttpMetrics {
@@ -42,16 +69,50 @@ impl HttpMetrics {
             );
         });
         let handle = recorder.handle();
-        HttpMetrics { recorder, handle }
+        HttpMetrics {
+            recorder,
+            handle,
+            routes: RwLock::default(),
+            counted: AtomicU64::new(0),
+        }
     }
 
     /// `route` is the address with its placeholders, so that there are only so many of them.
     pub(crate) fn count(&self, route: &str, method: &Method, status: StatusCode, took: Duration) {
-        let route = route.to_owned();
         let method = known(method);
+        if self.counted.fetch_add(1, Ordering::Relaxed) % TIMES_KEPT == TIMES_KEPT - 1 {
+            self.handle.run_upkeep();
+        }
+        let known = |routes: &HashMap<String, Route>| {
+            let found = routes.get(route);
+            found.is_some_and(|found| found.count(method, status, took))
+        };
+        if !known(&self.routes.read().unwrap_or_else(PoisonError::into_inner)) {
+            let mut routes = self.routes.write().unwrap_or_else(PoisonError::into_inner);
+            if !known(&routes) {
+                self.learn(&mut routes, route, method, status);
+                known(&routes);
+            }
+        }
+    }
+
+    /// Adds counters with these labels.
+    fn learn(
+        &self,
+        routes: &mut HashMap<String, Route>,
+        route: &str,
+        method: &'static str,
+        status: StatusCode,
+    ) {
         metrics::with_local_recorder(&self.recorder, || {
-            metrics::counter!(REQUESTS, "route" => route.clone(), "method" => method, "status" => status.as_u16().to_string()).increment(1);
-            metrics::histogram!(REQUEST_SECONDS, "route" => route).record(took.as_secs_f64());
+            let name = route.to_owned();
+            let seconds = || metrics::histogram!(REQUEST_SECONDS, "route" => name.clone());
+            let requests = metrics::counter!(REQUESTS, "route" => name.clone(), "method" => method, "status" => status.as_u16().to_string());
+            let known = routes.entry(name.clone()).or_insert_with(|| Route {
+                seconds: seconds(),
+                requests: Vec::new(),
+            });
+            known.requests.push((method, status, requests));
         });
     }
 }

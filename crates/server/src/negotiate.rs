@@ -24,22 +24,24 @@ struct MediaRange {
 impl Accept {
     /// All `Accept` lines together. None, or none that can be read, means that everything is welcome.
     pub(crate) fn from_headers(headers: &HeaderMap) -> Accept {
-        let lines = headers
-            .get_all(header::ACCEPT)
-            .iter()
-            .filter_map(|value| value.to_str().ok());
+        Accept::from_lines(headers.get_all(header::ACCEPT))
+    }
+
+    /// The same, of the header's values.
+    pub(crate) fn from_lines<'a>(values: impl IntoIterator<Item = &'a HeaderValue>) -> Accept {
+        let lines = (values.into_iter()).filter_map(|value| value.to_str().ok());
         Accept {
             ranges: lines.flat_map(split_list).filter_map(parse_range).collect(),
         }
     }
 
-    /// How welcome a media type is, in thousandths: that of the most specific range that covers it.
+    /// How welcome a media type (in lower case, without parameters) is, in thousandths: that of the most
+    /// specific range that covers it.
     pub(crate) fn quality(&self, media_type: &str) -> u16 {
         if self.ranges.is_empty() {
             return 1000;
         }
-        let essence = essence(media_type);
-        let (main, sub) = essence.split_once('/').unwrap_or((&essence, ""));
+        let (main, sub) = media_type.split_once('/').unwrap_or((media_type, ""));
         let specificity = |range: &&MediaRange| match (range.main == main, range.sub == sub) {
             (true, true) => 3,
             (true, false) if range.sub == "*" => 2,

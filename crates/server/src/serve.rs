@@ -209,8 +209,8 @@ impl Running {
     ) -> io::Result<Running> {
         listener.set_nonblocking(true)?;
         let address = listener.local_addr()?;
+        // A worker for each core: light queries are answered by them.
         let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(2)
             .thread_name("somersault-http")
             .enable_all()
             .build()?;

@@ -27,8 +27,8 @@ pub(crate) fn run(args: &ServeArgs) -> Result<(), CliError> {
             "somersault: {address} is not loopback, and the server asks nobody for a password: whoever reaches it may read and write"
         );
     }
+    // A worker for each core: light queries are answered by them.
     let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
         .enable_all()
         .build()?;
     listener.set_nonblocking(true)?;
