@@ -1,8 +1,8 @@
 //! The light queries of an emulated crowd: L4, L5 and L6 of LUBM with a department or a university drawn for each, mixed as in
 //! the Wukong paper (each class by the reciprocal of its latency).
 
-use somersault::oxrdf::Term;
-use somersault::{Engine, QueryOptions};
+use somersault::oxrdf::{NamedNode, Term};
+use somersault::{Engine, EngineError, PreparedQuery, QueryOptions};
 
 /// A class of queries that differ in one constant.
 #[derive(Debug, Clone)]
@@ -76,6 +76,19 @@ impl Class {
     /// A query of the class.
     pub(crate) fn text(&self, constant: usize) -> String {
         self.template.replace("{}", &self.constants[constant])
+    }
+
+    /// The class as one query, with the constant as its parameter.
+    pub(crate) fn prepare(&self, engine: &Engine) -> Result<PreparedQuery, EngineError> {
+        let text = self.template.replace("<{}>", "?constant");
+        engine.prepare(&text, &["constant"], &QueryOptions::default())
+    }
+
+    /// The constants as terms.
+    pub(crate) fn terms(&self) -> Vec<Term> {
+        let iris = self.constants.iter();
+        iris.map(|iri| NamedNode::new_unchecked(iri.as_str()).into())
+            .collect()
     }
 
     /// A query of the class that nobody has asked in these words.

@@ -24,14 +24,16 @@ pub(crate) fn print_party(party: &Party) {
     match &party.absent {
         Some(reason) => println!("  {:<12} not here: {reason}", party.name),
         None => println!(
-            "  {:<12} {}: {}, {} MiB resident",
+            "  {:<12} {}: {}{}",
             party.name,
             party.version,
             party.load_seconds.map_or_else(
                 || "loaded before".to_owned(),
                 |seconds| format!("loaded in {seconds:.1} s")
             ),
-            party.resident_mib.unwrap_or_default()
+            party
+                .resident_mib
+                .map_or_else(String::new, |mib| format!(", {mib} MiB resident"))
         ),
     }
 }

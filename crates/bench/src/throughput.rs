@@ -109,6 +109,9 @@ pub(crate) fn run(options: &Options) -> Result<(), String> {
     let classes = mix::classes(&engine)?;
     let draw = draw(&engine, &classes)?;
 
+    let prepared = prepared_crowd(&engine, &classes, &draw, 2, measured)?;
+    print_crowd("prepared, constants bound", &prepared);
+    figures.prepared = Some(prepared);
     let text = crowd(&engine, &classes, &draw, 2, measured)?;
     print_crowd("text, every text new", &text);
     figures.text = Some(text);
@@ -178,6 +181,49 @@ fn crowd(
             let text = classes[class].new_text(constant, number);
             let asked = Instant::now();
             ask(engine, &text)?;
+            times.push(asked.elapsed());
+        }
+        Ok(times)
+    };
+    let start = Instant::now();
+    let all = on_threads(threads, one)?;
+    Ok(crowd_of(all, start.elapsed(), threads, classes, draw))
+}
+
+/// Light queries prepared once, from so many threads at once, each with a constant drawn for it.
+fn prepared_crowd(
+    engine: &Engine,
+    classes: &[Class],
+    draw: &Draw,
+    threads: usize,
+    measured: Duration,
+) -> Result<Crowd, String> {
+    let terms: Vec<_> = classes.iter().map(Class::terms).collect();
+    let prepared = classes
+        .iter()
+        .map(|class| class.prepare(engine).map_err(|error| error.to_string()))
+        .collect::<Result<Vec<_>, _>>()?;
+    let one = |seed: usize| -> Result<Vec<Duration>, String> {
+        let mut draw = draw.seeded(seed as u64 + 1);
+        let mut results = prepared
+            .iter()
+            .zip(&terms)
+            .map(|(query, terms)| {
+                query
+                    .execute(&terms[..1])
+                    .map_err(|error| error.to_string())
+            })
+            .collect::<Result<Vec<_>, _>>()?;
+        let mut times = Vec::new();
+        let start = Instant::now();
+        while start.elapsed() < measured {
+            let (class, constant) = draw.next(classes);
+            let value = std::slice::from_ref(&terms[class][constant]);
+            let asked = Instant::now();
+            prepared[class]
+                .execute_into(value, &mut results[class])
+                .map_err(|error| error.to_string())?;
+            read_all(&results[class].answer);
             times.push(asked.elapsed());
         }
         Ok(times)

@@ -43,11 +43,6 @@ impl<'e> Subject<'e> {
         self.link(predicate, Literal::new_simple_literal(text));
     }
 
-    /// A string of the datatype that is written out.
-    pub(crate) fn string(&mut self, predicate: NamedNode, text: impl Into<String>) {
-        self.link(predicate, Literal::new_typed_literal(text, xsd::STRING));
-    }
-
     /// A whole number.
     pub(crate) fn integer(&mut self, predicate: NamedNode, number: u32) {
         self.link(

@@ -1,6 +1,7 @@
 //! Data in the schema of SP²Bench (Schmidt, Hornung, Lausen, Pinkel: "SP²Bench: A SPARQL Performance Benchmark", ICDE 2009):
 //! a bibliography like DBLP that grows year by year. Few authors write most, Paul Erdoes writes ten documents a year from 1940 on,
-//! citations are bags of documents that came before. People are blank nodes, as in the original, Erdoes is not.
+//! citations are bags of documents that came before. People are blank nodes, as in the original, Erdoes is not. Strings have no
+//! datatype written out, in the data and in the queries: `xsd:string` means the same, but not to every engine.
 
 use crate::NamedQuery;
 use crate::lines::{Subject, name, words};
@@ -195,7 +196,7 @@ impl Library {
         let editor = (class == "Proceedings").then(|| self.author());
         let mut subject = Subject::named(node.clone(), &mut self.ready);
         subject.class(name(BENCH, class));
-        subject.string(name(DC, "title"), title);
+        subject.text(name(DC, "title"), title);
         subject.integer(name(DCTERMS, "issued"), year);
         if let Some(editor) = editor {
             subject.link(name(SWRC, "editor"), person(editor));
@@ -221,19 +222,19 @@ impl Library {
         let random = &mut self.random;
         let mut subject = Subject::named(node.clone(), &mut self.ready);
         subject.class(name(BENCH, class));
-        subject.string(name(DC, "title"), format!("{} {number}", words(random, 5)));
+        subject.text(name(DC, "title"), format!("{} {number}", words(random, 5)));
         subject.integer(name(DCTERMS, "issued"), year);
         subject.distinct(&name(DC, "creator"), authors.into_iter(), person);
         let paper = class == "Inproceedings";
         if let Some((predicate, volume)) = within {
             subject.link(predicate, volume);
             if paper {
-                subject.string(name(BENCH, "booktitle"), words(random, 3));
+                subject.text(name(BENCH, "booktitle"), words(random, 3));
             }
             if random.chance(0.926) {
                 let first = random.below(800);
                 let last = first + 1 + random.below(30);
-                subject.string(name(SWRC, "pages"), format!("{first}--{last}"));
+                subject.text(name(SWRC, "pages"), format!("{first}--{last}"));
             }
         }
         let page = format!(
@@ -241,19 +242,19 @@ impl Library {
             words(random, 1).replace(' ', "")
         );
         if random.chance(if paper { 0.6 } else { 0.3 }) {
-            subject.string(name(RDFS, "seeAlso"), format!("{page}/ee"));
+            subject.text(name(RDFS, "seeAlso"), format!("{page}/ee"));
         }
         if random.chance(0.95) {
-            subject.string(name(FOAF, "homepage"), page);
+            subject.text(name(FOAF, "homepage"), page);
         }
         if random.chance(0.01) {
-            subject.string(name(BENCH, "abstract"), words(random, 150));
+            subject.text(name(BENCH, "abstract"), words(random, 150));
         }
         if class == "Article" && random.chance(0.0065) {
             subject.integer(name(SWRC, "month"), 1 + random.below(12));
         }
         if class == "Book" {
-            subject.string(
+            subject.text(
                 name(SWRC, "isbn"),
                 format!("1-{:08}", random.below(100_000_000)),
             );
@@ -324,7 +325,7 @@ impl Library {
             NamedOrBlankNode::BlankNode(node) => Subject::blank(node.into_string(), out),
         };
         subject.class(name(FOAF, "Person"));
-        subject.string(name(FOAF, "name"), full_name);
+        subject.text(name(FOAF, "name"), full_name);
         number
     }
 }
