@@ -7,6 +7,7 @@
 
 mod acks;
 mod clock;
+mod crew;
 mod driver;
 mod due_windows;
 mod error;

@@ -1,11 +1,15 @@
 //! The query pool: threads that execute continuous and one-shot queries. Firings go first, but after
 //! so many of them in a row a waiting one-shot query gets its turn; and one thread never takes
-//! one-shot queries, so that long ones cannot hold up the firings. Nobody starves.
+//! one-shot queries, so that long ones cannot hold up the firings. Nobody starves. Threads for which
+//! there is no job help with heavy queries, a share at a time (`crew`).
 
+use crate::crew::Task;
 use parking_lot::{Condvar, Mutex};
+use somersault_query::Crew;
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 
 /// After so many firings in a row a waiting one-shot query goes first.
@@ -26,6 +30,8 @@ type Job = Box<dyn FnOnce() + Send>;
 struct Queues {
     continuous: VecDeque<Job>,
     one_shot: VecDeque<Job>,
+    /// Heavy queries that want help, once for each helper. They come last.
+    help: VecDeque<Arc<Task>>,
     /// Firings started since the last one-shot query while one was waiting.
     in_a_row: u32,
     one_shots_running: usize,
@@ -53,11 +59,60 @@ impl Queues {
 struct Shared {
     queues: Mutex<Queues>,
     wake: Condvar,
+    /// How many jobs wait; written with the queues locked.
+    waiting: AtomicUsize,
+}
+
+impl Shared {
+    fn count_waiting(&self, queues: &Queues) {
+        let waiting = queues.continuous.len() + queues.one_shot.len();
+        self.waiting.store(waiting, Ordering::Relaxed);
+    }
+}
+
+/// The threads of a pool as helpers of one heavy query.
+struct PoolCrew {
+    shared: Arc<Shared>,
+    hands: usize,
+}
+
+impl Crew for PoolCrew {
+    fn hands(&self) -> usize {
+        self.hands
+    }
+
+    fn share(&self, shares: usize, work: &(dyn Fn(usize) + Sync)) {
+        let mut called = None;
+        let guarded = AssertUnwindSafe(|| {
+            Task::run(shares, work, |task| {
+                let helpers = self.hands.min(shares) - 1;
+                let mut queues = self.shared.queues.lock();
+                if queues.stopping {
+                    return;
+                }
+                queues
+                    .help
+                    .extend(std::iter::repeat_n(Arc::clone(task), helpers));
+                drop(queues);
+                (0..helpers).for_each(|_| _ = self.shared.wake.notify_one());
+                called = Some(Arc::clone(task));
+            });
+        });
+        let result = catch_unwind(guarded);
+        if let Some(task) = called {
+            let mut queues = self.shared.queues.lock();
+            queues.help.retain(|other| !Arc::ptr_eq(other, &task));
+        }
+        if let Err(panic) = result {
+            std::panic::resume_unwind(panic);
+        }
+    }
 }
 
 /// See the module.
 pub struct QueryPool {
     shared: Arc<Shared>,
+    crew: Arc<dyn Crew>,
     threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
@@ -74,9 +129,16 @@ impl QueryPool {
                 ..Queues::default()
             }),
             wake: Condvar::new(),
+            waiting: AtomicUsize::new(0),
+        });
+        let crew = Arc::new(PoolCrew {
+            shared: Arc::clone(&shared),
+            // Of many threads one is left for those who come meanwhile.
+            hands: if threads > 2 { threads - 1 } else { threads },
         });
         let pool = QueryPool {
             shared,
+            crew,
             threads: Mutex::new(Vec::new()),
         };
         for number in 0..threads {
@@ -101,8 +163,14 @@ impl QueryPool {
             Class::Continuous => queues.continuous.push_back(Box::new(job)),
             Class::OneShot => queues.one_shot.push_back(Box::new(job)),
         }
+        self.shared.count_waiting(&queues);
         drop(queues);
         self.shared.wake.notify_one();
+    }
+
+    /// The threads of the pool, to be given to executions that may be heavy.
+    pub fn crew(&self) -> &Arc<dyn Crew> {
+        &self.crew
     }
 
     /// How many one-shot queries wait or run.
@@ -116,6 +184,7 @@ impl QueryPool {
         let dropped = {
             let mut queues = self.shared.queues.lock();
             queues.stopping = true;
+            queues.help.clear();
             (
                 std::mem::take(&mut queues.continuous),
                 std::mem::take(&mut queues.one_shot),
@@ -144,6 +213,7 @@ fn work(shared: &Shared) {
     let mut queues = shared.queues.lock();
     loop {
         if let Some((class, job)) = queues.take() {
+            shared.count_waiting(&queues);
             drop(queues);
             if catch_unwind(AssertUnwindSafe(job)).is_err() {
                 tracing::error!("a query panicked; the thread goes on");
@@ -154,6 +224,13 @@ fn work(shared: &Shared) {
                 if !queues.one_shot.is_empty() {
                     shared.wake.notify_one();
                 }
+            }
+        } else if let Some(task) = queues.help.pop_front() {
+            drop(queues);
+            let more = task.help(&|| shared.waiting.load(Ordering::Relaxed) > 0);
+            queues = shared.queues.lock();
+            if more && !queues.stopping {
+                queues.help.push_back(task);
             }
         } else if queues.stopping {
             return;
@@ -208,6 +285,60 @@ mod tests {
         is_done.recv().unwrap();
         drop(release);
         pool.stop();
+    }
+
+    #[test]
+    fn idle_threads_help_and_leave_for_jobs() {
+        let pool = Arc::new(QueryPool::start(3).unwrap());
+        let crew = Arc::clone(pool.crew());
+        assert_eq!(crew.hands(), 2);
+        let threads = Mutex::new(std::collections::HashSet::new());
+        let (done, is_done) = unbounded();
+        let in_share = |share: usize| {
+            threads.lock().insert(std::thread::current().id());
+            if share == 40 {
+                // A job for each thread: they are done before the last share is.
+                for _ in 0..3 {
+                    let done = done.clone();
+                    pool.submit(Class::Continuous, move || done.send(()).unwrap());
+                }
+            }
+            std::thread::sleep(std::time::Duration::from_micros(200));
+            if share == 499 {
+                (0..3).for_each(|_| is_done.recv().unwrap());
+            }
+        };
+        crew.share(500, &in_share);
+        assert!(threads.lock().len() <= 2);
+        assert!(pool.shared.queues.lock().help.is_empty());
+    }
+
+    #[test]
+    fn heavy_queries_of_many_threads_share_the_pool() {
+        let pool = QueryPool::start(2).unwrap();
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for _ in 0..50 {
+                        let sum = AtomicUsize::new(0);
+                        pool.crew().share(20, &|share| {
+                            sum.fetch_add(share, Ordering::Relaxed);
+                        });
+                        assert_eq!(sum.into_inner(), 190);
+                    }
+                });
+            }
+        });
+        pool.stop();
+        let sum = AtomicUsize::new(0);
+        pool.crew().share(3, &|share| {
+            sum.fetch_add(share, Ordering::Relaxed);
+        });
+        assert_eq!(
+            sum.into_inner(),
+            3,
+            "without helpers the caller does it all"
+        );
     }
 
     #[test]

@@ -98,6 +98,7 @@ impl Standing {
         execution.query = query;
         execution.no_fallback = self.config.no_fallback;
         execution.cancel = Some(Arc::clone(&self.cancel));
+        execution.crew = Some(Arc::clone(self.pool.crew()));
         if self.config.allow_remote {
             execution.remote = self.config.remote.clone();
         }

@@ -186,6 +186,7 @@ impl Engine {
         let started = Instant::now();
         let mut execution = self.one_shot_execution(options.timeout, options.result_rows);
         execution.budget = Some(BUDGET);
+        execution.crew = None;
         execution.limits.query_memory_bytes = self.inner.standing.memory_in_place();
         let deadline_ms = self.pin_deadline(started, execution.limits.query_time);
         let snapshot = self.inner.store.pin_stable_shared(deadline_ms);
