@@ -8,7 +8,7 @@ use crate::QueryError;
 use crate::columns;
 use crate::explore::{End, Explorer, has_unbound};
 use crate::logical::{Position, QuadPattern};
-use crate::sources::{self, Reads};
+use crate::sources::{self, Graphs, Reads};
 use crate::table::Table;
 use crate::varset::VarSet;
 use crate::workspace::Workspace;
@@ -121,24 +121,27 @@ pub(crate) fn intersect(
         parents: explorer.workspace.rows(),
         ids: explorer.workspace.ids(),
     };
-    let mut arms = arms(explorer, variable, patterns, &table);
-    let by_column = arms.iter().all(|arm| match arm.from {
-        End::Constant(_) => true,
-        End::Column(column) => !has_unbound(column),
-        End::Free => false,
-    });
-    let mut row = 0;
-    while row < table.rows && made.ids.len() < wanted {
-        let to = (row + ROWS_AT_ONCE).min(table.rows);
-        if by_column && measure(&mut arms, row, to) {
-            row = columns_of(explorer, &mut arms, row, to, &mut made);
+    let (graphs, constants) = (explorer.graphs, explorer.constants);
+    let arm = |pattern: &QuadPattern| Arm::of(graphs, constants, variable, pattern, &table);
+    with_arms(patterns, arm, |arms| {
+        let by_column = arms.iter().all(|arm| match arm.from {
+            End::Constant(_) => true,
+            End::Column(column) => !has_unbound(column),
+            End::Free => false,
+        });
+        let mut row = 0;
+        while row < table.rows && made.ids.len() < wanted {
+            let to = (row + ROWS_AT_ONCE).min(table.rows);
+            if by_column && measure(arms, row, to) {
+                row = columns_of(explorer, arms, row, to, &mut made);
+            }
+            // What is left of the part has long lists.
+            rows_of(arms, row..to, wanted, &mut made, explorer, &table)?;
+            row = to;
+            explorer.guard.making(&table, made.ids.len(), 1)?;
         }
-        // What is left of the part has long lists.
-        rows_of(&mut arms, row..to, wanted, &mut made, explorer, &table)?;
-        row = to;
-        explorer.guard.making(&table, made.ids.len(), 1)?;
-    }
-    drop(arms);
+        Ok::<(), QueryError>(())
+    })?;
     let workspace = &mut *explorer.workspace;
     let mut table = table.gather(&made.parents, keep, workspace);
     workspace.give_rows(made.parents);
@@ -152,24 +155,35 @@ struct Made {
     ids: Vec<TermId>,
 }
 
-fn arms<'t, 'v>(
-    explorer: &Explorer<'v, '_>,
-    variable: VarId,
+/// Calls something with the arms of some patterns; a few cost no allocation.
+fn with_arms<'t, 'v, R>(
     patterns: &[QuadPattern],
-    table: &'t Table,
-) -> Vec<Arm<'t, 'v>> {
-    let constants = explorer.constants;
-    let arm = |pattern: &QuadPattern| {
+    arm: impl Fn(&QuadPattern) -> Arm<'t, 'v>,
+    work: impl FnOnce(&mut [Arm<'t, 'v>]) -> R,
+) -> R {
+    match patterns {
+        [a, b] => work(&mut [arm(a), arm(b)]),
+        [a, b, c] => work(&mut [arm(a), arm(b), arm(c)]),
+        _ => work(&mut patterns.iter().map(arm).collect::<Vec<_>>()),
+    }
+}
+
+impl<'t, 'v> Arm<'t, 'v> {
+    fn of(
+        graphs: &'v Graphs<'_>,
+        constants: &[TermId],
+        variable: VarId,
+        pattern: &QuadPattern,
+        table: &'t Table,
+    ) -> Arm<'t, 'v> {
         let (from, direction) = if pattern.object == Position::Variable(variable) {
             (pattern.subject, Direction::Out)
         } else {
             (pattern.object, Direction::In)
         };
         Arm {
-            view: explorer.graphs.view,
-            sources: explorer
-                .graphs
-                .reads(pattern.graph, |c| constants[c.index()]),
+            view: graphs.view,
+            sources: graphs.reads(pattern.graph, |c| constants[c.index()]),
             from: End::of(from, table, constants),
             predicate: match pattern.predicate {
                 Position::Constant(constant) => constants[constant.index()],
@@ -184,8 +198,7 @@ fn arms<'t, 'v>(
             spare: Vec::new(),
             merged: Vec::new(),
         }
-    };
-    patterns.iter().map(arm).collect()
+    }
 }
 
 /// Finds out, from a sample, how long the arms' lists are in some rows, and puts the shortest first;

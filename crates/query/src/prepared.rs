@@ -477,13 +477,15 @@ fn columns(
     mut columns: Vec<Vec<TermId>>,
 ) -> Vec<Vec<TermId>> {
     let rows = table.rows;
+    // Of an answer whose memory is used again, buffers come back.
+    let comes_back = columns.capacity() > 0;
     columns.reserve(projection.len());
     for (at, variable) in projection.iter().enumerate() {
         let column = match projection[..at].iter().position(|v| v == variable) {
             Some(earlier) => columns[earlier].clone(),
             None => match table.take(*variable) {
                 // A buffer that is much too large is not given away with the answer.
-                Some(column) if column.capacity() > 2 * rows + 16 => {
+                Some(column) if !comes_back && column.capacity() > 2 * rows + 16 => {
                     let own = column.as_slice().to_vec();
                     workspace.give_ids(column);
                     own

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod loading;
+mod queries;
 mod refusals;
 mod restart;
 mod scenario;
