@@ -35,12 +35,30 @@ impl Core<'_> {
             Core::Block(node) => node.possible.clone(),
         }
     }
+
+    /// What it may bind or has to know.
+    pub(crate) fn mentioned(&self) -> VarSet {
+        match self {
+            Core::Block(node) => node.mentioned(),
+            _ => self.variables(),
+        }
+    }
+
+    /// What it binds in every row.
+    pub(crate) fn certain(&self) -> VarSet {
+        match self {
+            Core::Block(node) => node.certain.clone(),
+            _ => self.variables(),
+        }
+    }
 }
 
 /// What of a group is still to be placed.
 pub(crate) struct Remaining<'q> {
     /// `None` where it is placed.
     pub(crate) core: Vec<Option<Core<'q>>>,
+    /// The variables of parts that come after those, one set for each.
+    pub(crate) later: Vec<VarSet>,
     pub(crate) binds: Vec<(VarId, &'q Arc<Expr>)>,
     pub(crate) filters: Vec<&'q Arc<Expr>>,
     pub(crate) tails: Vec<&'q Tail>,
@@ -48,13 +66,14 @@ pub(crate) struct Remaining<'q> {
 
 impl Remaining<'_> {
     fn has_core(&self) -> bool {
-        self.core.iter().any(Option::is_some)
+        !self.later.is_empty() || self.core.iter().any(Option::is_some)
     }
 
     /// Whether something that is still to come may bind the variable; `but` names a bind that
     /// does not count.
     pub(crate) fn may_bind(&self, variable: VarId, but: Option<usize>) -> bool {
         (self.core.iter().flatten()).any(|part| part.variables().contains(variable))
+            || self.later.iter().any(|set| set.contains(variable))
             || (self.binds.iter().enumerate()).any(|(at, (v, _))| *v == variable && but != Some(at))
             || self.tails.iter().any(|tail| match tail {
                 Tail::Optional { node, .. } => node.possible.contains(variable),
@@ -127,6 +146,7 @@ impl Planner<'_> {
         });
         Remaining {
             core: core.into_iter().map(|(_, part)| Some(part)).collect(),
+            later: Vec::new(),
             binds: group.binds.iter().map(|(v, e)| (*v, e)).collect(),
             filters: group.filters.iter().collect(),
             tails: group.tails.iter().collect(),

@@ -20,6 +20,8 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub(crate) struct Compiled {
     pub(crate) root: Node,
+    /// How many variables there are, those without a name among them.
+    pub(crate) variables: u32,
     pub(crate) constants: Constants,
 }
 
@@ -39,6 +41,7 @@ pub(crate) fn compile(query: &lang::Query, pattern: &Pattern) -> Result<Compiled
     let root = compiler.node(pattern, GraphPosition::Default)?;
     Ok(Compiled {
         root,
+        variables: compiler.fresh,
         constants: compiler.constants,
     })
 }

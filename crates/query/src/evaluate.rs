@@ -9,7 +9,7 @@ use crate::random::Random;
 use crate::table::Table;
 use crate::value::{Operands, Value};
 use oxrdf::Term;
-use oxsdatatypes::Decimal;
+use oxsdatatypes::{Decimal, Float};
 use rustc_hash::FxHashMap;
 use somersault_lang::{Arithmetic, Comparison, VarId};
 use somersault_model::{EventTime, Tag, TermId};
@@ -280,6 +280,10 @@ impl<'a> Evaluation<'a> {
                 return functions::call(self, function, arguments, row);
             }
             Expr::Spareval(call) => return self.ask_spareval(call, row),
+            Expr::EqualityKey(variable) => {
+                let id = row.get(*variable)?;
+                self.equality_key(id)?
+            }
         })
     }
 
@@ -332,6 +336,28 @@ impl<'a> Evaluation<'a> {
         let a = self.value_of(a)?;
         let b = self.value_of(b)?;
         a.equals(&b)
+    }
+
+    /// A key that two terms have in common if they are equal: IRIs, blank nodes and strings
+    /// themselves, numbers their value as the narrowest type has it that they are compared in; which
+    /// others are equal is not said here.
+    fn equality_key(&mut self, id: TermId) -> Option<Evaluated> {
+        if matches!(id.tag(), Tag::NamedNode | Tag::BlankNode) {
+            return Some(Evaluated::Id(id));
+        }
+        let value = self.value(id)?;
+        if let Value::String(_) = value {
+            return Some(Evaluated::Id(id));
+        }
+        let number = match &value {
+            Value::Double(number) => Some(Float::from(*number)),
+            _ => value.as_float(),
+        };
+        Some(match number {
+            // Adding makes one of the two zeros.
+            Some(number) => Value::Float(number + Float::from(0.0)).into(),
+            None => Evaluated::from(true),
+        })
     }
 
     fn ask_spareval(&mut self, call: &SparevalCall, row: Row<'_>) -> Option<Evaluated> {

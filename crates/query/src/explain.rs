@@ -260,6 +260,7 @@ impl Explainer<'_> {
         match expr {
             Expr::Constant(constant) => self.constant(*constant),
             Expr::Variable(v) => self.variable(*v),
+            Expr::EqualityKey(v) => format!("key of {}", self.variable(*v)),
             Expr::Bound(v) => format!("BOUND({})", self.variable(*v)),
             Expr::Or(parts) => format!("({})", list(parts, " || ")),
             Expr::And(parts) => format!("({})", list(parts, " && ")),

@@ -68,6 +68,8 @@ pub(crate) enum Expr {
     Matches(Box<Expr>, Regex),
     Call(Function, Vec<Expr>),
     Spareval(Box<SparevalCall>),
+    /// Something that equal values have in common (`equality.rs`).
+    EqualityKey(VarId),
 }
 
 /// EXISTS: its pattern, and its place in the table of what each row has.
@@ -113,7 +115,11 @@ impl Expr {
     /// Every expression directly below this one.
     pub(crate) fn children(&self) -> Vec<&Expr> {
         match self {
-            Expr::Constant(_) | Expr::Variable(_) | Expr::Bound(_) | Expr::Exists(_) => Vec::new(),
+            Expr::Constant(_)
+            | Expr::Variable(_)
+            | Expr::Bound(_)
+            | Expr::EqualityKey(_)
+            | Expr::Exists(_) => Vec::new(),
             Expr::Spareval(call) => call.arguments.iter().collect(),
             Expr::Or(list) | Expr::And(list) | Expr::Coalesce(list) | Expr::Call(_, list) => {
                 list.iter().collect()
@@ -147,7 +153,7 @@ impl Expr {
 
     fn collect(&self, into: &mut VarSet) {
         match self {
-            Expr::Variable(v) | Expr::Bound(v) => into.insert(*v),
+            Expr::Variable(v) | Expr::Bound(v) | Expr::EqualityKey(v) => into.insert(*v),
             Expr::Exists(exists) => into.extend(&exists.node.mentioned()),
             _ => self.children().into_iter().for_each(|e| e.collect(into)),
         }

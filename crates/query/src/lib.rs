@@ -27,6 +27,7 @@ mod compile;
 mod construct;
 mod cost;
 mod describe;
+mod equality;
 mod error;
 mod estimate;
 mod evaluate;

@@ -48,6 +48,8 @@ pub(crate) struct Planner<'a> {
     pub(crate) steps: usize,
     pub(crate) choices: PlanChoices,
     guard: &'a Guard<'a>,
+    /// The number of the next variable of the planner's own.
+    pub(crate) fresh: u32,
     /// Inside EXISTS: the variables from outside, which stand for their values.
     pub(crate) outside: VarSet,
     /// By the addresses of nodes, which stay where they are while planning.
@@ -61,6 +63,7 @@ impl<'a> Planner<'a> {
         constants: &'a [TermId],
         terms: &'a Constants,
         variables: &'a [String],
+        fresh: u32,
         guard: &'a Guard<'a>,
     ) -> Planner<'a> {
         Planner {
@@ -71,6 +74,7 @@ impl<'a> Planner<'a> {
             steps: 0,
             choices: guard.plan_choices(),
             guard,
+            fresh,
             outside: VarSet::new(),
             estimates: FxHashMap::default(),
             texts: FxHashMap::default(),
@@ -320,7 +324,12 @@ impl<'a> Planner<'a> {
     fn group(&mut self, group: &Group, state: &mut State, plan: &mut Plan) {
         let mut left = self.remaining(group, state);
         self.place_ready(&mut left, state, plan);
+        let apart = self.apart(&mut left, state);
         self.place_core(group, &mut left, state, plan);
+        for apart in apart {
+            self.place_ready(&mut left, state, plan);
+            self.join_apart(group, apart, &mut left, state, plan);
+        }
         loop {
             self.place_ready(&mut left, state, plan);
             if self.place_tail(&mut left, state, plan) {
@@ -340,7 +349,7 @@ impl<'a> Planner<'a> {
 
     /// Places the patterns, paths and blocks of a group in the best order; filters and binds between
     /// them as soon as they are ready.
-    fn place_core(
+    pub(crate) fn place_core(
         &mut self,
         group: &Group,
         left: &mut Remaining<'_>,
@@ -525,7 +534,12 @@ impl<'a> Planner<'a> {
     }
 
     /// Places every filter and bind that is ready.
-    fn place_ready(&mut self, left: &mut Remaining<'_>, state: &mut State, plan: &mut Plan) {
+    pub(crate) fn place_ready(
+        &mut self,
+        left: &mut Remaining<'_>,
+        state: &mut State,
+        plan: &mut Plan,
+    ) {
         loop {
             if let Some(at) = left
                 .filters

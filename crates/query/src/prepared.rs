@@ -328,7 +328,9 @@ impl Prepared {
         guard: &Guard<'_>,
     ) -> Result<(KeptPlan, usize), QueryError> {
         let variables = &self.inner.query.variables;
-        let mut planner = Planner::new(graphs, constants, &compiled.constants, variables, guard);
+        let terms = &compiled.constants;
+        let fresh = compiled.variables;
+        let mut planner = Planner::new(graphs, constants, terms, variables, fresh, guard);
         let plan = planner.plan(&compiled.root, &self.inner.needed);
         // Out of time the planner leaves off comparing; such a plan must not run.
         guard.look()?;

@@ -257,7 +257,7 @@ impl Value {
         })
     }
 
-    fn as_float(&self) -> Option<Float> {
+    pub(crate) fn as_float(&self) -> Option<Float> {
         Some(match self {
             Value::Integer(value) => (*value).into(),
             Value::Decimal(value) => (*value).into(),
