@@ -4,7 +4,7 @@
 
 use oxttl::NTriplesParser;
 use somersault_model::{Direction, QuadIds, Sn, TermId};
-use somersault_store::{ShardBatch, Snapshot, Store, rdf_type};
+use somersault_store::{Ends, ShardBatch, Snapshot, Store, rdf_type};
 use std::error::Error;
 use std::fs::File;
 use std::sync::Arc;
@@ -53,7 +53,7 @@ fn read(store: &Store, path: &str) -> Result<Arc<[QuadIds]>, Box<dyn Error>> {
 
 fn load_all(store: &Arc<Store>, load: Arc<[QuadIds]>) -> Result<(), Box<dyn Error>> {
     let count = load.len();
-    let start = Instant::now();
+    let (start, before) = (Instant::now(), processor_time(false));
     let batches = ShardBatch::split_with_loads(&[load], &[], store.placement());
     std::thread::scope(|scope| -> Result<(), Box<dyn Error>> {
         let mut threads = Vec::new();
@@ -68,9 +68,11 @@ fn load_all(store: &Arc<Store>, load: Arc<[QuadIds]>) -> Result<(), Box<dyn Erro
     })?;
     store.snapshots().publish_stable(Sn(1));
     let elapsed = start.elapsed();
+    let spent = processor_time(false).zip(before);
+    let spent = spent.map_or(elapsed, |(after, before)| after - before);
     println!(
-        "loaded in {elapsed:.2?}, {:.0} ns each",
-        elapsed.as_nanos() as f64 / count as f64
+        "loaded in {elapsed:.2?}, {spent:.2?} of processor time, {:.0} ns each",
+        spent.as_nanos() as f64 / count as f64
     );
     Ok(())
 }
@@ -83,13 +85,28 @@ fn resident() -> usize {
     number.unwrap_or(0) / 1024
 }
 
+/// Time that this process (ended threads too) or thread has had on cores, where the system tells:
+/// what else runs on the machine does not count.
+fn processor_time(of_thread: bool) -> Option<Duration> {
+    if of_thread {
+        let text = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
+        return Some(Duration::from_nanos(text.split(' ').next()?.parse().ok()?));
+    }
+    let text = std::fs::read_to_string("/proc/self/stat").ok()?;
+    // After the name: user and system time are the twelfth and thirteenth, in hundredths.
+    let mut times = text.rsplit(')').next()?.split_whitespace().skip(11);
+    let (user, system): (u64, u64) = (times.next()?.parse().ok()?, times.next()?.parse().ok()?);
+    Some(Duration::from_millis(10 * (user + system)))
+}
+
 fn best(rounds: usize, mut work: impl FnMut() -> usize) -> (Duration, usize) {
     let mut best = Duration::MAX;
     let mut count = 0;
     for _ in 0..rounds {
-        let start = Instant::now();
+        let (start, before) = (Instant::now(), processor_time(true));
         count = work();
-        best = best.min(start.elapsed());
+        let spent = processor_time(true).zip(before);
+        best = best.min(spent.map_or_else(|| start.elapsed(), |(after, before)| after - before));
     }
     (best, count)
 }
@@ -129,6 +146,31 @@ fn reads(snapshot: &Snapshot) {
     let random = shuffled(&sorted);
     for (what, column) in [("sorted", &sorted), ("random", &random)] {
         for direction in [Direction::Out, Direction::In] {
+            let (mut rows, mut ids) = (Vec::new(), Vec::new());
+            let whole = best(5, || {
+                let mut found = 0;
+                for (part, first_row) in column.chunks(2_048).zip((0u32..).step_by(2_048)) {
+                    rows.clear();
+                    ids.clear();
+                    snapshot.expand(
+                        GRAPH,
+                        predicate,
+                        direction,
+                        part,
+                        first_row,
+                        usize::MAX,
+                        &mut rows,
+                        &mut ids,
+                    );
+                    found += ids.len();
+                }
+                found
+            });
+            line(
+                &format!("expand {direction:?}, {what}"),
+                whole,
+                column.len(),
+            );
             let one = best(5, || {
                 let mut scratch = Vec::new();
                 (column.iter())
@@ -146,6 +188,26 @@ fn reads(snapshot: &Snapshot) {
             );
         }
     }
+    let (mut vertices, mut neighbours) = (Vec::new(), Vec::new());
+    let all = best(5, || {
+        let (mut from, mut found) = (Some(0), 0);
+        while let Some(place) = from {
+            vertices.clear();
+            neighbours.clear();
+            from = snapshot.edges(
+                GRAPH,
+                predicate,
+                Direction::Out,
+                place,
+                4_096,
+                &mut vertices,
+                &mut neighbours,
+            );
+            found += neighbours.len();
+        }
+        found
+    });
+    line("edges of the predicate", all, all.1);
     let mut scratch = Vec::new();
     let classes = snapshot.vertices_with(GRAPH, kind, Direction::In, &mut scratch);
     let class = (classes.iter().copied())
@@ -154,6 +216,18 @@ fn reads(snapshot: &Snapshot) {
         return;
     };
     for (what, column) in [("sorted", &sorted), ("random", &random)] {
+        let mut rows = Vec::new();
+        let whole = best(5, || {
+            rows.clear();
+            let ends = (Ends::Column(column), Ends::One(class));
+            snapshot.connected(GRAPH, kind, ends.0, ends.1, 0, &mut rows);
+            rows.len()
+        });
+        line(
+            &format!("type checks of a column, {what}"),
+            whole,
+            column.len(),
+        );
         let one = best(5, || {
             let is_instance = |vertex: &&TermId| {
                 snapshot.contains(QuadIds {

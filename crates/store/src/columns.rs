@@ -37,6 +37,9 @@ pub(crate) struct Sources<'a> {
     many: Vec<Source<'a>>,
 }
 
+/// Lists of up to so many ids are copied one by one.
+const FEW: usize = 8;
+
 /// What was found for the vertices of a block.
 pub(crate) struct Found<'a> {
     /// The lists that an image has.
@@ -198,6 +201,13 @@ fn append(ids: &mut Vec<TermId>, rows: &mut Vec<u32>, list: &[TermId], row: u32)
         [one] => {
             ids.push(*one);
             rows.push(row);
+        }
+        list if list.len() <= FEW => {
+            // A call for a copy would take longer.
+            for id in list {
+                ids.push(*id);
+                rows.push(row);
+            }
         }
         list => {
             ids.extend_from_slice(list);

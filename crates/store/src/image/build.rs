@@ -42,15 +42,22 @@ pub(crate) struct Built {
 /// A graph and a predicate.
 type Label = (TermId, TermId);
 
-/// The half edges of one direction of a stretch of a load, by label.
-struct Part {
-    labels: FxHashMap<Label, usize>,
+/// A stretch of a load, with the number of each statement's label.
+struct Labelled<'a> {
+    quads: &'a [QuadIds],
+    numbers: FxHashMap<Label, u32>,
+    of_quads: Array<u32>,
+    /// One more than the highest sequence of a subject or object.
+    room: u64,
+}
+
+/// The half edges of one direction of such a stretch, by label.
+struct Part<'a> {
+    numbers: &'a FxHashMap<Label, u32>,
     /// Where the edges of each label begin, and the end of the last.
     starts: Vec<usize>,
     /// Vertex and neighbour, in the order in which they sort.
     pairs: Array<u128>,
-    /// One more than the highest sequence of an end.
-    room: u64,
 }
 
 /// The lists of cells of one direction, by label; vertices ascend.
@@ -64,11 +71,40 @@ struct Job<'a> {
     load: Vec<&'a [u128]>,
 }
 
-impl Part {
-    fn of(label: &Label, part: &Part) -> std::ops::Range<usize> {
-        match part.labels.get(label) {
-            Some(at) => part.starts[*at]..part.starts[*at + 1],
-            None => 0..0,
+impl<'a> Labelled<'a> {
+    fn new(quads: &'a [QuadIds]) -> Labelled<'a> {
+        let mut numbers: FxHashMap<Label, u32> = FxHashMap::default();
+        let mut of_quads = Array::with_capacity(quads.len());
+        let mut highest = 0;
+        for quad in quads {
+            let next = numbers.len() as u32;
+            let number = *(numbers.entry((quad.graph, quad.predicate))).or_insert(next);
+            of_quads.push(number);
+            // Both ends: the instances of a class are numbered too.
+            for end in [quad.subject, quad.object] {
+                if end.is_in_dictionary() {
+                    highest = highest.max(end.sequence() + 1);
+                }
+            }
+        }
+        Labelled {
+            quads,
+            numbers,
+            of_quads,
+            room: highest,
+        }
+    }
+}
+
+impl Part<'_> {
+    /// The edges of a label.
+    fn of(&self, label: &Label) -> &[u128] {
+        match self.numbers.get(label) {
+            Some(number) => {
+                let number = *number as usize;
+                &self.pairs[self.starts[number]..self.starts[number + 1]]
+            }
+            None => &[],
         }
     }
 }
@@ -77,8 +113,11 @@ impl Build<'_> {
     pub(crate) fn run(&self) -> Built {
         let mut rest = Vec::new();
         let mut room = self.old.image().room;
+        let labelled = parallel(self.threads, &self.stretches(), |quads| {
+            Labelled::new(quads)
+        });
         let mut sides = [Direction::Out, Direction::In].map(|direction| {
-            let (edges, needed) = self.direction(direction, &mut rest);
+            let (edges, needed) = self.direction(direction, &labelled, &mut rest);
             room = room.max(needed);
             edges
         });
@@ -127,15 +166,18 @@ impl Build<'_> {
     fn direction(
         &self,
         direction: Direction,
+        labelled: &[Labelled<'_>],
         rest: &mut Vec<Group>,
     ) -> (BTreeMap<Label, Arc<Edges>>, u64) {
-        let parts = self.partition(direction);
+        let parts = parallel(self.threads, labelled, |stretch| {
+            self.part(direction, stretch)
+        });
         let cells = self.cells(direction);
         let highest = |cells: &Vec<(TermId, FrozenCell<'_>)>| {
             let vertices = cells.iter().filter(|(vertex, _)| vertex.is_in_dictionary());
             vertices.map(|(vertex, _)| vertex.sequence() + 1).max()
         };
-        let room = (parts.iter().map(|part| part.room))
+        let room = (labelled.iter().map(|stretch| stretch.room))
             .chain(cells.values().filter_map(highest))
             .chain([self.old.image().room])
             .max()
@@ -156,12 +198,12 @@ impl Build<'_> {
     fn jobs<'a>(
         &'a self,
         direction: Direction,
-        parts: &'a [Part],
+        parts: &'a [Part<'a>],
         cells: &'a Cells<'a>,
         rest: &mut Vec<Group>,
     ) -> Vec<Job<'a>> {
         let mut labels: Vec<Label> = cells.keys().copied().collect();
-        labels.extend(parts.iter().flat_map(|part| part.labels.keys()));
+        labels.extend(parts.iter().flat_map(|part| part.numbers.keys()));
         let of_image = &self.old.image().graphs;
         for (graph, sides) in of_image {
             let predicates = sides.0[direction as usize].predicates.iter();
@@ -173,7 +215,7 @@ impl Build<'_> {
         for label in labels {
             let held = self.old.image().held(label.0, label.1, direction);
             let load: Vec<&[u128]> = (parts.iter())
-                .map(|part| &part.pairs[Part::of(&label, part)])
+                .map(|part| part.of(&label))
                 .filter(|pairs| !pairs.is_empty())
                 .collect();
             let job = Job {
@@ -273,58 +315,36 @@ impl Build<'_> {
         cells
     }
 
-    /// The load by label, a part per thread.
-    fn partition(&self, direction: Direction) -> Vec<Part> {
+    /// The loads in about as many stretches as there are threads.
+    fn stretches(&self) -> Vec<&[QuadIds]> {
         let total: usize = self.loads.iter().map(|load| load.len()).sum();
         let share = total.div_ceil(self.threads.max(1)).max(1);
-        let mut stretches = Vec::new();
-        for load in self.loads {
-            stretches.extend(load.chunks(share));
-        }
-        parallel(self.threads, &stretches, |quads| {
-            self.part(direction, quads)
-        })
+        let loads = self.loads.iter();
+        loads.flat_map(|load| load.chunks(share)).collect()
     }
 
-    fn part(&self, direction: Direction, quads: &[QuadIds]) -> Part {
-        let mut labels: FxHashMap<Label, usize> = FxHashMap::default();
-        let mut starts: Vec<usize> = vec![0];
-        let mut room = 0;
-        for quad in quads {
-            let Some((vertex, neighbour)) = self.half(direction, quad) else {
-                continue;
-            };
-            // Both ends: the instances of a class are numbered too.
-            for end in [vertex, neighbour] {
-                if end.is_in_dictionary() {
-                    room = room.max(end.sequence() + 1);
-                }
-            }
-            let next = labels.len();
-            let label = *(labels.entry((quad.graph, quad.predicate))).or_insert(next);
-            if label == next {
-                starts.push(0);
-            }
-            starts[label + 1] += 1;
+    fn part<'a>(&self, direction: Direction, stretch: &'a Labelled<'_>) -> Part<'a> {
+        let mut starts = vec![0; stretch.numbers.len() + 1];
+        let halves = || {
+            let quads = stretch.of_quads.iter().zip(stretch.quads);
+            quads.filter_map(|(number, quad)| Some((*number as usize, self.half(direction, quad)?)))
+        };
+        for (number, _) in halves() {
+            starts[number + 1] += 1;
         }
         for at in 1..starts.len() {
             starts[at] += starts[at - 1];
         }
         let mut next = starts.clone();
         let mut pairs = Array::<u128>::zeroed(starts[starts.len() - 1]);
-        for quad in quads {
-            let Some((vertex, neighbour)) = self.half(direction, quad) else {
-                continue;
-            };
-            let at = &mut next[labels[&(quad.graph, quad.predicate)]];
-            pairs[*at] = u128::from(vertex.raw()) << 64 | u128::from(neighbour.raw());
-            *at += 1;
+        for (number, (vertex, neighbour)) in halves() {
+            pairs[next[number]] = u128::from(vertex.raw()) << 64 | u128::from(neighbour.raw());
+            next[number] += 1;
         }
         Part {
-            labels,
+            numbers: &stretch.numbers,
             starts,
             pairs,
-            room,
         }
     }
 
@@ -435,7 +455,11 @@ fn append(builder: &mut EdgesBuilder, pairs: &[u128]) {
 }
 
 /// Does all the work on up to so many threads; the results, in the order of the work.
-fn parallel<W: Sync, R: Send>(threads: usize, work: &[W], run: impl Fn(&W) -> R + Sync) -> Vec<R> {
+fn parallel<'w, W: Sync, R: Send>(
+    threads: usize,
+    work: &'w [W],
+    run: impl Fn(&'w W) -> R + Sync,
+) -> Vec<R> {
     let next = AtomicUsize::new(0);
     let turn = || {
         let mut done = Vec::new();

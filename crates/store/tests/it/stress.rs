@@ -3,7 +3,7 @@
 //! can tell from the SN alone what it has to see.
 
 use crate::reference::{predicate, vertex};
-use somersault_model::{Direction, Mutation, QuadIds, ShardId, Sn, TermId};
+use somersault_model::{Direction, Mutation, Operation, Placement, QuadIds, ShardId, Sn, TermId};
 use somersault_store::{ShardBatch, Snapshot, Store};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -47,6 +47,24 @@ fn mutations(sn: u64) -> Vec<Mutation> {
     out
 }
 
+/// What is applied at an SN, one after the other. With loads, the insertions of some SNs come as
+/// one, which may make a new generation, and the deletions of that SN follow it.
+fn batches(sn: u64, loads: bool, placement: Placement) -> Vec<Vec<ShardBatch>> {
+    let mut mutations = mutations(sn);
+    if !loads || sn % 5 != 3 {
+        return vec![ShardBatch::split(&mutations, placement)];
+    }
+    let quads: Arc<[QuadIds]> = (mutations.iter())
+        .filter(|mutation| mutation.operation == Operation::Insert)
+        .map(|mutation| mutation.quad)
+        .collect();
+    mutations.retain(|mutation| mutation.operation == Operation::Delete);
+    vec![
+        ShardBatch::split_with_loads(&[quads], &[], placement),
+        ShardBatch::split(&mutations, placement),
+    ]
+}
+
 fn verify(snapshot: &Snapshot) {
     let sn = snapshot.sn().0;
     let mut scratch = Vec::new();
@@ -62,6 +80,20 @@ fn verify(snapshot: &Snapshot) {
         let newest = quad(key, sn);
         assert_eq!(snapshot.contains(newest), sn % 4 == key % 4 && sn > 0);
     }
+    let keys: Vec<TermId> = (0..KEYS).map(vertex).collect();
+    let (mut rows, mut ids) = (Vec::new(), Vec::new());
+    snapshot.expand(
+        GRAPH,
+        predicate(1),
+        Direction::Out,
+        &keys,
+        0,
+        usize::MAX,
+        &mut rows,
+        &mut ids,
+    );
+    let expected: Vec<TermId> = (0..KEYS).flat_map(|key| members(key, sn)).collect();
+    assert_eq!(ids, expected, "SN-1: a column at SN {sn}");
     let own = snapshot.neighbour_estimate(GRAPH, vertex(10_000 + sn), predicate(1), Direction::Out);
     assert_eq!(own, usize::from(sn > 0));
     let next = quad(10_001 + sn, sn + 1);
@@ -74,8 +106,12 @@ fn verify(snapshot: &Snapshot) {
     );
 }
 
-fn stress(shards: u16, last: u64) {
-    let store = Store::new(shards);
+fn stress(shards: u16, last: u64, loads: bool) {
+    let store = if loads {
+        Store::with_images_from(shards, 1, 1)
+    } else {
+        Store::new(shards)
+    };
     let stop = AtomicBool::new(false);
     let applied: Vec<AtomicU64> = (0..shards).map(|_| AtomicU64::new(0)).collect();
     std::thread::scope(|scope| {
@@ -88,10 +124,11 @@ fn stress(shards: u16, last: u64) {
                     while store.snapshots().stable().0 + 3 < sn {
                         std::thread::yield_now();
                     }
-                    let batches = ShardBatch::split(&mutations(sn), store.placement());
-                    writer
-                        .apply(Sn(sn), &batches[usize::from(shard)])
-                        .expect("in order");
+                    for batches in batches(sn, loads, store.placement()) {
+                        writer
+                            .apply(Sn(sn), &batches[usize::from(shard)])
+                            .expect("in order");
+                    }
                     applied[usize::from(shard)].store(sn, Ordering::Release);
                 }
             });
@@ -130,10 +167,20 @@ fn stress(shards: u16, last: u64) {
 
 #[test]
 fn readers_see_each_sn_whole_while_one_shard_is_written() {
-    stress(1, if cfg!(miri) { 6 } else { 800 });
+    stress(1, if cfg!(miri) { 6 } else { 800 }, false);
 }
 
 #[test]
 fn readers_see_each_sn_whole_while_three_shards_are_written() {
-    stress(3, if cfg!(miri) { 4 } else { 400 });
+    stress(3, if cfg!(miri) { 4 } else { 400 }, false);
+}
+
+#[test]
+fn readers_see_each_sn_whole_while_generations_of_one_shard_come_and_go() {
+    stress(1, if cfg!(miri) { 9 } else { 800 }, true);
+}
+
+#[test]
+fn readers_see_each_sn_whole_while_generations_of_three_shards_come_and_go() {
+    stress(3, if cfg!(miri) { 4 } else { 400 }, true);
 }
