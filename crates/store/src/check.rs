@@ -195,7 +195,7 @@ mod tests {
     use super::*;
     use crate::batch::{Group, HalfEdge};
     use crate::{ShardBatch, ShardWriter, Store};
-    use somersault_model::{Mutation, Sn, Tag, VirtualShard};
+    use somersault_model::{Mutation, Placement, Sn, Tag, VirtualShard};
     use std::sync::Arc;
 
     fn id(n: u64) -> TermId {
@@ -309,6 +309,48 @@ mod tests {
         let before = fingerprint(&reader);
         writers[0].apply_unchecked(Sn(1), &batch(&store));
         assert_ne!(fingerprint(&reader), before, "the fingerprint tells");
+    }
+
+    /// A load of two statements as the batch of the one shard, which makes an image of them.
+    fn load(from: u64) -> ShardBatch {
+        let quads: Arc<[QuadIds]> = [quad(from, from + 1), quad(from, from + 2)].into();
+        ShardBatch::split_with_loads(&[quads], &[], Placement::new(1)).swap_remove(0)
+    }
+
+    #[test]
+    fn sn_1_a_generation_that_begins_at_a_readers_sn() {
+        let store = Store::with_images_from(1, 1, 1);
+        let mut writer = store.take_writer(ShardId(0)).expect("free");
+        writer.apply(Sn(1), &load(1)).expect("in order");
+        store.snapshots().publish_stable(Sn(1));
+        let reader = store.pin_stable();
+        let before = fingerprint(&reader);
+        writer.apply(Sn(2), &load(11)).expect("in order");
+        assert_eq!(fingerprint(&reader), before, "the older one is read");
+        store.snapshots().publish_stable(Sn(2));
+        let newer = store.pin_stable();
+        assert_ne!(fingerprint(&newer), before, "the newer one is read");
+        // One at the newer reader's own SN, past the check that refuses it.
+        let before = fingerprint(&newer);
+        writer.apply_unchecked(Sn(2), &load(21));
+        assert_ne!(fingerprint(&newer), before, "the fingerprint tells");
+    }
+
+    #[test]
+    fn st_1_a_statement_of_an_image_that_goes_at_one_end_only() {
+        let store = Store::with_images_from(1, 1, 1);
+        let mut writer = store.take_writer(ShardId(0)).expect("free");
+        writer.apply(Sn(1), &load(1)).expect("in order");
+        store.snapshots().publish_stable(Sn(1));
+        store.check().expect("sound so far");
+        let mutations = [Mutation::delete(quad(1, 2))];
+        let mut batch = ShardBatch::split(&mutations, store.placement()).swap_remove(0);
+        batch.deletes.truncate(1);
+        writer.apply(Sn(2), &batch).expect("in order");
+        store.snapshots().publish_stable(Sn(2));
+        let violation = store.check().expect_err("the planted fault is found");
+        assert_eq!(violation.invariant, "ST-1");
+        assert!(violation.to_string().contains("one end"), "{violation}");
     }
 
     #[test]

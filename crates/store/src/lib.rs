@@ -6,7 +6,7 @@
 //!
 //! A reader holds a [`Snapshot`], which is a pin. It goes from a segment's table to a cell and from
 //! the cell's word to an immutable list; the writer replaces tables and words, with Release, and
-//! never changes what they lead to. Three things could go wrong, and do not:
+//! never changes what they lead to. Four things could go wrong, and do not:
 //!
 //! 1. *Freed memory.* What the writer replaces is kept with the number of the next pin, which is
 //!    read under the registry's lock after the replacing. A pin with that or a higher number was
@@ -20,9 +20,20 @@
 //!    by nobody.
 //! 3. *A key between two tables.* A growing segment publishes the larger table complete; a reader
 //!    in the smaller one misses only keys that were added later, hence at an SN above its own.
+//! 4. *The wrong generation.* A large load at SN n publishes a new generation of its shard, complete
+//!    but for cells of n itself: an image of all that there is, beside the old generation, which
+//!    the writer never changes again. A reader takes the newest that was born at or before its SN,
+//!    so those below n stay in the old one, whenever they look, and those at n or above, who came
+//!    when n was stable, hence after the publishing, find the new one. Pins below n are given out
+//!    until n is stable; so the old one is unlinked only when the floor has reached n, and then
+//!    freed like anything replaced (1). Images never change; a list that borrows from one is
+//!    reached through a cell of the same generation only, and goes with it. That an image has cells
+//!    beside it is noted before the first can be found, hence before its SN is stable: a reader who
+//!    misses the note has no use for the cell.
 //!
-//! Cells are freed with the shard. The modules `block`, `cell`, `table`, `arena`, `growing`,
-//! `dictionary`, `interner`, `shard`, `apply`, `writer` and `snapshot` hold all the `unsafe` there is, and run under miri.
+//! Cells are freed with their generation. The modules `block`, `cell`, `table`, `arena`, `array`,
+//! `growing`, `dictionary`, `interner`, `base`, `generation`, `image`, `shard`, `apply`, `writer`,
+//! `columns`, `walk`, `check` and `snapshot` hold all the `unsafe` there is, and run under miri.
 
 mod apply;
 mod arena;
