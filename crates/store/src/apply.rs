@@ -11,7 +11,7 @@ use crate::block::Block;
 use crate::cell::{Cell, Content, Counter, Key, Kind, prefetch};
 use crate::changes::{Changes, gallop};
 use crate::generation::Generation;
-use crate::image::Vertices;
+use crate::image::{Edges, Vertices};
 use crate::list::{self, List, Retained, Tail, changed};
 use crate::store::Applied;
 use crate::writer::WriterState;
@@ -34,6 +34,54 @@ pub(crate) struct Pass<'a> {
     pub(crate) applied: Applied,
     /// How many lists were changed.
     pub(crate) touched: usize,
+}
+
+/// What is known of where the image has a list.
+#[derive(Clone, Copy)]
+enum InImage<'a> {
+    /// Among these edges, if at all.
+    Among(&'a Edges),
+    /// At this place.
+    At(&'a Edges, usize),
+    /// This is it.
+    Found(&'a [TermId]),
+}
+
+impl<'a> InImage<'a> {
+    /// Finds the place.
+    #[inline]
+    fn find(&mut self, vertex: TermId) {
+        if let InImage::Among(edges) = *self {
+            *self = match edges.vertices().place(vertex) {
+                Some(place) => {
+                    edges.prefetch_range(place);
+                    InImage::At(edges, place)
+                }
+                None => InImage::Found(&[]),
+            };
+        }
+    }
+
+    /// Finds the list.
+    #[inline]
+    fn find_list(&mut self, vertex: TermId) {
+        self.find(vertex);
+        if let InImage::At(edges, place) = *self {
+            let list = edges.list(place);
+            prefetch(list.as_ptr());
+            *self = InImage::Found(list);
+        }
+    }
+
+    /// The list, which may be empty.
+    #[inline]
+    fn list(mut self, vertex: TermId) -> &'a [TermId] {
+        self.find_list(vertex);
+        match self {
+            InImage::Found(list) => list,
+            InImage::Among(_) | InImage::At(..) => &[],
+        }
+    }
 }
 
 /// How a change left a list.
@@ -104,6 +152,7 @@ impl<'a> Pass<'a> {
             .chunk_by(|a, b| (a.vertex, a.predicate) == (b.vertex, b.predicate))
             .map(|l| Key::adjacency(group.graph, l[0].vertex, l[0].predicate, group.direction))
             .collect();
+        let mut imaged = self.imaged(&keys);
         let mut at = 0;
         let mut summary = Summary::default();
         let (mut members, mut predicates) = (Vec::new(), Vec::new());
@@ -112,13 +161,14 @@ impl<'a> Pass<'a> {
             predicates.clear();
             for of_list in of_vertex.chunk_by(|a, b| a.predicate == b.predicate) {
                 let predicate = of_list[0].predicate;
-                self.look_ahead(&keys[at..]);
+                self.look_ahead(&keys[at..], &mut imaged[at..]);
+                let in_image = imaged[at].list(keys[at].vertex);
                 at += 1;
                 members.clear();
                 members.extend(of_list.iter().map(|edge: &HalfEdge| edge.neighbour));
                 members.dedup();
                 let key = Key::adjacency(group.graph, vertex, predicate, group.direction);
-                let touched = self.change(key, &members, operation, Certainty::Unknown);
+                let touched = self.change_list(key, in_image, &members, operation);
                 if touched.flipped {
                     predicates.push(predicate);
                     summary.vertices.entry(predicate).or_default().push(vertex);
@@ -137,22 +187,41 @@ impl<'a> Pass<'a> {
         self.summarise(group.graph, group.direction, &summary, operation);
     }
 
+    /// Where in the image each key's list is, as far as that is known without a search.
+    fn imaged(&self, keys: &[Key]) -> Vec<InImage<'a>> {
+        let generation: &'a Generation = self.generation;
+        let mut known: FxHashMap<TermId, Option<&'a Edges>> = FxHashMap::default();
+        let of = |key: &Key| {
+            let edges = *known.entry(key.predicate).or_insert_with(|| {
+                let held = (generation.image).held(key.graph, key.predicate, key.direction);
+                held.map(|held| &*held.edges)
+            });
+            edges.map_or(InImage::Found(&[]), InImage::Among)
+        };
+        keys.iter().map(of).collect()
+    }
+
     /// Asks for the memory of lists that are soon to be changed; the next one is the first.
     #[inline]
-    fn look_ahead(&self, keys: &[Key]) {
+    fn look_ahead(&self, keys: &[Key], imaged: &mut [InImage<'a>]) {
         let segments = &self.generation.segments;
         // SAFETY: this is the writer: no table is freed while it works.
         unsafe {
             if let Some(key) = keys.get(SLOT_AHEAD) {
                 segments.prefetch_slot(key.hash());
+                if let InImage::Among(edges) = imaged[SLOT_AHEAD] {
+                    edges.vertices().prefetch(key.vertex);
+                }
             }
             if let Some(key) = keys.get(CELL_AHEAD) {
                 segments.prefetch_cell(key.hash());
+                imaged[CELL_AHEAD].find(key.vertex);
             }
-            if let Some(key) = keys.get(CONTENT_AHEAD)
-                && let Some(cell) = segments.find(*key)
-            {
-                cell.prefetch_content();
+            if let Some(key) = keys.get(CONTENT_AHEAD) {
+                imaged[CONTENT_AHEAD].find_list(key.vertex);
+                if let Some(cell) = segments.find(*key) {
+                    cell.prefetch_content();
+                }
             }
         }
     }
@@ -210,13 +279,29 @@ impl<'a> Pass<'a> {
         if key.kind() == Kind::Index && self.image_index(key).is_some() {
             return self.change_index(key, ids, operation);
         }
-        self.change_cell(key, ids, operation, certainty)
+        self.change_cell(key, None, ids, operation, certainty)
+    }
+
+    /// As [`Pass::change`], of the neighbours of a vertex, which are `in_image` unless there is a
+    /// cell.
+    fn change_list(
+        &mut self,
+        key: Key,
+        in_image: &[TermId],
+        ids: &[TermId],
+        operation: Operation,
+    ) -> Touched {
+        if !key.is_adjacency() {
+            return self.change(key, ids, operation, Certainty::Unknown);
+        }
+        self.change_cell(key, Some(in_image), ids, operation, Certainty::Unknown)
     }
 
     /// As [`Pass::change`], for a key whose cell, once it is there, is all that there is of it.
     fn change_cell(
         &mut self,
         key: Key,
+        in_image: Option<&[TermId]>,
         ids: &[TermId],
         operation: Operation,
         certainty: Certainty,
@@ -230,7 +315,7 @@ impl<'a> Pass<'a> {
         let Some(cell) = found else {
             let mut scratch = Vec::new();
             let generation: &'a Generation = self.generation;
-            let in_image = generation.image.list(key, &mut scratch);
+            let in_image = in_image.unwrap_or_else(|| generation.image.list(key, &mut scratch));
             if !in_image.is_empty() {
                 return self.change_image(key, in_image, ids, operation, certainty);
             }
@@ -321,10 +406,10 @@ impl<'a> Pass<'a> {
             Operation::Delete => Operation::Insert,
         };
         if !others.is_empty() {
-            self.change_cell(key, &others, operation, Certainty::Flipped);
+            self.change_cell(key, Some(&[]), &others, operation, Certainty::Flipped);
         }
         if !in_image.is_empty() {
-            self.change_cell(removed, &in_image, reverse, Certainty::Flipped);
+            self.change_cell(removed, Some(&[]), &in_image, reverse, Certainty::Flipped);
         }
         Touched {
             effective: ids.len(),
