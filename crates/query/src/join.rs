@@ -157,30 +157,58 @@ pub(crate) fn taken(
     Ok(taken)
 }
 
-/// What OPTIONAL makes of the rows of `left`: `matched`, which are rows extended by the optional
-/// part and numbered by the row they came from, and as they are those that have no match.
-pub(crate) fn with_unmatched(
+/// No row of the other table.
+const NONE: u32 = u32::MAX;
+
+/// What OPTIONAL makes of the rows of `left`: each with every row of `matched` that has the number
+/// of its group, or as it is where there is none. Groups are the rows themselves where there are no
+/// `groups`.
+pub(crate) fn extended(
     left: Table,
     mut matched: Table,
+    groups: Option<&[u32]>,
+    count: usize,
     keep: &VarSet,
+    guard: &mut Guard<'_>,
     workspace: &mut Workspace,
-) -> Table {
-    let mut extended = vec![false; left.rows];
+) -> Result<Table, QueryError> {
     let numbers = matched.origin.take().unwrap_or_default();
-    for row in &numbers {
-        extended[*row as usize] = true;
+    let (starts, order) = by_number(&numbers, count);
+    workspace.give_rows(numbers);
+    let (mut parents, mut picks) = (workspace.rows(), workspace.rows());
+    for row in 0..left.rows {
+        let group = groups.map_or(row, |groups| groups[row] as usize);
+        match &order[starts[group] as usize..starts[group + 1] as usize] {
+            [] => picks.push(NONE),
+            list => picks.extend_from_slice(list),
+        }
+        parents.resize(picks.len(), row as u32);
+        if row % PAIRS_PER_LOOK == 0 {
+            guard.making(&left, parents.len(), matched.present().count())?;
+        }
     }
-    // Rows that were numbered from further outside keep those numbers.
-    matched.origin = left
-        .origin
-        .as_ref()
-        .map(|outer| numbers.iter().map(|row| outer[*row as usize]).collect());
-    let unmatched: Vec<u32> = (0..left.rows as u32)
-        .filter(|row| !extended[*row as usize])
-        .collect();
-    if !unmatched.is_empty() {
-        let left = left.gather(&unmatched, keep, workspace);
-        matched.append(left, workspace);
+    matched.keep(keep, workspace);
+    let mut columns = Vec::new();
+    for (variable, ids) in matched.present() {
+        let mut column = workspace.ids();
+        let before = left.column(variable);
+        let cell = |(pick, row): (&u32, &u32)| match *pick {
+            NONE => before.map_or(TermId::UNBOUND, |ids| ids[*row as usize]),
+            pick => ids[pick as usize],
+        };
+        column.extend(picks.iter().zip(&parents).map(cell));
+        columns.push((variable, column));
     }
-    matched
+    let mut table = left.gather(&parents, keep, workspace);
+    for (variable, column) in columns {
+        if let Some(before) = table.take(variable) {
+            workspace.give_ids(before);
+        }
+        table.set(variable, column);
+    }
+    workspace.give_rows(parents);
+    workspace.give_rows(picks);
+    workspace.give(matched);
+    guard.fits(table.bytes())?;
+    Ok(table)
 }

@@ -14,6 +14,9 @@ pub(crate) struct Plan {
     pub(crate) steps: Vec<Step>,
     /// What it needs of the rows that it starts from.
     pub(crate) input: VarSet,
+    /// The variables that its steps read or bind: of rows that it starts from, nothing else can
+    /// matter to what it makes of them. What merely passes through is not among them.
+    pub(crate) mentioned: VarSet,
 }
 
 /// One step.
@@ -120,6 +123,10 @@ impl Plan {
                 needed.extend(&read);
             }
             step.by_row = step.find_by_row();
+            self.mentioned.extend(&step.kind.mentioned());
+            for (_, plan) in &step.exists {
+                self.mentioned.extend(&plan.mentioned);
+            }
         }
         self.input = needed.clone();
         needed
@@ -170,7 +177,7 @@ impl StepKind {
 
     /// Of a step that looks at each row alone: whether what it makes comes in the order of the rows.
     pub(crate) fn keeps_order(&self) -> bool {
-        !matches!(self, StepKind::Union(_) | StepKind::Optional { .. })
+        !matches!(self, StepKind::Union(_))
     }
 
     /// Adds the variables that may have values after it.
@@ -213,6 +220,51 @@ impl StepKind {
             self,
             StepKind::Filter(_) | StepKind::Bind(..) | StepKind::AntiSemi { .. }
         )
+    }
+
+    /// The variables that it reads or binds, once its plans are pruned.
+    fn mentioned(&self) -> VarSet {
+        match self {
+            StepKind::Scan(pattern) => pattern.variables(),
+            StepKind::Intersect { patterns, .. } => (patterns.iter())
+                .fold(VarSet::new(), |set, pattern| {
+                    set.union(&pattern.variables())
+                }),
+            StepKind::Path(pattern) => pattern.variables(),
+            StepKind::GraphName(name) => VarSet::of(name.variable()),
+            StepKind::Filter(condition) => condition.variables(),
+            StepKind::Bind(variable, expr) => {
+                let mut set = expr.variables();
+                set.insert(*variable);
+                set
+            }
+            StepKind::Union(plans) => {
+                (plans.iter()).fold(VarSet::new(), |set, plan| set.union(&plan.mentioned))
+            }
+            StepKind::Join { shared, yields, .. } => shared.union(yields),
+            StepKind::Values(values) => VarSet::of(values.variables.iter().copied()),
+            StepKind::Service(service) => {
+                let answers = service.variables.iter().map(|(variable, _)| *variable);
+                VarSet::of(answers.chain(service.name.variable()))
+            }
+            StepKind::Optional { plan } | StepKind::AntiSemi { plan } => plan.mentioned.clone(),
+            StepKind::OptionalJoin {
+                shared,
+                yields,
+                filters,
+                ..
+            } => shared.union(yields).union(&filters.mentioned),
+            StepKind::EachGraph {
+                variable, yields, ..
+            } => yields.union(&VarSet::of([*variable])),
+            StepKind::Minus { shared, .. } => shared.clone(),
+            StepKind::Aggregate { keys, aggregates } => aggregated(keys, aggregates),
+            StepKind::OrderBy { keys, .. } => {
+                (keys.iter()).fold(VarSet::new(), |set, (key, _)| set.union(&key.variables()))
+            }
+            StepKind::Distinct(columns) => columns.clone(),
+            StepKind::Slice { .. } => VarSet::new(),
+        }
     }
 
     fn prune(&mut self, mut needed: VarSet) -> VarSet {

@@ -136,49 +136,66 @@ impl<'a> Runner<'_, 'a> {
         Ok(())
     }
 
-    /// Runs a plan from the rows of a table, numbered.
-    fn correlated(&mut self, plan: &Plan, table: &Table) -> Result<Table, QueryError> {
-        let held = table.bytes();
+    /// The columns of a table that matter to a plan, with each combination of their values once,
+    /// and for each row the number of its combination. No numbers where that is not worth it.
+    fn inputs(
+        &mut self,
+        table: &Table,
+        read: &VarSet,
+    ) -> Result<(Table, Option<Vec<u32>>), QueryError> {
+        let read: Vec<VarId> = (read.iter())
+            .filter(|variable| table.column(*variable).is_some())
+            .collect();
+        if table.rows >= WORTH_DISTINCT {
+            let (groups, firsts) = distinct_rows(table, &read, self.guard)?;
+            if firsts.len() <= table.rows / 2 {
+                let inputs = table.of_rows(&read, &firsts, self.workspace);
+                return Ok((inputs, Some(groups)));
+            }
+        }
+        Ok((table.of_columns(&read, self.workspace), None))
+    }
+
+    /// Extends the rows by what the plan makes of them. Rows in which all is the same that the plan
+    /// reads are looked at once.
+    fn optional(&mut self, plan: &Plan, keep: &VarSet, table: Table) -> Result<Table, QueryError> {
+        let (mut inputs, groups) = self.inputs(&table, &plan.mentioned)?;
+        let count = inputs.rows;
+        inputs.number(self.workspace);
+        let held = table.bytes() + groups.as_ref().map_or(0, |groups| groups.len() * 4);
         self.guard.hold(held)?;
-        let mut start = table.copy(self.workspace);
-        start.number(self.workspace);
-        let result = self.run(plan, start);
+        let matched = self.run(plan, inputs);
         self.guard.release(held);
-        result
+        join::extended(
+            table,
+            matched?,
+            groups.as_deref(),
+            count,
+            keep,
+            self.guard,
+            self.workspace,
+        )
     }
 
     /// For every row, whether the plan makes anything of it. Rows in which all is the same that the
     /// plan reads are looked at once.
     fn matched(&mut self, plan: &Plan, table: &Table) -> Result<Vec<bool>, QueryError> {
-        if table.rows < WORTH_DISTINCT {
-            return self.matched_singly(plan, table);
-        }
-        let read: Vec<VarId> = (plan.input.iter())
-            .filter(|variable| table.column(*variable).is_some())
-            .collect();
-        let (groups, firsts) = distinct_rows(table, &read, self.guard)?;
-        let held = groups.len() * 4;
+        let (mut inputs, groups) = self.inputs(table, &plan.input)?;
+        let mut found = vec![false; inputs.rows];
+        inputs.number(self.workspace);
+        let held = table.bytes() + groups.as_ref().map_or(0, |groups| groups.len() * 4);
         self.guard.hold(held)?;
-        let columns = read.iter().filter_map(|variable| {
-            let ids = table.column(*variable)?;
-            let column = firsts.iter().map(|row| ids[*row as usize]).collect();
-            Some((*variable, column))
-        });
-        let distinct = Table::of(columns, firsts.len());
-        let found = self.matched_singly(plan, &distinct);
+        let result = self.run(plan, inputs);
         self.guard.release(held);
-        let found = found?;
-        Ok(groups.iter().map(|group| found[*group as usize]).collect())
-    }
-
-    fn matched_singly(&mut self, plan: &Plan, table: &Table) -> Result<Vec<bool>, QueryError> {
-        let mut found = vec![false; table.rows];
-        let mut result = self.correlated(plan, table)?;
+        let mut result = result?;
         for row in result.origin.take().unwrap_or_default() {
             found[row as usize] = true;
         }
         self.workspace.give(result);
-        Ok(found)
+        Ok(match groups {
+            Some(groups) => groups.iter().map(|group| found[*group as usize]).collect(),
+            None => found,
+        })
     }
 
     /// Runs a plan that starts by itself, beside a table that stays in memory.
@@ -221,10 +238,7 @@ impl<'a> Runner<'_, 'a> {
             }
             StepKind::Values(values) => self.values(values, keep, table),
             StepKind::Service(service) => self.service(service, keep, table),
-            StepKind::Optional { plan } => {
-                let matched = self.correlated(plan, &table)?;
-                Ok(join::with_unmatched(table, matched, keep, self.workspace))
-            }
+            StepKind::Optional { plan } => self.optional(plan, keep, table),
             StepKind::OptionalJoin {
                 plan,
                 shared,
@@ -238,7 +252,16 @@ impl<'a> Runner<'_, 'a> {
                 let joined =
                     join::join(numbered, right, shared, &needed, self.guard, self.workspace)?;
                 let matched = self.run(filters, joined)?;
-                Ok(join::with_unmatched(table, matched, keep, self.workspace))
+                let count = table.rows;
+                join::extended(
+                    table,
+                    matched,
+                    None,
+                    count,
+                    keep,
+                    self.guard,
+                    self.workspace,
+                )
             }
             StepKind::EachGraph { variable, plan, .. } => self.each_graph(*variable, plan),
             StepKind::AntiSemi { plan } => {

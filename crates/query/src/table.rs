@@ -164,6 +164,45 @@ impl Table {
         }
     }
 
+    /// A copy of some columns.
+    pub(crate) fn of_columns(&self, variables: &[VarId], workspace: &mut Workspace) -> Table {
+        let mut table = Table {
+            columns: workspace.shell(),
+            rows: self.rows,
+            origin: None,
+        };
+        for variable in variables {
+            if let Some(column) = self.column(*variable) {
+                let mut ids = workspace.ids();
+                ids.extend_from_slice(column);
+                table.set(*variable, ids);
+            }
+        }
+        table
+    }
+
+    /// A copy of some columns in some rows.
+    pub(crate) fn of_rows(
+        &self,
+        variables: &[VarId],
+        rows: &[u32],
+        workspace: &mut Workspace,
+    ) -> Table {
+        let mut table = Table {
+            columns: workspace.shell(),
+            rows: rows.len(),
+            origin: None,
+        };
+        for variable in variables {
+            if let Some(column) = self.column(*variable) {
+                let mut ids = workspace.ids();
+                ids.extend(rows.iter().map(|row| column[*row as usize]));
+                table.set(*variable, ids);
+            }
+        }
+        table
+    }
+
     /// Numbers the rows.
     pub(crate) fn number(&mut self, workspace: &mut Workspace) {
         let mut numbers = workspace.rows();
