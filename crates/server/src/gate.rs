@@ -1,5 +1,5 @@
 //! The way from async handlers to the engine. Its calls block, so that each runs on a thread of the blocking
-//! pool; queries alone are asked for without waiting. Only so many of a kind are there at one time. What does not fit is told so at once (503) instead of
+//! pool; heavy queries alone are asked for without waiting. Only so many of a kind are there at one time. What does not fit is told so at once (503) instead of
 //! piling up; pushes have a lane of their own, so that no amount of slow queries holds up a source.
 
 use crate::config::ServerConfig;

@@ -2,8 +2,8 @@
 //!
 //! [`serve`] is the server for asynchronous programs, [`Running`] the one for all others; both take an
 //! [`Engine`](somersault::Engine), a bound listener and a [`ServerConfig`]. `GET /openapi.json` describes
-//! every address. The engine's calls block, so that none of them is made on an async thread: `gate` is
-//! the only way there.
+//! every address. The engine's calls block, so that they are made through `gate` and not on an async thread;
+//! a light query, which is answered in microseconds, is the one exception (`protocol`).
 //!
 //! **Invariant:** this crate decides nothing about data. What a request means is the engine's to say;
 //! here it is read, bounded, and its answer or error put into words of HTTP.
