@@ -1,6 +1,7 @@
 //! A peer that is a library: a child process that speaks the lines of `bench/peers/README.md`, and, where it has one, the
 //! HTTP endpoint that it opens on the same data.
 
+use crate::affinity::on_one_core;
 use crate::contender::{Burst, Contender, Failure, Figure, Loaded};
 use crate::http::{Client, Style};
 use crate::machine;
@@ -32,7 +33,17 @@ impl LinePeer {
     pub(crate) fn ours() -> Result<LinePeer, String> {
         let program = std::env::current_exe()
             .map_err(|error| format!("this program cannot be found: {error}"))?;
-        let mut command = Command::new(program);
+        LinePeer::child(Command::new(program))
+    }
+
+    /// The same, with all its threads on one core.
+    pub(crate) fn ours_on_one_core() -> Result<LinePeer, String> {
+        let program = std::env::current_exe()
+            .map_err(|error| format!("this program cannot be found: {error}"))?;
+        LinePeer::child(on_one_core(&program))
+    }
+
+    fn child(mut command: Command) -> Result<LinePeer, String> {
         command.arg("child");
         LinePeer::spawn(ours::NAME, env!("CARGO_PKG_VERSION").to_owned(), command)
     }

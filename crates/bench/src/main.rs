@@ -1,6 +1,7 @@
 //! Measures the engine, alone and beside other engines, and prints tables; `bench/results/` keeps the figures.
 //! Times here are for people to read, never for a test to assert.
 
+mod affinity;
 mod check;
 mod child;
 mod contender;

@@ -1,5 +1,6 @@
 //! This engine as a contender: in this process, and behind its own HTTP server on the same data.
 
+use crate::affinity::OneCore;
 use crate::contender::{Burst, Contender, Failure, Figure, Loaded};
 use crate::http::{Client, Style};
 use crate::machine;
@@ -43,26 +44,6 @@ impl Somersault {
 }
 
 impl Somersault {
-    /// Executions of a prepared query: from its plan to its bindings.
-    fn execute(
-        &self,
-        text: &str,
-        runs: usize,
-        options: &QueryOptions,
-    ) -> Result<Burst, EngineError> {
-        let prepared = self.engine.prepare(text, &[], options)?;
-        let mut results = prepared.execute(&[])?;
-        let mut times = Vec::with_capacity(runs);
-        for _ in 0..runs {
-            prepared.execute_into(&[], &mut results)?;
-            times.push(results.execution);
-        }
-        Ok(Burst {
-            rows: results.answer.len() as u64,
-            times,
-        })
-    }
-
     /// From the text to the text of every term of the answer.
     fn answer(
         &self,
@@ -80,6 +61,26 @@ impl Somersault {
         }
         Ok(Burst { rows, times })
     }
+}
+
+/// Executions of a prepared query: from its plan to its bindings.
+pub(crate) fn execute(
+    engine: &Engine,
+    text: &str,
+    runs: usize,
+    options: &QueryOptions,
+) -> Result<Burst, EngineError> {
+    let prepared = engine.prepare(text, &[], options)?;
+    let mut results = prepared.execute(&[])?;
+    let mut times = Vec::with_capacity(runs);
+    for _ in 0..runs {
+        prepared.execute_into(&[], &mut results)?;
+        times.push(results.execution);
+    }
+    Ok(Burst {
+        rows: results.answer.len() as u64,
+        times,
+    })
 }
 
 /// What every measurement of one-shot queries runs with: everything in memory, one shard.
@@ -158,8 +159,10 @@ impl Contender for Somersault {
             timeout: Some(limit),
             ..QueryOptions::default()
         };
+        // The figures of the engine and of embedding are of one thread.
+        let _one_core = OneCore::keep();
         match figure {
-            Figure::Engine => self.execute(text, runs, &options),
+            Figure::Engine => execute(&self.engine, text, runs, &options),
             _ => self.answer(text, runs, &options),
         }
         .map_err(failure)

@@ -1,14 +1,15 @@
 //! What the engine does for a crowd: light queries a second, what one costs the server, how a heavy one beside them is felt,
 //! and what a second thread is worth to a heavy one. On lubm-40, this engine alone.
 
-use crate::contender::Contender;
+use crate::contender::{Contender, Figure};
 use crate::line_peer::LinePeer;
 use crate::machine::{Machine, processor_time_of};
 use crate::mix::{self, Class, Draw};
 use crate::ours::{configuration, load, read_all};
 use crate::peers;
 use crate::results::{Results, quantiles_us};
-use crate::workload;
+use crate::table;
+use crate::workload::{self, Size, Workload};
 use clap::Args;
 use serde::{Deserialize, Serialize};
 use somersault::{Engine, QueryOptions};
@@ -88,6 +89,11 @@ pub(crate) struct Scaling {
 const HEAVY: &str = "PREFIX ub: <http://swat.cse.lehigh.edu/onto/univ-bench.owl#> \
     SELECT (COUNT(*) AS ?n) { ?x ub:takesCourse ?c . ?t ub:teacherOf ?c . ?x ub:memberOf ?d . ?t ub:worksFor ?d }";
 
+/// What is measured on one core and on all, how many turns there are, and how many runs a turn.
+const SCALED: [&str; 2] = ["L2", "L7"];
+const SCALING_TURNS: usize = 5;
+const SCALING_RUNS: usize = 5;
+
 /// Runs everything and keeps the figures.
 pub(crate) fn run(options: &Options) -> Result<(), String> {
     let packed = match workload::lubm_file("lubm-40") {
@@ -130,6 +136,18 @@ pub(crate) fn run(options: &Options) -> Result<(), String> {
         http.processor_us_per_request, http.requests_per_second, http.p50_us, http.p99_us
     );
     figures.http = Some(http);
+    match scaling(&packed) {
+        Ok(rows) => figures.scaling = rows,
+        Err(reason) => println!("  what a second thread is worth: not measured, {reason}"),
+    }
+    for row in &figures.scaling {
+        println!(
+            "  {}: {} on one core, {} on all",
+            row.query,
+            table::time(row.one_thread_us),
+            table::time(row.two_threads_us)
+        );
+    }
     let path = Results::within(&options.results).write(NAME, &figures)?;
     println!("figures kept in {}", path.display());
     Ok(())
@@ -310,6 +328,38 @@ fn beside(
             beside_p99_us: beside?.p99_us,
         })
     })
+}
+
+/// Heavy queries on an engine that has one core, and on one that has all, in turns.
+fn scaling(packed: &Path) -> Result<Vec<Scaling>, String> {
+    let workload = Workload::named("lubm-40", Size::FULL)?;
+    let mut engines = [LinePeer::ours_on_one_core()?, LinePeer::ours()?];
+    for engine in &mut engines {
+        engine.load(packed)?;
+    }
+    let limit = Duration::from_secs(60);
+    let mut rows = Vec::new();
+    for query in workload.queries {
+        if !SCALED.contains(&query.name.as_str()) {
+            continue;
+        }
+        let mut times = [Vec::new(), Vec::new()];
+        for _ in 0..SCALING_TURNS {
+            for (engine, times) in engines.iter_mut().zip(&mut times) {
+                let burst = engine.run(Figure::Embedded, &query.text, SCALING_RUNS, limit);
+                let burst = burst.map_err(|failure| format!("{}: {failure}", query.name))?;
+                times.extend(burst.times);
+            }
+        }
+        let [one_thread_us, two_threads_us] =
+            times.map(|mut times| quantiles_us(&mut times).map_or(f64::NAN, |(median, _)| median));
+        rows.push(Scaling {
+            query: query.name,
+            one_thread_us,
+            two_threads_us,
+        });
+    }
+    Ok(rows)
 }
 
 /// Texts that are all new over one kept-alive connection, to a server in a process of its own.
