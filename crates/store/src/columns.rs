@@ -9,6 +9,7 @@ use crate::image::{Edges, Members};
 use crate::rdf_type;
 use crate::snapshot::{Ends, Snapshot};
 use somersault_model::{Direction, Placement, QuadIds, ShardId, TermId};
+use std::cell::Cell;
 
 /// So many vertices are looked up together; a bit of a word stands for each.
 pub(crate) const BLOCK: usize = 64;
@@ -16,6 +17,15 @@ pub(crate) const BLOCK: usize = 64;
 const INLINE: usize = 4;
 /// A list of up to so many ids is searched rather than looked up from each vertex of the column.
 const SHORT: usize = 64;
+
+/// A longer scratch list is not kept.
+const KEPT_SCRATCH: usize = 1 << 16;
+
+thread_local! {
+    /// Where a thread puts lists together that cannot be borrowed; kept, so that reading a few
+    /// neighbours allocates nothing.
+    static SCRATCH: Cell<Vec<TermId>> = const { Cell::new(Vec::new()) };
+}
 
 /// One predicate of one shard, at one SN.
 #[derive(Clone, Copy)]
@@ -232,10 +242,28 @@ impl Snapshot {
         rows: &mut Vec<u32>,
         ids: &mut Vec<TermId>,
     ) -> usize {
-        let mut scratch = Vec::new();
+        let key = (graph, predicate, direction);
+        let mut scratch = SCRATCH.take();
+        let made = (rows, ids);
+        let done = self.expand_with(key, vertices, first_row, wanted, made, &mut scratch);
+        if scratch.capacity() <= KEPT_SCRATCH {
+            SCRATCH.set(scratch);
+        }
+        done
+    }
+
+    fn expand_with(
+        &self,
+        (graph, predicate, direction): (TermId, TermId, Direction),
+        vertices: &[TermId],
+        first_row: u32,
+        wanted: usize,
+        (rows, ids): (&mut Vec<u32>, &mut Vec<TermId>),
+        scratch: &mut Vec<TermId>,
+    ) -> usize {
         if self.is_spread(predicate, direction) {
             for (at, vertex) in vertices.iter().enumerate() {
-                let list = self.neighbours(graph, *vertex, predicate, direction, &mut scratch);
+                let list = self.neighbours(graph, *vertex, predicate, direction, scratch);
                 append(ids, rows, list, first_row + at as u32);
                 if ids.len() >= wanted {
                     return at + 1;
@@ -254,7 +282,7 @@ impl Snapshot {
                 if found.in_cells >> at & 1 == 0 {
                     append(ids, rows, found.lists[at], row);
                 } else {
-                    append(ids, rows, sources.of_cell(*vertex, &mut scratch), row);
+                    append(ids, rows, sources.of_cell(*vertex, scratch), row);
                 }
                 if ids.len() >= wanted {
                     return done;
