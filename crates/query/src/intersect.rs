@@ -15,7 +15,6 @@ use crate::workspace::Workspace;
 use somersault_lang::VarId;
 use somersault_model::{Direction, TermId, TripleIds};
 use somersault_store::Ends;
-use std::cmp::Ordering;
 
 /// Rows that are read at once.
 const ROWS_AT_ONCE: usize = 1 << 10;
@@ -420,24 +419,26 @@ fn retain_common(list: &mut Vec<TermId>, other: &[TermId]) {
     if other.len() > SEARCH_FACTOR * list.len() {
         let mut rest = other;
         list.retain(|id| {
-            let at = rest.partition_point(|other| other < id);
+            // In ever longer steps to where it lies between, then by halves.
+            let mut step = 1;
+            while step < rest.len() && rest[step] < *id {
+                step *= 2;
+            }
+            let (from, to) = (step / 2, (step + 1).min(rest.len()));
+            let at = from + rest[from..to].partition_point(|other| other < id);
             rest = &rest[at..];
             rest.first() == Some(id)
         });
         return;
     }
+    // Without a branch that depends on the ids: which list goes on is as good as random.
     let (mut kept, mut mine, mut theirs) = (0, 0, 0);
     while mine < list.len() && theirs < other.len() {
-        match list[mine].cmp(&other[theirs]) {
-            Ordering::Less => mine += 1,
-            Ordering::Greater => theirs += 1,
-            Ordering::Equal => {
-                list[kept] = list[mine];
-                kept += 1;
-                mine += 1;
-                theirs += 1;
-            }
-        }
+        let (one, another) = (list[mine], other[theirs]);
+        list[kept] = one;
+        kept += usize::from(one == another);
+        mine += usize::from(one <= another);
+        theirs += usize::from(another <= one);
     }
     list.truncate(kept);
 }

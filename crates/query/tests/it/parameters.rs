@@ -41,7 +41,7 @@ fn about_others(text: &str, by: usize) -> String {
     }
     text.replace(
         "\"x\"",
-        if by % 2 == 0 {
+        if by.is_multiple_of(2) {
             "\"x\""
         } else {
             "'FILTER(?a = <u>) }'"
