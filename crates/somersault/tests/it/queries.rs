@@ -72,7 +72,9 @@ fn every_way_gives_the_same_answer() {
                     &options(),
                 )
                 .expect("answers"),
-            prepared.execute(&[who.clone()]).expect("answers"),
+            prepared
+                .execute(std::slice::from_ref(&who))
+                .expect("answers"),
         ];
         let expected = rows(&answers[0]);
         for other in &answers[1..] {
