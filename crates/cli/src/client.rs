@@ -79,16 +79,27 @@ impl Client {
         )
     }
 
+    fn unanswered(&self, error: &ureq::Error) -> CliError {
+        use std::io::ErrorKind::{BrokenPipe, ConnectionReset};
+        let base = &self.base;
+        let cut_off = matches!(error, ureq::Error::Io(error) if matches!(error.kind(), BrokenPipe | ConnectionReset));
+        CliError::Failed(if cut_off {
+            // A server that refuses a body closes while it is still being sent.
+            format!(
+                "the server at {base} hung up while the data was being sent: it may be more than the server takes at once (serve --body-bytes); load large files into a data folder (load --data) or in parts"
+            )
+        } else {
+            format!(
+                "no answer from the server at {base}: {error}; is it running (somersault serve)?"
+            )
+        })
+    }
+
     fn accept(
         &self,
         outcome: Result<Response<Body>, ureq::Error>,
     ) -> Result<Response<Body>, CliError> {
-        let mut response = outcome.map_err(|error| {
-            CliError::Failed(format!(
-                "no answer from the server at {}: {error}; is it running (somersault serve)?",
-                self.base
-            ))
-        })?;
+        let mut response = outcome.map_err(|error| self.unanswered(&error))?;
         if response.status().is_success() {
             return Ok(response);
         }

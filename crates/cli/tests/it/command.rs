@@ -100,6 +100,25 @@ impl Drop for Server {
 }
 
 #[test]
+fn a_file_that_is_more_than_the_server_takes_is_refused_with_the_remedy() {
+    let server = Server::start(&["--body-bytes", "10000"]);
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("large.nt");
+    let mut lines = String::new();
+    for number in 0..400_000 {
+        lines.push_str(&format!("<urn:s> <urn:p> <urn:o{number}> .\n"));
+    }
+    fs::write(&file, lines).unwrap();
+    let file = file.to_str().unwrap();
+    let said = fails(&["load", file, "--server", &server.url], 1);
+    // The refusal itself, or the hanging up after it, whichever the client sees first.
+    assert!(
+        said.contains("body") && !said.contains("is it running"),
+        "{said}"
+    );
+}
+
+#[test]
 fn files_are_loaded_compressed_or_not() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
