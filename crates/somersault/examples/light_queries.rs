@@ -51,7 +51,14 @@ impl Class {
 
 /// Reads all terms of an answer.
 fn read(results: &QueryResults) -> usize {
-    results.answer.rows().map(|row| row.len()).sum()
+    let (mut cursor, mut cells) = (results.answer.cursor(), 0);
+    while let Some(row) = cursor.next_row() {
+        cells += row
+            .cells()
+            .filter(|cell| std::hint::black_box(cell).is_some())
+            .count();
+    }
+    cells
 }
 
 /// Random numbers, the same in each run.

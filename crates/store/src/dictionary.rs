@@ -284,6 +284,22 @@ impl Dictionary {
         }
     }
 
+    /// Asks for the memory of terms that are about to be read: first for all their entries, then for
+    /// all their bytes, so that the processor waits for many at a time. Ids that are in no dictionary
+    /// are passed over.
+    pub fn prefetch<'i>(&self, ids: impl Iterator<Item = &'i TermId> + Clone) {
+        let each = |ask: fn(&Dictionary, TermId)| {
+            let mut last = TermId::UNBOUND;
+            ids.clone().for_each(|id| {
+                if std::mem::replace(&mut last, *id) != *id {
+                    ask(self, *id);
+                }
+            });
+        };
+        each(Dictionary::prefetch_entry);
+        each(Dictionary::prefetch_bytes);
+    }
+
     /// The ids of a triple term's subject, predicate and object.
     pub fn triple_term(&self, id: TermId) -> Option<[TermId; 3]> {
         let stored = self.stored(id)?;

@@ -7,12 +7,18 @@ use oxrdf::BaseDirection;
 use somersault_model::{TermId, inline};
 use somersault_query::{Answer as Inner, Solutions};
 use somersault_store::{TermKind, TermView};
+use std::ops::Range;
+
+/// For so many rows memory is asked for at once: their terms fit into the inner caches.
+const BLOCK_ROWS: usize = 32;
+/// Room in the text for each cell of a block; most IRIs are no longer.
+const TYPICAL_TEXT: usize = 64;
 
 /// Goes through the rows of a SELECT's answer; made by [`Answer::cursor`].
 ///
 /// Each row is valid until the next is asked for. Text that lies in one piece in the engine's
-/// dictionary is lent, the rest is put together in buffers that are used again, so that reading a row
-/// allocates nothing.
+/// dictionary is lent, the rest is put together in a buffer that is used again, so that reading a row
+/// allocates nothing. The memory of some rows' terms is asked for before the first of them is read.
 ///
 /// ```
 /// # use somersault::{Engine, EngineConfig, QueryOptions, UpdateOptions};
@@ -31,7 +37,11 @@ use somersault_store::{TermKind, TermView};
 pub struct Cursor<'a> {
     solutions: Option<(&'a Solutions, Terms<'a>)>,
     next: usize,
+    /// Up to this row the memory of terms has been asked for.
+    block_end: usize,
     slots: Vec<Slot<'a>>,
+    /// What was put together for the rows of this block.
+    text: String,
 }
 
 /// What one column has in the current row.
@@ -39,12 +49,17 @@ struct Slot<'a> {
     id: TermId,
     /// `None` is unbound.
     kind: Option<CellKind>,
-    /// The text if it lies in one piece, else it is in `buffer`.
-    lent: Option<&'a str>,
-    buffer: String,
+    text: Text<'a>,
     datatype: Option<&'a str>,
     language: Option<&'a str>,
     direction: Option<BaseDirection>,
+}
+
+enum Text<'a> {
+    /// It lies in one piece where it is kept.
+    Lent(&'a str),
+    /// It is this part of the cursor's text.
+    Made(Range<usize>),
 }
 
 /// What kind of term a [`Cell`] is.
@@ -81,6 +96,7 @@ pub struct Cell<'r> {
 #[derive(Clone, Copy)]
 pub struct Row<'r> {
     slots: &'r [Slot<'r>],
+    text: &'r str,
 }
 
 impl<'a> Cursor<'a> {
@@ -90,27 +106,47 @@ impl<'a> Cursor<'a> {
             Inner::Boolean(_) | Inner::Graph(_) => None,
         };
         let columns = solutions.map_or(0, |solutions| solutions.variables().len());
+        let cells = columns * BLOCK_ROWS.min(answer.len());
         Cursor {
             solutions: solutions.map(|found| (found, Terms::new(found, &answer.dictionary))),
             next: 0,
+            block_end: 0,
             slots: std::iter::repeat_with(Slot::empty).take(columns).collect(),
+            text: String::with_capacity(cells * TYPICAL_TEXT),
         }
     }
 
     /// The next row; `None` after the last, and for answers that have no rows.
+    #[inline]
     pub fn next_row(&mut self) -> Option<Row<'_>> {
         let (solutions, terms) = self.solutions?;
         if self.next >= solutions.len() {
             return None;
         }
+        if self.next == self.block_end {
+            self.start_block(solutions, &terms);
+        }
         for (column, slot) in self.slots.iter_mut().enumerate() {
             let id = solutions.column(column)[self.next];
             if slot.id != id {
-                slot.take(id, &terms);
+                slot.take(id, &terms, &mut self.text);
             }
         }
         self.next += 1;
-        Some(Row { slots: &self.slots })
+        Some(Row {
+            slots: &self.slots,
+            text: &self.text,
+        })
+    }
+
+    /// Asks for the memory of the next rows' terms, and forgets the text of those before.
+    fn start_block(&mut self, solutions: &Solutions, terms: &Terms<'_>) {
+        let rows = self.next..solutions.len().min(self.next + BLOCK_ROWS);
+        self.block_end = rows.end;
+        self.text.clear();
+        self.slots.fill_with(Slot::empty);
+        let columns = 0..self.slots.len();
+        terms.prefetch(columns.flat_map(|column| solutions.column(column)[rows.clone()].iter()));
     }
 }
 
@@ -128,12 +164,13 @@ impl<'r> Row<'r> {
     /// # Panics
     /// If there is no such column.
     pub fn get(&self, column: usize) -> Option<Cell<'r>> {
-        self.slots[column].cell()
+        self.slots[column].cell(self.text)
     }
 
     /// The cells in the order of [`Answer::variables`]; `None` where unbound.
     pub fn cells(&self) -> impl ExactSizeIterator<Item = Option<Cell<'r>>> + use<'r> {
-        self.slots.iter().map(Slot::cell)
+        let text = self.text;
+        self.slots.iter().map(move |slot| slot.cell(text))
     }
 }
 
@@ -148,60 +185,79 @@ impl<'a> Slot<'a> {
         Slot {
             id: TermId::UNBOUND,
             kind: None,
-            lent: None,
-            buffer: String::new(),
+            text: Text::Lent(""),
             datatype: None,
             language: None,
             direction: None,
         }
     }
 
-    fn cell(&self) -> Option<Cell<'_>> {
+    #[inline]
+    fn cell<'r>(&self, text: &'r str) -> Option<Cell<'r>>
+    where
+        'a: 'r,
+    {
         Some(Cell {
             kind: self.kind?,
-            text: self.lent.unwrap_or(&self.buffer),
+            text: match &self.text {
+                Text::Lent(lent) => lent,
+                Text::Made(range) => &text[range.clone()],
+            },
             datatype: self.datatype,
             language: self.language,
             direction: self.direction,
         })
     }
 
-    fn take(&mut self, id: TermId, terms: &Terms<'a>) {
-        let buffer = std::mem::take(&mut self.buffer);
+    #[inline]
+    fn take(&mut self, id: TermId, terms: &Terms<'a>, text: &mut String) {
+        self.id = id;
+        match terms.view(id) {
+            Some(view) => self.lend(&view, text),
+            None => self.take_other(id, terms, text),
+        }
+    }
+
+    /// Takes what is not text in the dictionary.
+    fn take_other(&mut self, id: TermId, terms: &Terms<'a>, text: &mut String) {
         *self = Slot {
             id,
-            buffer,
             ..Slot::empty()
         };
-        self.buffer.clear();
+        let start = text.len();
         if id.is_inline() {
-            self.kind = inline::write_lexical(id, &mut self.buffer).map(|()| CellKind::Literal);
+            self.kind = inline::write_lexical(id, text).map(|()| CellKind::Literal);
             let datatype = inline::datatype(id).filter(|known| *known != oxrdf::vocab::xsd::STRING);
             self.datatype = datatype.map(|datatype| datatype.as_str());
+            self.text = Text::Made(start..text.len());
             return;
         }
         match terms.resolve_stored(id) {
-            Some(Value::Text(view)) => self.lend(&view),
+            Some(Value::Text(view)) => self.lend(&view, text),
             Some(value @ Value::Triple(_)) => {
                 self.kind = Some(CellKind::Triple);
-                turtle(value, terms, &mut self.buffer);
+                turtle(value, terms, text);
+                self.text = Text::Made(start..text.len());
             }
             None => {}
         }
     }
 
-    fn lend(&mut self, view: &TermView<'a>) {
+    #[inline]
+    fn lend(&mut self, view: &TermView<'a>, text: &mut String) {
         self.kind = Some(match view.kind {
             TermKind::NamedNode => CellKind::Iri,
             TermKind::BlankNode => CellKind::BlankNode,
             TermKind::Literal => CellKind::Literal,
             TermKind::Triple => CellKind::Triple,
         });
-        if view.head.is_empty() {
-            self.lent = Some(view.tail);
+        self.text = if view.head.is_empty() {
+            Text::Lent(view.tail)
         } else {
-            view.write_text(&mut self.buffer);
-        }
+            let start = text.len();
+            view.write_text(text);
+            Text::Made(start..text.len())
+        };
         self.datatype = view.datatype;
         self.language = view.language;
         self.direction = view.direction;

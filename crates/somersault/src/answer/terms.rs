@@ -37,10 +37,23 @@ impl<'a> Terms<'a> {
         }
     }
 
+    /// Asks for the memory of terms that are about to be read.
+    #[inline]
+    pub(super) fn prefetch<'i>(&self, ids: impl Iterator<Item = &'i TermId> + Clone) {
+        self.dictionary.prefetch(ids);
+    }
+
+    /// The text of an id that is in the dictionary and no triple term.
+    #[inline]
+    pub(super) fn view(&self, id: TermId) -> Option<TermView<'a>> {
+        (self.dictionary.view(id)).filter(|view| view.kind != TermKind::Triple)
+    }
+
     /// The views of ids that are in the dictionary; `None` for others. An id that is the one before it has
     /// none either. Looking up many before any is read lets the processor wait for them together.
     #[inline]
     pub(super) fn look_up(&self, ids: &[TermId], views: &mut Vec<Option<TermView<'a>>>) {
+        self.dictionary.prefetch(ids.iter());
         let mut last = TermId::UNBOUND;
         views.extend(ids.iter().map(|id| {
             let again = *id == last;

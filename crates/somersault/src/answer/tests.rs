@@ -277,6 +277,31 @@ proptest! {
     }
 }
 
+#[test]
+fn the_cursor_goes_on_from_block_to_block() {
+    // Long runs of one term, over the ends of blocks; terms in one piece, in two, and inline.
+    let rows: Table = (0..500)
+        .map(|n| {
+            let iri = NamedNode::new_unchecked(format!("http://e.org/beginning/{}", n / 50));
+            let text = Literal::new_simple_literal(format!("a text in one piece, {n}"));
+            let number = (n % 3 != 0).then(|| Literal::from(n / 7).into());
+            vec![Some(iri.into()), Some(text.into()), number]
+        })
+        .collect();
+    let answer = answer(3, &rows, &[]);
+    let (mut cursor, mut seen) = (answer.cursor(), 0);
+    while let Some(row) = cursor.next_row() {
+        for (cell, term) in row.cells().zip(&rows[seen]) {
+            assert_eq!(cell.is_some(), term.is_some());
+            if let (Some(cell), Some(term)) = (cell, term) {
+                assert!(is_cell(&cell, term), "{cell:?} is not {term}");
+            }
+        }
+        seen += 1;
+    }
+    assert_eq!(seen, rows.len());
+}
+
 fn is_cell(cell: &Cell<'_>, term: &Term) -> bool {
     let plain = (cell.datatype, cell.language, cell.direction) == (None, None, None);
     match term {
