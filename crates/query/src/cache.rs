@@ -53,15 +53,14 @@ impl PlanCache {
         if let Some(bound) = self.texts.get(&key) {
             return Ok(bound);
         }
-        // A base IRI changes what names mean; such texts are read as they are.
-        let lifted = if base.is_none() { lift(text) } else { None };
-        let Some(lifted) = lifted else {
+        let Some(lifted) = lift(text, base) else {
             // Parsed outside the lock: a long text holds nobody up.
             let bound = Arc::new(Bound::without(Prepared::new(parse(text)?)));
             self.texts.put(&key, Arc::clone(&bound));
             return Ok(bound);
         };
-        let shape = Key::new(&lifted.shape, None);
+        // What is left may hold relative IRIs.
+        let shape = Key::new(&lifted.shape, base);
         let template = match self.shapes.get(&shape) {
             Some(template) => template,
             None => {

@@ -239,13 +239,13 @@ async fn run_query(
 ) -> ApiResult {
     let accept = Accept::from_headers(headers);
     results::acceptable(&accept)?;
+    let gone = Gone::default();
+    options.cancel = Some(gone.flag());
     let prepared = if text.len() > SHORT_TEXT {
         let engine = app.engine.clone();
         let work = move || Prepared::new(engine.query(&text, &options)?, &accept);
         app.gate.run(Lane::Query, work).await??
     } else {
-        let gone = Gone::default();
-        options.cancel = Some(gone.flag());
         match app.engine.query_light(&text, &options)? {
             Light::Done(results) => Prepared::new(results, &accept)?,
             Light::Heavy(query) => {
