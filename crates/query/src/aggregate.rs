@@ -7,6 +7,7 @@ use crate::expression::Expr;
 use crate::functions::text;
 use crate::logical::Aggregate;
 use crate::table::Table;
+use crate::term_order::is_before;
 use crate::value::Value;
 use oxsdatatypes::{Decimal, Double, Float, Integer};
 use rustc_hash::FxHashSet;
@@ -307,10 +308,14 @@ fn accumulate(
                 AggregateFunction::Min => Ordering::Less,
                 _ => Ordering::Greater,
             };
-            if extreme
-                .as_ref()
-                .is_none_or(|(so_far, _)| value.order(so_far) == wanted)
-            {
+            let replaces = extreme.as_ref().is_none_or(|(so_far, from)| {
+                // Of equal values one and the same is taken, in whatever order they come (S6).
+                match value.order(so_far) {
+                    Ordering::Equal => is_before(&evaluated, from, e),
+                    order => order == wanted,
+                }
+            });
+            if replaces {
                 *extreme = Some((value, evaluated));
             }
         }

@@ -66,6 +66,7 @@ mod sort;
 mod sources;
 mod table;
 mod tails;
+mod term_order;
 mod update;
 mod value;
 mod varset;

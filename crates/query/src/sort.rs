@@ -8,6 +8,7 @@ use crate::evaluate::{Evaluation, Row};
 use crate::execution::Guard;
 use crate::expression::Expr;
 use crate::table::Table;
+use crate::term_order::compare_rows;
 use crate::value::Value;
 use somersault_model::{Tag, TermId};
 use std::cmp::Ordering;
@@ -31,12 +32,18 @@ pub(crate) fn order(
         }
         ranks.push(ranked);
     }
-    // The row's number makes the order total, and its first rows those of a stable sort.
+    // Under a LIMIT it is the terms that decide which of equal rows are among the first. The row's
+    // number makes the order total.
+    let chooses = limit.is_some();
     let compare = |a: &u32, b: &u32| {
         let of_keys = (ranks.iter())
             .map(|ranks| ranks[*a as usize].cmp(&ranks[*b as usize]))
             .find(|order| *order != Ordering::Equal);
-        of_keys.unwrap_or_else(|| a.cmp(b))
+        match of_keys {
+            Some(order) => order,
+            None if chooses => compare_rows(evaluation, table, *a, *b).then(a.cmp(b)),
+            None => a.cmp(b),
+        }
     };
     let mut order: Vec<u32> = (0..table.rows as u32).collect();
     let limit = limit.unwrap_or(usize::MAX);
@@ -182,8 +189,8 @@ fn by_values(
     }
     guard.fits(table.bytes() + values.len() * keys.len() * 64)?;
     let mut order: Vec<u32> = (0..table.rows as u32).collect();
-    merge_sort(&mut order, &mut |a, b| {
-        let (a, b) = (&values[a as usize], &values[b as usize]);
+    merge_sort(&mut order, &mut |first, second| {
+        let (a, b) = (&values[first as usize], &values[second as usize]);
         for ((a, b), (_, descending)) in a.iter().zip(b).zip(keys) {
             let order = match (a, b) {
                 (Some(a), Some(b)) => a.order(b),
@@ -194,7 +201,10 @@ fn by_values(
                 return order;
             }
         }
-        Ordering::Equal
+        match limit {
+            Some(_) => compare_rows(evaluation, table, first, second),
+            None => Ordering::Equal,
+        }
     });
     order.truncate(limit.unwrap_or(usize::MAX));
     Ok(order)

@@ -8,6 +8,9 @@ use std::cell::Cell;
 
 /// What a workspace keeps of buffers that nobody uses, at most.
 const KEPT_BYTES: usize = 64 << 20;
+/// And so many of each kind: what a query makes elsewhere, or a helper made for it, comes in addition
+/// to what was taken, each time it runs.
+const KEPT_BUFFERS: usize = 1 << 10;
 
 /// Reusable buffers of executions: one execution at a time, any number one after the other, of any
 /// queries on any views.
@@ -58,7 +61,8 @@ impl Workspace {
     #[inline]
     pub(crate) fn give_ids(&mut self, mut ids: Vec<TermId>) {
         let bytes = ids.capacity() * size_of::<TermId>();
-        if bytes > 0 && self.kept_bytes + bytes <= KEPT_BYTES {
+        let fits = self.kept_bytes + bytes <= KEPT_BYTES && self.ids.len() < KEPT_BUFFERS;
+        if bytes > 0 && fits {
             ids.clear();
             self.kept_bytes += bytes;
             self.ids.push(ids);
@@ -77,7 +81,8 @@ impl Workspace {
     #[inline]
     pub(crate) fn give_rows(&mut self, mut rows: Vec<u32>) {
         let bytes = rows.capacity() * size_of::<u32>();
-        if bytes > 0 && self.kept_bytes + bytes <= KEPT_BYTES {
+        let fits = self.kept_bytes + bytes <= KEPT_BYTES && self.rows.len() < KEPT_BUFFERS;
+        if bytes > 0 && fits {
             rows.clear();
             self.kept_bytes += bytes;
             self.rows.push(rows);
@@ -95,7 +100,7 @@ impl Workspace {
         for column in columns.drain(..).flatten() {
             self.give_ids(column);
         }
-        if columns.capacity() > 0 {
+        if columns.capacity() > 0 && self.shells.len() < KEPT_BUFFERS {
             self.shells.push(columns);
         }
         if let Some(origin) = origin {
@@ -107,5 +112,31 @@ impl Workspace {
     pub(crate) fn pairs(&mut self) -> &mut Vec<(u32, TermId)> {
         self.pairs.clear();
         &mut self.pairs
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use somersault_lang::VarId;
+
+    #[test]
+    fn what_comes_from_elsewhere_does_not_pile_up() {
+        let mut workspace = Workspace::new();
+        for _ in 0..2 * KEPT_BUFFERS {
+            workspace.give(Table::of([(VarId(0), vec![TermId::DEFAULT_GRAPH; 8])], 8));
+            workspace.give_rows(vec![0; 8]);
+        }
+        let lengths = [
+            workspace.ids.len(),
+            workspace.rows.len(),
+            workspace.shells.len(),
+        ];
+        assert_eq!(lengths, [KEPT_BUFFERS; 3]);
+        // What is taken comes empty, and is counted no more.
+        for _ in 0..KEPT_BUFFERS {
+            assert!(workspace.ids().is_empty() && workspace.rows().is_empty());
+        }
+        assert_eq!(workspace.kept_bytes, 0);
     }
 }

@@ -374,3 +374,25 @@ fn dates_are_compared_by_value() {
                 FILTER(?d != \"2020-01-01\"^^xsd:date) }";
     assert_eq!(rows(&numbers(), text), ["\"2019-01-01Z\"^^<xsd:date>"]);
 }
+
+#[test]
+fn what_is_chosen_among_equals_does_not_hang_on_the_order_of_learning() {
+    let typed = |text: &str, datatype| Literal::new_typed_literal(text, datatype);
+    let mut quads: Vec<Quad> = (0..40)
+        .map(|n| quad(&format!("s{n}"), "rank", Literal::from(n % 2)))
+        .collect();
+    quads.push(quad("a", "n", typed("1", xsd::INTEGER)));
+    quads.push(quad("b", "n", typed("01", xsd::INTEGER)));
+    quads.push(quad("c", "n", typed("1.0", xsd::DECIMAL)));
+    let forwards = NaiveView::stored(&quads);
+    quads.reverse();
+    let backwards = NaiveView::stored(&quads);
+    for text in [
+        "SELECT ?s { ?s :rank ?r } ORDER BY ?r LIMIT 7",
+        "SELECT ?s { ?s :rank ?r } ORDER BY DESC(?r + 1) OFFSET 3 LIMIT 7",
+        "SELECT (MIN(?n) AS ?least) { ?s :n ?n }",
+        "SELECT (MAX(IF(?s = :a, ?n + 0.0, ?n)) AS ?most) { ?s :n ?n }",
+    ] {
+        assert_eq!(rows(&forwards, text), rows(&backwards, text), "{text}");
+    }
+}
