@@ -1,7 +1,9 @@
 //! Morsels: steps that look at each row alone run on parts of the table that fit into the caches,
 //! all steps on one part before the next part. Of a heavy table the parts are taken by whatever
 //! hands are free; what they make is put together in the order of the parts, so that no answer
-//! depends on how many hands there were.
+//! depends on how many hands there were, not even in the order of its rows. That order may depend on
+//! the size of the parts: a UNION makes its branches' rows part by part. So how a table is cut must
+//! not depend on the crew, unless its step makes the same of it in any parts.
 
 use crate::QueryError;
 use crate::execution::Crew;
@@ -79,7 +81,7 @@ impl Runner<'_, '_> {
         while from < table.rows && all.rows < limit {
             let to = (from + part).min(table.rows);
             let start = table.part(from..to, self.workspace);
-            let made = self.run_part(steps, start, limit.saturating_sub(all.rows))?;
+            let made = self.run_part(steps, start, left_of(limit, all.rows))?;
             all.append(made, self.workspace);
             self.guard.fits(all.bytes())?;
             from = to;
@@ -211,6 +213,15 @@ impl Runner<'_, '_> {
         };
         let next = self.run_step(step, table, wanted)?;
         self.run_by_row(rest, next, limit)
+    }
+}
+
+/// What is left of a limit after some rows. No limit stays none, down to the innermost part: else
+/// tables further in would be cut in another way, and without a crew, from the second part on.
+fn left_of(limit: usize, made: usize) -> usize {
+    match limit {
+        usize::MAX => usize::MAX,
+        limit => limit.saturating_sub(made),
     }
 }
 

@@ -175,9 +175,15 @@ impl StepKind {
         }
     }
 
-    /// Of a step that looks at each row alone: whether what it makes comes in the order of the rows.
+    /// Of a step that looks at each row alone: whether what it makes comes in the order of the rows,
+    /// and for each row in an order of its own, so that it is the same in whatever parts it is made.
     pub(crate) fn keeps_order(&self) -> bool {
-        !matches!(self, StepKind::Union(_))
+        match self {
+            StepKind::Union(_) => false,
+            // For one row the plan may make many, which a UNION in it takes in parts.
+            StepKind::Optional { plan } => plan.steps.iter().all(|step| step.kind.keeps_order()),
+            _ => true,
+        }
     }
 
     /// Adds the variables that may have values after it.

@@ -1,13 +1,16 @@
 //! Tables are cut into morsels, and a crew takes shares of them: neither shows in an answer (EX-1).
-//! Morsels are tiny here, so that a few hundred statements have many.
+//! Morsels are tiny here, so that a few hundred statements have many. A crew does not show in the
+//! order of the rows either; the size of the morsels may, where there is a UNION.
 
 use crate::equals_spareval::{Data, iri, literal, native_by, oracle, query};
+use crate::naive::NaiveView;
 use oxrdf::{Literal, Term, Triple};
 use proptest::prelude::*;
 use proptest::sample::select;
 use somersault_lang::{Parser, QueryForm};
 use somersault_model::{EventTime, Limits};
 use somersault_query::{Crew, Execution, Prepared, QueryError};
+use std::fmt::Display;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -70,6 +73,19 @@ fn execution(morsel_rows: usize, crew: Option<Arc<dyn Crew>>) -> Execution {
     }
 }
 
+/// The rows of an answer, in order, made by one thread and by a crew.
+fn alone_and_shared(
+    view: &NaiveView,
+    prepared: &Prepared,
+    morsel_rows: usize,
+) -> (Vec<Vec<String>>, Vec<Vec<String>>) {
+    let crew: Arc<dyn Crew> = Arc::new(Threads::default());
+    (
+        native_by(view, prepared, &execution(morsel_rows, None)),
+        native_by(view, prepared, &execution(morsel_rows, Some(crew))),
+    )
+}
+
 proptest! {
     #![proptest_config(ProptestConfig {
         cases: std::env::var("CASES").ok().and_then(|n| n.parse().ok()).unwrap_or(150),
@@ -99,12 +115,7 @@ proptest! {
             theirs.dedup();
         }
         for morsel_rows in [1, 3, 1 << 11] {
-            let alone = native_by(&view, &prepared, &execution(morsel_rows, None));
-            let shared = native_by(
-                &view,
-                &prepared,
-                &execution(morsel_rows, Some(Arc::new(Threads::default()))),
-            );
+            let (alone, shared) = alone_and_shared(&view, &prepared, morsel_rows);
             prop_assert_eq!(&alone, &shared, "{}", text);
             let mut ours = alone;
             ours.sort();
@@ -116,21 +127,66 @@ proptest! {
     }
 }
 
-/// A graph of which every join is large enough to be shared.
-fn ring() -> Data {
-    let default = (0..400)
-        .flat_map(|n: u32| {
-            let edge = |p: &str, o: u32| {
-                Triple::new(iri(&format!("n{n}")), iri(p), iri(&format!("n{}", o % 400)))
-            };
-            [edge("p", n + 1), edge("p", n + 7), edge("q", n * 3)]
-        })
-        .collect();
+/// Statements of the default graph.
+fn stored(default: Vec<Triple>) -> Data {
     Data {
         default,
         named: [vec![], vec![]],
         windows: [vec![], vec![]],
     }
+}
+
+fn edge(s: impl Display, p: &str, o: impl Display) -> Triple {
+    Triple::new(iri(&s.to_string()), iri(p), iri(&o.to_string()))
+}
+
+/// Two branches of a UNION for each of some vertices, among so many others that the UNION is best
+/// followed from the rows so far.
+fn branches(vertices: &str) -> impl Iterator<Item = Triple> {
+    let ends = vertices.chars().map(String::from);
+    let ends = ends.chain((0..200).map(|n| format!("other{n}")));
+    ends.flat_map(|end| [edge("one", "q", &end), edge("two", "r", &end)])
+}
+
+#[test]
+fn tables_inside_of_later_parts_are_cut_as_in_the_first() {
+    let text = "SELECT * { ?c <http://x/self> ?c . ?a <http://x/p> ?c .
+                { ?d <http://x/q> ?a } UNION { ?d <http://x/r> ?a } }";
+    let prepared = Prepared::new(Parser::new().parse_query(text).expect("a query"));
+    let triples = ["x", "y", "z"].into_iter().flat_map(|c| {
+        let into = ["a", "b"].map(|a| edge(a, "p", c));
+        into.into_iter().chain([edge(c, "self", c)])
+    });
+    let view = stored(triples.chain(branches("ab")).collect()).view();
+    let (alone, shared) = alone_and_shared(&view, &prepared, 1);
+    assert_eq!(alone.len(), 12);
+    assert_eq!(alone, shared);
+}
+
+#[test]
+fn a_union_inside_of_an_optional_is_cut_alike_with_a_crew() {
+    // In parts of three rows both matches of the third row would come to the UNION together; of all
+    // seven matches together they are in different parts.
+    let text = "SELECT * {
+                VALUES ?s { <http://x/1> <http://x/2> <http://x/3> <http://x/4> <http://x/5> <http://x/6> }
+                OPTIONAL { ?s <http://x/p> ?m { ?d <http://x/q> ?m } UNION { ?d <http://x/r> ?m } } }";
+    let prepared = Prepared::new(Parser::new().parse_query(text).expect("a query"));
+    let triples = (1..=6)
+        .map(|s| edge(s, "p", "a"))
+        .chain([edge(3, "p", "b")]);
+    let view = stored(triples.chain(branches("ab")).collect()).view();
+    let (alone, shared) = alone_and_shared(&view, &prepared, 3);
+    assert_eq!(alone.len(), 14);
+    assert_eq!(alone, shared);
+}
+
+/// A graph of which every join is large enough to be shared.
+fn ring() -> Data {
+    let triples = (0..400).flat_map(|n: u32| {
+        let edge = |p: &str, o: u32| edge(format!("n{n}"), p, format!("n{}", o % 400));
+        [edge("p", n + 1), edge("p", n + 7), edge("q", n * 3)]
+    });
+    stored(triples.collect())
 }
 
 #[test]
