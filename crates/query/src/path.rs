@@ -142,6 +142,9 @@ impl Walker<'_, '_> {
         Ok(())
     }
 
+    /// One solution for each edge, whichever ends are known, as a triple pattern and a FILTER on its
+    /// predicate give: SPARQL 1.1, section 18.4, does not say how often two vertices count between
+    /// which there are several edges (w3c/sparql-query, issue 395).
     fn negated(
         &mut self,
         excluded: &[ConstantId],
