@@ -1,6 +1,6 @@
-//! Physical plans: sequences of steps over a binding table. A plan is made anew for each execution
-//! from the statistics of its view, since a window's content changes at every close; making one
-//! costs microseconds.
+//! Physical plans: sequences of steps over a binding table. The one thing to know before changing
+//! them: a plan is made from the statistics of one view and kept for others (`kept.rs`), so that
+//! nothing in it may hold an id, or be right for some constants or some data only.
 
 use crate::expression::Expr;
 use crate::logical::{Aggregate, PathPattern, Position, QuadPattern, Service, Values};

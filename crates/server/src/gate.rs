@@ -1,6 +1,8 @@
-//! The way from async handlers to the engine. Its calls block, so that each runs on a thread of the blocking
-//! pool; heavy queries alone are asked for without waiting. Only so many of a kind are there at one time. What does not fit is told so at once (503) instead of
-//! piling up; pushes have a lane of their own, so that no amount of slow queries holds up a source.
+//! The way from async handlers to the engine. Its calls block, so that each runs on a thread of the
+//! blocking pool; light queries alone are answered where they are asked, and heavy ones are asked for
+//! without waiting. Only so many calls of a kind are there at one time. What does not fit is told so at
+//! once (503) instead of piling up; pushes have a lane of their own, so that no amount of slow queries
+//! holds up a source.
 
 use crate::config::ServerConfig;
 use crate::error::{ApiError, ApiResult};
