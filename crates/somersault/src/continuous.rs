@@ -93,12 +93,20 @@ impl Standing {
 
     /// What every execution is given.
     pub(crate) fn execution(&self, now: EventTime, query: QueryUid) -> Execution {
-        let mut execution = Execution::new(self.config.limits.clone(), now);
+        let mut execution = self.execution_in_place(now, query);
         execution.limits.query_memory_bytes = self.memory_share();
-        execution.query = query;
-        execution.no_fallback = self.config.no_fallback;
         execution.cancel = Some(Arc::clone(&self.cancel));
         execution.crew = Some(Arc::clone(self.pool.crew()));
+        execution
+    }
+
+    /// What an execution on its caller's thread is given. Nobody helps with it, and nobody stops it, since
+    /// its budget soon does; so it holds nothing that all threads would count their holds of.
+    pub(crate) fn execution_in_place(&self, now: EventTime, query: QueryUid) -> Execution {
+        let mut execution = Execution::new(self.config.limits.clone(), now);
+        execution.limits.query_memory_bytes = self.memory_in_place();
+        execution.query = query;
+        execution.no_fallback = self.config.no_fallback;
         if self.config.allow_remote {
             execution.remote = self.config.remote.clone();
         }
@@ -117,7 +125,7 @@ impl Standing {
 
     /// What an execution on its caller's thread may use. So many of them can run at once as there may
     /// be one-shot queries.
-    pub(crate) fn memory_in_place(&self) -> u64 {
+    fn memory_in_place(&self) -> u64 {
         let limits = &self.config.limits;
         let in_place = limits.total_query_memory_bytes / IN_PLACE_PART;
         let share = in_place / limits.concurrent_queries.max(1);

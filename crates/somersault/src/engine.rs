@@ -23,7 +23,7 @@ use parking_lot::MutexGuard;
 use somersault_lang::Parser;
 use somersault_log::{Disk, Log, LogOptions, RealDisk, Recovered};
 use somersault_model::Sn;
-use somersault_query::{Dataset, PlanCache};
+use somersault_query::PlanCache;
 use somersault_runtime::{
     Driver, DriverConfig, DriverParts, Fabric, Host, Injectors, ManualClock, OnApplied, QueryPool,
     RuntimeError, SimFabric, SystemClock, TimelyFabric,
@@ -70,12 +70,8 @@ struct Inner {
     /// Records in the log when it was opened, and documents taken since: the scopes of blank nodes.
     epoch: u64,
     documents: AtomicU64,
-    /// What a query without a dataset clause ranges over.
-    stored: Arc<Dataset>,
     /// One-shot queries that run or wait.
     one_shots_running: AtomicU64,
-    /// One-shot executions so far: what their random functions are keyed by, with the epoch.
-    one_shots: AtomicU64,
     stopping: AtomicBool,
 }
 
@@ -228,9 +224,7 @@ impl Engine {
                 counters: Counters::new(),
                 epoch,
                 documents: AtomicU64::new(0),
-                stored: Arc::new(Dataset::stored()),
                 one_shots_running: AtomicU64::new(0),
-                one_shots: AtomicU64::new(0),
                 stopping: AtomicBool::new(false),
             }),
         })

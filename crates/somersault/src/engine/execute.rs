@@ -184,10 +184,10 @@ impl Engine {
         run: impl FnOnce(&SnapshotView, &Execution) -> Result<Arc<QueryAnswer>, QueryError>,
     ) -> Result<Option<QueryResults>, EngineError> {
         let started = Instant::now();
-        let mut execution = self.one_shot_execution(options.timeout, options.result_rows);
+        let standing = &self.inner.standing;
+        let execution = standing.execution_in_place(standing.stable_time(), ONE_SHOT);
+        let mut execution = self.keyed(execution, options.timeout, options.result_rows);
         execution.budget = Some(BUDGET);
-        execution.crew = None;
-        execution.limits.query_memory_bytes = self.inner.standing.memory_in_place();
         let deadline_ms = self.pin_deadline(started, execution.limits.query_time);
         let snapshot = self.inner.store.pin_stable_shared(deadline_ms);
         match self.execute_on(snapshot, prepared, options, started, execution, run) {
@@ -230,7 +230,7 @@ impl Engine {
         let dataset = if clause.present {
             Arc::new(Dataset::of_clause(&clause, dictionary))
         } else {
-            Arc::clone(&self.inner.stored)
+            Arc::clone(self.inner.counters.one_shot.stored())
         };
         let sn = snapshot.sn().0;
         let view = SnapshotView::new(snapshot, Vec::new(), dataset);
@@ -250,9 +250,18 @@ impl Engine {
         rows: Option<u64>,
     ) -> Execution {
         let standing = &self.inner.standing;
-        let mut execution = standing.execution(standing.stable_time(), ONE_SHOT);
+        let execution = standing.execution(standing.stable_time(), ONE_SHOT);
+        self.keyed(execution, timeout, rows)
+    }
+
+    fn keyed(
+        &self,
+        mut execution: Execution,
+        timeout: Option<Duration>,
+        rows: Option<u64>,
+    ) -> Execution {
         // UUID() promises a new IRI each time: no log replays a one-shot query, so each execution has a key of its own.
-        let number = self.inner.one_shots.fetch_add(1, Ordering::Relaxed);
+        let number = self.inner.counters.one_shot.number();
         execution.close = EventTime((self.inner.epoch << 32 | (number & 0xffff_ffff)) as i64);
         if let Some(timeout) = timeout {
             execution.limits.query_time = timeout;

@@ -1,11 +1,13 @@
-//! Counts of one-shot queries, in lanes: threads that answer at the same time count in different
-//! places, and whoever reads adds them up.
+//! What each one-shot query would write to, in lanes: threads that answer at the same time count in
+//! different places, and whoever reads adds them up; what they hold they hold by different counts.
 
 use super::QueryResults;
 use crate::error::EngineError;
 use crate::metrics::{Latency, Recorder};
 use parking_lot::{Mutex, MutexGuard};
+use somersault_query::Dataset;
 use std::cell::Cell;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
@@ -19,7 +21,11 @@ thread_local! {
 }
 
 /// What one-shot queries came to.
-pub(super) struct Lanes(Box<[Padded]>);
+pub(super) struct Lanes {
+    lanes: Box<[Padded]>,
+    /// What a query without a dataset clause ranges over, once for each lane.
+    stored: Box<[Arc<Dataset>]>,
+}
 
 // A cache line of its own, and the one that is fetched along with it.
 #[repr(align(128))]
@@ -27,6 +33,8 @@ struct Padded(Mutex<Lane>);
 
 /// The counts of some threads.
 pub(super) struct Lane {
+    /// Executions that have a number.
+    numbered: u64,
     answered: u64,
     failed: u64,
     execution: Recorder,
@@ -35,6 +43,7 @@ pub(super) struct Lane {
 impl Lane {
     fn new() -> Lane {
         Lane {
+            numbered: 0,
             answered: 0,
             failed: 0,
             execution: Recorder::new(),
@@ -61,19 +70,35 @@ impl Lane {
 impl Lanes {
     pub(super) fn new() -> Lanes {
         let lanes = std::iter::repeat_with(|| Padded(Mutex::new(Lane::new())));
-        Lanes(lanes.take(LANES).collect())
+        let stored = std::iter::repeat_with(|| Arc::new(Dataset::stored()));
+        Lanes {
+            lanes: lanes.take(LANES).collect(),
+            stored: stored.take(LANES).collect(),
+        }
     }
 
     /// The lane of this thread.
     pub(super) fn lane(&self) -> MutexGuard<'_, Lane> {
-        // A thread that is ending has no lane of its own any more.
-        self.0[LANE.try_with(Cell::get).unwrap_or(0)].0.lock()
+        self.lanes[own()].0.lock()
+    }
+
+    /// A number that no other execution gets.
+    pub(super) fn number(&self) -> u64 {
+        let own = own();
+        let mut lane = self.lanes[own].0.lock();
+        lane.numbered += 1;
+        lane.numbered * LANES as u64 + own as u64
+    }
+
+    /// What a query without a dataset clause ranges over.
+    pub(super) fn stored(&self) -> &Arc<Dataset> {
+        &self.stored[own()]
     }
 
     /// All lanes together: answered, failed, execution times.
     pub(super) fn sum(&self) -> (u64, u64, Latency) {
         let mut all = Lane::new();
-        for lane in &self.0 {
+        for lane in &self.lanes {
             let lane = lane.0.lock();
             all.answered += lane.answered;
             all.failed += lane.failed;
@@ -81,4 +106,10 @@ impl Lanes {
         }
         (all.answered, all.failed, all.execution.latency())
     }
+}
+
+/// The number of this thread's lane.
+fn own() -> usize {
+    // A thread that is ending has no lane of its own any more.
+    LANE.try_with(Cell::get).unwrap_or(0)
 }

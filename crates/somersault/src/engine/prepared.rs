@@ -100,14 +100,10 @@ impl PreparedQuery {
         values: &[Term],
         results: &mut QueryResults,
     ) -> Result<(), EngineError> {
-        match self.try_here(values, Some(results)) {
-            Ok(Some(done)) => *results = done,
-            Ok(None) => *results = self.execute(values)?,
-            Err(error) => {
-                self.engine.inner.counters.lane().failed();
-                return Err(error);
-            }
-        }
+        *results = match self.light(values, Some(results))? {
+            Light::Done(results) => results,
+            Light::Heavy(query) => query.wait()?,
+        };
         Ok(())
     }
 
@@ -116,7 +112,16 @@ impl PreparedQuery {
     /// # Errors
     /// As [`PreparedQuery::execute`].
     pub fn execute_light(&self, values: &[Term]) -> Result<Light, EngineError> {
-        let done = match self.try_here(values, None) {
+        self.light(values, None)
+    }
+
+    /// Tries it here once; what is not done then is for the pool.
+    fn light(
+        &self,
+        values: &[Term],
+        reuse: Option<&mut QueryResults>,
+    ) -> Result<Light, EngineError> {
+        let done = match self.try_here(values, reuse) {
             Ok(Some(results)) => Ok(Light::Done(results)),
             Ok(None) => Bound::new(self.prepared.clone(), values.to_vec())
                 .map_err(EngineError::from)
