@@ -16,6 +16,7 @@ use crate::random::Random;
 use crate::run::{Actual, Runner};
 use crate::sources::Graphs;
 use crate::table::Table;
+use crate::term_order::in_order;
 use crate::varset::VarSet;
 use crate::workspace::Workspace;
 use crate::{
@@ -440,12 +441,17 @@ impl<'a> Run<'a> {
         }
         let answer = match &prepared.inner.query.form {
             QueryForm::Ask => Answer::Boolean(table.rows > 0),
-            QueryForm::Construct { template } => Answer::Graph(construct(
-                template,
-                &table,
-                &mut self.evaluation,
-                &mut self.guard,
-            )?),
+            QueryForm::Construct { template } => {
+                if template.iter().any(has_blank_node) {
+                    table = in_order(&self.evaluation, table, workspace);
+                }
+                Answer::Graph(construct(
+                    template,
+                    &table,
+                    &mut self.evaluation,
+                    &mut self.guard,
+                )?)
+            }
             QueryForm::Describe { projection } => Answer::Graph(describe(
                 projection,
                 &table,
@@ -502,6 +508,17 @@ fn columns(
 }
 
 /// The variables of a template.
+/// Whether a new blank node is drawn for each row.
+fn has_blank_node(template: &TripleTemplate) -> bool {
+    [&template.subject, &template.object]
+        .into_iter()
+        .any(|term| match term {
+            TemplateTerm::BlankNode(_) => true,
+            TemplateTerm::Triple(triple) => has_blank_node(triple),
+            TemplateTerm::Term(_) | TemplateTerm::Variable(_) => false,
+        })
+}
+
 pub(crate) fn template_variables(template: &[TripleTemplate]) -> VarSet {
     fn add(term: &TemplateTerm, into: &mut VarSet) {
         match term {

@@ -5,6 +5,8 @@
 use crate::evaluate::{Evaluated, Evaluation};
 use crate::table::Table;
 use crate::value::Value;
+use crate::varset::VarSet;
+use crate::workspace::Workspace;
 use oxrdf::Term;
 use somersault_model::{Tag, TermId, VirtualShard, term_hash};
 use std::cmp::Ordering;
@@ -27,6 +29,17 @@ pub(crate) fn compare_rows(e: &Evaluation<'_>, table: &Table, a: u32, b: u32) ->
         .map(|(_, column)| compare(e, column[a as usize], column[b as usize]))
         .find(|order| *order != Ordering::Equal)
         .unwrap_or(Ordering::Equal)
+}
+
+/// The rows in the order of their terms: what is drawn for each is the same in every run then.
+pub(crate) fn in_order(e: &Evaluation<'_>, table: Table, workspace: &mut Workspace) -> Table {
+    if table.rows < 2 {
+        return table;
+    }
+    let mut order: Vec<u32> = (0..table.rows as u32).collect();
+    order.sort_unstable_by(|a, b| compare_rows(e, &table, *a, *b).then(a.cmp(b)));
+    let all = VarSet::of(table.present().map(|(variable, _)| variable));
+    table.gather(&order, &all, workspace)
 }
 
 /// Whether of two results of equal value the first is written in the way that comes first.
