@@ -83,4 +83,3 @@ pub use prepared::Prepared;
 pub use snapshot_view::SnapshotView;
 pub use update::{Effects, Using, evaluate_update};
 pub use view::{Dataset, GraphView, NamedGraphs, Source};
-pub use workspace::Workspace;

@@ -15,20 +15,12 @@ const KEPT_BUFFERS: usize = 1 << 10;
 /// Reusable buffers of executions: one execution at a time, any number one after the other, of any
 /// queries on any views.
 #[derive(Default)]
-pub struct Workspace {
+pub(crate) struct Workspace {
     ids: Vec<Vec<TermId>>,
     rows: Vec<Vec<u32>>,
     shells: Vec<Vec<Option<Column>>>,
     pairs: Vec<(u32, TermId)>,
     kept_bytes: usize,
-}
-
-impl std::fmt::Debug for Workspace {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Workspace")
-            .field("kept_bytes", &self.kept_bytes)
-            .finish_non_exhaustive()
-    }
 }
 
 thread_local! {
@@ -37,12 +29,12 @@ thread_local! {
 
 impl Workspace {
     /// A workspace without buffers; the first executions fill it.
-    pub fn new() -> Workspace {
+    pub(crate) fn new() -> Workspace {
         Workspace::default()
     }
 
     /// Runs something with the workspace of this thread; inside of itself with a new one.
-    pub fn of_thread<R>(work: impl FnOnce(&mut Workspace) -> R) -> R {
+    pub(crate) fn of_thread<R>(work: impl FnOnce(&mut Workspace) -> R) -> R {
         let mut workspace = OF_THREAD.take().unwrap_or_default();
         let result = work(&mut workspace);
         OF_THREAD.set(Some(workspace));
