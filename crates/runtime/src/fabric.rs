@@ -51,6 +51,12 @@ impl ShardWork {
 pub trait Apply: Send + Sync + 'static {
     /// Applies the work of one SN to one shard.
     fn apply(&self, shard: ShardId, sn: Sn, work: ShardWork);
+
+    /// Frees what no reader of a shard can see any more, which applying would do with the next SN.
+    /// Called on the shard's own thread as well.
+    fn tidy(&self, shard: ShardId) {
+        let _ = shard;
+    }
 }
 
 /// Called whenever [`Fabric::applied`] may have moved or the fabric has failed, from any thread.
@@ -107,6 +113,12 @@ pub trait Fabric: Send {
     /// # Errors
     /// The fabric has failed or was stopped.
     fn applied(&self) -> Result<Sn, FabricError>;
+
+    /// Has every shard tidied up on its own thread, now or soon; see [`Apply::tidy`].
+    ///
+    /// # Errors
+    /// The fabric has failed or was stopped.
+    fn tidy(&mut self) -> Result<(), FabricError>;
 
     /// Does some of the outstanding work on the calling thread, for fabrics that have no threads of
     /// their own; whether there is more to do.

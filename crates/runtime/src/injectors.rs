@@ -8,7 +8,7 @@ use somersault_store::{ShardWriter, Slice, Store, WriterTaken};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// How many lists an injector folds after each SN beyond those that it touched.
+/// How many lists an injector folds after each SN beyond those that it touched, and when it tidies up.
 const FOLD_PER_APPLY: usize = 64;
 
 /// The writers of all shards.
@@ -68,6 +68,12 @@ impl Injectors {
 }
 
 impl Apply for Injectors {
+    fn tidy(&self, shard: ShardId) {
+        self.writers[usize::from(shard.0)]
+            .lock()
+            .fold(FOLD_PER_APPLY);
+    }
+
     fn apply(&self, shard: ShardId, sn: Sn, work: ShardWork) {
         let index = usize::from(shard.0);
         let counters = &self.counters[index];

@@ -236,6 +236,14 @@ impl Store {
         }
     }
 
+    /// How many older generations of shards are kept: what large loads have replaced, for readers of
+    /// SNs before them. When those are gone [`ShardWriter::fold`](crate::ShardWriter::fold) frees them,
+    /// the first call after that or the second; applying does so too.
+    pub fn superseded(&self) -> usize {
+        let counts = self.shards.iter().map(|shard| &shard.superseded);
+        counts.map(|count| count.load(Ordering::Relaxed)).sum()
+    }
+
     /// Checks ST-1 and ST-2 at the stable SN, and SN-2. Walks the whole store.
     ///
     /// # Errors

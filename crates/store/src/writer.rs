@@ -54,6 +54,8 @@ pub(crate) struct WriterState {
     /// Older generations and their cells, oldest first, each with the SN from which on readers
     /// read a newer one.
     superseded: VecDeque<(u64, NonNull<Generation>, CellChunks)>,
+    /// How many of them there are, with those that wait to be freed.
+    superseded_count: usize,
     /// How many statements the shard holds, and half edges in cells.
     statements: u64,
     in_cells: usize,
@@ -207,6 +209,7 @@ impl ShardWriter {
         state.waiting.clear();
         let cells = std::mem::take(&mut state.cells);
         state.superseded.push_back((sn.0, pointer, cells));
+        state.superseded_count += 1;
         shard.publish(Box::new(generation));
         built.rest
     }
@@ -236,6 +239,8 @@ impl ShardWriter {
         shard.stored_bytes.store(bytes, Ordering::Relaxed);
         let retired = state.retired.len() * size_of::<(u64, Retired)>();
         shard.retired_bytes.store(retired, Ordering::Relaxed);
+        let superseded = state.superseded_count;
+        shard.superseded.store(superseded, Ordering::Relaxed);
     }
 
     /// Makes a list hold its first member twice: a fault for the checks to find.
@@ -351,6 +356,7 @@ impl WriterState {
             if let Some((_, Retired::Word(ahead))) = self.retired.get(FREE_AHEAD) {
                 ahead.prefetch();
             }
+            self.superseded_count -= usize::from(matches!(retired, Retired::Generation(..)));
             // SAFETY: it was replaced before `pin` could be taken, all lower pins have been
             // dropped, and this state is the only one that knows it.
             self.live_bytes -= unsafe { retired.free() } as isize;

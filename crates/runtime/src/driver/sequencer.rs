@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 
 /// How often idle and arrival-time streams are looked at.
 const TICK: Duration = Duration::from_millis(20);
-/// How often pins are looked at.
+/// How often pins are looked at, and what only they kept.
 const EXPIRY: Duration = Duration::from_secs(1);
 /// So many SNs may be cut and not stable before inputs have to wait.
 const UNSTABLE_LIMIT: usize = 256;
@@ -403,6 +403,7 @@ impl Sequencer {
             if expired > 0 {
                 tracing::warn!("{expired} snapshots were pinned for too long and given up");
             }
+            self.free_superseded();
         }
         if let Some(since) = self.pending_since
             && now >= since + self.shared.config.freshness
@@ -410,6 +411,16 @@ impl Sequencer {
             && let Err(error) = self.cut_all()
         {
             tracing::warn!("no cut could be made: {error}");
+        }
+    }
+
+    /// Has the shards free what large loads have replaced, once nobody reads it: where nothing more
+    /// is written, no SN would come to do it.
+    fn free_superseded(&mut self) {
+        if self.shared.store.superseded() > 0
+            && let Err(error) = self.fabric.tidy()
+        {
+            self.fail(RuntimeError::Fabric(error));
         }
     }
 

@@ -101,6 +101,12 @@ impl Fabric for SimFabric {
         Ok(self.applied.iter().copied().min().unwrap_or_default())
     }
 
+    fn tidy(&mut self) -> Result<(), FabricError> {
+        self.check()?;
+        (0..self.shards()).for_each(|shard| self.apply.tidy(ShardId(shard)));
+        Ok(())
+    }
+
     fn drive(&mut self) -> bool {
         let before = self.applied.iter().copied().min();
         let mut more = true;

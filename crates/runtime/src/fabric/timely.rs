@@ -60,6 +60,8 @@ struct Shared {
     /// The frontier of the injection dataflow: all SNs below are applied by every shard.
     frontier: AtomicU64,
     ended: AtomicBool,
+    /// How often tidying up was asked for; each worker does it when the number has changed.
+    tidy_rounds: AtomicU64,
     failure: Mutex<Option<FabricError>>,
     threads: Mutex<Vec<Thread>>,
     on_applied: OnApplied,
@@ -69,6 +71,10 @@ impl Shared {
     /// Ends the generation: every worker leaves its loop.
     fn end(&self) {
         self.ended.store(true, Ordering::SeqCst);
+        self.wake_all();
+    }
+
+    fn wake_all(&self) {
         for thread in self.threads.lock().iter() {
             thread.unpark();
         }
@@ -116,6 +122,7 @@ impl TimelyFabric {
         let shared = Arc::new(Shared {
             frontier: AtomicU64::new(from.next().0),
             ended: AtomicBool::new(false),
+            tidy_rounds: AtomicU64::new(0),
             failure: Mutex::new(None),
             threads: Mutex::new(Vec::new()),
             on_applied,
@@ -130,7 +137,7 @@ impl TimelyFabric {
             let shard = worker.index() as u16;
             let run = AssertUnwindSafe(|| {
                 let probe = build(worker, from, &receiver, &ready, &apply, &shared);
-                run_worker(worker, &probe, &shared);
+                run_worker(worker, &probe, &apply, &shared);
             });
             if let Err(payload) = catch_unwind(run) {
                 shared.fail(shard, payload.as_ref());
@@ -192,6 +199,13 @@ impl Fabric for TimelyFabric {
         Ok(Sn(self.shared.frontier.load(Ordering::Acquire) - 1))
     }
 
+    fn tidy(&mut self) -> Result<(), FabricError> {
+        self.check()?;
+        self.shared.tidy_rounds.fetch_add(1, Ordering::SeqCst);
+        self.shared.wake_all();
+        Ok(())
+    }
+
     fn stop(&mut self, deadline: Duration) -> Result<(), FabricError> {
         self.shared.end();
         let Some(guards) = self.guards.take() else {
@@ -216,10 +230,22 @@ impl Drop for TimelyFabric {
 }
 
 /// Steps one worker until the generation ends.
-fn run_worker(worker: &mut Worker, probe: &ProbeHandle<u64>, shared: &Shared) {
+fn run_worker(
+    worker: &mut Worker,
+    probe: &ProbeHandle<u64>,
+    apply: &Arc<dyn Apply>,
+    shared: &Shared,
+) {
     let reports = worker.index() == 0;
+    let shard = ShardId(worker.index() as u16);
+    let mut tidied = 0;
     while !shared.ended() {
         worker.step_or_park(None);
+        let tidy_rounds = shared.tidy_rounds.load(Ordering::SeqCst);
+        if tidy_rounds != tidied {
+            tidied = tidy_rounds;
+            apply.tidy(shard);
+        }
         if reports {
             report(probe, shared);
         }

@@ -2,9 +2,10 @@
 
 use crate::scenario::ask;
 use somersault::disk::{CrashKeep, SimDisk};
-use somersault::{Engine, EngineConfig, EngineError, LoadOptions, RdfFormat};
+use somersault::{Engine, EngineConfig, EngineError, FabricKind, LoadOptions, RdfFormat};
 use std::fmt::Write;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 /// More than one chunk of lines, with blank nodes that meet again in far lines, escapes and repeats.
 fn document() -> String {
@@ -61,6 +62,36 @@ fn every_way_in_stores_the_same() {
         let other = open();
         load(&other, &text, format, lenient);
         assert!(statements(&other) == expected, "{format} {lenient}");
+    }
+}
+
+/// A large load replaces what there was by an image of all. What it replaced goes when nobody reads it
+/// any more, though nothing is written after it.
+#[test]
+fn what_a_load_replaces_is_freed_without_further_writes() {
+    // Enough for an image, in one chunk of lines.
+    let mut text = String::new();
+    for n in 0..30_000 {
+        let _ = writeln!(text, "<a:{n}> <a:p{}> <a:{}> .", n % 7, n * 31 % 30_000);
+    }
+    for fabric in [FabricKind::Timely, FabricKind::Simulated { seed: 7 }] {
+        let engine = Engine::open(EngineConfig {
+            workers: 1,
+            fabric,
+            ..EngineConfig::default()
+        })
+        .unwrap();
+        let stored_bytes = || engine.metrics().memory.store_bytes;
+        load(&engine, &text, RdfFormat::NTriples, false);
+        let once = stored_bytes();
+        load(&engine, &text, RdfFormat::NTriples, false);
+        let deadline = Instant::now() + Duration::from_secs(30);
+        while stored_bytes() > once + once / 10 {
+            let bytes = stored_bytes();
+            assert!(Instant::now() < deadline, "{bytes} bytes, {once} before");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        engine.check().unwrap();
     }
 }
 

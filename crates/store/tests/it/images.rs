@@ -174,6 +174,7 @@ fn an_old_generation_is_freed_when_its_readers_are_gone() {
         load(&store, Sn(n), &statements(1, count), &mut writers);
     }
     assert_eq!(fingerprint(&pin), print, "SN-1");
+    assert!(store.superseded() >= writers.len());
     drop(pin);
     for writer in &mut writers {
         writer.fold(0);
@@ -182,6 +183,7 @@ fn an_old_generation_is_freed_when_its_readers_are_gone() {
     for writer in &mut writers {
         writer.fold(0);
     }
+    assert_eq!(store.superseded(), 0);
     let later = store.memory().stored_bytes;
     assert!(later <= one + one / 10, "{later} bytes, {one} before");
     assert_eq!(fingerprint(&store.pin_stable()), print);
