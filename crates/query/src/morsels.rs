@@ -25,6 +25,9 @@ const WORTH_SHARING: Duration = Duration::from_micros(150);
 /// time; so many rows has a part at least.
 const PARTS: usize = 16;
 const LEAST_PART: usize = 256;
+/// After so many parts a hand may be called away: a pool's thread looks for waiting queries between
+/// two shares, and a light one should not wait for all of a heavy one.
+const PARTS_PER_SHARE: usize = 4;
 /// Each hand gets a copy of the terms that the query has computed; of more there is no sharing.
 const MOST_TERMS: usize = 1 << 12;
 
@@ -137,9 +140,9 @@ impl Runner<'_, '_> {
                     workspace,
                     actual: actual.clone(),
                 };
-                while !stopped.load(Ordering::Relaxed) {
+                for _ in 0..PARTS_PER_SHARE {
                     let number = next.fetch_add(1, Ordering::Relaxed);
-                    if number >= parts {
+                    if number >= parts || stopped.load(Ordering::Relaxed) {
                         break;
                     }
                     let first = from + number * size;
@@ -160,7 +163,7 @@ impl Runner<'_, '_> {
             }
             reports.lock().push(result.map(|()| report));
         };
-        crew.share(hands, &work);
+        crew.share(parts.div_ceil(PARTS_PER_SHARE).max(hands), &work);
         self.guard.release(held);
         self.gather(reports.into_inner(), parts, all)
     }
