@@ -310,7 +310,14 @@ mod tests {
         };
         crew.share(500, &in_share);
         assert!(threads.lock().len() <= 2);
-        assert!(pool.shared.queues.lock().help.is_empty());
+        // Whatever the helpers left behind, jobs are taken and shares run as before.
+        pool.submit(Class::OneShot, move || done.send(()).unwrap());
+        is_done.recv().unwrap();
+        let ran = std::sync::atomic::AtomicUsize::new(0);
+        crew.share(8, &|_| {
+            ran.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        });
+        assert_eq!(ran.into_inner(), 8);
     }
 
     #[test]
