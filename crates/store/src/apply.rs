@@ -5,11 +5,15 @@
 //! (a list born in this very SN may be rewritten, any other gets a tail).
 #![allow(unsafe_code)]
 
+mod counts;
+mod effective;
+
+use self::effective::{keep_effective, length};
 use crate::base::{Base, FLAT_LIMIT};
 use crate::batch::{Group, HalfEdge};
 use crate::block::Block;
-use crate::cell::{Cell, Content, Counter, Key, Kind, prefetch};
-use crate::changes::{Changes, gallop};
+use crate::cell::{Cell, Content, Key, Kind, prefetch};
+use crate::changes::Changes;
 use crate::generation::Generation;
 use crate::image::{Edges, Vertices};
 use crate::list::{self, List, Retained, Tail, changed};
@@ -527,65 +531,6 @@ impl<'a> Pass<'a> {
         }
     }
 
-    fn count(&mut self, key: Key, statements: u64, operation: Operation) {
-        // SAFETY: this is the writer: nothing is freed while it works.
-        let found = unsafe { self.generation.segments.find(key) };
-        let (cell, fresh) = match found {
-            Some(cell) => (NonNull::from(cell), false),
-            None => (self.state.new_cell(key), true),
-        };
-        // SAFETY: cells live as long as the shard; content as above.
-        let (reached, content) = unsafe { (cell.as_ref(), cell.as_ref().content()) };
-        let mut kept = Vec::new();
-        let mut value = 0;
-        if fresh {
-            value = self.generation.image.count(key.graph, key.predicate);
-            if value > 0 {
-                kept.push((0, value));
-            }
-        }
-        if let Content::Counter(counter) = content {
-            value = counter.value;
-            kept = self.kept_counts(counter);
-        }
-        let value = match operation {
-            Operation::Insert => value + statements,
-            Operation::Delete => value - statements,
-        };
-        let older = kept.into_iter().rev().fold(None, |older, (sn, value)| {
-            Some(Box::new(Counter { sn, value, older }))
-        });
-        let counter = Counter {
-            sn: self.sn,
-            value,
-            older,
-        };
-        self.state.live_bytes += counter.bytes() as isize;
-        let old = reached.publish_counter(counter);
-        self.state.retire(old);
-        if fresh {
-            self.insert(cell, key);
-        }
-    }
-
-    /// The earlier counts that some reader can still ask for, newest first.
-    fn kept_counts(&self, counter: &Counter) -> Vec<(u64, u64)> {
-        let mut kept = Vec::new();
-        let mut newer = self.sn;
-        let mut next = Some(counter);
-        while let Some(count) = next {
-            if count.sn != self.sn && !self.retained.same_to_all(count.sn, newer) {
-                kept.push((count.sn, count.value));
-                newer = count.sn;
-            }
-            if count.sn <= self.retained.floor {
-                break;
-            }
-            next = count.older.as_deref();
-        }
-        kept
-    }
-
     /// Folds up to `lists` waiting lists whose tails are all at or below the floor.
     pub(crate) fn fold_waiting(&mut self, lists: usize) {
         for _ in 0..lists {
@@ -626,58 +571,5 @@ impl<'a> Pass<'a> {
             }
         }
         self.state.live_bytes += bytes;
-    }
-}
-
-fn length(content: &Content<'_>) -> usize {
-    match content {
-        Content::One { .. } => 1,
-        Content::Block { ids, .. } => ids.len(),
-        Content::List(list) => list.len(u64::MAX),
-        Content::Nothing | Content::Counter(_) => 0,
-    }
-}
-
-/// Puts those of `ids` into `effective` whose insertion or deletion changes something.
-fn keep_effective(
-    content: &Content<'_>,
-    ids: &[TermId],
-    operation: Operation,
-    certainty: Certainty,
-    effective: &mut Changes,
-) {
-    effective.clear();
-    let side = match operation {
-        Operation::Insert => &mut effective.inserts,
-        Operation::Delete => &mut effective.deletes,
-    };
-    match certainty {
-        Certainty::Flipped => side.extend_from_slice(ids),
-        Certainty::Unknown => keep_members(content, ids, operation == Operation::Delete, side),
-    }
-}
-
-/// Appends those of `ids` to `out` that are members now (or that are not).
-fn keep_members(content: &Content<'_>, ids: &[TermId], members: bool, out: &mut Vec<TermId>) {
-    match content {
-        Content::Block { ids: list, .. } => {
-            let mut rest = *list;
-            out.extend(ids.iter().copied().filter(|id| {
-                rest = &rest[gallop(rest, *id)..];
-                (rest.first() == Some(id)) == members
-            }));
-        }
-        Content::One { id: one, .. } => {
-            out.extend(ids.iter().copied().filter(|id| (id == one) == members));
-        }
-        Content::List(list) => {
-            let is_member = |id: &TermId| list.contains(u64::MAX, *id) == members;
-            out.extend(ids.iter().copied().filter(is_member));
-        }
-        Content::Nothing | Content::Counter(_) => {
-            if !members {
-                out.extend_from_slice(ids);
-            }
-        }
     }
 }

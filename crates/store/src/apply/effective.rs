@@ -1,0 +1,61 @@
+//! Which of the changes that an SN asks of a list are effective: RDF is a set, so inserting what is
+//! there and deleting what is not leave no trace.
+
+use super::Certainty;
+use crate::cell::Content;
+use crate::changes::{Changes, gallop};
+use somersault_model::{Operation, TermId};
+
+/// How many members a list has now.
+pub(super) fn length(content: &Content<'_>) -> usize {
+    match content {
+        Content::One { .. } => 1,
+        Content::Block { ids, .. } => ids.len(),
+        Content::List(list) => list.len(u64::MAX),
+        Content::Nothing | Content::Counter(_) => 0,
+    }
+}
+
+/// Puts those of `ids` into `effective` whose insertion or deletion changes something.
+pub(super) fn keep_effective(
+    content: &Content<'_>,
+    ids: &[TermId],
+    operation: Operation,
+    certainty: Certainty,
+    effective: &mut Changes,
+) {
+    effective.clear();
+    let side = match operation {
+        Operation::Insert => &mut effective.inserts,
+        Operation::Delete => &mut effective.deletes,
+    };
+    match certainty {
+        Certainty::Flipped => side.extend_from_slice(ids),
+        Certainty::Unknown => keep_members(content, ids, operation == Operation::Delete, side),
+    }
+}
+
+/// Appends those of `ids` to `out` that are members now (or that are not).
+fn keep_members(content: &Content<'_>, ids: &[TermId], members: bool, out: &mut Vec<TermId>) {
+    match content {
+        Content::Block { ids: list, .. } => {
+            let mut rest = *list;
+            out.extend(ids.iter().copied().filter(|id| {
+                rest = &rest[gallop(rest, *id)..];
+                (rest.first() == Some(id)) == members
+            }));
+        }
+        Content::One { id: one, .. } => {
+            out.extend(ids.iter().copied().filter(|id| (id == one) == members));
+        }
+        Content::List(list) => {
+            let is_member = |id: &TermId| list.contains(u64::MAX, *id) == members;
+            out.extend(ids.iter().copied().filter(is_member));
+        }
+        Content::Nothing | Content::Counter(_) => {
+            if !members {
+                out.extend_from_slice(ids);
+            }
+        }
+    }
+}
