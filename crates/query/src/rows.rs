@@ -148,27 +148,36 @@ pub(crate) fn distinct_rows(
     variables: &[VarId],
     guard: &mut Guard<'_>,
 ) -> Result<(Vec<u32>, Vec<u32>), QueryError> {
-    let key = Key::of(table, variables);
-    let mut groups = Groups::new();
-    let mut numbers = Vec::with_capacity(table.rows);
     let held = table.bytes();
+    let (numbers, groups) = grouped(&Key::of(table, variables), table.rows, held, guard)?;
+    Ok((numbers, groups.firsts))
+}
+
+/// The number of each row's key, and the keys.
+fn grouped(
+    key: &Key<'_>,
+    rows: usize,
+    held: usize,
+    guard: &mut Guard<'_>,
+) -> Result<(Vec<u32>, Groups), QueryError> {
+    let mut all = Groups::new();
+    let mut numbers = Vec::with_capacity(rows);
     in_parts(
-        &key,
-        table.rows,
-        &mut groups,
+        key,
+        rows,
+        &mut all,
         guard,
         held,
         |groups, from, hashes, _| {
             for (at, hash) in hashes.iter().enumerate() {
                 let row = from + at;
-                let found = groups.find(*hash, |first| key.equals(row, &key, first as usize));
-                let group = found.unwrap_or_else(|slot| groups.add(*hash, row as u32, slot));
-                numbers.push(group);
+                let found = groups.find(*hash, |first| key.equals(row, key, first as usize));
+                numbers.push(found.unwrap_or_else(|slot| groups.add(*hash, row as u32, slot)));
             }
             Ok(())
         },
     )?;
-    Ok((numbers, groups.firsts))
+    Ok((numbers, all))
 }
 
 /// The rows of a table by their key.
@@ -187,24 +196,7 @@ impl<'t> RowIndex<'t> {
         guard: &mut Guard<'_>,
     ) -> Result<RowIndex<'t>, QueryError> {
         let key = Key::of(table, variables);
-        let mut groups = Groups::new();
-        let mut numbers = Vec::with_capacity(table.rows);
-        let held = table.bytes() * 2;
-        in_parts(
-            &key,
-            table.rows,
-            &mut groups,
-            guard,
-            held,
-            |groups, from, hashes, _| {
-                for (at, hash) in hashes.iter().enumerate() {
-                    let row = from + at;
-                    let found = groups.find(*hash, |first| key.equals(row, &key, first as usize));
-                    numbers.push(found.unwrap_or_else(|slot| groups.add(*hash, row as u32, slot)));
-                }
-                Ok(())
-            },
-        )?;
+        let (numbers, groups) = grouped(&key, table.rows, table.bytes() * 2, guard)?;
         let (starts, rows) = by_number(&numbers, groups.firsts.len());
         Ok(RowIndex {
             key,
