@@ -1,7 +1,7 @@
 //! Aggregates. Sums and averages of doubles and floats are exact until they are rounded once
 //! (S6); one value that is no number makes the whole aggregate an error, as SPARQL 1.1 has it.
 
-use crate::evaluate::{Evaluated, Evaluation, Row, arithmetic};
+use crate::evaluate::{Evaluated, Evaluation, Row};
 use crate::exact_sum::ExactSum;
 use crate::expression::Expr;
 use crate::functions::text;
@@ -11,7 +11,7 @@ use crate::term_order::is_before;
 use crate::value::Value;
 use oxsdatatypes::{Decimal, Double, Float, Integer};
 use rustc_hash::FxHashSet;
-use somersault_lang::{AggregateFunction, Arithmetic};
+use somersault_lang::AggregateFunction;
 use somersault_model::TermId;
 use std::cmp::Ordering;
 use std::ops::Range;
@@ -46,19 +46,48 @@ enum Width {
     Double,
 }
 
-/// A running sum. Integers and decimals are added exactly as such; once a float or double is among
-/// the values everything goes through the exact accumulator.
+/// A running sum. Integers and decimals are added exactly, in numbers wider than theirs: whether a sum
+/// overflows does not hang on the order of what is added (S6). Once a float or double is among the
+/// values everything goes through the exact accumulator.
 struct Sum {
-    exact: Value,
+    integers: i128,
+    decimals: Option<WideSum>,
     inexact: Option<ExactSum>,
     width: Width,
     count: i64,
 }
 
+/// A sum of decimals in units of 10^-18, which is what a [`Decimal`] counts: its low 128 bits, and
+/// how often they wrapped.
+#[derive(Default)]
+struct WideSum {
+    low: i128,
+    wraps: i64,
+}
+
+impl WideSum {
+    /// The units in an integer of 1.
+    const ONE: i128 = 10i128.pow(18);
+
+    fn add(&mut self, units: i128) {
+        let (low, wrapped) = self.low.overflowing_add(units);
+        self.low = low;
+        if wrapped {
+            self.wraps += if units < 0 { -1 } else { 1 };
+        }
+    }
+
+    /// `None` if it is more than a decimal can be.
+    fn value(&self) -> Option<Decimal> {
+        (self.wraps == 0).then(|| Decimal::from_be_bytes(self.low.to_be_bytes()))
+    }
+}
+
 impl Sum {
     fn new() -> Sum {
         Sum {
-            exact: Value::Integer(Integer::from(0)),
+            integers: 0,
+            decimals: None,
             inexact: None,
             width: Width::Exact,
             count: 0,
@@ -68,8 +97,13 @@ impl Sum {
     fn add(&mut self, value: &Value) -> Option<()> {
         self.count += 1;
         let (number, width) = match value {
-            Value::Integer(_) | Value::Decimal(_) => {
-                self.exact = arithmetic(Arithmetic::Add, &self.exact, value)?;
+            Value::Integer(value) => {
+                self.integers += i128::from(i64::from(*value));
+                return Some(());
+            }
+            Value::Decimal(value) => {
+                let units = i128::from_be_bytes(value.to_be_bytes());
+                self.decimals.get_or_insert_default().add(units);
                 return Some(());
             }
             Value::Float(value) => (f64::from(Double::from(*value)), Width::Float),
@@ -81,18 +115,28 @@ impl Sum {
         Some(())
     }
 
-    fn finish(self) -> Value {
-        let Some(mut inexact) = self.inexact else {
-            return self.exact;
+    /// What was not rounded: an integer unless there was a decimal; `None` if it is too large.
+    fn exact(&self) -> Option<Value> {
+        let Some(decimals) = &self.decimals else {
+            return Some(Value::Integer(i64::try_from(self.integers).ok()?.into()));
         };
-        if let Some(exact) = self.exact.as_double() {
-            inexact.add(f64::from(exact));
-        }
+        let mut sum = WideSum { ..*decimals };
+        sum.add(self.integers.checked_mul(WideSum::ONE)?);
+        Some(Value::Decimal(sum.value()?))
+    }
+
+    /// `None` if the sum is too large for its type.
+    fn finish(self) -> Option<Value> {
+        let exact = self.exact()?;
+        let Some(mut inexact) = self.inexact else {
+            return Some(exact);
+        };
+        inexact.add(f64::from(exact.as_double()?));
         let sum = inexact.value();
-        match self.width {
+        Some(match self.width {
             Width::Float => Value::Float(Float::from(sum as f32)),
             _ => Value::Double(Double::from(sum)),
-        }
+        })
     }
 }
 
@@ -101,7 +145,7 @@ fn average(sum: Sum) -> Option<Value> {
     if sum.count == 0 {
         return Some(Value::Integer(count));
     }
-    Some(match sum.finish() {
+    Some(match sum.finish()? {
         Value::Integer(sum) => Value::Decimal(Decimal::from(sum).checked_div(count)?),
         Value::Decimal(sum) => Value::Decimal(sum.checked_div(count)?),
         Value::Float(sum) => Value::Float(sum / Float::from(count)),
@@ -259,7 +303,7 @@ impl<'p> Accumulator<'p> {
                     function: AggregateFunction::Avg,
                     ..
                 } => average(sum?)?.into(),
-                _ => sum?.finish().into(),
+                _ => sum?.finish()?.into(),
             },
             State::Extreme(extreme) => extreme?.1,
             State::Sample(sample) => sample?,
@@ -330,5 +374,46 @@ fn value_of(e: &mut Evaluation<'_>, evaluated: Evaluated) -> Option<Value> {
     match evaluated {
         Evaluated::Id(id) => e.value(id),
         Evaluated::Value(value) => Some(value),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sum(values: &[Value]) -> Option<String> {
+        let mut sum = Sum::new();
+        values.iter().try_for_each(|value| sum.add(value))?;
+        Some(sum.finish()?.into_term().to_string())
+    }
+
+    #[test]
+    fn a_sum_overflows_by_its_end_and_not_on_its_way() {
+        let integer = |n: i64| Value::Integer(n.into());
+        let half = Value::Decimal("0.5".parse().expect("a decimal"));
+        let most = Value::Decimal(Decimal::MAX);
+        let least = Value::Decimal(Decimal::MIN);
+        let max = integer(i64::MAX);
+        assert_eq!(sum(&[max.clone(), integer(1)]), None);
+        let back = sum(&[max.clone(), integer(1), integer(-1)]);
+        assert_eq!(back, sum(&[integer(i64::MAX)]));
+        assert_eq!(back, sum(&[integer(-1), integer(1), max.clone()]));
+        assert_eq!(sum(&[most.clone(), half.clone()]), None);
+        assert_eq!(
+            sum(&[
+                least.clone(),
+                Value::Decimal("-0.5".parse().expect("a decimal"))
+            ]),
+            None
+        );
+        let all = [most, half.clone(), least, integer(1)];
+        let typed = |text| {
+            Some(format!(
+                "\"{text}\"^^<http://www.w3.org/2001/XMLSchema#decimal>"
+            ))
+        };
+        // The least decimal is one unit further from 0 than the greatest.
+        assert_eq!(sum(&all), typed("1.499999999999999999"));
+        assert_eq!(sum(&[half, max]), typed("9223372036854775807.5"));
     }
 }

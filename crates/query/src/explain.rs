@@ -173,6 +173,7 @@ impl Explainer<'_> {
                     .collect();
                 let keys = list.join(", ");
                 match limit {
+                    Some(usize::MAX) => format!("order by {keys}, equal ones by terms"),
                     Some(limit) => format!("order by {keys}, first {limit}"),
                     None => format!("order by {keys}"),
                 }
@@ -183,6 +184,7 @@ impl Explainer<'_> {
                 self.list(service.variables.iter().map(|(v, _)| *v))
             ),
             StepKind::Distinct(columns) => format!("distinct ({})", self.list(columns.iter())),
+            StepKind::InTermOrder => "in the order of terms".to_owned(),
             StepKind::Slice { offset, limit } => match limit {
                 Some(limit) => format!("slice from {offset}, {limit} rows"),
                 None => format!("slice from {offset}"),

@@ -90,13 +90,16 @@ pub(crate) enum StepKind {
         keys: Arc<[VarId]>,
         aggregates: Arc<[(VarId, Aggregate)]>,
     },
-    /// Sorts; of the sorted rows nothing after the first `limit` is wanted.
+    /// Sorts; of the sorted rows nothing after the first `limit` is wanted. With a limit, the order of
+    /// equal rows is that of their terms (S6).
     OrderBy {
         keys: Arc<[(Expr, bool)]>,
         limit: Option<usize>,
     },
     /// Drops repeats of these columns together.
     Distinct(VarSet),
+    /// Puts the rows in the order of their terms, for a step that draws something for each (S6).
+    InTermOrder,
     /// Passes over the first rows, and keeps some.
     Slice { offset: usize, limit: Option<usize> },
 }
@@ -105,6 +108,14 @@ impl Plan {
     /// How many rows all steps together are expected to make.
     pub(crate) fn expected_rows(&self) -> f64 {
         self.steps.iter().map(Step::expected_rows).sum()
+    }
+
+    /// Whether its rows are in the order of their terms, what was bound since aside. A row keeps its
+    /// number over several binds, for BNODE of one name is one node in all of them.
+    pub(crate) fn ends_in_term_order(&self) -> bool {
+        (self.steps.iter().rev())
+            .find(|step| !matches!(step.kind, StepKind::Bind(..)))
+            .is_some_and(|step| matches!(step.kind, StepKind::InTermOrder))
     }
 
     fn is_by_row(&self) -> bool {
@@ -167,10 +178,25 @@ impl StepKind {
             | StepKind::GraphName(_)
             | StepKind::Values(_) => true,
             // A volatile function has a value for each row of the whole table.
-            StepKind::Filter(expr) | StepKind::Bind(_, expr) => !expr.is_volatile(),
+            StepKind::Filter(_) | StepKind::Bind(..) => !self.is_volatile(),
             StepKind::AntiSemi { plan } => plan.is_by_row(),
             StepKind::Union(plans) => plans.iter().all(Plan::is_by_row),
             StepKind::Optional { plan } => plan.is_by_row(),
+            _ => false,
+        }
+    }
+
+    /// Whether it draws something for each row, so that the order of the rows shows.
+    pub(crate) fn is_volatile(&self) -> bool {
+        match self {
+            StepKind::Filter(expr) | StepKind::Bind(_, expr) => expr.is_volatile(),
+            StepKind::OrderBy { keys, .. } => keys.iter().any(|(key, _)| key.is_volatile()),
+            StepKind::Aggregate { aggregates, .. } => {
+                (aggregates.iter()).any(|(_, aggregate)| match aggregate {
+                    Aggregate::Of { expression, .. } => expression.is_volatile(),
+                    Aggregate::CountSolutions { .. } => false,
+                })
+            }
             _ => false,
         }
     }
@@ -216,6 +242,7 @@ impl StepKind {
             | StepKind::AntiSemi { .. }
             | StepKind::Minus { .. }
             | StepKind::OrderBy { .. }
+            | StepKind::InTermOrder
             | StepKind::Slice { .. } => {}
         }
     }
@@ -269,7 +296,7 @@ impl StepKind {
                 (keys.iter()).fold(VarSet::new(), |set, (key, _)| set.union(&key.variables()))
             }
             StepKind::Distinct(columns) => columns.clone(),
-            StepKind::Slice { .. } => VarSet::new(),
+            StepKind::InTermOrder | StepKind::Slice { .. } => VarSet::new(),
         }
     }
 
@@ -347,7 +374,7 @@ impl StepKind {
                     .for_each(|(key, _)| needed.extend(&key.variables()));
             }
             StepKind::Distinct(columns) => return columns.clone(),
-            StepKind::Slice { .. } => {}
+            StepKind::InTermOrder | StepKind::Slice { .. } => {}
         }
         needed
     }

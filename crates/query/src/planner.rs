@@ -110,6 +110,9 @@ impl<'a> Planner<'a> {
         estimate: f64,
         exists: Vec<(usize, Plan)>,
     ) {
+        if kind.is_volatile() && !plan.ends_in_term_order() {
+            self.push(plan, StepKind::InTermOrder, estimate);
+        }
         plan.steps.push(Step {
             number: self.steps,
             kind,
@@ -251,7 +254,7 @@ impl<'a> Planner<'a> {
                 if let Some(step) = plan.steps[before..].last_mut()
                     && let StepKind::OrderBy { limit: first, .. } = &mut step.kind
                 {
-                    *first = limit.map(|limit| limit.saturating_add(*offset));
+                    *first = Some(limit.map_or(usize::MAX, |limit| limit.saturating_add(*offset)));
                 }
                 let rows = (state.rows - *offset as f64).max(0.0);
                 state.advance(limit.map_or(rows, |limit| rows.min(limit as f64)));

@@ -20,6 +20,7 @@ use crate::rows::distinct_rows;
 use crate::sort;
 use crate::sources::Graphs;
 use crate::table::Table;
+use crate::term_order::in_order;
 use crate::varset::VarSet;
 use crate::workspace::Workspace;
 use somersault_lang::VarId;
@@ -285,6 +286,7 @@ impl<'a> Runner<'_, 'a> {
                 let (_, firsts) = distinct_rows(&table, &variables, self.guard)?;
                 Ok(table.gather(&firsts, keep, self.workspace))
             }
+            StepKind::InTermOrder => Ok(in_order(self.evaluation, table, self.workspace)),
             StepKind::Slice { offset, limit } => {
                 let mut table = table;
                 table.slice(*offset, *limit);

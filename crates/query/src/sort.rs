@@ -1,7 +1,5 @@
-//! ORDER BY. Where a key's values are of one kind, which has a total order, each row gets its rank
-//! under the key, and numbers are sorted; with a LIMIT behind it only the first rows are. Otherwise
-//! values are compared, and as SPARQL's order is none where literals of unlike types meet, in a way
-//! that copes with that.
+//! ORDER BY. Where a key's values are of one kind, each row gets its rank under the key, and numbers
+//! are sorted; with a LIMIT behind it only the first rows are. Otherwise values are compared.
 
 use crate::QueryError;
 use crate::evaluate::{Evaluation, Row};
@@ -210,8 +208,9 @@ fn by_values(
     Ok(order)
 }
 
-/// A stable sort that copes with an order that is none: SPARQL's is not total where literals of
-/// unlike types meet, and the standard library's sort may panic then.
+/// A stable sort that copes with an order that is none: numbers are compared as doubles where one of
+/// them is one, so that two integers may equal a double and not each other, and the standard
+/// library's sort may panic then.
 fn merge_sort(rows: &mut Vec<u32>, order: &mut impl FnMut(u32, u32) -> Ordering) {
     let mut from = std::mem::take(rows);
     let mut to = Vec::with_capacity(from.len());

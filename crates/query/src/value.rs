@@ -4,9 +4,10 @@
 
 use oxrdf::vocab::{rdf, xsd};
 use oxrdf::{BaseDirection, BlankNode, Literal, NamedNode, Term, Triple};
-use oxsdatatypes::{Boolean, Date, DateTime, Decimal, Double, Float, Integer};
+use oxsdatatypes::{Boolean, Date, DateTime, Decimal, Double, Float, Integer, TimezoneOffset};
 use somersault_model::inline::{self, Numeric};
 use somersault_model::{Tag, TermId};
+use std::borrow::Cow;
 use std::cmp::Ordering;
 
 /// The value of a term.
@@ -343,28 +344,57 @@ impl Value {
     }
 
     /// The order of ORDER BY, MIN and MAX (SPARQL 1.1, section 15.1): blank nodes, IRIs, literals,
-    /// triple terms. It says of each pair what spareval says, and like it is no total order where
-    /// literals of unlike types meet.
+    /// triple terms. It goes on from `<` where that says nothing, so that what comes first does not
+    /// hang on the order of comparing (S6): literals of unlike kinds by their kind, times without a
+    /// zone as if they were in UTC, and what is left by spelling.
     pub(crate) fn order(&self, other: &Value) -> Ordering {
-        self.rank()
-            .cmp(&other.rank())
+        self.kind()
+            .cmp(&other.kind())
             .then_with(|| match (self, other) {
                 (Value::BlankNode(a), Value::BlankNode(b)) => a.as_str().cmp(b.as_str()),
                 (Value::NamedNode(a), Value::NamedNode(b)) => a.as_str().cmp(b.as_str()),
                 (Value::Triple(a), Value::Triple(b)) => order_triples(a, b),
-                _ => self
-                    .compare_literals(other)
+                _ => (self.with_zone())
+                    .compare_literals(&other.with_zone())
                     .unwrap_or_else(|| self.spelling().cmp(&other.spelling())),
             })
     }
 
-    fn rank(&self) -> u8 {
+    /// Kinds whose values have an order among themselves, in the order of the kinds.
+    fn kind(&self) -> u8 {
+        let is_nan = match self {
+            Value::Float(value) => value.is_nan(),
+            Value::Double(value) => value.is_nan(),
+            _ => false,
+        };
         match self {
             Value::BlankNode(_) => 0,
             Value::NamedNode(_) => 1,
-            Value::Triple(_) => 3,
-            _ => 2,
+            _ if is_nan => 3,
+            Value::Integer(_) | Value::Decimal(_) | Value::Float(_) | Value::Double(_) => 2,
+            Value::String(_) => 4,
+            Value::LangString { .. } => 5,
+            Value::Boolean(_) => 6,
+            Value::DateTime(_) => 7,
+            Value::Date(_) => 8,
+            Value::Other { .. } => 9,
+            Value::Triple(_) => 10,
         }
+    }
+
+    /// A time that has no zone, in UTC; everything else as it is.
+    fn with_zone(&self) -> Cow<'_, Value> {
+        let utc = Some(TimezoneOffset::UTC);
+        let zoned = match self {
+            Value::DateTime(time) if time.timezone_offset().is_none() => {
+                time.adjust(utc).map(Value::DateTime)
+            }
+            Value::Date(date) if date.timezone_offset().is_none() => {
+                date.adjust(utc).map(Value::Date)
+            }
+            _ => None,
+        };
+        zoned.map_or(Cow::Borrowed(self), Cow::Owned)
     }
 
     fn spelling(&self) -> (String, String, Option<String>) {

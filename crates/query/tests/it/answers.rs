@@ -400,10 +400,27 @@ fn what_is_chosen_among_equals_does_not_hang_on_the_order_of_learning() {
     for text in [
         "SELECT ?s { ?s :n ?n } ORDER BY ?n LIMIT 1",
         "SELECT ?s { ?s :n ?n } ORDER BY DESC(?n + 1) LIMIT 1",
+        "SELECT ?s { ?s :n ?n } ORDER BY ?n OFFSET 1",
+        "SELECT ?s (RAND() AS ?r) { ?s :n ?n } ORDER BY ?s",
+        "SELECT ?s { ?s :n ?n FILTER(RAND() < 0.5) }",
+        "SELECT ?s { ?s :n ?n } ORDER BY RAND()",
+        "SELECT (MAX(IF(?s = :s0, RAND(), 0)) AS ?most) { ?s :n ?n }",
         "SELECT (MIN(?n) AS ?least) { ?s :n ?n }",
         "SELECT (MAX(IF(?s = :s0, ?n + 0.0, ?n)) AS ?most) { ?s :n ?n }",
     ] {
         assert_eq!(rows(&forwards, text), rows(&backwards, text), "{text}");
+    }
+    // Of literals of unlike types no three go round in a ring.
+    let mut unlike = ["\"2\"", "10", "\"1\"@en", "true", "\"5\"^^:t"];
+    let least = |of: &[&str]| {
+        let values = of.join(" ");
+        let text = format!("SELECT (MIN(?v) AS ?x) (MAX(?v) AS ?y) {{ VALUES ?v {{ {values} }} }}");
+        rows(&forwards, &text)
+    };
+    let first = least(&unlike);
+    for _ in 1..unlike.len() {
+        unlike.rotate_left(1);
+        assert_eq!(least(&unlike), first, "{unlike:?}");
     }
     // A template's blank nodes are the same for the same row, whichever place it has.
     let graph = |view: &NaiveView| {
