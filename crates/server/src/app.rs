@@ -6,8 +6,11 @@ use crate::config::ServerConfig;
 use crate::error::{self, ApiError};
 use crate::gate::Gate;
 use crate::metrics::HttpMetrics;
+use crate::queries::Queries;
+use crate::streams::Streams;
 use crate::{
-    events, graph_store, health, index, metrics, openapi, protocol, push, queries, results, streams,
+    declarations, events, graph_store, health, index, metrics, openapi, protocol, push, queries,
+    results, streams,
 };
 use axum::Router;
 use axum::body::Body;
@@ -128,14 +131,14 @@ pub(crate) fn routes() -> Vec<(&'static str, &'static [&'static str], MethodRout
         ),
         ("/store", GRAPH_METHODS, graph_methods()),
         ("/store/{*path}", GRAPH_METHODS, graph_methods()),
-        ("/streams", &["GET"], get(streams::list)),
+        ("/streams", &["GET"], get(declarations::list::<Streams>)),
         (
             "/streams/{name}",
             &["GET", "PUT", "POST", "DELETE"],
-            get(streams::show)
-                .put(streams::create)
+            get(declarations::show::<Streams>)
+                .put(declarations::declare::<Streams>)
                 .post(push::push)
-                .delete(streams::drop_stream),
+                .delete(declarations::drop::<Streams>),
         ),
         (
             "/streams/{name}/advance",
@@ -143,13 +146,13 @@ pub(crate) fn routes() -> Vec<(&'static str, &'static [&'static str], MethodRout
             post(streams::advance_one),
         ),
         ("/advance", &["POST"], post(streams::advance_several)),
-        ("/queries", &["GET"], get(queries::list)),
+        ("/queries", &["GET"], get(declarations::list::<Queries>)),
         (
             "/queries/{name}",
             &["GET", "PUT", "DELETE"],
-            get(queries::show)
-                .put(queries::register)
-                .delete(queries::drop_query),
+            get(declarations::show::<Queries>)
+                .put(declarations::declare::<Queries>)
+                .delete(declarations::drop::<Queries>),
         ),
         ("/queries/{name}/pause", &["POST"], post(queries::pause)),
         ("/queries/{name}/resume", &["POST"], post(queries::resume)),

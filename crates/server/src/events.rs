@@ -7,11 +7,11 @@
 //! subscription, which is bounded.
 
 use crate::app::App;
+use crate::declarations::name_of;
 use crate::error::{ApiError, ApiResult};
 use crate::gate::Lane;
 use crate::negotiate::Accept;
 use crate::queries::micros;
-use crate::streams::name_of;
 use crate::text::{Params, shorten};
 use axum::body::{Body, Bytes};
 use axum::extract::{Request, State};

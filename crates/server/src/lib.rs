@@ -13,6 +13,7 @@ mod any_input;
 mod app;
 mod body;
 mod config;
+mod declarations;
 mod engine_error;
 mod error;
 mod events;

@@ -6,12 +6,12 @@
 
 use crate::app::App;
 use crate::body::{self, Held};
+use crate::declarations::name_of;
 use crate::error::{ApiError, ApiResult};
 use crate::gate::Lane;
 use crate::negotiate::{PUSH_INPUT, format_of};
 use crate::nesting;
 use crate::rdf::syntax_error;
-use crate::streams::name_of;
 use crate::text::{Params, shorten};
 use crate::time::parse_rfc3339;
 use axum::Json;

@@ -1,17 +1,13 @@
-//! Continuous queries over HTTP: registering, listing, dropping, pausing. Their answers are in `events`.
+//! Continuous queries over HTTP: what is declared under their names (`declarations`), and pausing.
+//! Their answers are in `events`.
 
 use crate::app::App;
-use crate::body;
+use crate::declarations::{Declared, command, name_of};
 use crate::error::ApiResult;
-use crate::gate::Lane;
-use crate::streams::{declared, name_of};
-use crate::text::{Params, percent_encode};
-use axum::Json;
+use crate::text::percent_encode;
 use axum::extract::{Request, State};
-use axum::http::StatusCode;
-use axum::response::IntoResponse;
 use serde_json::{Value, json};
-use somersault::{EngineError, QueryInfo};
+use somersault::{Engine, EngineError, QueryInfo};
 use std::time::Duration;
 
 /// A duration in whole microseconds, for JSON.
@@ -51,75 +47,41 @@ fn query_json(info: &QueryInfo) -> Value {
     })
 }
 
-pub(crate) async fn list(State(app): State<App>, request: Request) -> ApiResult {
-    Params::of(request.uri())?.only(&[])?;
-    let engine = app.engine.clone();
-    let queries = app
-        .gate
-        .run(Lane::Control, move || engine.queries())
-        .await?;
-    let queries: Vec<Value> = queries.iter().map(query_json).collect();
-    Ok(Json(json!({ "queries": queries })).into_response())
-}
+/// The continuous queries, as what is declared under a name.
+pub(crate) struct Queries;
 
-pub(crate) async fn show(State(app): State<App>, request: Request) -> ApiResult {
-    let name = name_of(request.uri().path(), "/queries/", "")?;
-    let engine = app.engine.clone();
-    let info = app
-        .gate
-        .run(Lane::Control, move || engine.query_info(&name))
-        .await??;
-    Ok(Json(query_json(&info)).into_response())
-}
+impl Declared for Queries {
+    type Info = QueryInfo;
+    const PLURAL: &str = "queries";
+    const PATH: &str = "/queries/";
 
-/// Registers a query: 201, or 200 where the same text was registered under this name before.
-pub(crate) async fn register(State(app): State<App>, request: Request) -> ApiResult {
-    let (head, body) = request.into_parts();
-    let name = name_of(head.uri.path(), "/queries/", "")?;
-    Params::of(&head.uri)?.only(&[])?;
-    let text = body::read(&app, &head.headers, body)
-        .await?
-        .text()?
-        .to_owned();
-    let shared = app.clone();
-    let (existed, info) = app
-        .gate
-        .run(Lane::Control, move || {
-            // One declaration at a time, so that of two equal ones exactly one is the first.
-            let _turn = shared
-                .declarations
-                .lock()
-                .unwrap_or_else(std::sync::PoisonError::into_inner);
-            let existed = shared.engine.query_info(&name).is_ok();
-            shared
-                .engine
-                .register(Some(&name), &text)
-                .map(|info| (existed, info))
-        })
-        .await??;
-    Ok(declared(existed, query_json(&info)))
-}
+    fn all(engine: &Engine) -> Vec<QueryInfo> {
+        engine.queries()
+    }
 
-pub(crate) async fn drop_query(State(app): State<App>, request: Request) -> ApiResult {
-    let name = name_of(request.uri().path(), "/queries/", "")?;
-    command(app, move |app| app.engine.drop_query(&name)).await
+    fn one(engine: &Engine, name: &str) -> Result<QueryInfo, EngineError> {
+        engine.query_info(name)
+    }
+
+    fn declare(engine: &Engine, name: &str, text: &str) -> Result<QueryInfo, EngineError> {
+        engine.register(Some(name), text)
+    }
+
+    fn drop(engine: &Engine, name: &str) -> Result<(), EngineError> {
+        engine.drop_query(name)
+    }
+
+    fn json(info: &QueryInfo) -> Value {
+        query_json(info)
+    }
 }
 
 pub(crate) async fn pause(State(app): State<App>, request: Request) -> ApiResult {
-    let name = name_of(request.uri().path(), "/queries/", "/pause")?;
-    command(app, move |app| app.engine.pause_query(&name)).await
+    let name = name_of(request.uri().path(), Queries::PATH, "/pause")?;
+    command(&app, move |engine| engine.pause_query(&name)).await
 }
 
 pub(crate) async fn resume(State(app): State<App>, request: Request) -> ApiResult {
-    let name = name_of(request.uri().path(), "/queries/", "/resume")?;
-    command(app, move |app| app.engine.resume_query(&name)).await
-}
-
-async fn command(
-    app: App,
-    work: impl FnOnce(&App) -> Result<(), EngineError> + Send + 'static,
-) -> ApiResult {
-    let shared = app.clone();
-    app.gate.run(Lane::Control, move || work(&shared)).await??;
-    Ok(StatusCode::NO_CONTENT.into_response())
+    let name = name_of(request.uri().path(), Queries::PATH, "/resume")?;
+    command(&app, move |engine| engine.resume_query(&name)).await
 }

@@ -1,36 +1,17 @@
-//! Streams over HTTP: declaring, listing, dropping them, and moving their time. Pushing is in `push`.
+//! Streams over HTTP: what is declared under their names (`declarations`), and moving their time.
+//! Pushing is in `push`.
 
 use crate::app::App;
 use crate::body;
+use crate::declarations::{Declared, name_of};
 use crate::error::{ApiError, ApiResult};
 use crate::gate::Lane;
-use crate::text::{Params, percent_decode, percent_encode};
+use crate::text::percent_encode;
 use axum::Json;
 use axum::extract::{Request, State};
-use axum::http::StatusCode;
-use axum::response::{IntoResponse, Response};
+use axum::response::IntoResponse;
 use serde_json::{Map, Value, json};
-use somersault::StreamInfo;
-
-/// The name between a prefix and a suffix of the path, decoded. Read from the raw path, as a name may
-/// hold an encoded `/`.
-///
-/// # Errors
-/// 400 where it does not decode, is empty or longer than 2,048 bytes, or holds control characters.
-pub(crate) fn name_of(path: &str, prefix: &str, suffix: &str) -> ApiResult<String> {
-    let raw = path
-        .strip_prefix(prefix)
-        .and_then(|rest| rest.strip_suffix(suffix))
-        .unwrap_or_default();
-    let name = percent_decode(raw, false)?;
-    if name.trim().is_empty() || name.len() > 2048 || name.chars().any(char::is_control) {
-        return Err(ApiError::bad_request(
-            "bad_name",
-            "The name in the URL must have 1 to 2048 bytes, not only blanks and no control characters. A name that is an IRI is percent-encoded, / as %2F.",
-        ));
-    }
-    Ok(name)
-}
+use somersault::{Engine, EngineError, StreamInfo};
 
 fn stream_json(info: &StreamInfo) -> Value {
     json!({
@@ -50,68 +31,39 @@ fn stream_json(info: &StreamInfo) -> Value {
     })
 }
 
-pub(crate) async fn list(State(app): State<App>, request: Request) -> ApiResult {
-    Params::of(request.uri())?.only(&[])?;
-    let engine = app.engine.clone();
-    let streams = app
-        .gate
-        .run(Lane::Control, move || engine.streams())
-        .await?;
-    let streams: Vec<Value> = streams.iter().map(stream_json).collect();
-    Ok(Json(json!({ "streams": streams })).into_response())
-}
+/// The streams, as what is declared under a name.
+pub(crate) struct Streams;
 
-pub(crate) async fn show(State(app): State<App>, request: Request) -> ApiResult {
-    let name = name_of(request.uri().path(), "/streams/", "")?;
-    let engine = app.engine.clone();
-    let info = app
-        .gate
-        .run(Lane::Control, move || engine.stream(&name))
-        .await??;
-    Ok(Json(stream_json(&info)).into_response())
-}
+impl Declared for Streams {
+    type Info = StreamInfo;
+    const PLURAL: &str = "streams";
+    const PATH: &str = "/streams/";
 
-/// Declares a stream: 201, or 200 where the same text declared it before.
-pub(crate) async fn create(State(app): State<App>, request: Request) -> ApiResult {
-    let (head, body) = request.into_parts();
-    let name = name_of(head.uri.path(), "/streams/", "")?;
-    Params::of(&head.uri)?.only(&[])?;
-    let text = body::read(&app, &head.headers, body)
-        .await?
-        .text()?
-        .to_owned();
-    let shared = app.clone();
-    let (existed, info) = app
-        .gate
-        .run(Lane::Control, move || {
-            // One declaration at a time, so that of two equal ones exactly one is the first.
-            let _turn = shared
-                .declarations
-                .lock()
-                .unwrap_or_else(std::sync::PoisonError::into_inner);
-            let existed = shared.engine.stream(&name).is_ok();
-            shared
-                .engine
-                .create_stream(Some(&name), &text)
-                .map(|info| (existed, info))
-        })
-        .await??;
-    Ok(declared(existed, stream_json(&info)))
-}
+    fn all(engine: &Engine) -> Vec<StreamInfo> {
+        engine.streams()
+    }
 
-pub(crate) async fn drop_stream(State(app): State<App>, request: Request) -> ApiResult {
-    let name = name_of(request.uri().path(), "/streams/", "")?;
-    let engine = app.engine.clone();
-    app.gate
-        .run(Lane::Control, move || engine.drop_stream(&name))
-        .await??;
-    Ok(StatusCode::NO_CONTENT.into_response())
+    fn one(engine: &Engine, name: &str) -> Result<StreamInfo, EngineError> {
+        engine.stream(name)
+    }
+
+    fn declare(engine: &Engine, name: &str, text: &str) -> Result<StreamInfo, EngineError> {
+        engine.create_stream(Some(name), text)
+    }
+
+    fn drop(engine: &Engine, name: &str) -> Result<(), EngineError> {
+        engine.drop_stream(name)
+    }
+
+    fn json(info: &StreamInfo) -> Value {
+        stream_json(info)
+    }
 }
 
 /// `POST /streams/{name}/advance` with `{"to_ms": …}`: everything earlier has been sent.
 pub(crate) async fn advance_one(State(app): State<App>, request: Request) -> ApiResult {
     let (head, body) = request.into_parts();
-    let name = name_of(head.uri.path(), "/streams/", "/advance")?;
+    let name = name_of(head.uri.path(), Streams::PATH, "/advance")?;
     let held = body::read(&app, &head.headers, body).await?;
     let object = json_object(held.text()?, &["to_ms"])?;
     let to_ms = millis(object.get("to_ms"), "to_ms")?;
@@ -200,46 +152,9 @@ fn millis(value: Option<&Value>, member: &str) -> ApiResult<i64> {
     })
 }
 
-/// 201 or 200 with a body, for declarations.
-pub(crate) fn declared(existed: bool, body: Value) -> Response {
-    let status = if existed {
-        StatusCode::OK
-    } else {
-        StatusCode::CREATED
-    };
-    (status, Json(body)).into_response()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn names_are_decoded_once_and_checked() {
-        let name =
-            |path: &str| name_of(path, "/streams/", "").map_err(|error| error.status().as_u16());
-        assert_eq!(
-            name("/streams/http%3A%2F%2Fe.org%2Fs"),
-            Ok("http://e.org/s".to_owned())
-        );
-        assert_eq!(name("/streams/a%252Fb"), Ok("a%2Fb".to_owned()));
-        assert_eq!(name("/streams/a+b"), Ok("a+b".to_owned()));
-        for bad in [
-            "/streams/",
-            "/streams/%20",
-            "/streams/a%0D%0Ab",
-            "/streams/%ff",
-            "/streams/%2",
-            "/streams/%00",
-        ] {
-            assert_eq!(name(bad), Err(400), "{bad}");
-        }
-        assert_eq!(name(&format!("/streams/{}", "x".repeat(3000))), Err(400));
-        assert_eq!(
-            name_of("/streams/x/advance", "/streams/", "/advance").map_err(|_| ()),
-            Ok("x".to_owned())
-        );
-    }
 
     #[test]
     fn json_bodies_are_exact() {

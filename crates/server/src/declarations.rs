@@ -1,0 +1,145 @@
+//! What is declared under a name, streams and continuous queries: listing, showing, declaring and
+//! dropping are the same for both.
+
+use crate::app::App;
+use crate::body;
+use crate::error::{ApiError, ApiResult};
+use crate::gate::Lane;
+use crate::text::{Params, percent_decode};
+use axum::Json;
+use axum::extract::{Request, State};
+use axum::http::StatusCode;
+use axum::response::IntoResponse;
+use serde_json::{Map, Value};
+use somersault::{Engine, EngineError};
+use std::sync::PoisonError;
+
+/// A kind of thing that is declared under a name by a text.
+pub(crate) trait Declared: 'static {
+    /// What the engine says of one.
+    type Info: Send + 'static;
+    /// The member of the list's JSON.
+    const PLURAL: &str;
+    /// What the names follow in paths.
+    const PATH: &str;
+
+    fn all(engine: &Engine) -> Vec<Self::Info>;
+    fn one(engine: &Engine, name: &str) -> Result<Self::Info, EngineError>;
+    fn declare(engine: &Engine, name: &str, text: &str) -> Result<Self::Info, EngineError>;
+    fn drop(engine: &Engine, name: &str) -> Result<(), EngineError>;
+    fn json(info: &Self::Info) -> Value;
+}
+
+pub(crate) async fn list<D: Declared>(State(app): State<App>, request: Request) -> ApiResult {
+    Params::of(request.uri())?.only(&[])?;
+    let engine = app.engine.clone();
+    let all = (app.gate)
+        .run(Lane::Control, move || D::all(&engine))
+        .await?;
+    let list: Vec<Value> = all.iter().map(D::json).collect();
+    let object = Map::from_iter([(D::PLURAL.to_owned(), Value::Array(list))]);
+    Ok(Json(object).into_response())
+}
+
+pub(crate) async fn show<D: Declared>(State(app): State<App>, request: Request) -> ApiResult {
+    let name = name_of(request.uri().path(), D::PATH, "")?;
+    let engine = app.engine.clone();
+    let info = (app.gate)
+        .run(Lane::Control, move || D::one(&engine, &name))
+        .await??;
+    Ok(Json(D::json(&info)).into_response())
+}
+
+/// Declares one: 201, or 200 where the same text was declared under this name before.
+pub(crate) async fn declare<D: Declared>(State(app): State<App>, request: Request) -> ApiResult {
+    let (head, body) = request.into_parts();
+    let name = name_of(head.uri.path(), D::PATH, "")?;
+    Params::of(&head.uri)?.only(&[])?;
+    let held = body::read(&app, &head.headers, body).await?;
+    let text = held.text()?.to_owned();
+    let shared = app.clone();
+    let (existed, info) = (app.gate)
+        .run(Lane::Control, move || {
+            // One declaration at a time, so that of two equal ones exactly one is the first.
+            let turn = shared.declarations.lock();
+            let _turn = turn.unwrap_or_else(PoisonError::into_inner);
+            let existed = D::one(&shared.engine, &name).is_ok();
+            D::declare(&shared.engine, &name, &text).map(|info| (existed, info))
+        })
+        .await??;
+    let status = if existed {
+        StatusCode::OK
+    } else {
+        StatusCode::CREATED
+    };
+    Ok((status, Json(D::json(&info))).into_response())
+}
+
+pub(crate) async fn drop<D: Declared>(State(app): State<App>, request: Request) -> ApiResult {
+    let name = name_of(request.uri().path(), D::PATH, "")?;
+    command(&app, move |engine| D::drop(engine, &name)).await
+}
+
+/// Something that is done and has no answer: 204.
+pub(crate) async fn command(
+    app: &App,
+    work: impl FnOnce(&Engine) -> Result<(), EngineError> + Send + 'static,
+) -> ApiResult {
+    let engine = app.engine.clone();
+    (app.gate)
+        .run(Lane::Control, move || work(&engine))
+        .await??;
+    Ok(StatusCode::NO_CONTENT.into_response())
+}
+
+/// The name between a prefix and a suffix of the path, decoded. Read from the raw path, as a name may
+/// hold an encoded `/`.
+///
+/// # Errors
+/// 400 where it does not decode, is empty or longer than 2,048 bytes, or holds control characters.
+pub(crate) fn name_of(path: &str, prefix: &str, suffix: &str) -> ApiResult<String> {
+    let raw = path
+        .strip_prefix(prefix)
+        .and_then(|rest| rest.strip_suffix(suffix))
+        .unwrap_or_default();
+    let name = percent_decode(raw, false)?;
+    if name.trim().is_empty() || name.len() > 2048 || name.chars().any(char::is_control) {
+        return Err(ApiError::bad_request(
+            "bad_name",
+            "The name in the URL must have 1 to 2048 bytes, not only blanks and no control characters. A name that is an IRI is percent-encoded, / as %2F.",
+        ));
+    }
+    Ok(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_decoded_once_and_checked() {
+        let name =
+            |path: &str| name_of(path, "/streams/", "").map_err(|error| error.status().as_u16());
+        assert_eq!(
+            name("/streams/http%3A%2F%2Fe.org%2Fs"),
+            Ok("http://e.org/s".to_owned())
+        );
+        assert_eq!(name("/streams/a%252Fb"), Ok("a%2Fb".to_owned()));
+        assert_eq!(name("/streams/a+b"), Ok("a+b".to_owned()));
+        for bad in [
+            "/streams/",
+            "/streams/%20",
+            "/streams/a%0D%0Ab",
+            "/streams/%ff",
+            "/streams/%2",
+            "/streams/%00",
+        ] {
+            assert_eq!(name(bad), Err(400), "{bad}");
+        }
+        assert_eq!(name(&format!("/streams/{}", "x".repeat(3000))), Err(400));
+        assert_eq!(
+            name_of("/streams/x/advance", "/streams/", "/advance").map_err(|_| ()),
+            Ok("x".to_owned())
+        );
+    }
+}
