@@ -136,9 +136,13 @@ fn components(left: &Remaining<'_>, state: &State) -> Vec<(Vec<usize>, VarSet)> 
         .map(|(v, e)| e.variables().union(&VarSet::of([*v])))
         .collect();
     let mut components = Vec::new();
+    // A part that shares nothing with the rows so far is joined with them all the same.
+    let is_reached = variables
+        .iter()
+        .any(|own| !own.is_disjoint(&state.possible));
     while !open.is_empty() {
         let mut parts = Vec::new();
-        let mut reach = if components.is_empty() {
+        let mut reach = if components.is_empty() && is_reached {
             state.possible.clone()
         } else {
             VarSet::new()

@@ -11,8 +11,8 @@
 //! has no language, xsd:date is compared by value, and STR, MIN, MAX and SAMPLE keep the spelling of
 //! the data.
 //!
-//! The way of a query: [`Prepared::new`] compiles the parser's algebra (`compile`, `flatten` →
-//! `logical`); each execution looks its constants up, makes a plan from the view's statistics
+//! The way of a query: [`Prepared::new`] compiles the parser's algebra (`compile`, `flatten`,
+//! `identity` → `logical`); each execution looks its constants up, makes a plan from the view's statistics
 //! (`planner`, `choose`, `estimate` → `plan`) and runs it (`run`, `explore`, `intersect`, `join`,
 //! `path`, `evaluate`, `aggregate`).
 
@@ -41,6 +41,7 @@ mod filter;
 mod flatten;
 mod functions;
 mod group;
+mod identity;
 mod intersect;
 mod join;
 mod kept;

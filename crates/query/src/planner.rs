@@ -586,8 +586,18 @@ impl<'a> Planner<'a> {
     ) {
         let exists = self.exists_in(expr, state);
         let rows = state.rows;
-        state.bind(variable, rows.max(1.0));
-        if matches!(**expr, Expr::Constant(_)) {
+        let values = match **expr {
+            Expr::Constant(_) => 1.0,
+            Expr::Variable(other) => state.distinct(other),
+            _ => rows.max(1.0),
+        };
+        state.bind(variable, values);
+        let always = match **expr {
+            Expr::Constant(_) => true,
+            Expr::Variable(other) => state.certain.contains(other),
+            _ => false,
+        };
+        if always {
             state.certain.insert(variable);
         }
         state.advance(rows);

@@ -21,6 +21,7 @@ use crate::varset::VarSet;
 use crate::workspace::Workspace;
 use crate::{
     Answer, Execution, Explanation, GraphView, PlanChoices, QueryError, Solutions, fallback,
+    identity,
 };
 use oxrdf::Term;
 use somersault_lang::{NameOrVariable, Query, QueryForm, TemplateTerm, TripleTemplate, VarId};
@@ -65,7 +66,7 @@ impl Prepared {
 
     pub(crate) fn of(
         query: Query,
-        compiled: Result<Compiled, NotNative>,
+        mut compiled: Result<Compiled, NotNative>,
         parameters: Vec<Parameter>,
     ) -> Prepared {
         let names = fallback::names(&query);
@@ -76,6 +77,9 @@ impl Prepared {
             QueryForm::Ask => VarSet::new(),
             QueryForm::Construct { template } => template_variables(template),
         };
+        if let Ok(compiled) = &mut compiled {
+            identity::substitute(&mut compiled.root, &needed);
+        }
         let constants = compiled.as_ref().map_or(0, |c| c.constants.terms.len());
         let mut placeholders = vec![false; constants];
         for parameter in &parameters {

@@ -349,6 +349,9 @@ impl<'a> Runner<'_, 'a> {
         keep: &VarSet,
         mut table: Table,
     ) -> Result<Table, QueryError> {
+        if !keep.contains(variable) && table.column(variable).is_none() {
+            return Ok(table);
+        }
         let mut column = self.workspace.ids();
         for at in 0..table.rows {
             self.guard.tick()?;

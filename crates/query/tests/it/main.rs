@@ -8,4 +8,5 @@ mod morsels;
 mod naive;
 mod parameters;
 mod plans;
+mod shapes;
 mod updates;
