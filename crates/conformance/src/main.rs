@@ -2,6 +2,7 @@
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use somersault_conformance::rsp::child::{self, KillPlan};
+use somersault_conformance::rsp::dialect::Dialect;
 use somersault_conformance::rsp::suite::Suite;
 use somersault_conformance::rsp::{self, RunOptions};
 use somersault_conformance::w3c::skips::Skips;
@@ -65,6 +66,9 @@ struct RspArguments {
     /// What is tested; spareval stands for the dull twin, which keeps the whole history and computes every window anew.
     #[arg(long, value_enum, default_value_t = System::Somersault)]
     engine: System,
+    /// What the continuous queries are written in: rsp-ql and cqels-ql translate them, and leave out those that cannot be.
+    #[arg(long, value_enum, default_value_t = Dialect::CSparql)]
+    dialect: Dialect,
     /// Keep the engine's log in a new folder below this one.
     #[arg(long)]
     data: Option<PathBuf>,
@@ -147,6 +151,7 @@ fn run_rsp(arguments: &RspArguments) -> Outcome {
         no_fallback: arguments.no_fallback,
         data: arguments.data.clone(),
         twin: arguments.engine == System::Spareval,
+        dialect: arguments.dialect,
         kill,
     };
     let mut exact = true;

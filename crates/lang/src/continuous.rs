@@ -22,6 +22,10 @@ pub enum Dialect {
     CSparql,
     /// The dialect of the Wukong+S paper: bare names, and `FROM g` also names `g` for GRAPH.
     Paper,
+    /// RSP-QL: named windows, read with WINDOW.
+    RspQl,
+    /// CQELS-QL: windows stand in WHERE, with STREAM.
+    CqelsQl,
 }
 
 /// One window over one stream.
@@ -29,7 +33,8 @@ pub enum Dialect {
 pub struct WindowClause {
     /// The stream.
     pub stream: NamedNode,
-    /// The name by which `GRAPH` reads the window: in C-SPARQL the stream's own.
+    /// The name by which the pattern reads the window: in C-SPARQL the stream's own, in RSP-QL the one that the
+    /// text gives it, in CQELS-QL one that no text can say.
     pub name: NamedNode,
     /// How far back it reaches.
     pub range: Millis,
@@ -37,7 +42,7 @@ pub struct WindowClause {
     pub step: Millis,
     /// Whether its content is part of the default graph.
     pub in_default: bool,
-    /// Whether `GRAPH name` reads it.
+    /// Whether GRAPH (in RSP-QL WINDOW, in CQELS-QL STREAM) reads it.
     pub named: bool,
     /// Line of the clause, from 1, for messages about it.
     pub line: u32,

@@ -7,6 +7,7 @@
 #![warn(missing_docs)]
 
 pub mod algebra;
+mod blocks;
 pub mod continuous;
 mod convert;
 mod cursor;

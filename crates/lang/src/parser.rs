@@ -71,7 +71,7 @@ impl Parser {
         let sparql = Sparql {
             source: text,
             tokens,
-            blanks: Vec::new(),
+            ..Sparql::default()
         };
         match sparql.query(self.base.as_deref(), &names) {
             Ok(parsed) => Ok(build_query(text, &sparql.tokens, parsed.value, parsed.bare)),
@@ -96,7 +96,7 @@ impl Parser {
         let sparql = Sparql {
             source: text,
             tokens,
-            blanks: Vec::new(),
+            ..Sparql::default()
         };
         let parsed = sparql.update(self.base.as_deref(), &names)?;
         Ok(build_update(text, &sparql.tokens, &parsed.value))
@@ -126,7 +126,8 @@ impl Parser {
             ));
         }
         let bare = parsed.bare || surface.bare;
-        let query = build_query(text, &tokens, parsed.value, bare);
+        let is_paper = bare && surface.dialect == Some(Dialect::CSparql);
+        let query = build_query(text, &tokens, parsed.value, is_paper);
         let header = surface.header.as_ref();
         Ok(ContinuousQuery {
             name: header
@@ -137,10 +138,10 @@ impl Parser {
             computed_every: header.and_then(|header| header.computed_every),
             starting_at: EventTime(0),
             query,
-            dialect: if bare {
-                Dialect::Paper
-            } else {
-                Dialect::CSparql
+            dialect: match surface.dialect {
+                Some(dialect @ (Dialect::RspQl | Dialect::CqelsQl)) => dialect,
+                _ if is_paper => Dialect::Paper,
+                _ => Dialect::CSparql,
             },
             text: text.to_owned(),
         })
@@ -206,6 +207,8 @@ fn remaining_sparql<'t>(text: &'t str, tokens: &[Token], surface: &Surface) -> S
             .filter(|range| !range.is_empty())
             .map(|range| tokens[range.start].start..tokens[range.end - 1].end)
             .collect(),
+        edits: surface.edits.clone(),
+        has_windows: true,
     }
 }
 

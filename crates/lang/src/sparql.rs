@@ -8,11 +8,16 @@ use crate::token::Token;
 use std::ops::Range;
 
 /// SPARQL inside a text: the text, and those of its tokens that are SPARQL.
+#[derive(Default)]
 pub(crate) struct Sparql<'t> {
     pub(crate) source: &'t str,
     pub(crate) tokens: Vec<Token>,
     /// Bytes of the text that are not SPARQL.
     pub(crate) blanks: Vec<Range<usize>>,
+    /// Bytes of the text with what stands for them.
+    pub(crate) edits: Vec<(Range<usize>, String)>,
+    /// Whether window blocks may stand where GRAPH may.
+    pub(crate) has_windows: bool,
 }
 
 /// What `spargebra` made of a text, and whether there were bare names in it.
@@ -72,10 +77,14 @@ impl<'t> Sparql<'t> {
             names.has_default_namespace(),
             base.is_some(),
         );
+        grammar.accept_windows = self.has_windows;
         check(&mut grammar)?;
         let mut written = Vec::new();
         for &index in grammar.bare_names.iter().chain(&grammar.respelled) {
             let token = self.tokens[index];
+            if self.edits.iter().any(|(range, _)| *range == token.range()) {
+                continue;
+            }
             let spelling = match token.text(self.source) {
                 word if word.eq_ignore_ascii_case("true") || word.eq_ignore_ascii_case("false") => {
                     word.to_ascii_lowercase()
@@ -99,8 +108,7 @@ impl<'t> Sparql<'t> {
     /// The text for `spargebra`: what is not SPARQL blanked out, replacements written in. Lines stay lines.
     fn text(&self, written: &[(Range<usize>, String)]) -> String {
         let blanks = self.blanks.iter().map(|range| (range.clone(), None));
-        let written = written
-            .iter()
+        let written = (self.edits.iter().chain(written))
             .map(|(range, text)| (range.clone(), Some(text.as_str())));
         let mut edits: Vec<(Range<usize>, Option<&str>)> = blanks.chain(written).collect();
         edits.sort_by_key(|(range, _)| range.start);

@@ -1,8 +1,10 @@
-//! The surface of a continuous query: the registration header and the dataset clauses with their windows.
+//! The surface of a continuous query: the registration header, the dataset clauses with their windows, and (in
+//! `blocks`) the windows inside WHERE.
 //!
-//! They are read on our tokens and taken out; what remains is SPARQL with every token at its old place.
+//! They are read on our tokens and taken out, or written as SPARQL says it; every other token stays at its old place.
 
-use crate::continuous::{RegistrationKind, WindowClause};
+use crate::blocks;
+use crate::continuous::{Dialect, RegistrationKind, WindowClause};
 use crate::cursor::Cursor;
 use crate::duration::{self, DurationFault};
 use crate::error::ParseError;
@@ -13,7 +15,7 @@ use oxrdf::NamedNode;
 use somersault_model::Millis;
 use std::ops::Range;
 
-/// `REGISTER (QUERY|STREAM) name [COMPUTED EVERY dur] [AS]`
+/// `REGISTER (QUERY|STREAM|RSTREAM) name [COMPUTED EVERY dur] [AS]`
 #[derive(Debug)]
 pub(crate) struct Header {
     pub(crate) kind: RegistrationKind,
@@ -37,6 +39,10 @@ pub(crate) struct Surface {
     pub(crate) names: Names,
     /// The tokens, as index ranges, that are not SPARQL.
     pub(crate) removed: Vec<Range<usize>>,
+    /// Places of the text with what stands there in SPARQL.
+    pub(crate) edits: Vec<(Range<usize>, String)>,
+    /// The dialect of the windows so far.
+    pub(crate) dialect: Option<Dialect>,
 }
 
 /// Whether a text registers something or has a window: what a one-shot query must not.
@@ -75,6 +81,8 @@ pub(crate) fn read(source: &str, tokens: &[Token], names: Names) -> Result<Surfa
         bare: false,
         names,
         removed: Vec::new(),
+        edits: Vec::new(),
+        dialect: None,
     };
     let mut cursor = Cursor::new(source, tokens);
     surface.names.read_prologue(&mut cursor)?;
@@ -84,22 +92,26 @@ pub(crate) fn read(source: &str, tokens: &[Token], names: Names) -> Result<Surfa
         surface.removed.push(start..cursor.at);
         surface.names.read_prologue(&mut cursor)?;
     }
-    refuse_stream_operator(&cursor)?;
-    surface.read_dataset(cursor)?;
+    if takes_stream_operator(&cursor)? {
+        surface.removed.push(cursor.at + 1..cursor.at + 2);
+    }
+    surface.read_dataset(&mut cursor)?;
+    blocks::read(&mut surface, cursor)?;
     Ok(surface)
 }
 
 fn read_header(cursor: &mut Cursor<'_>) -> Result<Header, ParseError> {
     let offset = cursor.offset();
     cursor.expect_keyword("REGISTER")?;
-    if cursor.is_any_keyword(&["RSTREAM", "ISTREAM", "DSTREAM"]) {
+    if cursor.is_any_keyword(&["ISTREAM", "DSTREAM"]) {
         let what = format!(
-            "REGISTER {} of RSP-QL; use REGISTER QUERY",
+            "REGISTER {} of RSP-QL; use REGISTER RSTREAM, of which every firing gives the whole answer",
             cursor.peek_text().to_ascii_uppercase()
         );
         return Err(ParseError::not_yet(cursor.source, cursor.offset(), &what));
     }
-    let kind = if cursor.take_keyword("QUERY") {
+    // RSTREAM: every firing gives its whole answer, as a query does.
+    let kind = if cursor.take_keyword("QUERY") || cursor.take_keyword("RSTREAM") {
         RegistrationKind::Query
     } else if cursor.is_keyword("STREAM") {
         return Err(ParseError::not_yet(
@@ -108,7 +120,7 @@ fn read_header(cursor: &mut Cursor<'_>) -> Result<Header, ParseError> {
             "REGISTER STREAM (a derived stream); use REGISTER QUERY and push its answers yourself",
         ));
     } else {
-        return Err(cursor.unexpected("QUERY or STREAM after REGISTER"));
+        return Err(cursor.unexpected("QUERY, STREAM or RSTREAM after REGISTER"));
     };
     let name = name_token(cursor, "the name of the query")?;
     let computed_every = if cursor.take_keyword("COMPUTED") {
@@ -150,9 +162,9 @@ pub(crate) fn name_text(source: &str, token: Token, names: &Names) -> Result<Str
     })
 }
 
-/// ISTREAM and its relatives after the query form.
-fn refuse_stream_operator(cursor: &Cursor<'_>) -> Result<(), ParseError> {
-    let found = ["RSTREAM", "ISTREAM", "DSTREAM"]
+/// Whether RSTREAM stands after the query form, which says what every query does.
+fn takes_stream_operator(cursor: &Cursor<'_>) -> Result<bool, ParseError> {
+    let found = ["ISTREAM", "DSTREAM"]
         .into_iter()
         .find(|word| cursor.is_keyword_at(1, word));
     match found {
@@ -161,7 +173,7 @@ fn refuse_stream_operator(cursor: &Cursor<'_>) -> Result<(), ParseError> {
             cursor.tokens[cursor.at + 1].start,
             &format!("{word} of RSP-QL; without it every firing gives the whole answer"),
         )),
-        None => Ok(()),
+        None => Ok(cursor.is_keyword_at(1, "RSTREAM")),
     }
 }
 
@@ -183,7 +195,7 @@ fn refuse_options(cursor: &Cursor<'_>) -> Result<(), ParseError> {
 
 impl Surface {
     /// Goes over the query at its outermost level, from its form to its WHERE, and reads the dataset clauses.
-    fn read_dataset(&mut self, mut cursor: Cursor<'_>) -> Result<(), ParseError> {
+    fn read_dataset(&mut self, cursor: &mut Cursor<'_>) -> Result<(), ParseError> {
         let mut depth = 0usize;
         let is_construct = cursor.is_keyword("CONSTRUCT");
         let mut groups = 0;
@@ -198,29 +210,27 @@ impl Surface {
                 _ if depth > 0 => {}
                 _ if cursor.is_keyword("WHERE") => return Ok(()),
                 _ if cursor.is_keyword("FROM") => {
-                    self.read_clause(&mut cursor)?;
+                    self.read_clause(cursor)?;
                     continue;
                 }
-                _ => refuse_options(&cursor)?,
+                _ => refuse_options(cursor)?,
             }
             cursor.bump();
         }
         Ok(())
     }
 
-    /// `FROM [NAMED] [STREAM] iri ['[' window ']']`
+    /// `FROM [NAMED] [STREAM] iri ['[' window ']']` or `FROM NAMED WINDOW iri ON iri '[' window ']'`
     fn read_clause(&mut self, cursor: &mut Cursor<'_>) -> Result<(), ParseError> {
         let start = cursor.at;
         cursor.bump();
         let only_named = cursor.take_keyword("NAMED");
-        if cursor.is_keyword("WINDOW") && !cursor.is_punctuation_at(1, "[") {
-            return Err(ParseError::not_yet(
-                cursor.source,
-                cursor.offset(),
-                "FROM NAMED WINDOW … ON … of RSP-QL; write FROM NAMED STREAM <iri> [RANGE … STEP …]",
-            ));
-        }
-        let says_stream = cursor.take_keyword("STREAM");
+        let window_name = if cursor.is_keyword("WINDOW") && !cursor.is_punctuation_at(1, "[") {
+            self.read_window_name(cursor, only_named)?
+        } else {
+            None
+        };
+        let says_stream = window_name.is_some() || cursor.take_keyword("STREAM");
         let expected = if says_stream {
             "the IRI of a stream"
         } else {
@@ -237,11 +247,15 @@ impl Surface {
             self.stored.push(stream);
             return Ok(());
         }
+        if window_name.is_none() {
+            self.is_of(Dialect::CSparql, cursor)?;
+        }
         let iri = self.names.resolve(cursor.source, stream)?;
         let (range, step) = read_window(cursor)?;
         let place = Place::of(cursor.source, cursor.tokens[start].start);
+        let (name, name_offset) = window_name.unwrap_or_else(|| (iri.clone(), stream.start));
         self.windows.push(WindowClause {
-            name: iri.clone(),
+            name,
             stream: iri,
             range,
             step,
@@ -250,9 +264,57 @@ impl Surface {
             line: place.line,
             column: place.column,
         });
-        self.window_offsets.push(stream.start);
+        self.window_offsets.push(name_offset);
         self.removed.push(start..cursor.at);
         Ok(())
+    }
+
+    /// `WINDOW iri ON`: the name, and where it stands.
+    fn read_window_name(
+        &mut self,
+        cursor: &mut Cursor<'_>,
+        only_named: bool,
+    ) -> Result<Option<(NamedNode, usize)>, ParseError> {
+        if !only_named {
+            return Err(cursor.unexpected("NAMED before WINDOW, as windows of RSP-QL are named,"));
+        }
+        self.is_of(Dialect::RspQl, cursor)?;
+        cursor.bump();
+        let name = source_token(cursor, "the name of the window, an IRI,")?;
+        self.bare |= name.kind == TokenKind::Word;
+        cursor.expect_keyword("ON")?;
+        let iri = self.names.resolve(cursor.source, name)?;
+        Ok(Some((iri, name.start)))
+    }
+
+    /// Notes that a window here is of a dialect. One query is of one dialect: what GRAPH reads differs.
+    pub(crate) fn is_of(
+        &mut self,
+        dialect: Dialect,
+        cursor: &Cursor<'_>,
+    ) -> Result<(), ParseError> {
+        let words = |dialect: Dialect| match dialect {
+            Dialect::CSparql | Dialect::Paper => {
+                "FROM STREAM <stream> [ … ] and GRAPH <stream> { … }"
+            }
+            Dialect::RspQl => "FROM NAMED WINDOW <name> ON <stream> [ … ] and WINDOW <name> { … }",
+            Dialect::CqelsQl => "STREAM <stream> [ … ] { … } inside WHERE",
+        };
+        match self.dialect {
+            Some(before) if before != dialect => Err(ParseError::semantics(
+                cursor.source,
+                cursor.offset(),
+                format!(
+                    "this query has windows written as {} before, and cannot mix them with {}; write all of them in one way",
+                    words(before),
+                    words(dialect)
+                ),
+            )),
+            _ => {
+                self.dialect = Some(dialect);
+                Ok(())
+            }
+        }
     }
 
     /// What holds of the clauses together.
@@ -260,36 +322,39 @@ impl Surface {
         for (index, window) in self.windows.iter().enumerate() {
             let first = self.windows[..index]
                 .iter()
-                .find(|earlier| earlier.stream == window.stream);
-            if let Some(first) = first {
-                return Err(ParseError::semantics(
-                    source,
-                    self.window_offsets[index],
-                    format!(
-                        "the stream {} has a window already (line {}, column {}), and in C-SPARQL a query windows a stream once; \
-                         remove one of the two, or register two queries",
-                        window.stream, first.line, first.column
-                    ),
-                ));
-            }
+                .find(|earlier| earlier.name == window.name);
+            let Some(first) = first else { continue };
+            let (line, column) = (first.line, first.column);
+            let message = match self.dialect {
+                Some(Dialect::RspQl) => format!(
+                    "the name {} is that of another window (line {line}, column {column}); choose another one",
+                    window.name
+                ),
+                _ => format!(
+                    "the stream {} has a window already (line {line}, column {column}), and in C-SPARQL a query windows a stream once; \
+                     remove one of the two, or write the query in RSP-QL, with FROM NAMED WINDOW <name> ON {} [ … ]",
+                    window.stream, window.stream
+                ),
+            };
+            return Err(ParseError::semantics(
+                source,
+                self.window_offsets[index],
+                message,
+            ));
         }
         for token in &self.stored {
             let graph = self.names.resolve(source, *token)?;
-            if self.is_windowed(&graph) {
+            if self.windows.iter().any(|window| window.name == graph) {
                 return Err(ParseError::semantics(
                     source,
                     token.start,
                     format!(
-                        "{graph} is a windowed stream of this query and cannot be a stored graph of it as well; remove this FROM, or rename one of the two"
+                        "{graph} is a window of this query and cannot be a stored graph of it as well; remove this FROM, or rename one of the two"
                     ),
                 ));
             }
         }
         Ok(())
-    }
-
-    fn is_windowed(&self, graph: &NamedNode) -> bool {
-        self.windows.iter().any(|window| window.stream == *graph)
     }
 }
 
@@ -307,7 +372,7 @@ pub(crate) fn source_token(cursor: &mut Cursor<'_>, expected: &str) -> Result<To
 }
 
 /// `'[' RANGE dur (STEP dur | SLIDE dur | TUMBLING) ']'`: its range and step.
-fn read_window(cursor: &mut Cursor<'_>) -> Result<(Millis, Millis), ParseError> {
+pub(crate) fn read_window(cursor: &mut Cursor<'_>) -> Result<(Millis, Millis), ParseError> {
     let open = cursor.offset();
     cursor.expect_punctuation("[")?;
     let not_yet = |cursor: &Cursor<'_>, what: &str| {

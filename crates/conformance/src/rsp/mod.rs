@@ -1,6 +1,7 @@
 //! Suites of windowed queries over recorded streams: loads, declares, registers, replays, and compares every answer with the expected one.
 
 pub mod child;
+pub mod dialect;
 pub mod expected;
 pub mod host;
 pub mod suite;
@@ -8,6 +9,7 @@ pub mod twin;
 
 use crate::error::ConformanceError;
 use child::{ChildHost, KillPlan};
+use dialect::Dialect;
 use expected::{Judge, Kind, QueryReport};
 use host::{Counters, Firing, Host, HostOptions, InProcess};
 use somersault::replay::{ReplayPlan, Step, Steps, StreamFile};
@@ -29,6 +31,8 @@ pub struct RunOptions {
     pub data: Option<PathBuf>,
     /// Run the dull twin in the engine's place.
     pub twin: bool,
+    /// What continuous queries are written in; those that cannot be are left out.
+    pub dialect: Dialect,
     /// Kill and restart the engine during the run.
     pub kill: Option<KillPlan>,
 }
@@ -41,6 +45,7 @@ impl Default for RunOptions {
             no_fallback: false,
             data: None,
             twin: false,
+            dialect: Dialect::CSparql,
             kill: None,
         }
     }
@@ -105,7 +110,7 @@ impl std::fmt::Display for SuiteReport {
 
 /// Runs a suite.
 pub fn run(suite: &Suite, options: &RunOptions) -> Result<SuiteReport, ConformanceError> {
-    let queries = Queries::read(suite)?;
+    let queries = Queries::read(suite, options.dialect)?;
     let plan = queries.replay_plan(suite);
     if options.twin {
         let mut twin = twin::Twin::new(suite.default_namespace.as_deref());
@@ -160,12 +165,12 @@ struct OneShot {
 }
 
 impl Queries {
-    fn read(suite: &Suite) -> Result<Self, ConformanceError> {
+    fn read(suite: &Suite, dialect: Dialect) -> Result<Self, ConformanceError> {
         let mut continuous = Vec::new();
         for entry in &suite.continuous {
             let text = suite.text(&entry.query)?;
             let judge = Judge::read(suite, &entry.name, Kind::Closes, &text, &entry.expected)?;
-            continuous.push((text, judge));
+            continuous.extend(dialect.of_c_sparql(&text).map(|text| (text, judge)));
         }
         let mut one_shot = Vec::new();
         for entry in &suite.oneshot {
@@ -249,7 +254,7 @@ fn count_requests(
     queries: &Queries,
     plan: &ReplayPlan,
 ) -> Result<usize, ConformanceError> {
-    let mut requests = suite.streams.len() + suite.continuous.len() + 1;
+    let mut requests = suite.streams.len() + queries.continuous.len() + 1;
     let mut at_ms = None;
     for step in Steps::open(plan).map_err(replaying)? {
         requests += match step.map_err(replaying)? {

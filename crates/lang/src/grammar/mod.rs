@@ -24,6 +24,8 @@ pub(crate) struct Grammar<'t> {
     prefixes: BTreeSet<&'t str>,
     /// Whether a word may stand for an IRI.
     accept_bare_names: bool,
+    /// Whether WINDOW and STREAM may stand where GRAPH may; their windows are taken out of the tokens.
+    pub(crate) accept_windows: bool,
     /// The tokens that did, by index.
     pub(crate) bare_names: Vec<usize>,
     /// Tokens that are right, but that `spargebra` reads only in another spelling: `TRUE`, and local names with dots
@@ -98,6 +100,7 @@ impl<'t> Grammar<'t> {
             cursor: Cursor::new(source, tokens),
             prefixes: BTreeSet::new(),
             accept_bare_names,
+            accept_windows: false,
             bare_names: Vec::new(),
             respelled: Vec::new(),
             blank_labels: BTreeMap::new(),

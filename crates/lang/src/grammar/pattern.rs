@@ -48,11 +48,14 @@ impl<'t> Grammar<'t> {
         let mut scope = Scope::new();
         self.begin_bgp();
         loop {
-            self.refuse_foreign_window()?;
             if self.cursor.is_punctuation("}") || self.cursor.is_end() {
                 return self.close_group(open, "`}`").map(|()| scope);
             }
-            if self.at_triples() {
+            let at_window = self.at_window_block();
+            if at_window && !self.accept_windows {
+                return Err(self.refuse_window_block());
+            }
+            if !at_window && self.at_triples() {
                 self.triples_same_subject(&mut scope)?;
                 if !self.cursor.take_punctuation(".") && self.at_triples() {
                     return Err(self
@@ -83,7 +86,7 @@ impl<'t> Grammar<'t> {
             scope.extend(self.group_graph_pattern()?);
         } else if self.cursor.take_keyword("MINUS") {
             self.group_graph_pattern()?;
-        } else if self.cursor.take_keyword("GRAPH") {
+        } else if self.take_graph() {
             scope.extend(self.variable_or_iri("a graph: an IRI or a variable")?);
             scope.extend(self.group_graph_pattern()?);
         } else if self.cursor.take_keyword("SERVICE") {
@@ -101,23 +104,32 @@ impl<'t> Grammar<'t> {
         Ok(())
     }
 
-    /// `WINDOW w { … }` of RSP-QL and `STREAM s [ … ] { … }` of CQELS-QL.
-    fn refuse_foreign_window(&self) -> Checked {
+    /// `WINDOW w {` of RSP-QL or `STREAM s [ … ] {` of CQELS-QL.
+    fn at_window_block(&self) -> bool {
         let cursor = &self.cursor;
-        let syntax = if cursor.is_keyword("WINDOW") && cursor.is_punctuation_at(2, "{") {
-            "WINDOW of RSP-QL"
-        } else if cursor.is_keyword("STREAM") {
-            "STREAM of CQELS-QL"
-        } else {
-            return Ok(());
-        };
-        Err(ParseError::not_yet(
+        cursor.is_keyword("STREAM")
+            || cursor.is_keyword("WINDOW") && cursor.is_punctuation_at(2, "{")
+    }
+
+    /// GRAPH, or what stands for it over a window.
+    fn take_graph(&mut self) -> bool {
+        let is_window = self.at_window_block();
+        if is_window {
+            self.cursor.bump();
+        }
+        is_window || self.cursor.take_keyword("GRAPH")
+    }
+
+    fn refuse_window_block(&self) -> ParseError {
+        let cursor = &self.cursor;
+        ParseError::semantics(
             cursor.source,
             cursor.offset(),
-            &format!(
-                "{syntax} inside WHERE; write FROM STREAM <iri> [RANGE … STEP …] before WHERE and read the window with GRAPH <iri> {{ … }}"
+            format!(
+                "{} reads a window, and this is no continuous query; register it, or take the window away",
+                cursor.peek_text().to_ascii_uppercase()
             ),
-        ))
+        )
     }
 
     fn not_a_member(&self) -> ParseError {

@@ -41,6 +41,7 @@ fn bad_texts() {
     one_shot(&mut report);
     updates(&mut report);
     windows(&mut report);
+    dialects(&mut report);
     registrations(&mut report);
     declarations(&mut report);
     expect_file!["../errors.txt"].assert_eq(&report.0);
@@ -125,6 +126,51 @@ fn windows(report: &mut Report) {
     ));
     report.continuous(&with(
         "FROM STREAM <http://s> [RANGE 1s STEP 1s] REPORT ON CHANGE",
+    ));
+}
+
+fn dialects(report: &mut Report) {
+    let window = "FROM NAMED WINDOW <http://w> ON <http://s> [RANGE 1s STEP 1s]";
+    let mut query = |clauses: &str, pattern: &str| {
+        report.continuous(&format!("SELECT *\n{clauses}\nWHERE {{ {pattern} }}"));
+    };
+    let of = |keyword: &str| format!("{keyword} {{ ?x ?y ?z }}");
+    query(
+        "FROM WINDOW <http://w> ON <http://s> [RANGE 1s STEP 1s]",
+        "",
+    );
+    query(
+        "FROM NAMED WINDOW <http://w> <http://s> [RANGE 1s STEP 1s]",
+        "",
+    );
+    query("FROM NAMED WINDOW <http://w> ON <http://s>", "");
+    query(&format!("{window}\n{window}"), &of("WINDOW <http://w>"));
+    query(
+        &format!("{window}\nFROM <http://w>"),
+        &of("WINDOW <http://w>"),
+    );
+    query(
+        &format!("{window}\nFROM STREAM <http://s> [RANGE 1s STEP 1s]"),
+        "",
+    );
+    query(window, &of("WINDOW <http://v>"));
+    query("", &of("WINDOW <http://v>"));
+    query(window, &of("GRAPH <http://w>"));
+    query(window, &of("WINDOW w:w"));
+    query(window, "WINDOW <http://w> { ?x ?y ?z");
+    query(window, "WINDOW ?w { ?x ?y ?z } ?x ?y");
+    query(window, &of("STREAM <http://s> [RANGE 1s SLIDE 1s]"));
+    query("", &of("STREAM <http://s>"));
+    query("", &of("STREAM <http://s> [NOW]"));
+    query("", &of("STREAM ?s [RANGE 1s SLIDE 1s]"));
+    query(
+        "FROM STREAM <http://t> [RANGE 1s STEP 1s]",
+        &of("STREAM <http://s> [RANGE 1s SLIDE 1s]"),
+    );
+    report.query(&format!("SELECT * {{ {} }}", of("WINDOW ?w")));
+    report.query(&format!(
+        "SELECT * {{ {} }}",
+        of("STREAM <http://s> [RANGE 1s SLIDE 1s]")
     ));
 }
 

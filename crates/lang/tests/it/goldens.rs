@@ -1,4 +1,4 @@
-//! Golden parses: tests/parses/NAME.(rq|csparql|ru|stream) with what it means in NAME.….txt.
+//! Golden parses: tests/parses/NAME.(rq|csparql|rspql|cqels|ru|stream) with what it means in NAME.….txt.
 
 use crate::files_below;
 use expect_test::expect_file;
@@ -57,13 +57,16 @@ fn update_text(update: &Update) -> String {
 fn parses() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/parses");
     let parser = Parser::new().with_default_namespace("http://example.org/x#");
-    let files = files_below(&folder, &[".rq", ".csparql", ".ru", ".stream"]);
+    let files = files_below(
+        &folder,
+        &[".rq", ".csparql", ".rspql", ".cqels", ".ru", ".stream"],
+    );
     assert!(files.len() >= 8, "the golden files are there");
     for file in files {
         let text = std::fs::read_to_string(&file).expect("a golden file is readable");
         let parsed = match file.extension().and_then(|ending| ending.to_str()) {
             Some("rq") => parser.parse_query(&text).map(|query| query.algebra_text()),
-            Some("csparql") => parser
+            Some("csparql" | "rspql" | "cqels") => parser
                 .parse_continuous(&text)
                 .map(|query| continuous_text(&query)),
             Some("ru") => parser

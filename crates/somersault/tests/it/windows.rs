@@ -1,7 +1,7 @@
 //! Windows: what a firing sees, and when.
 
 use crate::scenario::*;
-use somersault::{Engine, Push, SubscribeOptions, SubscriptionEvent};
+use somersault::{Engine, Push, SubscribeOptions, SubscriptionEvent, UpdateOptions};
 use std::time::Duration;
 
 fn stream(engine: &Engine, name: &str, clauses: &str) -> String {
@@ -103,6 +103,65 @@ fn windows_of_unequal_steps_show_their_latest_close() {
             (3000, &["- t0", "- t1", "s2 -"]),
             (4000, &["- t2", "- t3", "s3 -"]),
         ])
+    );
+}
+
+#[test]
+fn two_windows_of_one_stream_do_not_leak_into_each_other() {
+    let engine = engine();
+    let s = stream(&engine, "s", "");
+    let update = format!("PREFIX : <{NS}> INSERT DATA {{ GRAPH :stored {{ :s0 :p :stored }} }}");
+    engine.update(&update, &UpdateOptions::default()).unwrap();
+    let windows = "FROM NAMED WINDOW :short ON :s [RANGE 1s STEP 1s] FROM NAMED WINDOW :long ON :s [RANGE 3s STEP 1s]";
+    for (name, text) in [
+        // What is in the long one alone.
+        (
+            "rsp",
+            format!(
+                "SELECT RSTREAM ?x {windows} WHERE {{ WINDOW :long {{ ?x :p :o }} FILTER NOT EXISTS {{ WINDOW :short {{ ?x :p :o }} }} }}"
+            ),
+        ),
+        (
+            "cqels",
+            "SELECT ?x WHERE { STREAM :s [RANGE 3s SLIDE 1s] { ?x :p :o } MINUS { STREAM :s [RANGE 1s TUMBLING] { ?x :p ?y } } }".to_owned(),
+        ),
+        (
+            "which",
+            format!("SELECT ?x ?w {windows} WHERE {{ WINDOW ?w {{ ?x :p :o }} }}"),
+        ),
+        // In RSP-QL a window is no graph.
+        (
+            "graphs",
+            format!(
+                "SELECT ?x ?g {windows} FROM NAMED :stored WHERE {{ GRAPH ?g {{ ?x :p ?o }} }}"
+            ),
+        ),
+    ] {
+        register(&engine, name, &text);
+    }
+    advance(&engine, 0);
+    for second in 0..3 {
+        let statement = format!("s{second} p o");
+        engine
+            .push(&s, push(&[(second * 1000 + 500, statement.as_str())]))
+            .unwrap();
+        advance(&engine, (second + 1) * 1000);
+    }
+    let older = expected(&[(1000, &[]), (2000, &["s0"]), (3000, &["s0", "s1"])]);
+    assert_eq!(firings(&engine, "rsp", None), older);
+    assert_eq!(firings(&engine, "cqels", None), older);
+    assert_eq!(
+        firings(&engine, "which", None),
+        expected(&[
+            (1000, &["s0 long", "s0 short"]),
+            (2000, &["s0 long", "s1 long", "s1 short"]),
+            (3000, &["s0 long", "s1 long", "s2 long", "s2 short"]),
+        ])
+    );
+    let stored: &[&str] = &["s0 stored"];
+    assert_eq!(
+        firings(&engine, "graphs", None),
+        expected(&[(1000, stored), (2000, stored), (3000, stored)])
     );
 }
 

@@ -1,0 +1,164 @@
+//! Windows inside WHERE: `WINDOW w { … }` of RSP-QL, `STREAM s [ … ] { … }` of CQELS-QL.
+//!
+//! Both are GRAPH over a named window in the algebra, and are written so before `spargebra` reads them. In these two
+//! dialects a window is no graph: GRAPH with a variable is kept from ranging over windows.
+
+use crate::continuous::{Dialect, WindowClause};
+use crate::cursor::Cursor;
+use crate::error::ParseError;
+use crate::surface::{Surface, read_window, source_token};
+use crate::token::{Place, Token, TokenKind};
+use oxrdf::NamedNode;
+use std::fmt::Write;
+
+/// Reads the window blocks from a place of the text on.
+pub(crate) fn read(surface: &mut Surface, mut cursor: Cursor<'_>) -> Result<(), ParseError> {
+    // What is known of GRAPH with a variable once all windows are.
+    let mut graph_variables = Vec::new();
+    while !cursor.is_end() {
+        if cursor.is_keyword("WINDOW") && cursor.is_punctuation_at(2, "{") {
+            window_block(surface, &mut cursor)?;
+        } else if cursor.is_keyword("STREAM") {
+            stream_block(surface, &mut cursor)?;
+        } else if cursor.take_keyword("GRAPH") {
+            match cursor.peek_kind() {
+                Some(TokenKind::Variable) => graph_variables.push(cursor),
+                Some(_) => refuse_window_as_graph(surface, &cursor)?,
+                None => {}
+            }
+        } else {
+            cursor.bump();
+        }
+    }
+    if matches!(surface.dialect, Some(Dialect::RspQl | Dialect::CqelsQl)) {
+        for at in graph_variables {
+            keep_from_windows(surface, at);
+        }
+    }
+    Ok(())
+}
+
+/// `WINDOW (iri | variable) {`, up to the brace.
+fn window_block(surface: &mut Surface, cursor: &mut Cursor<'_>) -> Result<(), ParseError> {
+    let keyword = cursor.tokens[cursor.at];
+    surface.is_of(Dialect::RspQl, cursor)?;
+    cursor.bump();
+    if let Some(variable) = cursor.take_kind(TokenKind::Variable) {
+        let mut values = format!("VALUES {} {{", variable.text(cursor.source));
+        surface.windows.iter().for_each(|window| {
+            let _ = write!(values, " {}", window.name);
+        });
+        surface.edits.push((keyword.range(), values + " } GRAPH"));
+        return Ok(());
+    }
+    let name_token = source_token(cursor, "the name of a window, or a variable")?;
+    let name = surface.names.resolve(cursor.source, name_token)?;
+    if !surface.windows.iter().any(|window| window.name == name) {
+        let known: Vec<String> = (surface.windows.iter())
+            .map(|window| window.name.to_string())
+            .collect();
+        let known = match known.is_empty() {
+            true => "it has none".to_owned(),
+            false => format!("it has {}", known.join(", ")),
+        };
+        return Err(ParseError::semantics(
+            cursor.source,
+            name_token.start,
+            format!(
+                "this query has no window {name} ({known}); add FROM NAMED WINDOW {name} ON <stream> [RANGE 10s STEP 1s]"
+            ),
+        ));
+    }
+    surface.edits.push((keyword.range(), "GRAPH".to_owned()));
+    Ok(())
+}
+
+/// `STREAM iri '[' window ']' {`, up to the brace.
+fn stream_block(surface: &mut Surface, cursor: &mut Cursor<'_>) -> Result<(), ParseError> {
+    let keyword = cursor.tokens[cursor.at];
+    surface.is_of(Dialect::CqelsQl, cursor)?;
+    cursor.bump();
+    let stream_token = source_token(cursor, "the IRI of a stream")?;
+    let stream = surface.names.resolve(cursor.source, stream_token)?;
+    surface.bare |= stream_token.kind == TokenKind::Word;
+    let start = cursor.at;
+    let (range, step) = read_window(cursor)?;
+    surface.removed.push(start..cursor.at);
+    let same = (surface.windows.iter())
+        .find(|window| (&window.stream, window.range, window.step) == (&stream, range, step));
+    let name = match same {
+        Some(window) => window.name.clone(),
+        None => {
+            // No text can name it; people meet it in EXPLAIN.
+            let number = surface.windows.len() + 1;
+            let name = NamedNode::new_unchecked(format!("{}/window/{number}", stream.as_str()));
+            let place = Place::of(cursor.source, keyword.start);
+            surface.windows.push(WindowClause {
+                stream,
+                name: name.clone(),
+                range,
+                step,
+                in_default: false,
+                named: true,
+                line: place.line,
+                column: place.column,
+            });
+            surface.window_offsets.push(stream_token.start);
+            name
+        }
+    };
+    surface.edits.push((keyword.range(), "GRAPH".to_owned()));
+    surface.edits.push((stream_token.range(), name.to_string()));
+    Ok(())
+}
+
+/// In RSP-QL a window is read with WINDOW: `GRAPH w` would read a graph that is not there.
+fn refuse_window_as_graph(surface: &Surface, cursor: &Cursor<'_>) -> Result<(), ParseError> {
+    let token = cursor.tokens[cursor.at];
+    let is_window = surface.dialect == Some(Dialect::RspQl)
+        && (surface.names.resolve(cursor.source, token))
+            .is_ok_and(|name| surface.windows.iter().any(|window| window.name == name));
+    if is_window {
+        return Err(ParseError::semantics(
+            cursor.source,
+            cursor.tokens[cursor.at - 1].start,
+            format!(
+                "{name} is a window of this query, and no graph; write WINDOW {name} {{ … }}",
+                name = token.text(cursor.source)
+            ),
+        ));
+    }
+    Ok(())
+}
+
+/// Behind `GRAPH ?g { … }`, with the cursor at the variable: a filter that leaves the windows out.
+fn keep_from_windows(surface: &mut Surface, mut cursor: Cursor<'_>) {
+    let variable = cursor.peek_text();
+    cursor.bump();
+    let Some(close) = closing_brace(cursor) else {
+        return;
+    };
+    let names: Vec<String> = (surface.windows.iter())
+        .map(|window| window.name.to_string())
+        .collect();
+    let filter = format!(" FILTER({variable} NOT IN ({}))", names.join(", "));
+    surface.edits.push((close.end..close.end, filter));
+}
+
+/// The brace that closes the group that begins here. Without one the grammar says what is missing.
+fn closing_brace(mut cursor: Cursor<'_>) -> Option<Token> {
+    let mut depth = 0usize;
+    while let Some(token) = cursor.bump() {
+        if token.kind == TokenKind::Punctuation {
+            match token.text(cursor.source) {
+                "{" => depth += 1,
+                "}" => depth = depth.checked_sub(1)?,
+                _ => {}
+            }
+        }
+        if depth == 0 {
+            return Some(token);
+        }
+    }
+    None
+}
