@@ -39,6 +39,9 @@ pub trait Crew: Send + Sync {
     /// How many threads may work on one query, the caller's among them; at least 1.
     fn hands(&self) -> usize;
 
+    /// Says that there may be something to share soon, so that whoever is free is awake by then.
+    fn ready(&self) {}
+
     /// Calls `work` once with each number below `shares`, on the calling thread and on those that
     /// are free, and returns when all calls have. A panic of a share is passed on.
     fn share(&self, shares: usize, work: &(dyn Fn(usize) + Sync));
@@ -118,6 +121,14 @@ impl Execution {
     }
 }
 
+/// A plan that expects to make fewer rows will hardly have something to share.
+const WORTH_READY: u64 = 2 * MORSEL_ROWS as u64;
+
+/// Whether a plan that expects to make so many rows may have something to share.
+pub(crate) fn worth_ready(rows: u64) -> bool {
+    rows >= WORTH_READY
+}
+
 /// How often the clock is looked at: once in so many checks.
 const CHECKS_PER_LOOK: u32 = 256;
 /// A step that has made fewer rows is no reason to look at it.
@@ -181,9 +192,14 @@ impl<'a> Guard<'a> {
         (!alone).then_some(crew)
     }
 
-    /// Whether a crew is asked however little there is to do, as tests with small morsels want it.
-    pub(crate) fn shares_at_once(&self) -> bool {
-        self.execution.morsel_rows < MORSEL_ROWS
+    /// Called when it is known how many rows the plan expects to make: a crew that will be asked gets
+    /// ready meanwhile.
+    pub(crate) fn expect_help(&self, rows: u64) {
+        if worth_ready(rows)
+            && let Some(crew) = self.crew()
+        {
+            crew.ready();
+        }
     }
 
     /// Ends an execution that may only do what is light.

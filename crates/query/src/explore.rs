@@ -155,9 +155,18 @@ impl Edge<'_> {
         wanted: usize,
         table: Table,
     ) -> Result<Table, QueryError> {
+        let from = End::of(from, &table, explorer.constants);
+        if let (End::Constant(vertex), 1) = (from, table.rows) {
+            let ids = self.neighbours(explorer, vertex, direction);
+            explorer.guard.making(&table, ids.len(), 1)?;
+            let workspace = &mut *explorer.workspace;
+            let mut table = table.repeated(ids.len(), keep, workspace);
+            table.set_kept(to, ids, keep, workspace);
+            return Ok(table);
+        }
         let mut parents = explorer.workspace.rows();
         let mut ids = explorer.workspace.ids();
-        match End::of(from, &table, explorer.constants) {
+        match from {
             End::Column(column) => {
                 let key = (self.predicate, direction);
                 let made = (&mut parents, &mut ids);

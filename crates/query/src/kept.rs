@@ -97,6 +97,11 @@ impl Kept {
         kept.fits(graphs).then_some(kept)
     }
 
+    /// How many rows the plan expects to make, if there is one.
+    pub(crate) fn expected(&self) -> Option<u64> {
+        self.plan.read().as_ref().map(|plan| plan.expected())
+    }
+
     pub(crate) fn put(&self, plan: &Arc<KeptPlan>) {
         *self.plan.write() = Some(Arc::clone(plan));
     }

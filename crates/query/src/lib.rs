@@ -18,6 +18,7 @@
 
 mod aggregate;
 mod answer;
+mod assemble;
 mod by_row;
 mod cache;
 mod cast;
@@ -65,6 +66,7 @@ mod service;
 mod snapshot_view;
 mod sort;
 mod sources;
+mod starts;
 mod table;
 mod tails;
 mod term_order;

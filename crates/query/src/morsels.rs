@@ -1,32 +1,32 @@
 //! Morsels: steps that look at each row alone run on parts of the table that fit into the caches,
-//! all steps on one part before the next part. Of a heavy table the parts are taken by whatever
+//! all steps on one part before the next part. Where there is a crew, the parts are taken by whatever
 //! hands are free; what they make is put together in the order of the parts, so that no answer
 //! depends on how many hands there were, not even in the order of its rows. That order may depend on
 //! the size of the parts: a UNION makes its branches' rows part by part. So how a table is cut must
 //! not depend on the crew, unless its step makes the same of it in any parts.
 
 use crate::QueryError;
+use crate::assemble::assemble;
 use crate::execution::Crew;
 use crate::plan::Step;
 use crate::run::{Actual, Runner};
 use crate::sources::Graphs;
+use crate::starts::Start;
 use crate::table::Table;
 use crate::workspace::Workspace;
 use oxrdf::Term;
 use parking_lot::Mutex;
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
 
 /// How many rows are tried first where only some of the answer is wanted.
 const FIRST_PART: usize = 64;
-/// A crew is asked for what would take at least so long alone.
-const WORTH_SHARING: Duration = Duration::from_micros(150);
 /// Into so many parts a table of a few thousand rows is cut, so that all hands end at about the same
 /// time; so many rows has a part at least.
 const PARTS: usize = 16;
 const LEAST_PART: usize = 256;
-/// After so many parts a hand may be called away: a pool's thread looks for waiting queries between
-/// two shares, and a light one should not wait for all of a heavy one.
+/// After so many parts, and near the end after fewer, a hand may be called away: a pool's thread looks
+/// for waiting queries between two shares, and a light one should not wait for all of a heavy one.
 const PARTS_PER_SHARE: usize = 4;
 /// Each hand gets a copy of the terms that the query has computed; of more there is no sharing.
 const MOST_TERMS: usize = 1 << 12;
@@ -39,18 +39,18 @@ impl Runner<'_, '_> {
         mut table: Table,
         limit: usize,
     ) -> Result<Table, QueryError> {
+        if limit == usize::MAX
+            && let Some(all) = self.run_from_list(steps, &table)?
+        {
+            self.workspace.give(table);
+            return Ok(all);
+        }
         let mut steps = steps;
         while let Some((step, rest)) = steps.split_first() {
-            // A step that makes no row out of nothing new is run whole where rows are limited: its
-            // rows are there already. A single step gains from parts only what others take of it.
-            let cut = if limit == usize::MAX {
-                table.rows >= 2 * self.guard.morsel_rows()
-                    && (!rest.is_empty() || !step.kind.keeps_order() || self.guard.crew().is_some())
-            } else {
-                table.rows > FIRST_PART && step.kind.may_multiply()
-            };
-            if cut {
-                return self.run_in_parts(steps, table, limit);
+            if self.cuts(steps, table.rows, limit) {
+                let all = self.run_in_parts(steps, &Start::Table(&table), limit)?;
+                self.workspace.give(table);
+                return Ok(all);
             }
             let wanted = if rest.is_empty() { limit } else { usize::MAX };
             table = self.run_step(step, table, wanted)?;
@@ -59,74 +59,92 @@ impl Runner<'_, '_> {
         Ok(table)
     }
 
-    /// Runs the first of some steps on parts of the table, and the others on what each makes.
-    fn run_in_parts(
+    /// Whether some steps are run on parts of so many rows.
+    pub(crate) fn cuts(&self, steps: &[Step], rows: usize, limit: usize) -> bool {
+        let Some((step, rest)) = steps.split_first() else {
+            return false;
+        };
+        // A step that makes no row out of nothing new is run whole where rows are limited: its rows
+        // are there already. A single step gains from parts only what others take of it.
+        if limit == usize::MAX {
+            rows >= 2 * self.guard.morsel_rows()
+                && (!rest.is_empty() || !step.kind.keeps_order() || self.guard.crew().is_some())
+        } else {
+            rows > FIRST_PART && step.kind.may_multiply()
+        }
+    }
+
+    /// Runs the first of some steps on parts of the rows, and the others on what each makes.
+    pub(crate) fn run_in_parts(
         &mut self,
         steps: &[Step],
-        table: Table,
+        start: &Start<'_>,
         limit: usize,
     ) -> Result<Table, QueryError> {
         let few_terms = self.evaluation.local.len() <= MOST_TERMS;
         let crew = (self.guard.crew()).filter(|_| limit == usize::MAX && few_terms);
         // Of the rows alone, not of the crew: the order of what comes out may depend on it.
         let most = self.guard.morsel_rows();
-        let most = (table.rows / PARTS).clamp(LEAST_PART.min(most), most);
-        let held = table.bytes();
+        let most = (start.rows() / PARTS).clamp(LEAST_PART.min(most), most);
+        let held = start.bytes();
         self.guard.hold(held)?;
-        let mut all = Table::empty_like(&table);
+        let all = match crew {
+            Some(crew) => self.share(crew, steps, start, most)?,
+            None => self.run_parts(steps, start, most, limit)?,
+        };
+        self.guard.release(held);
+        Ok(all)
+    }
+
+    /// Runs steps on one part after the other, of `most` rows each, until `limit` rows have come out.
+    fn run_parts(
+        &mut self,
+        steps: &[Step],
+        rows: &Start<'_>,
+        most: usize,
+        limit: usize,
+    ) -> Result<Table, QueryError> {
+        let mut all = rows.empty();
         let mut part = if limit == usize::MAX {
             most
         } else {
             FIRST_PART.min(most)
         };
         let mut from = 0;
-        let started = crew.map(|_| Instant::now());
-        while from < table.rows && all.rows < limit {
-            let to = (from + part).min(table.rows);
-            let start = table.part(from..to, self.workspace);
+        while from < rows.rows() && all.rows < limit {
+            let to = (from + part).min(rows.rows());
+            let start = rows.part(from..to, self.workspace);
             let made = self.run_part(steps, start, left_of(limit, all.rows))?;
             all.append(made, self.workspace);
             self.guard.fits(all.bytes())?;
             from = to;
             part = (part * 4).min(most);
-            let Some((crew, started)) = crew.zip(started) else {
-                continue;
-            };
-            let parts_left = (table.rows - from).div_ceil(most);
-            let parts_done = from.div_ceil(most);
-            let time_left = started.elapsed() / parts_done as u32 * parts_left as u32;
-            if parts_left > 1 && (time_left >= WORTH_SHARING || self.guard.shares_at_once()) {
-                self.share(crew, steps, &table, (from, most), &mut all)?;
-                break;
-            }
         }
-        self.guard.release(held);
-        self.workspace.give(table);
         Ok(all)
     }
 
-    /// Has a crew run the steps on parts of so many rows, from a row on, and adds what they make.
+    /// Has a crew run the steps on parts of so many rows, and puts together what they make.
     fn share(
         &mut self,
         crew: &dyn Crew,
         steps: &[Step],
-        table: &Table,
-        (from, size): (usize, usize),
-        all: &mut Table,
-    ) -> Result<(), QueryError> {
-        let parts = (table.rows - from).div_ceil(size);
-        let hands = crew.hands().min(parts).max(1);
-        let held = all.bytes();
-        self.guard.hold(held)?;
+        start: &Start<'_>,
+        size: usize,
+    ) -> Result<Table, QueryError> {
+        let parts = start.rows().div_ceil(size);
+        let taken = Taken::new(parts, crew.hands());
         let (view, current) = self.graphs.seed();
         let evaluation = self.evaluation.seed();
+        let known_terms = self.evaluation.local.len();
         let guard = &*self.guard;
         let actual = vec![Actual::default(); self.actual.len()];
         let made_bytes = AtomicU64::new(0);
-        let next = AtomicUsize::new(0);
-        let stopped = AtomicBool::new(false);
         let reports: Mutex<Vec<Result<Report, QueryError>>> = Mutex::new(Vec::new());
         let work = |_: usize| {
+            let numbers = taken.take();
+            if numbers.is_empty() {
+                return;
+            }
             let graphs = Graphs::new(view);
             graphs.set_current(current);
             let mut evaluation = evaluation.evaluation();
@@ -140,15 +158,10 @@ impl Runner<'_, '_> {
                     workspace,
                     actual: actual.clone(),
                 };
-                for _ in 0..PARTS_PER_SHARE {
-                    let number = next.fetch_add(1, Ordering::Relaxed);
-                    if number >= parts || stopped.load(Ordering::Relaxed) {
-                        break;
-                    }
-                    let first = from + number * size;
-                    let rows = first..(first + size).min(table.rows);
-                    let start = table.part(rows, runner.workspace);
-                    let made = runner.run_part(steps, start, usize::MAX)?;
+                for number in numbers {
+                    let rows = number * size..((number + 1) * size).min(start.rows());
+                    let part = start.part(rows, runner.workspace);
+                    let made = runner.run_part(steps, part, usize::MAX)?;
                     made_bytes.fetch_add(made.bytes() as u64, Ordering::Relaxed);
                     runner.guard.fits(0)?;
                     report.made.push((number, made));
@@ -157,24 +170,25 @@ impl Runner<'_, '_> {
                 Ok(())
             });
             report.rows = guard.rows();
-            report.terms = evaluation.local.since(self.evaluation.local.len());
+            report.terms = evaluation.local.since(known_terms);
             if result.is_err() {
-                stopped.store(true, Ordering::Relaxed);
+                taken.stop();
             }
             reports.lock().push(result.map(|()| report));
         };
-        crew.share(parts.div_ceil(PARTS_PER_SHARE).max(hands), &work);
-        self.guard.release(held);
-        self.gather(reports.into_inner(), parts, all)
+        self.workspace.lend(|| crew.share(parts, &work));
+        let made = self.gather(reports.into_inner(), parts)?;
+        let all = assemble(made, start.empty(), crew, self.workspace);
+        self.guard.fits(all.bytes())?;
+        Ok(all)
     }
 
-    /// Puts what hands made together, in the order of the parts.
+    /// What hands made, in the order of the parts.
     fn gather(
         &mut self,
         reports: Vec<Result<Report, QueryError>>,
         parts: usize,
-        all: &mut Table,
-    ) -> Result<(), QueryError> {
+    ) -> Result<Vec<Table>, QueryError> {
         let base = self.evaluation.local.len() as u64;
         let mut made: Vec<Option<Table>> = Vec::new();
         made.resize_with(parts, || None);
@@ -195,10 +209,7 @@ impl Runner<'_, '_> {
                 made[number] = Some(table);
             }
         }
-        for table in made.into_iter().flatten() {
-            all.append(table, self.workspace);
-        }
-        self.guard.fits(all.bytes())
+        Ok(made.into_iter().flatten().collect())
     }
 
     fn run_part(
@@ -225,6 +236,42 @@ fn left_of(limit: usize, made: usize) -> usize {
     match limit {
         usize::MAX => usize::MAX,
         limit => limit.saturating_sub(made),
+    }
+}
+
+/// Which parts hands have taken.
+struct Taken {
+    parts: usize,
+    hands: usize,
+    next: AtomicUsize,
+    stopped: AtomicBool,
+}
+
+impl Taken {
+    fn new(parts: usize, hands: usize) -> Taken {
+        Taken {
+            parts,
+            hands,
+            next: AtomicUsize::new(0),
+            stopped: AtomicBool::new(false),
+        }
+    }
+
+    /// The parts of one more share; the fewer are left, the fewer it has, so that no hand waits long
+    /// for the last one.
+    fn take(&self) -> Range<usize> {
+        if self.stopped.load(Ordering::Relaxed) {
+            return 0..0;
+        }
+        let left = self.parts.saturating_sub(self.next.load(Ordering::Relaxed));
+        let share = (left / (2 * self.hands)).clamp(1, PARTS_PER_SHARE);
+        let first = self.next.fetch_add(share, Ordering::Relaxed);
+        first.min(self.parts)..(first + share).min(self.parts)
+    }
+
+    /// Nothing more is to be done.
+    fn stop(&self) {
+        self.stopped.store(true, Ordering::Relaxed);
     }
 }
 

@@ -6,7 +6,7 @@ use crate::compile::{Compiled, NotNative, compile};
 use crate::construct::construct;
 use crate::describe::describe;
 use crate::evaluate::Evaluation;
-use crate::execution::Guard;
+use crate::execution::{Guard, worth_ready};
 use crate::explain::Explainer;
 use crate::kept::{Kept, KeptPlan, KnownIds};
 use crate::local::LocalTerms;
@@ -135,6 +135,11 @@ impl Prepared {
     /// how the last tries went.
     pub fn is_light(&self) -> bool {
         self.inner.kept.is_worth_trying()
+    }
+
+    /// Whether its last plan expects to make so many rows that a crew may find something to share.
+    pub fn expects_help(&self) -> bool {
+        self.inner.kept.expected().is_some_and(worth_ready)
     }
 
     /// Evaluates it on a view.
@@ -401,6 +406,7 @@ impl<'a> Run<'a> {
             }
         };
         self.guard.expect(plan.expected(), LIGHT_ROWS)?;
+        self.guard.expect_help(plan.expected());
         let mut runner = Runner {
             graphs: &graphs,
             evaluation: &mut self.evaluation,

@@ -52,6 +52,26 @@ impl Table {
         table
     }
 
+    /// A table of one column.
+    pub(crate) fn of_column(
+        variable: VarId,
+        column: Vec<TermId>,
+        workspace: &mut Workspace,
+    ) -> Table {
+        let mut table = Table {
+            columns: workspace.shell(),
+            rows: column.len(),
+            origin: None,
+        };
+        table.set(variable, column);
+        table
+    }
+
+    /// Whether its rows hold anything, be it only the number of the row that they came from.
+    pub(crate) fn is_numbered_or_wide(&self) -> bool {
+        self.origin.is_some() || self.present().next().is_some()
+    }
+
     #[inline]
     pub(crate) fn get(&self, variable: VarId, row: usize) -> TermId {
         match self.columns.get(variable.index()) {
@@ -140,6 +160,29 @@ impl Table {
             workspace.give_rows(std::mem::replace(origin, gathered));
         }
         self.rows = parents.len();
+        self
+    }
+
+    /// The only row so many times; of the columns those that are wanted.
+    pub(crate) fn repeated(
+        mut self,
+        times: usize,
+        keep: &VarSet,
+        workspace: &mut Workspace,
+    ) -> Table {
+        debug_assert_eq!(self.rows, 1);
+        self.keep(keep, workspace);
+        for column in self.columns.iter_mut().flatten() {
+            let only = column[0];
+            column.clear();
+            column.resize(times, only);
+        }
+        if let Some(origin) = &mut self.origin {
+            let only = origin[0];
+            origin.clear();
+            origin.resize(times, only);
+        }
+        self.rows = times;
         self
     }
 
@@ -276,6 +319,19 @@ impl Table {
             if id.tag() == Tag::Local && id.payload() >= base {
                 *id = ids[(id.payload() - base) as usize];
             }
+        }
+    }
+
+    /// The table with these columns, by the numbers of their variables.
+    pub(crate) fn from_parts(
+        columns: Vec<Option<Column>>,
+        rows: usize,
+        origin: Option<Vec<u32>>,
+    ) -> Table {
+        Table {
+            columns,
+            rows,
+            origin,
         }
     }
 

@@ -41,6 +41,14 @@ impl Workspace {
         result
     }
 
+    /// Does something that runs on other threads as well, each with its own workspace: on this one it
+    /// finds this workspace.
+    pub(crate) fn lend(&mut self, work: impl FnOnce()) {
+        let before = OF_THREAD.replace(Some(std::mem::take(self)));
+        work();
+        *self = OF_THREAD.replace(before).unwrap_or_default();
+    }
+
     /// An empty column.
     #[inline]
     pub(crate) fn ids(&mut self) -> Vec<TermId> {

@@ -7,12 +7,18 @@
 //! only when the task is closed and all helpers have left.
 #![allow(unsafe_code)]
 
-use parking_lot::{Condvar, Mutex};
+use crate::cores::look_out;
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::any::Any;
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+/// Who waits for the last helper looks so long whether it has left before going to sleep: to be woken
+/// takes about as long as a share.
+const AWAKE: Duration = Duration::from_micros(60);
 
 type Work<'w> = dyn Fn(usize) + Sync + 'w;
 
@@ -28,6 +34,8 @@ pub(crate) struct Task {
     shares: usize,
     /// The next share that nobody has taken.
     next: AtomicUsize,
+    /// How many helpers are inside; written with the state locked.
+    helpers: AtomicUsize,
     state: Mutex<State>,
     left: Condvar,
 }
@@ -40,7 +48,6 @@ unsafe impl Sync for Task {}
 
 #[derive(Default)]
 struct State {
-    helpers: usize,
     closed: bool,
     panic: Option<Box<dyn Any + Send>>,
 }
@@ -61,6 +68,7 @@ impl Task {
             work: unsafe { std::mem::transmute::<*const Work<'_>, *const Work<'static>>(work) },
             shares,
             next: AtomicUsize::new(0),
+            helpers: AtomicUsize::new(0),
             state: Mutex::default(),
             left: Condvar::new(),
         });
@@ -87,18 +95,17 @@ impl Task {
     }
 
     fn enter(&self) -> bool {
-        let mut state = self.state.lock();
+        let state = self.state.lock();
         if state.closed {
             return false;
         }
-        state.helpers += 1;
+        self.helpers.fetch_add(1, Ordering::Relaxed);
         true
     }
 
     fn leave(&self) {
-        let mut state = self.state.lock();
-        state.helpers -= 1;
-        if state.helpers == 0 {
+        let _state = self.state.lock();
+        if self.helpers.fetch_sub(1, Ordering::Release) == 1 {
             self.left.notify_all();
         }
     }
@@ -107,7 +114,11 @@ impl Task {
     fn close(&self) {
         let mut state = self.state.lock();
         state.closed = true;
-        while state.helpers > 0 {
+        let all_left = || self.helpers.load(Ordering::Acquire) == 0;
+        if !all_left() {
+            MutexGuard::unlocked(&mut state, || look_out(AWAKE, all_left));
+        }
+        while !all_left() {
             self.left.wait(&mut state);
         }
     }

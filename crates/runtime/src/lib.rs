@@ -7,6 +7,7 @@
 
 mod acks;
 mod clock;
+mod cores;
 mod crew;
 mod driver;
 mod due_windows;

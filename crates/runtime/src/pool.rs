@@ -3,17 +3,23 @@
 //! one-shot queries, so that long ones cannot hold up the firings. Nobody starves. Threads for which
 //! there is no job help with heavy queries, a share at a time (`crew`).
 
+use crate::cores::{look_out, usable};
 use crate::crew::Task;
-use parking_lot::{Condvar, Mutex};
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use somersault_query::Crew;
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 /// After so many firings in a row a waiting one-shot query goes first.
 const FIRINGS_IN_A_ROW: u32 = 16;
+
+/// A thread that has helped, or was told that help will be wanted, looks out for so long before it goes
+/// to sleep: the next shares of the same query come sooner than a thread wakes up.
+const LOOK_OUT: Duration = Duration::from_micros(150);
 
 /// What kind of work it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,12 +67,21 @@ struct Shared {
     wake: Condvar,
     /// How many jobs wait; written with the queues locked.
     waiting: AtomicUsize,
+    /// How often something to do has come.
+    came: AtomicUsize,
+    /// How often a heavy query has said that it will want help.
+    announced: AtomicUsize,
 }
 
 impl Shared {
     fn count_waiting(&self, queues: &Queues) {
         let waiting = queues.continuous.len() + queues.one_shot.len();
         self.waiting.store(waiting, Ordering::Relaxed);
+    }
+
+    /// Called when something to do has come.
+    fn note_came(&self) {
+        self.came.fetch_add(1, Ordering::Relaxed);
     }
 }
 
@@ -78,14 +93,19 @@ struct PoolCrew {
 
 impl Crew for PoolCrew {
     fn hands(&self) -> usize {
-        self.hands
+        self.hands.min(usable())
+    }
+
+    fn ready(&self) {
+        self.shared.announced.fetch_add(1, Ordering::Relaxed);
+        (1..self.hands()).for_each(|_| _ = self.shared.wake.notify_one());
     }
 
     fn share(&self, shares: usize, work: &(dyn Fn(usize) + Sync)) {
         let mut called = None;
         let guarded = AssertUnwindSafe(|| {
             Task::run(shares, work, |task| {
-                let helpers = self.hands.min(shares) - 1;
+                let helpers = self.hands().min(shares) - 1;
                 let mut queues = self.shared.queues.lock();
                 if queues.stopping {
                     return;
@@ -93,6 +113,7 @@ impl Crew for PoolCrew {
                 queues
                     .help
                     .extend(std::iter::repeat_n(Arc::clone(task), helpers));
+                self.shared.note_came();
                 drop(queues);
                 (0..helpers).for_each(|_| _ = self.shared.wake.notify_one());
                 called = Some(Arc::clone(task));
@@ -130,6 +151,8 @@ impl QueryPool {
             }),
             wake: Condvar::new(),
             waiting: AtomicUsize::new(0),
+            came: AtomicUsize::new(0),
+            announced: AtomicUsize::new(0),
         });
         let crew = Arc::new(PoolCrew {
             shared: Arc::clone(&shared),
@@ -164,6 +187,7 @@ impl QueryPool {
             Class::OneShot => queues.one_shot.push_back(Box::new(job)),
         }
         self.shared.count_waiting(&queues);
+        self.shared.note_came();
         drop(queues);
         self.shared.wake.notify_one();
     }
@@ -211,10 +235,14 @@ impl Drop for QueryPool {
 
 fn work(shared: &Shared) {
     let mut queues = shared.queues.lock();
+    // Whether the last that it did was helping, and which announcements it knows of.
+    let mut helped = false;
+    let mut announced = shared.announced.load(Ordering::Relaxed);
     loop {
         if let Some((class, job)) = queues.take() {
             shared.count_waiting(&queues);
             drop(queues);
+            helped = false;
             if catch_unwind(AssertUnwindSafe(job)).is_err() {
                 tracing::error!("a query panicked; the thread goes on");
             }
@@ -228,6 +256,7 @@ fn work(shared: &Shared) {
         } else if let Some(task) = queues.help.pop_front() {
             drop(queues);
             let more = task.help(&|| shared.waiting.load(Ordering::Relaxed) > 0);
+            helped = true;
             queues = shared.queues.lock();
             if more && !queues.stopping {
                 queues.help.push_back(task);
@@ -235,7 +264,18 @@ fn work(shared: &Shared) {
         } else if queues.stopping {
             return;
         } else {
-            shared.wake.wait(&mut queues);
+            let newest = shared.announced.load(Ordering::Relaxed);
+            if std::mem::take(&mut helped) || newest != announced {
+                announced = newest;
+                let came = shared.came.load(Ordering::Relaxed);
+                let something_came = || {
+                    shared.came.load(Ordering::Relaxed) != came
+                        || shared.announced.load(Ordering::Relaxed) != newest
+                };
+                MutexGuard::unlocked(&mut queues, || look_out(LOOK_OUT, something_came));
+            } else {
+                shared.wake.wait(&mut queues);
+            }
         }
     }
 }

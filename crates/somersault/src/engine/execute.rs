@@ -60,6 +60,7 @@ impl HeavyQuery {
     /// wait for anything. If the engine stops before that, `done` is dropped without a call.
     pub fn submit(self, done: impl FnOnce(Result<QueryResults, EngineError>) + Send + 'static) {
         let pool = Arc::clone(&self.engine.inner.pool);
+        let expects_help = self.query.prepared().expects_help();
         pool.submit(Class::OneShot, move || {
             let run = AssertUnwindSafe(|| self.engine.execute_there(&self.query, &self.options));
             let result = catch_unwind(run).unwrap_or_else(|_| Err(panicked()));
@@ -68,6 +69,10 @@ impl HeavyQuery {
             drop(self);
             done(result);
         });
+        if expects_help {
+            // Helpers wake up at the same time as the thread that takes it.
+            pool.crew().ready();
+        }
     }
 }
 

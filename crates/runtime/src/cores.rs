@@ -1,0 +1,64 @@
+//! What threads that work together ask of the machine: how many cores there are for them, and waiting for
+//! something that is about to happen without going to sleep.
+#![allow(unsafe_code)]
+
+use std::time::{Duration, Instant};
+
+/// So often is looked between two looks at the clock.
+const LOOKS: u32 = 32;
+
+/// How many cores this process may use now; that may change while it runs.
+#[cfg(target_os = "linux")]
+pub(crate) fn usable() -> usize {
+    // SAFETY: a set of cores is plain bits, of which none is a valid state; the call writes at most as many
+    // bytes as it is told that there are.
+    let count = unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        let found = libc::sched_getaffinity(libc::getpid(), size_of::<libc::cpu_set_t>(), &mut set);
+        (found == 0).then(|| libc::CPU_COUNT(&set))
+    };
+    count.map_or(usize::MAX, |count| count.max(1) as usize)
+}
+
+/// How many cores this process may use now, where the system can be asked; else any number.
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn usable() -> usize {
+    usize::MAX
+}
+
+/// Looks for so long whether something has happened; whether it has.
+pub(crate) fn look_out(most: Duration, happened: impl Fn() -> bool) -> bool {
+    let started = Instant::now();
+    loop {
+        for _ in 0..LOOKS {
+            if happened() {
+                return true;
+            }
+            std::hint::spin_loop();
+        }
+        if started.elapsed() >= most {
+            return false;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    #[test]
+    fn there_is_a_core() {
+        assert!(usable() >= 1);
+    }
+
+    #[test]
+    fn a_look_out_ends_when_it_happens_and_when_it_does_not() {
+        assert!(!look_out(Duration::from_micros(50), || false));
+        let happened = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| happened.store(true, Ordering::Relaxed));
+            assert!(look_out(Duration::from_secs(60), || happened.load(Ordering::Relaxed)));
+        });
+    }
+}
