@@ -1,10 +1,11 @@
 //! `CREATE STREAM`, `DROP`, `PAUSE` and `RESUME`.
 
 use crate::cursor::Cursor;
+use crate::duration::{any_duration, positive_duration};
 use crate::error::ParseError;
 use crate::names::Names;
 use crate::statement::{Classification, CreateStream, LatePolicy, Statement, TimeDomain};
-use crate::surface::{any_duration, name_text, name_token, positive_duration, source_token};
+use crate::surface::{name_text, name_token, source_token};
 use crate::token::TokenKind;
 use somersault_model::Millis;
 

@@ -136,7 +136,9 @@ impl Parser {
             kind: header.map_or(RegistrationKind::Query, |header| header.kind),
             windows: surface.windows,
             computed_every: header.and_then(|header| header.computed_every),
-            starting_at: EventTime(0),
+            starting_at: (surface.starting_at)
+                .or(header.and_then(|header| header.starting_at))
+                .unwrap_or(EventTime(0)),
             query,
             dialect: match surface.dialect {
                 Some(dialect @ (Dialect::RspQl | Dialect::CqelsQl)) => dialect,

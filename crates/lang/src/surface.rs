@@ -6,21 +6,22 @@
 use crate::blocks;
 use crate::continuous::{Dialect, RegistrationKind, WindowClause};
 use crate::cursor::Cursor;
-use crate::duration::{self, DurationFault};
+use crate::duration::{self, instant, positive_duration};
 use crate::error::ParseError;
 use crate::names::Names;
 use crate::token::{Place, Token, TokenKind};
 use crate::words;
 use oxrdf::NamedNode;
-use somersault_model::Millis;
+use somersault_model::{EventTime, Millis};
 use std::ops::Range;
 
-/// `REGISTER (QUERY|STREAM|RSTREAM) name [COMPUTED EVERY dur] [AS]`
+/// `REGISTER (QUERY|STREAM|RSTREAM) name [COMPUTED EVERY dur] [STARTING AT instant] [AS]`
 #[derive(Debug)]
 pub(crate) struct Header {
     pub(crate) kind: RegistrationKind,
     pub(crate) name: Token,
     pub(crate) computed_every: Option<Millis>,
+    pub(crate) starting_at: Option<EventTime>,
     /// Where REGISTER stands.
     pub(crate) offset: usize,
 }
@@ -41,6 +42,8 @@ pub(crate) struct Surface {
     pub(crate) removed: Vec<Range<usize>>,
     /// Places of the text with what stands there in SPARQL.
     pub(crate) edits: Vec<(Range<usize>, String)>,
+    /// STARTING AT behind the dataset clauses.
+    pub(crate) starting_at: Option<EventTime>,
     /// The dialect of the windows so far.
     pub(crate) dialect: Option<Dialect>,
 }
@@ -82,6 +85,7 @@ pub(crate) fn read(source: &str, tokens: &[Token], names: Names) -> Result<Surfa
         names,
         removed: Vec::new(),
         edits: Vec::new(),
+        starting_at: None,
         dialect: None,
     };
     let mut cursor = Cursor::new(source, tokens);
@@ -129,12 +133,18 @@ fn read_header(cursor: &mut Cursor<'_>) -> Result<Header, ParseError> {
     } else {
         None
     };
+    let starting_at = if at_starting(cursor) {
+        Some(read_starting_at(cursor)?)
+    } else {
+        None
+    };
     refuse_options(cursor)?;
     cursor.take_keyword("AS");
     Ok(Header {
         kind,
         name,
         computed_every,
+        starting_at,
         offset,
     })
 }
@@ -177,11 +187,20 @@ fn takes_stream_operator(cursor: &Cursor<'_>) -> Result<bool, ParseError> {
     }
 }
 
+fn at_starting(cursor: &Cursor<'_>) -> bool {
+    cursor.is_keyword("STARTING") && cursor.is_keyword_at(1, "AT")
+}
+
+/// `STARTING AT instant`: closes are counted from then.
+fn read_starting_at(cursor: &mut Cursor<'_>) -> Result<EventTime, ParseError> {
+    cursor.bump();
+    cursor.bump();
+    instant(cursor, "STARTING AT")
+}
+
 /// Options that language.md knows and this parser does not do yet.
 fn refuse_options(cursor: &Cursor<'_>) -> Result<(), ParseError> {
-    let what = if cursor.is_keyword("STARTING") && cursor.is_keyword_at(1, "AT") {
-        "STARTING AT; windows close at whole multiples of STEP since the Unix epoch"
-    } else if cursor.is_keyword("REPORT")
+    let what = if cursor.is_keyword("REPORT")
         && (cursor.is_keyword_at(1, "ON") || cursor.is_keyword_at(1, "NON"))
     {
         "REPORT; every due close is answered"
@@ -211,6 +230,12 @@ impl Surface {
                 _ if cursor.is_keyword("WHERE") => return Ok(()),
                 _ if cursor.is_keyword("FROM") => {
                     self.read_clause(cursor)?;
+                    continue;
+                }
+                _ if at_starting(cursor) => {
+                    let start = cursor.at;
+                    self.starting_at = Some(read_starting_at(cursor)?);
+                    self.removed.push(start..cursor.at);
                     continue;
                 }
                 _ => refuse_options(cursor)?,
@@ -415,62 +440,16 @@ pub(crate) fn read_window(cursor: &mut Cursor<'_>) -> Result<(Millis, Millis), P
     } else {
         return Err(cursor.unexpected("STEP and a duration, or TUMBLING,"));
     };
+    if at_starting(cursor) {
+        return Err(ParseError::semantics(
+            cursor.source,
+            cursor.offset(),
+            "STARTING AT is said once for all windows of a query; write it behind the last FROM clause, or in the REGISTER header before AS",
+        ));
+    }
     refuse_options(cursor)?;
     if !cursor.take_punctuation("]") {
         return Err(cursor.unexpected("`]` at the end of the window"));
     }
     Ok((range, step))
-}
-
-/// A duration of at least 1 ms.
-pub(crate) fn positive_duration(cursor: &mut Cursor<'_>, of: &str) -> Result<Millis, ParseError> {
-    let offset = cursor.offset();
-    let span = any_duration(cursor, of)?;
-    if span.0 > 0 {
-        return Ok(span);
-    }
-    Err(ParseError::semantics(
-        cursor.source,
-        offset,
-        format!("{of} must be longer than 0; write a duration such as 1s or 100ms"),
-    ))
-}
-
-/// A duration: `10s`, `10 s`, `PT10S`.
-pub(crate) fn any_duration(cursor: &mut Cursor<'_>, of: &str) -> Result<Millis, ParseError> {
-    const EXPECTED: &str = "a duration such as 10s, 500ms, 1m, 2h, 1d or PT0.5S";
-    let offset = cursor.offset();
-    if cursor.is_punctuation("-") {
-        return Err(ParseError::semantics(
-            cursor.source,
-            offset,
-            format!("{of} cannot be negative; write {EXPECTED}"),
-        ));
-    }
-    let text = match cursor.peek_kind() {
-        Some(TokenKind::Duration) => cursor.peek_text().to_owned(),
-        Some(TokenKind::Integer) => {
-            let number = cursor.peek_text().to_owned();
-            cursor.bump();
-            if !cursor.is_any_keyword(&["ms", "s", "m", "h", "d"]) {
-                return Err(ParseError::syntax(
-                    cursor.source,
-                    offset,
-                    format!(
-                        "the duration {number} after {of} has no unit; write {number}s or {number}ms"
-                    ),
-                ));
-            }
-            number + cursor.peek_text()
-        }
-        _ => return Err(cursor.unexpected(&format!("{EXPECTED} after {of}"))),
-    };
-    cursor.bump();
-    duration::parse(&text).map_err(|fault| {
-        let message = match fault {
-            DurationFault::Unit => format!("`{text}` after {of} has an unknown unit; the units are ms, s, m, h and d"),
-            DurationFault::Value => format!("`{text}` after {of} is no whole number of milliseconds, or too long; write {EXPECTED}"),
-        };
-        ParseError::syntax(cursor.source, offset, message)
-    })
 }

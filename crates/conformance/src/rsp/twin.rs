@@ -91,7 +91,8 @@ impl Twin {
         standing.synced = self.stored.len();
         let mut added = Vec::new();
         for window in &standing.query.windows {
-            for triple in content(window, &self.streams, close_ms) {
+            let origin_ms = standing.query.starting_at.0;
+            for triple in content(window, &self.streams, origin_ms, close_ms) {
                 let default = window.in_default.then_some(GraphName::DefaultGraph);
                 let named = window.named.then(|| window.name.clone().into());
                 for graph in default.into_iter().chain(named) {
@@ -144,9 +145,11 @@ fn visible(query: &Query, quad: &Quad) -> Vec<Quad> {
 fn content(
     window: &WindowClause,
     streams: &BTreeMap<String, Stream>,
+    origin_ms: i64,
     close_ms: i64,
 ) -> Vec<Triple> {
-    let end_ms = close_ms.div_euclid(window.step.0) * window.step.0;
+    let step_ms = window.step.0;
+    let end_ms = origin_ms + (close_ms - origin_ms).div_euclid(step_ms) * step_ms;
     let Some(stream) = streams.get(window.stream.as_str()) else {
         return Vec::new();
     };
@@ -166,8 +169,12 @@ fn closes(query: &ContinuousQuery, from_ms: i64, to_ms: i64) -> BTreeSet<i64> {
         Some(every) => vec![every.0],
         None => query.windows.iter().map(|window| window.step.0).collect(),
     };
-    let times =
-        |step: i64| (from_ms.div_euclid(step) + 1..=to_ms.div_euclid(step)).map(move |k| k * step);
+    let origin_ms = query.starting_at.0;
+    let (from_ms, to_ms) = (from_ms - origin_ms, to_ms - origin_ms);
+    let times = |step: i64| {
+        let k = from_ms.div_euclid(step) + 1..=to_ms.div_euclid(step);
+        k.map(move |k| origin_ms + k * step)
+    };
     steps.into_iter().flat_map(times).collect()
 }
 

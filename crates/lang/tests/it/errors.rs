@@ -127,6 +127,11 @@ fn windows(report: &mut Report) {
     report.continuous(&with(
         "FROM STREAM <http://s> [RANGE 1s STEP 1s] REPORT ON CHANGE",
     ));
+    for instant in ["", "1s", "\"yesterday\"", "-1", "\"2026-01-01\""] {
+        report.continuous(&with(&format!(
+            "FROM STREAM <http://s> [RANGE 1s STEP 1s] STARTING AT {instant}"
+        )));
+    }
 }
 
 fn dialects(report: &mut Report) {

@@ -11,6 +11,9 @@ fn continuous_text(query: &ContinuousQuery) -> String {
     if let Some(every) = query.computed_every {
         let _ = writeln!(out, "computed every {} ms", every.0);
     }
+    if query.starting_at.0 != 0 {
+        let _ = writeln!(out, "starting at {} ms", query.starting_at.0);
+    }
     for window in &query.windows {
         let _ = writeln!(
             out,

@@ -166,6 +166,30 @@ fn two_windows_of_one_stream_do_not_leak_into_each_other() {
 }
 
 #[test]
+fn closes_are_counted_from_where_the_query_says() {
+    let engine = engine();
+    let s = stream(&engine, "s", "");
+    register(
+        &engine,
+        "odd",
+        "SELECT ?x FROM STREAM :s [RANGE 2s STEP 2s] STARTING AT \"1970-01-01T00:00:01Z\" WHERE { ?x :p :o }",
+    );
+    advance(&engine, 0);
+    let statements = [
+        (500, "a p o"),
+        (1500, "b p o"),
+        (2500, "c p o"),
+        (3500, "d p o"),
+    ];
+    engine.push(&s, push(&statements)).unwrap();
+    advance(&engine, 5000);
+    assert_eq!(
+        firings(&engine, "odd", None),
+        expected(&[(1000, &["a"]), (3000, &["b", "c"]), (5000, &["d"])])
+    );
+}
+
+#[test]
 fn unbound_values_asks_and_graphs() {
     let engine = engine();
     let s = stream(&engine, "s", "");
