@@ -11,6 +11,7 @@ use crate::sources::{self, Graphs, Scratch};
 use crate::table::Table;
 use crate::varset::VarSet;
 use crate::workspace::Workspace;
+use rustc_hash::FxHashSet;
 use somersault_lang::VarId;
 use somersault_model::{Direction, TermId, TripleIds};
 
@@ -93,6 +94,7 @@ pub(crate) fn scan(
         constants,
         guard,
         workspace,
+        once,
     } = explorer;
     let subject = End::of(pattern.subject, &table, constants);
     let predicate = End::of(pattern.predicate, &table, constants);
@@ -124,12 +126,26 @@ pub(crate) fn scan(
             places[at] = Some(output.place(variable));
         }
     }
+    let dead = if *once {
+        dead_ends(&positions, &mut places, keep)
+    } else {
+        [false; 3]
+    };
+    // Where nothing else is kept, all rows together make each predicate once.
+    let mut seen = (dead[0] || dead[2])
+        .then(|| seen_predicates(&table, pattern, keep))
+        .flatten();
     let mut scratch = Scratch::default();
     for row in 0..table.rows {
         guard.tick()?;
         let known = [subject.at(row), predicate.at(row), object.at(row)];
         let mut emit = |triple: [TermId; 3], name: TermId| -> Result<(), Stop> {
             let found = [triple[0], triple[1], triple[2], name];
+            if let Some(seen) = &mut seen
+                && !seen.insert(triple[1])
+            {
+                return Ok(());
+            }
             if output.take(row, &places, found) {
                 output.check(guard, &table)?;
                 if output.parents.len() >= wanted {
@@ -139,7 +155,9 @@ pub(crate) fn scan(
             Ok(())
         };
         let mut read = |sources: &[Source], name: TermId| {
-            matches(graphs, sources, known, &mut scratch, &mut |t| emit(t, name))
+            matches(graphs, sources, known, dead, &mut scratch, &mut |t| {
+                emit(t, name)
+            })
         };
         let done = match (&fixed_graph, graph.map(|g| g.at(row))) {
             (Some(sources), _) => read(sources, TermId::UNBOUND),
@@ -156,6 +174,48 @@ pub(crate) fn scan(
         }
     }
     Ok(output.into_table(table, keep, workspace))
+}
+
+/// Which of subject, predicate and object nothing asks for: they are free, in no other place of the
+/// pattern, and not kept. They get no column.
+fn dead_ends(
+    positions: &[Option<Position>; 4],
+    places: &mut [Option<usize>; 4],
+    keep: &VarSet,
+) -> [bool; 3] {
+    let mut dead = [false; 3];
+    for at in 0..3 {
+        let alone = positions
+            .iter()
+            .filter(|other| **other == positions[at])
+            .count()
+            == 1;
+        if let (Some(Position::Variable(variable)), Some(_), true) =
+            (positions[at], places[at], alone)
+            && !keep.contains(variable)
+        {
+            dead[at] = true;
+        }
+    }
+    for at in 0..3 {
+        if dead[at] {
+            places[at] = None;
+        }
+    }
+    dead
+}
+
+/// A set for the predicates that were made, where nothing but the predicate is kept.
+fn seen_predicates(
+    table: &Table,
+    pattern: &QuadPattern,
+    keep: &VarSet,
+) -> Option<FxHashSet<TermId>> {
+    let own = pattern.predicate.variable()?;
+    let others = table.variables().union(&pattern.variables());
+    let others = others.difference(&VarSet::of([own]));
+    let is_new = table.column(own).is_none();
+    (is_new && table.origin.is_none() && keep.is_disjoint(&others)).then(FxHashSet::default)
 }
 
 impl Output {
@@ -180,22 +240,18 @@ impl Output {
     }
 }
 
-/// Calls `emit` with every triple that matches what is known.
+/// Calls `emit` with every triple that matches what is known; of a `dead` end nobody asks what it is,
+/// so that triples that differ there alone may come once.
 fn matches(
     graphs: &Graphs<'_>,
     sources: &[Source],
     known: [TermId; 3],
+    dead: [bool; 3],
     scratch: &mut Scratch,
     emit: &mut impl FnMut([TermId; 3]) -> Result<(), Stop>,
 ) -> Result<(), Stop> {
     let view = graphs.view;
     let [s, p, o] = known;
-    let Scratch {
-        list,
-        merged,
-        vertices,
-        pairs,
-    } = scratch;
     match (!s.is_unbound(), !p.is_unbound(), !o.is_unbound()) {
         (true, true, true) => {
             if sources::contains(view, sources, TripleIds::new(s, p, o)) {
@@ -203,48 +259,85 @@ fn matches(
             }
         }
         (true, true, false) => {
+            let Scratch { list, merged, .. } = scratch;
             let found = sources::neighbours(view, sources, s, p, Direction::Out, list, merged);
-            for o in found {
+            for o in &found[..shown(found.len(), dead[2])] {
                 emit([s, p, *o])?;
             }
         }
         (false, true, true) => {
+            let Scratch { list, merged, .. } = scratch;
             let found = sources::neighbours(view, sources, o, p, Direction::In, list, merged);
-            for s in found {
+            for s in &found[..shown(found.len(), dead[0])] {
                 emit([*s, p, o])?;
             }
         }
-        (true, false, known_object) => {
+        (true, false, true) => {
+            let Scratch { vertices, .. } = scratch;
             sources::predicates_of(view, sources, s, Direction::Out, vertices);
             for p in vertices.iter() {
-                if known_object {
-                    if sources::contains(view, sources, TripleIds::new(s, *p, o)) {
-                        emit([s, *p, o])?;
+                if sources::contains(view, sources, TripleIds::new(s, *p, o)) {
+                    emit([s, *p, o])?;
+                    if dead[1] {
+                        break;
                     }
-                    continue;
-                }
-                let found = sources::neighbours(view, sources, s, *p, Direction::Out, list, merged);
-                for o in found {
-                    emit([s, *p, *o])?;
                 }
             }
+        }
+        (true, false, false) => {
+            let end = (s, Direction::Out, dead[2]);
+            of_vertex(view, sources, end, dead[1], scratch, &mut |p, o| {
+                emit([s, p, o])
+            })?;
         }
         (false, false, true) => {
-            sources::predicates_of(view, sources, o, Direction::In, vertices);
-            for p in vertices.iter() {
-                let found = sources::neighbours(view, sources, o, *p, Direction::In, list, merged);
-                for s in found {
-                    emit([*s, *p, o])?;
-                }
-            }
+            let end = (o, Direction::In, dead[0]);
+            of_vertex(view, sources, end, dead[1], scratch, &mut |p, s| {
+                emit([s, p, o])
+            })?;
         }
-        (false, true, false) => edges(graphs, sources, p, list, vertices, pairs, emit)?,
+        (false, true, false) => edges(graphs, sources, p, dead, scratch, emit)?,
         (false, false, false) => {
             let mut predicates = Vec::new();
             sources::predicates(view, sources, &mut predicates);
             for p in predicates {
-                edges(graphs, sources, p, list, vertices, pairs, emit)?;
+                edges(graphs, sources, p, dead, scratch, emit)?;
             }
+        }
+    }
+    Ok(())
+}
+
+/// How many of so many are shown.
+fn shown(count: usize, is_dead: bool) -> usize {
+    if is_dead { count.min(1) } else { count }
+}
+
+/// Calls `emit` with the predicates and other ends of a vertex's edges.
+fn of_vertex(
+    view: &dyn crate::GraphView,
+    sources: &[Source],
+    (vertex, direction, is_dead): (TermId, Direction, bool),
+    any_predicate: bool,
+    scratch: &mut Scratch,
+    emit: &mut impl FnMut(TermId, TermId) -> Result<(), Stop>,
+) -> Result<(), Stop> {
+    let Scratch {
+        list,
+        merged,
+        vertices: predicates,
+        ..
+    } = scratch;
+    sources::predicates_of(view, sources, vertex, direction, predicates);
+    if is_dead {
+        // A predicate of a vertex leads somewhere.
+        let shown = shown(predicates.len(), any_predicate);
+        return (predicates[..shown].iter()).try_for_each(|p| emit(*p, TermId::UNBOUND));
+    }
+    for p in predicates.iter() {
+        let found = sources::neighbours(view, sources, vertex, *p, direction, list, merged);
+        for other in found {
+            emit(*p, *other)?;
         }
     }
     Ok(())
@@ -255,12 +348,32 @@ fn edges(
     graphs: &Graphs<'_>,
     sources: &[Source],
     p: TermId,
-    list: &mut Vec<TermId>,
-    vertices: &mut Vec<TermId>,
-    pairs: &mut Vec<(TermId, TermId)>,
+    dead: [bool; 3],
+    scratch: &mut Scratch,
     emit: &mut impl FnMut([TermId; 3]) -> Result<(), Stop>,
 ) -> Result<(), Stop> {
     let view = graphs.view;
+    let Scratch {
+        list,
+        vertices,
+        pairs,
+        ..
+    } = scratch;
+    if dead[0] || dead[2] {
+        let direction = if dead[2] {
+            Direction::Out
+        } else {
+            Direction::In
+        };
+        sources::vertices_with(view, sources, p, direction, vertices);
+        for vertex in &vertices[..shown(vertices.len(), dead[0] && dead[2])] {
+            emit(match direction {
+                Direction::Out => [*vertex, p, TermId::UNBOUND],
+                Direction::In => [TermId::UNBOUND, p, *vertex],
+            })?;
+        }
+        return Ok(());
+    }
     pairs.clear();
     let mut parts = 0;
     for source in sources {
@@ -310,6 +423,7 @@ pub(crate) fn graph_name(
         constants,
         guard,
         workspace,
+        ..
     } = explorer;
     let end = End::of(name, &table, constants);
     let mut output = Output::new();

@@ -85,11 +85,12 @@ impl Explainer<'_> {
     }
 
     fn step_line(&self, step: &Step, bound: &VarSet) -> String {
-        let mut line = format!(
-            "{}  ~{}",
-            self.kind(&step.kind, bound),
-            rounded(step.estimate)
-        );
+        let mut line = self.kind(&step.kind, bound);
+        let dead = dead_ends(step, bound);
+        if !dead.is_empty() {
+            let _ = write!(line, ", any {}", self.list(dead.iter()));
+        }
+        let _ = write!(line, "  ~{}", rounded(step.estimate));
         if let Some(actual) = self.actual.get(step.number) {
             let micros = actual.time.as_secs_f64() * 1e6;
             let _ = write!(line, "  rows {}", actual.rows);
@@ -322,6 +323,15 @@ fn reading(pattern: &QuadPattern, bound: &VarSet) -> &'static str {
 fn error(estimate: f64, actual: f64) -> f64 {
     let (estimate, actual) = (estimate.max(1.0), actual.max(1.0));
     (estimate / actual).max(actual / estimate)
+}
+
+/// The variables that a step looks for without saying which values it found.
+fn dead_ends(step: &Step, bound: &VarSet) -> VarSet {
+    let mut found = VarSet::new();
+    if step.once && matches!(step.kind, StepKind::Scan(_) | StepKind::Intersect { .. }) {
+        step.kind.binds(&mut found);
+    }
+    found.difference(bound).difference(&step.keep)
 }
 
 fn rounded(estimate: f64) -> String {

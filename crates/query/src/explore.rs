@@ -26,6 +26,8 @@ pub(crate) struct Explorer<'e, 'a> {
     pub(crate) constants: &'e [TermId],
     pub(crate) guard: &'e mut Guard<'a>,
     pub(crate) workspace: &'e mut Workspace,
+    /// Of rows that are made of one row and do not differ in what is kept, one is enough.
+    pub(crate) once: bool,
 }
 
 /// One end of a pattern: a constant, a column, or free (a variable without a column).
@@ -111,6 +113,16 @@ pub(crate) fn scan(
     let subject = End::of(pattern.subject, &table, constants);
     let object = End::of(pattern.object, &table, constants);
     match (subject, object, pattern.subject, pattern.object) {
+        (End::Free, End::Free, Position::Variable(s), Position::Variable(o))
+            if explorer.once && !(keep.contains(s) && keep.contains(o)) =>
+        {
+            let end = if keep.contains(o) {
+                (o, Direction::In)
+            } else {
+                (s, Direction::Out)
+            };
+            edge.one_end(explorer, end, keep, wanted, table)
+        }
         (End::Free, End::Free, Position::Variable(s), Position::Variable(o)) => {
             edge.all(explorer, (s, o), keep, wanted, table)
         }
@@ -155,9 +167,13 @@ impl Edge<'_> {
         wanted: usize,
         table: Table,
     ) -> Result<Table, QueryError> {
+        let is_dead = explorer.once && !keep.contains(to);
         let from = End::of(from, &table, explorer.constants);
         if let (End::Constant(vertex), 1) = (from, table.rows) {
-            let ids = self.neighbours(explorer, vertex, direction);
+            let mut ids = self.neighbours(explorer, vertex, direction);
+            if is_dead {
+                ids.truncate(1);
+            }
             explorer.guard.making(&table, ids.len(), 1)?;
             let workspace = &mut *explorer.workspace;
             let mut table = table.repeated(ids.len(), keep, workspace);
@@ -170,10 +186,13 @@ impl Edge<'_> {
             End::Column(column) => {
                 let key = (self.predicate, direction);
                 let made = (&mut parents, &mut ids);
-                self.expand(explorer, key, column, wanted, &table, made)?;
+                self.expand(explorer, key, column, wanted, is_dead, &table, made)?;
             }
             from => {
-                let list = self.neighbours(explorer, from.at(0), direction);
+                let mut list = self.neighbours(explorer, from.at(0), direction);
+                if is_dead {
+                    list.truncate(1);
+                }
                 repeat(explorer, &list, wanted, &table, &mut parents, &mut ids)?;
                 explorer.workspace.give_ids(list);
             }
@@ -185,17 +204,21 @@ impl Edge<'_> {
         Ok(table)
     }
 
+    /// Appends where the vertices of a column lead, until there are `wanted` rows; with `is_dead` only
+    /// which of them lead anywhere.
+    #[allow(clippy::too_many_arguments, reason = "the parts of one hot loop")]
     fn expand(
         &self,
         explorer: &mut Explorer<'_, '_>,
         key: (TermId, Direction),
         column: &[TermId],
         wanted: usize,
+        is_dead: bool,
         table: &Table,
         (parents, ids): (&mut Vec<u32>, &mut Vec<TermId>),
     ) -> Result<(), QueryError> {
         let mut row = 0;
-        while row < column.len() && ids.len() < wanted {
+        while row < column.len() && parents.len() < wanted {
             let to = (row + ROWS_AT_ONCE).min(column.len());
             row += columns::expand(
                 explorer.graphs.view,
@@ -207,7 +230,11 @@ impl Edge<'_> {
                 (parents, ids),
                 explorer.workspace,
             );
-            explorer.guard.making(table, ids.len(), 1)?;
+            if is_dead {
+                parents.dedup();
+                ids.clear();
+            }
+            explorer.guard.making(table, parents.len(), 1)?;
         }
         Ok(())
     }
@@ -277,6 +304,31 @@ impl Edge<'_> {
         let workspace = &mut *explorer.workspace;
         let table = table.gather(&parents, keep, workspace);
         workspace.give_rows(parents);
+        Ok(table)
+    }
+
+    /// The vertices that have edges, for every row, where their other ends do not matter.
+    fn one_end(
+        &self,
+        explorer: &mut Explorer<'_, '_>,
+        (variable, direction): (VarId, Direction),
+        keep: &VarSet,
+        wanted: usize,
+        table: Table,
+    ) -> Result<Table, QueryError> {
+        let view = explorer.graphs.view;
+        let mut list = explorer.workspace.ids();
+        sources::vertices_with(view, self.sources, self.predicate, direction, &mut list);
+        if !keep.contains(variable) {
+            list.truncate(1);
+        }
+        let (mut parents, mut ids) = (explorer.workspace.rows(), explorer.workspace.ids());
+        repeat(explorer, &list, wanted, &table, &mut parents, &mut ids)?;
+        let workspace = &mut *explorer.workspace;
+        workspace.give_ids(list);
+        let mut table = table.gather(&parents, keep, workspace);
+        workspace.give_rows(parents);
+        table.set_kept(variable, ids, keep, workspace);
         Ok(table)
     }
 

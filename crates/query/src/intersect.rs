@@ -141,7 +141,12 @@ pub(crate) fn intersect(
         }
         Ok::<(), QueryError>(())
     })?;
+    let is_dead = explorer.once && !keep.contains(variable);
     let workspace = &mut *explorer.workspace;
+    if is_dead {
+        made.parents.dedup();
+        made.ids.clear();
+    }
     let mut table = table.gather(&made.parents, keep, workspace);
     workspace.give_rows(made.parents);
     table.set_kept(variable, made.ids, keep, workspace);

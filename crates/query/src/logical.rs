@@ -173,6 +173,23 @@ pub(crate) enum Aggregate {
     },
 }
 
+impl Aggregate {
+    /// Whether it is the same of solutions without repeats.
+    pub(crate) fn passes_over_repeats(&self) -> bool {
+        match self {
+            Aggregate::CountSolutions { distinct, .. } => *distinct,
+            Aggregate::Of {
+                function,
+                distinct,
+                expression,
+            } => {
+                let any = matches!(function, AggregateFunction::Min | AggregateFunction::Max);
+                (*distinct || any) && !expression.is_volatile()
+            }
+        }
+    }
+}
+
 /// Rows of constants.
 #[derive(Debug)]
 pub(crate) struct Values {

@@ -34,6 +34,9 @@ pub(crate) struct Step {
     /// Whether what it makes of a row depends on that row alone, and costs nothing that would be
     /// repeated for each part of the table.
     pub(crate) by_row: bool,
+    /// Whether of rows that it makes of one row, and that are the same in all that is kept, one is
+    /// enough: nothing that follows counts them.
+    pub(crate) once: bool,
 }
 
 /// What a step does.
@@ -122,15 +125,17 @@ impl Plan {
         self.steps.iter().all(|step| step.by_row)
     }
 
-    /// Notes for every step which columns are needed after it, going backwards from what is needed
-    /// of the result; returns what is needed of the input.
-    pub(crate) fn prune(&mut self, needed: &VarSet) -> VarSet {
-        let mut needed = needed.clone();
+    /// Notes for every step which columns are needed after it, and whether repeats of rows are,
+    /// going backwards from what is needed of the result; returns what is needed of the input.
+    pub(crate) fn prune(&mut self, needed: &VarSet, once: bool) -> VarSet {
+        let (mut needed, mut once) = (needed.clone(), once);
         for step in self.steps.iter_mut().rev() {
             step.keep = needed.clone();
-            needed = step.kind.prune(needed);
+            step.once = once;
+            needed = step.kind.prune(needed, once);
+            once = step.kind.may_drop_repeats(once);
             for (_, plan) in &mut step.exists {
-                let read = plan.prune(&VarSet::new());
+                let read = plan.prune(&VarSet::new(), true);
                 needed.extend(&read);
             }
             step.by_row = step.find_by_row();
@@ -247,6 +252,21 @@ impl StepKind {
         }
     }
 
+    /// Whether it gives the same, repeats of rows aside, of input without repeats; `once`: what
+    /// follows it does not count rows.
+    fn may_drop_repeats(&self, once: bool) -> bool {
+        match self {
+            StepKind::Distinct(_) => true,
+            StepKind::Aggregate { aggregates, .. } => aggregates
+                .iter()
+                .all(|(_, aggregate)| aggregate.passes_over_repeats()),
+            StepKind::Slice { .. } | StepKind::OrderBy { limit: Some(_), .. } => false,
+            // Each row has a value of its own.
+            StepKind::Filter(expr) | StepKind::Bind(_, expr) => once && !expr.is_volatile(),
+            _ => once,
+        }
+    }
+
     /// Whether more rows can come out than go in.
     pub(crate) fn may_multiply(&self) -> bool {
         !matches!(
@@ -300,7 +320,7 @@ impl StepKind {
         }
     }
 
-    fn prune(&mut self, mut needed: VarSet) -> VarSet {
+    fn prune(&mut self, mut needed: VarSet, once: bool) -> VarSet {
         match self {
             StepKind::Scan(pattern) => needed.extend(&pattern.variables()),
             StepKind::Intersect { patterns, .. } => {
@@ -314,16 +334,16 @@ impl StepKind {
                 needed.extend(&expr.variables());
             }
             StepKind::Union(branches) => {
-                return branches
-                    .iter_mut()
-                    .fold(VarSet::new(), |set, plan| set.union(&plan.prune(&needed)));
+                return branches.iter_mut().fold(VarSet::new(), |set, plan| {
+                    set.union(&plan.prune(&needed, once))
+                });
             }
             StepKind::Join {
                 plan,
                 shared,
                 yields,
             } => {
-                plan.prune(&needed.intersection(yields).union(shared));
+                plan.prune(&needed.intersection(yields).union(shared), once);
                 needed.extend(shared);
             }
             StepKind::Values(values) => {
@@ -337,7 +357,7 @@ impl StepKind {
                     .for_each(|(v, _)| needed.insert(*v));
             }
             StepKind::Optional { plan } => {
-                let read = plan.prune(&needed);
+                let read = plan.prune(&needed, once);
                 needed.extend(&read);
             }
             StepKind::OptionalJoin {
@@ -346,8 +366,8 @@ impl StepKind {
                 yields,
                 filters,
             } => {
-                needed = filters.prune(&needed);
-                plan.prune(&needed.intersection(yields).union(shared));
+                needed = filters.prune(&needed, once);
+                plan.prune(&needed.intersection(yields).union(shared), once);
                 needed.extend(shared);
             }
             StepKind::EachGraph {
@@ -357,15 +377,15 @@ impl StepKind {
             } => {
                 let mut inner = needed.intersection(yields);
                 inner.insert(*variable);
-                plan.prune(&inner);
+                plan.prune(&inner, once);
                 return VarSet::new();
             }
             StepKind::AntiSemi { plan } => {
-                let read = plan.prune(&VarSet::new());
+                let read = plan.prune(&VarSet::new(), true);
                 needed.extend(&read);
             }
             StepKind::Minus { plan, shared } => {
-                plan.prune(shared);
+                plan.prune(shared, true);
                 needed.extend(shared);
             }
             StepKind::Aggregate { keys, aggregates } => return aggregated(keys, aggregates),

@@ -86,11 +86,12 @@ impl<'a> Planner<'a> {
         self.guard.look().is_err()
     }
 
-    /// The plan of a whole query; `needed` are the columns of its answer.
-    pub(crate) fn plan(&mut self, root: &Node, needed: &VarSet) -> Plan {
+    /// The plan of a whole query; `needed` are the columns of its answer, and with `once` it does
+    /// not count its rows.
+    pub(crate) fn plan(&mut self, root: &Node, needed: &VarSet, once: bool) -> Plan {
         let mut plan = Plan::default();
         self.node(root, &mut State::unit(), &mut plan);
-        plan.prune(needed);
+        plan.prune(needed, once);
         plan
     }
 
@@ -120,6 +121,7 @@ impl<'a> Planner<'a> {
             keep: VarSet::new(),
             exists,
             by_row: false,
+            once: false,
         });
         self.steps += 1;
     }

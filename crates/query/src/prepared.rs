@@ -341,7 +341,12 @@ impl Prepared {
         let terms = &compiled.constants;
         let fresh = compiled.variables;
         let mut planner = Planner::new(graphs, constants, terms, variables, fresh, guard);
-        let plan = planner.plan(&compiled.root, &self.inner.needed);
+        let once = match &self.inner.query.form {
+            QueryForm::Select { .. } => false,
+            QueryForm::Ask | QueryForm::Describe { .. } => true,
+            QueryForm::Construct { template } => !template.iter().any(has_blank_node),
+        };
+        let plan = planner.plan(&compiled.root, &self.inner.needed, once);
         // Out of time the planner leaves off comparing; such a plan must not run.
         guard.look()?;
         Ok((KeptPlan::new(plan, graphs), planner.steps()))
@@ -517,7 +522,6 @@ fn columns(
     columns
 }
 
-/// The variables of a template.
 /// Whether a new blank node is drawn for each row.
 fn has_blank_node(template: &TripleTemplate) -> bool {
     [&template.subject, &template.object]
@@ -529,6 +533,7 @@ fn has_blank_node(template: &TripleTemplate) -> bool {
         })
 }
 
+/// The variables of a template.
 pub(crate) fn template_variables(template: &[TripleTemplate]) -> VarSet {
     fn add(term: &TemplateTerm, into: &mut VarSet) {
         match term {

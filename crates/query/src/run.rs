@@ -67,8 +67,9 @@ impl<'a> Runner<'_, 'a> {
         self.run_steps(&plan.steps, Table::unit(), Some(rows))
     }
 
-    fn explorer(&mut self) -> Explorer<'_, 'a> {
+    fn explorer(&mut self, once: bool) -> Explorer<'_, 'a> {
         Explorer {
+            once,
             graphs: self.graphs,
             constants: &self.evaluation.constants,
             guard: self.guard,
@@ -112,8 +113,11 @@ impl<'a> Runner<'_, 'a> {
     ) -> Result<Table, QueryError> {
         let started = (!self.actual.is_empty()).then(Instant::now);
         self.find_exists(step, &table)?;
-        let mut table = self.step(&step.kind, &step.keep, table, wanted)?;
+        let mut table = self.step(step, table, wanted)?;
         table.keep(&step.keep, self.workspace);
+        if step.once && step.keep.is_empty() {
+            table.drop_repeats();
+        }
         self.guard.made(table.rows);
         self.guard.fits(table.bytes())?;
         if let Some(started) = started {
@@ -208,24 +212,23 @@ impl<'a> Runner<'_, 'a> {
         result
     }
 
-    fn step(
-        &mut self,
-        kind: &StepKind,
-        keep: &VarSet,
-        table: Table,
-        wanted: usize,
-    ) -> Result<Table, QueryError> {
+    fn step(&mut self, step: &Step, table: Table, wanted: usize) -> Result<Table, QueryError> {
+        let Step {
+            kind, keep, once, ..
+        } = step;
         match kind {
             StepKind::Scan(pattern) => {
-                explore::scan(&mut self.explorer(), pattern, keep, wanted, table)
+                explore::scan(&mut self.explorer(*once), pattern, keep, wanted, table)
             }
             StepKind::Intersect { variable, patterns } => {
-                let explorer = &mut self.explorer();
+                let explorer = &mut self.explorer(*once);
                 intersect::intersect(explorer, *variable, patterns, keep, wanted, table)
             }
-            StepKind::Path(pattern) => path::follow(&mut self.explorer(), pattern, keep, table),
+            StepKind::Path(pattern) => {
+                path::follow(&mut self.explorer(*once), pattern, keep, table)
+            }
             StepKind::GraphName(name) => {
-                by_row::graph_name(&mut self.explorer(), *name, keep, table)
+                by_row::graph_name(&mut self.explorer(*once), *name, keep, table)
             }
             StepKind::Filter(condition) => self.filter(condition, keep, table),
             StepKind::Bind(variable, expr) => self.bind(*variable, expr, keep, table),

@@ -255,6 +255,18 @@ impl Table {
         }
     }
 
+    /// Of a table without columns: each row once, as far as repeats follow each other.
+    pub(crate) fn drop_repeats(&mut self) {
+        debug_assert!(self.present().next().is_none());
+        self.rows = match &mut self.origin {
+            Some(origin) => {
+                origin.dedup();
+                origin.len()
+            }
+            None => self.rows.min(1),
+        };
+    }
+
     /// The variables that have columns.
     pub(crate) fn variables(&self) -> VarSet {
         VarSet::of(self.present().map(|(variable, _)| variable))

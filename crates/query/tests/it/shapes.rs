@@ -82,3 +82,46 @@ pub(crate) fn identities() -> impl Strategy<Value = String> {
         format!("PREFIX xsd: <http://www.w3.org/2001/XMLSchema#>\nSELECT {form} {{ {group} }}")
     })
 }
+
+/// A query that does not count the rows of its patterns, and leaves most variables behind.
+pub(crate) fn uncounted() -> impl Strategy<Value = String> {
+    let end = || prop_oneof![4 => variable(), 1 => node().prop_map(|n| n.to_string())];
+    let pattern = || {
+        let predicate = prop_oneof![1 => variable(), 1 => predicate().prop_map(|n| n.to_string())];
+        (end(), predicate, prop_oneof![4 => end(), 1 => constant()])
+            .prop_map(|(s, p, o)| format!("{s} {p} {o} ."))
+    };
+    let patterns = proptest::collection::vec(pattern(), 1..4)
+        .prop_map(|list| list.join(" "))
+        .boxed();
+    let one = patterns.clone();
+    let group = prop_oneof![
+        3 => one.clone(),
+        2 => (one.clone(), one.clone()).prop_map(|(a, b)| format!("{{ {a} }} UNION {{ {b} }}")),
+        1 => (one.clone(), one.clone()).prop_map(|(a, b)| format!("{a} OPTIONAL {{ {b} }}")),
+        1 => (one.clone(), one.clone()).prop_map(|(a, b)| format!("{a} FILTER EXISTS {{ {b} }}")),
+        1 => (one.clone(), one.clone()).prop_map(|(a, b)| format!("{a} MINUS {{ {b} }}")),
+        1 => one.clone().prop_map(|a| format!("GRAPH ?d {{ {a} }}")),
+        1 => (one.clone(), one).prop_map(|(a, b)| format!("{a} {{ SELECT DISTINCT ?a {{ {b} }} }}")),
+        1 => (patterns, group(1)).prop_map(|(a, b)| format!("{a} {b}")),
+    ];
+    let form = select(vec![
+        ("SELECT DISTINCT ?b", ""),
+        ("SELECT DISTINCT ?a ?c", ""),
+        ("SELECT DISTINCT *", ""),
+        ("SELECT (COUNT(DISTINCT ?b) AS ?n)", ""),
+        ("SELECT (COUNT(DISTINCT *) AS ?n)", ""),
+        ("SELECT ?a (COUNT(DISTINCT ?b) AS ?n)", "GROUP BY ?a"),
+        (
+            "SELECT ?a (COUNT(DISTINCT ?b) AS ?n) (COUNT(?c) AS ?m)",
+            "GROUP BY ?a",
+        ),
+        ("SELECT (COUNT(*) AS ?n) { SELECT DISTINCT ?b", "}"),
+        ("SELECT ?b", ""),
+        ("ASK", ""),
+        ("CONSTRUCT { ?a <http://x/made> ?c } WHERE", ""),
+    ]);
+    (form, group).prop_map(|((form, end), group)| {
+        format!("PREFIX xsd: <http://www.w3.org/2001/XMLSchema#>\n{form} {{ {group} }} {end}")
+    })
+}
