@@ -11,8 +11,151 @@ use crate::value::Value;
 use somersault_model::{Tag, TermId};
 use std::cmp::Ordering;
 
+/// Rows are only told apart before they are sorted where at least so many come for each that is wanted.
+const WORTH_TELLING: usize = 4;
+
 /// The numbers of the rows in order; of these the first `limit`.
 pub(crate) fn order(
+    evaluation: &mut Evaluation<'_>,
+    guard: &mut Guard<'_>,
+    keys: &[(Expr, bool)],
+    limit: Option<usize>,
+    table: &Table,
+) -> Result<Vec<u32>, QueryError> {
+    if let Some(limit) = limit
+        && limit.saturating_mul(WORTH_TELLING) < table.rows
+        && let Some(rows) = foremost(evaluation, guard, keys, limit, table)?
+        && rows.len() <= table.rows / 2
+    {
+        let all: Vec<_> = table.present().collect();
+        let columns = all.iter().map(|(variable, column)| {
+            let picked = rows.iter().map(|row| column[*row as usize]);
+            (*variable, picked.collect())
+        });
+        let part = Table::of(columns, rows.len());
+        let order = order_all(evaluation, guard, keys, Some(limit), &part)?;
+        return Ok(order.into_iter().map(|at| rows[at as usize]).collect());
+    }
+    order_all(evaluation, guard, keys, limit, table)
+}
+
+/// The rows that may be among the first `limit`, ascending: by the first key, and of those that it
+/// does not tell apart by the next, as long as what keys tell is cheap. `None` where it is not.
+fn foremost(
+    e: &Evaluation<'_>,
+    guard: &mut Guard<'_>,
+    keys: &[(Expr, bool)],
+    limit: usize,
+    table: &Table,
+) -> Result<Option<Vec<u32>>, QueryError> {
+    guard.fits(table.bytes() + table.rows * 16)?;
+    // Rows that are certainly among the first, and those that compete for the other places.
+    let (mut sure, mut open) = (Vec::new(), (0..table.rows as u32).collect::<Vec<u32>>());
+    let mut told = false;
+    for (key, descending) in keys {
+        let wanted = limit.saturating_sub(sure.len());
+        if wanted == 0 || wanted >= open.len() {
+            break;
+        }
+        guard.look()?;
+        let Some((mut ranks, is_exact)) = coarse_ranks(e, key, table, &open) else {
+            break;
+        };
+        if *descending {
+            ranks.iter_mut().for_each(|rank| *rank = !*rank);
+        }
+        told = true;
+        let mut sorted = ranks.clone();
+        let (_, last, _) = sorted.select_nth_unstable(wanted - 1);
+        let last = *last;
+        let mut tied = Vec::new();
+        for (row, rank) in open.iter().zip(&ranks) {
+            match rank.cmp(&last) {
+                Ordering::Less => sure.push(*row),
+                Ordering::Equal => tied.push(*row),
+                Ordering::Greater => {}
+            }
+        }
+        open = tied;
+        if !is_exact {
+            break;
+        }
+    }
+    sure.append(&mut open);
+    sure.sort_unstable();
+    Ok(told.then_some(sure))
+}
+
+/// Numbers that order rows as a key does, where that is cheap to say; and whether rows of one number
+/// are equal under the key, or only not told apart.
+fn coarse_ranks(
+    e: &Evaluation<'_>,
+    key: &Expr,
+    table: &Table,
+    rows: &[u32],
+) -> Option<(Vec<u64>, bool)> {
+    let Expr::Variable(variable) = key else {
+        return None;
+    };
+    let column = table.column(*variable)?;
+    let ids = || rows.iter().map(|row| column[*row as usize]);
+    if ids().all(|id| id.tag() == Tag::Integer || id.is_unbound()) {
+        return Some((ids().map(integer_rank).collect(), true));
+    }
+    // All rows decide: what is compared by value is so in all places.
+    let mut kinds = column
+        .iter()
+        .filter(|id| !id.is_unbound())
+        .map(|id| kind_of(e, *id));
+    let kind = kinds.next()??;
+    if !matches!(kind, Kind::Text | Kind::Iri) || !kinds.all(|other| other == Some(kind)) {
+        return None;
+    }
+    Some((prefixes(e, ids())?, false))
+}
+
+/// The first eight bytes of texts behind what all of them begin with; unbound before all.
+fn prefixes(e: &Evaluation<'_>, ids: impl Iterator<Item = TermId> + Clone) -> Option<Vec<u64>> {
+    let first = ids.clone().find(|id| !id.is_unbound())?;
+    let mut common = e
+        .dictionary
+        .with_str(first, |text| text.as_bytes().to_vec())?;
+    for id in ids.clone().filter(|id| !id.is_unbound()) {
+        e.dictionary.with_str(id, |text| {
+            let same = common
+                .iter()
+                .zip(text.as_bytes())
+                .take_while(|(a, b)| a == b);
+            let same = same.count();
+            common.truncate(same);
+        })?;
+    }
+    let rank = |id: TermId| {
+        if id.is_unbound() {
+            return Some(0);
+        }
+        e.dictionary.with_str(id, |text| {
+            let mut bytes = [0; 8];
+            let rest = &text.as_bytes()[common.len()..];
+            let length = rest.len().min(8);
+            bytes[..length].copy_from_slice(&rest[..length]);
+            // What is unbound comes before the empty text: the last bit is given for that.
+            u64::from_be_bytes(bytes) >> 1 | 1 << 63
+        })
+    };
+    ids.map(rank).collect()
+}
+
+/// Payloads of integers order as their values do, and an unbound cell's is 0.
+fn integer_rank(id: TermId) -> u64 {
+    match id.is_unbound() {
+        true => 0,
+        false => id.payload() + 1,
+    }
+}
+
+/// [`order`], of all rows.
+fn order_all(
     evaluation: &mut Evaluation<'_>,
     guard: &mut Guard<'_>,
     keys: &[(Expr, bool)],
@@ -99,12 +242,7 @@ fn ranks_of(
         .iter()
         .all(|id| id.tag() == Tag::Integer || id.is_unbound())
     {
-        // Payloads of integers order as their values do, and an unbound cell's is 0.
-        let rank = |id: &TermId| match id.is_unbound() {
-            true => 0,
-            false => id.payload() + 1,
-        };
-        return Ok(Some(column.iter().map(rank).collect()));
+        return Ok(Some(column.iter().map(|id| integer_rank(*id)).collect()));
     }
     let mut ids: Vec<TermId> = column
         .iter()
