@@ -14,7 +14,6 @@ use rustc_hash::FxHashSet;
 use somersault_lang::AggregateFunction;
 use somersault_model::TermId;
 use std::cmp::Ordering;
-use std::ops::Range;
 
 /// One aggregate over all groups: a state per group.
 pub(crate) struct Accumulator<'p> {
@@ -23,6 +22,8 @@ pub(crate) struct Accumulator<'p> {
     /// For DISTINCT: the values, or rows, that a group has had.
     seen: FxHashSet<(u32, TermId)>,
     seen_rows: FxHashSet<(u32, Box<[TermId]>)>,
+    /// Whether what DISTINCT takes once may come again.
+    pub(crate) repeats: bool,
 }
 
 /// The state of one aggregate in one group.
@@ -175,6 +176,7 @@ impl<'p> Accumulator<'p> {
             states: std::iter::repeat_with(state).take(groups).collect(),
             seen: FxHashSet::default(),
             seen_rows: FxHashSet::default(),
+            repeats: true,
         }
     }
 
@@ -183,7 +185,7 @@ impl<'p> Accumulator<'p> {
     pub(crate) fn add(
         &mut self,
         table: &Table,
-        rows: Range<usize>,
+        rows: impl Iterator<Item = usize>,
         numbers: &[u32],
         e: &mut Evaluation<'_>,
     ) {
@@ -234,7 +236,7 @@ impl<'p> Accumulator<'p> {
             }
             return;
         }
-        if *distinct && !self.seen.insert((group, id)) {
+        if *distinct && self.repeats && !self.seen.insert((group, id)) {
             return;
         }
         match state {
@@ -257,7 +259,7 @@ impl<'p> Accumulator<'p> {
         let state = &mut self.states[group as usize];
         match self.aggregate {
             Aggregate::CountSolutions { distinct, scope } => {
-                let counts = !*distinct || {
+                let counts = !(*distinct && self.repeats) || {
                     let key = scope.iter().map(|v| row.table.get(*v, row.at)).collect();
                     self.seen_rows.insert((group, key))
                 };
@@ -277,7 +279,7 @@ impl<'p> Accumulator<'p> {
                     }
                     return;
                 };
-                if *distinct {
+                if *distinct && self.repeats {
                     let id = e.id(evaluated.clone());
                     if !self.seen.insert((group, id)) {
                         return;

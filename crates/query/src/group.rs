@@ -4,6 +4,7 @@ use crate::QueryError;
 use crate::aggregate::Accumulator;
 use crate::evaluate::Evaluation;
 use crate::execution::Guard;
+use crate::expression::Expr;
 use crate::logical::Aggregate;
 use crate::rows::distinct_rows;
 use crate::table::Table;
@@ -35,10 +36,29 @@ pub(crate) fn aggregate(
     let mut result = Table::of(columns, groups);
     for (variable, aggregate) in aggregates {
         let mut accumulator = Accumulator::new(aggregate, groups);
-        for from in (0..table.rows).step_by(ROWS_PER_CHECK) {
-            let to = (from + ROWS_PER_CHECK).min(table.rows);
-            accumulator.add(table, from..to, &numbers, evaluation);
-            let held = table.bytes() + numbers.len() * 4 + accumulator.bytes();
+        let mut held = table.bytes() + numbers.len() * 4;
+        // What DISTINCT counts once is found by the column.
+        let firsts = match distinct_columns(aggregate) {
+            Some(variables) => {
+                let own = variables.iter().filter(|variable| !keys.contains(variable));
+                let all: Vec<VarId> = keys.iter().chain(own).copied().collect();
+                Some(distinct_rows(table, &all, guard)?.1)
+            }
+            None => None,
+        };
+        accumulator.repeats = firsts.is_none();
+        held += firsts.as_ref().map_or(0, |firsts| firsts.len() * 4);
+        let count = firsts.as_ref().map_or(table.rows, Vec::len);
+        for from in (0..count).step_by(ROWS_PER_CHECK) {
+            let to = (from + ROWS_PER_CHECK).min(count);
+            match &firsts {
+                Some(firsts) => {
+                    let rows = firsts[from..to].iter().map(|row| *row as usize);
+                    accumulator.add(table, rows, &numbers, evaluation);
+                }
+                None => accumulator.add(table, from..to, &numbers, evaluation),
+            }
+            let held = held + accumulator.bytes();
             guard.fits(held.saturating_add(evaluation.held_bytes()))?;
             guard.look()?;
         }
@@ -51,4 +71,20 @@ pub(crate) fn aggregate(
         result.set(*variable, column);
     }
     Ok(result)
+}
+
+/// The columns of whose values in a group an aggregate takes each once.
+fn distinct_columns(aggregate: &Aggregate) -> Option<Vec<VarId>> {
+    match aggregate {
+        Aggregate::CountSolutions {
+            distinct: true,
+            scope,
+        } => Some(scope.clone()),
+        Aggregate::Of {
+            distinct: true,
+            expression: Expr::Variable(variable),
+            ..
+        } => Some(vec![*variable]),
+        _ => None,
+    }
 }
