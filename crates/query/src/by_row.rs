@@ -135,6 +135,7 @@ pub(crate) fn scan(
     let mut seen = (dead[0] || dead[2])
         .then(|| seen_predicates(&table, pattern, keep))
         .flatten();
+    let alike = seen.is_some();
     let mut scratch = Scratch::default();
     for row in 0..table.rows {
         guard.tick()?;
@@ -155,9 +156,15 @@ pub(crate) fn scan(
             Ok(())
         };
         let mut read = |sources: &[Source], name: TermId| {
-            matches(graphs, sources, known, dead, &mut scratch, &mut |t| {
-                emit(t, name)
-            })
+            matches(
+                graphs,
+                sources,
+                known,
+                dead,
+                alike,
+                &mut scratch,
+                &mut |t| emit(t, name),
+            )
         };
         let done = match (&fixed_graph, graph.map(|g| g.at(row))) {
             (Some(sources), _) => read(sources, TermId::UNBOUND),
@@ -241,12 +248,15 @@ impl Output {
 }
 
 /// Calls `emit` with every triple that matches what is known; of a `dead` end nobody asks what it is,
-/// so that triples that differ there alone may come once.
+/// so that triples that differ there alone may come once. With `alike` that holds for all calls together,
+/// of triples that have the same predicate.
+#[allow(clippy::too_many_arguments, reason = "the parts of one hot loop")]
 fn matches(
     graphs: &Graphs<'_>,
     sources: &[Source],
     known: [TermId; 3],
     dead: [bool; 3],
+    alike: bool,
     scratch: &mut Scratch,
     emit: &mut impl FnMut([TermId; 3]) -> Result<(), Stop>,
 ) -> Result<(), Stop> {
@@ -286,15 +296,25 @@ fn matches(
         }
         (true, false, false) => {
             let end = (s, Direction::Out, dead[2]);
-            of_vertex(view, sources, end, dead[1], scratch, &mut |p, o| {
-                emit([s, p, o])
-            })?;
+            of_vertex(
+                view,
+                sources,
+                end,
+                (dead[1], alike),
+                scratch,
+                &mut |p, o| emit([s, p, o]),
+            )?;
         }
         (false, false, true) => {
             let end = (o, Direction::In, dead[0]);
-            of_vertex(view, sources, end, dead[1], scratch, &mut |p, s| {
-                emit([s, p, o])
-            })?;
+            of_vertex(
+                view,
+                sources,
+                end,
+                (dead[1], alike),
+                scratch,
+                &mut |p, s| emit([s, p, o]),
+            )?;
         }
         (false, true, false) => edges(graphs, sources, p, dead, scratch, emit)?,
         (false, false, false) => {
@@ -313,12 +333,13 @@ fn shown(count: usize, is_dead: bool) -> usize {
     if is_dead { count.min(1) } else { count }
 }
 
-/// Calls `emit` with the predicates and other ends of a vertex's edges.
+/// Calls `emit` with the predicates and other ends of a vertex's edges. Where `any_vertex` will do,
+/// those of a vertex that has the same as the one before are left out.
 fn of_vertex(
     view: &dyn crate::GraphView,
     sources: &[Source],
     (vertex, direction, is_dead): (TermId, Direction, bool),
-    any_predicate: bool,
+    (any_predicate, any_vertex): (bool, bool),
     scratch: &mut Scratch,
     emit: &mut impl FnMut(TermId, TermId) -> Result<(), Stop>,
 ) -> Result<(), Stop> {
@@ -326,10 +347,15 @@ fn of_vertex(
         list,
         merged,
         vertices: predicates,
+        before,
         ..
     } = scratch;
     sources::predicates_of(view, sources, vertex, direction, predicates);
     if is_dead {
+        if any_vertex && predicates == before {
+            return Ok(());
+        }
+        before.clone_from(predicates);
         // A predicate of a vertex leads somewhere.
         let shown = shown(predicates.len(), any_predicate);
         return (predicates[..shown].iter()).try_for_each(|p| emit(*p, TermId::UNBOUND));

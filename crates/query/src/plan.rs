@@ -128,6 +128,42 @@ impl Plan {
     /// Notes for every step which columns are needed after it, and whether repeats of rows are,
     /// going backwards from what is needed of the result; returns what is needed of the input.
     pub(crate) fn prune(&mut self, needed: &VarSet, once: bool) -> VarSet {
+        let read = self.prune_steps(needed, once);
+        if self.list_before_everything() {
+            return self.prune_steps(needed, once);
+        }
+        read
+    }
+
+    /// Where a plan reads every statement there is for its predicates and vertices, and then looks for
+    /// those vertices in one list: the list is read first. The predicates of a vertex are at hand, and
+    /// the search for an order did not know that nobody asks for the other ends.
+    fn list_before_everything(&mut self) -> bool {
+        let [first, second, ..] = self.steps.as_mut_slice() else {
+            return false;
+        };
+        let (StepKind::Scan(all), StepKind::Scan(one)) = (&first.kind, &second.kind) else {
+            return false;
+        };
+        let ends = [all.subject, all.object];
+        let is_dead = |end: &Position| end.variable().is_some_and(|v| !first.keep.contains(v));
+        let is_list = match (one.subject, one.predicate, one.object) {
+            (vertex @ Position::Variable(_), Position::Constant(_), Position::Constant(_))
+            | (Position::Constant(_), Position::Constant(_), vertex @ Position::Variable(_)) => {
+                ends.contains(&vertex)
+            }
+            _ => false,
+        };
+        let reads_all = all.predicate.variable().is_some() && all.graph.variable().is_none();
+        let swaps = first.once && reads_all && is_list && ends.iter().any(is_dead);
+        if swaps {
+            std::mem::swap(&mut first.kind, &mut second.kind);
+            first.estimate = second.estimate;
+        }
+        swaps
+    }
+
+    fn prune_steps(&mut self, needed: &VarSet, once: bool) -> VarSet {
         let (mut needed, mut once) = (needed.clone(), once);
         for step in self.steps.iter_mut().rev() {
             step.keep = needed.clone();

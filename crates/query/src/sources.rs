@@ -121,6 +121,8 @@ pub(crate) struct Scratch {
     pub(crate) merged: Vec<TermId>,
     pub(crate) vertices: Vec<TermId>,
     pub(crate) pairs: Vec<(TermId, TermId)>,
+    /// The predicates of the vertex before.
+    pub(crate) before: Vec<TermId>,
 }
 
 /// The neighbours of a vertex in all sources together; ascending, without repeats.
