@@ -8,6 +8,7 @@
 //! **Invariant:** this crate decides nothing about data. What a request means is the engine's to say;
 //! here it is read, bounded, and its answer or error put into words of HTTP.
 
+mod again;
 #[cfg(test)]
 mod any_input;
 mod app;

@@ -1,6 +1,7 @@
 //! Connections: accepting them, guarding them against clients that neither send nor read, and stopping
 //! in an orderly way. Everything about HTTP's content is in the router; this file knows only sockets.
 
+use crate::again::Again;
 use crate::app::App;
 use crate::config::ServerConfig;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -61,10 +62,10 @@ pub async fn serve(
             None => break,
             Some(Ok((socket, _peer))) => {
                 let connection = connection(app.clone(), socket, router.clone());
-                connections.spawn(async move {
+                connections.spawn(Again::new(async move {
                     connection.await;
                     drop(place);
-                });
+                }));
             }
             Some(Err(error)) => {
                 // Out of file descriptors, or a connection that was reset before it was accepted:
