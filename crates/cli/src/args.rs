@@ -39,7 +39,7 @@ pub(crate) enum Command {
         after_help = "Example:\n  somersault update 'INSERT DATA { <urn:a> <urn:knows> <urn:b> }' --server http://127.0.0.1:7878"
     )]
     Update(UpdateArgs),
-    /// Show how a query would be answered: steps, estimates, and what the fallback runs
+    /// Show how a query would be answered: steps and estimates, or actual rows and times
     #[command(
         after_help = "Example:\n  somersault explain --analyze --file q.rq --stored people.ttl"
     )]

@@ -60,9 +60,6 @@ struct RspArguments {
     /// What the simulated fabric and the kill points are drawn from.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Fail instead of letting spareval answer what the native engine does not cover.
-    #[arg(long)]
-    no_fallback: bool,
     /// What is tested; spareval stands for the dull twin, which keeps the whole history and computes every window anew.
     #[arg(long, value_enum, default_value_t = System::Somersault)]
     engine: System,
@@ -148,7 +145,6 @@ fn run_rsp(arguments: &RspArguments) -> Outcome {
     let options = RunOptions {
         shards: arguments.shards,
         simulated: (arguments.fabric == Fabric::Sim).then_some(arguments.seed),
-        no_fallback: arguments.no_fallback,
         data: arguments.data.clone(),
         twin: arguments.engine == System::Spareval,
         dialect: arguments.dialect,

@@ -481,21 +481,13 @@ fn convert_aggregate(function: &al::AggregateFunction) -> AggregateFunction {
     }
 }
 
-/// The pairs of functions that are called the same on both sides.
+/// The functions, which are called the same on both sides.
 macro_rules! functions {
     ($($name:ident),* $(,)?) => {
         fn convert_function(function: &al::Function) -> Function {
             match function {
                 $(al::Function::$name => Function::$name,)*
                 al::Function::Custom(name) => Function::Custom(name.clone()),
-            }
-        }
-
-        /// The function as `spargebra` calls it.
-        pub(crate) fn function_for_spargebra(function: &Function) -> al::Function {
-            match function {
-                $(Function::$name => al::Function::$name,)*
-                Function::Custom(name) => al::Function::Custom(name.clone()),
             }
         }
     };

@@ -1,14 +1,13 @@
-//! What `spareval` takes, as opaque values: the caller passes `&*value` on without naming `spargebra`.
+//! What `spareval`, the oracle of the tests, takes, as an opaque value: the caller passes `&*value` on
+//! without naming `spargebra`.
 //!
 //! Everything that would make two runs differ is rewritten on the way (S6): `NOW()` becomes a constant,
 //! `RAND`, `UUID`, `STRUUID` and `BNODE` become custom functions named by [`KEYED_FUNCTIONS`], which the caller
 //! registers with `QueryEvaluator::with_custom_function` and keys by (query, close, row).
 
-use crate::convert::function_for_spargebra;
-use crate::expression::{Arithmetic, Comparison, Expression};
 use crate::query::Query;
 use crate::rewrite;
-use oxrdf::{Literal, Term, Variable, vocab::xsd};
+use oxrdf::{Literal, vocab::xsd};
 use somersault_model::EventTime;
 use spargebra::algebra as al;
 use std::ops::Deref;
@@ -22,9 +21,6 @@ pub const KEYED_FUNCTIONS: [&str; 4] = [
     "urn:somersault:bnode",
 ];
 
-/// What SERVICE hands to its handler; its `Display` is SPARQL.
-pub use spargebra::algebra::GraphPattern as SparevalPattern;
-
 /// A query for `QueryEvaluator::prepare(&query)`, without a dataset clause.
 #[derive(Debug, Clone)]
 pub struct SparevalQuery(Arc<spargebra::Query>);
@@ -33,18 +29,6 @@ impl Deref for SparevalQuery {
     type Target = spargebra::Query;
 
     fn deref(&self) -> &spargebra::Query {
-        &self.0
-    }
-}
-
-/// An expression for `QueryEvaluator::evaluate_expression(&expression, bindings)`.
-#[derive(Debug, Clone)]
-pub struct SparevalExpression(sparopt::algebra::Expression);
-
-impl Deref for SparevalExpression {
-    type Target = sparopt::algebra::Expression;
-
-    fn deref(&self) -> &sparopt::algebra::Expression {
         &self.0
     }
 }
@@ -122,110 +106,6 @@ pub(crate) fn pattern_mut(query: &mut spargebra::Query) -> &mut al::GraphPattern
         | spargebra::Query::Construct { pattern, .. }
         | spargebra::Query::Describe { pattern, .. }
         | spargebra::Query::Ask { pattern, .. } => pattern,
-    }
-}
-
-impl Expression {
-    /// The expression for `spareval`, to be evaluated on one row; `names[v]` is the name under which the value
-    /// of variable `v` is given. `None` if it holds EXISTS, which needs the data.
-    #[must_use]
-    pub fn for_spareval(&self, names: &[String], now: EventTime) -> Option<SparevalExpression> {
-        let expression = Rebuild {
-            names,
-            now: now_literal(now),
-        }
-        .expression(self)?;
-        // The conversion of a bare expression is private to sparopt; that of a pattern around it is not.
-        let pattern = al::GraphPattern::Extend {
-            inner: Box::default(),
-            variable: Variable::new_unchecked("result"),
-            expression,
-        };
-        match sparopt::algebra::GraphPattern::from(&pattern) {
-            sparopt::algebra::GraphPattern::Extend { expression, .. } => {
-                Some(SparevalExpression(expression))
-            }
-            _ => None,
-        }
-    }
-}
-
-/// Our expressions back to `spargebra`'s.
-struct Rebuild<'a> {
-    names: &'a [String],
-    now: Literal,
-}
-
-impl Rebuild<'_> {
-    fn boxed(&self, expression: &Expression) -> Option<Box<al::Expression>> {
-        self.expression(expression).map(Box::new)
-    }
-
-    fn all(&self, expressions: &[Expression]) -> Option<Vec<al::Expression>> {
-        expressions
-            .iter()
-            .map(|expression| self.expression(expression))
-            .collect()
-    }
-
-    fn fold(
-        &self,
-        members: &[Expression],
-        combine: fn(Box<al::Expression>, Box<al::Expression>) -> al::Expression,
-    ) -> Option<al::Expression> {
-        self.all(members)?
-            .into_iter()
-            .reduce(|a, b| combine(Box::new(a), Box::new(b)))
-    }
-
-    fn expression(&self, expression: &Expression) -> Option<al::Expression> {
-        use al::Expression as E;
-        let variable = |id: &crate::VarId| Variable::new_unchecked(&self.names[id.index()]);
-        Some(match expression {
-            Expression::Constant(Term::NamedNode(node)) => E::NamedNode(node.clone()),
-            Expression::Constant(Term::Literal(literal)) => E::Literal(literal.clone()),
-            // The parser makes no other constants.
-            Expression::Constant(Term::BlankNode(_) | Term::Triple(_)) | Expression::Exists(_) => {
-                return None;
-            }
-            Expression::Variable(id) => E::Variable(variable(id)),
-            Expression::Bound(id) => E::Bound(variable(id)),
-            Expression::Or(members) => self.fold(members, E::Or)?,
-            Expression::And(members) => self.fold(members, E::And)?,
-            Expression::Not(a) => E::Not(self.boxed(a)?),
-            Expression::Compare(comparison, a, b) => {
-                let (a, b) = (self.boxed(a)?, self.boxed(b)?);
-                match comparison {
-                    Comparison::Equal => E::Equal(a, b),
-                    Comparison::Less => E::Less(a, b),
-                    Comparison::LessOrEqual => E::LessOrEqual(a, b),
-                    Comparison::Greater => E::Greater(a, b),
-                    Comparison::GreaterOrEqual => E::GreaterOrEqual(a, b),
-                }
-            }
-            Expression::SameTerm(a, b) => E::SameTerm(self.boxed(a)?, self.boxed(b)?),
-            Expression::In(a, list) => E::In(self.boxed(a)?, self.all(list)?),
-            Expression::Arithmetic(operator, a, b) => {
-                let (a, b) = (self.boxed(a)?, self.boxed(b)?);
-                match operator {
-                    Arithmetic::Add => E::Add(a, b),
-                    Arithmetic::Subtract => E::Subtract(a, b),
-                    Arithmetic::Multiply => E::Multiply(a, b),
-                    Arithmetic::Divide => E::Divide(a, b),
-                }
-            }
-            Expression::UnaryPlus(a) => E::UnaryPlus(self.boxed(a)?),
-            Expression::UnaryMinus(a) => E::UnaryMinus(self.boxed(a)?),
-            Expression::If(a, b, c) => E::If(self.boxed(a)?, self.boxed(b)?, self.boxed(c)?),
-            Expression::Coalesce(list) => E::Coalesce(self.all(list)?),
-            Expression::Call(function, arguments) => {
-                let mut call =
-                    E::FunctionCall(function_for_spargebra(function), self.all(arguments)?);
-                rewrite::key_functions(&mut call);
-                rewrite::replace_now(&mut call, &self.now);
-                call
-            }
-        })
     }
 }
 

@@ -18,6 +18,8 @@ pub struct Substituted {
     pub pattern: Pattern,
     /// Those that stood for a predicate, a graph or a service: nothing but an IRI makes sense there.
     pub names: Vec<VarId>,
+    /// One that stands inside the pattern of a SERVICE: the text that the endpoint is sent still has it.
+    pub sent: Option<VarId>,
 }
 
 impl Pattern {
@@ -30,12 +32,15 @@ impl Pattern {
         let mut substitution = Substitution {
             constants,
             names: Vec::new(),
+            in_service: false,
+            sent: None,
         };
         let mut pattern = self.clone();
         substitution.pattern(&mut pattern)?;
         Ok(Substituted {
             pattern,
             names: substitution.names,
+            sent: substitution.sent,
         })
     }
 }
@@ -43,17 +48,21 @@ impl Pattern {
 struct Substitution<'c> {
     constants: &'c [(VarId, NamedNode)],
     names: Vec<VarId>,
+    in_service: bool,
+    sent: Option<VarId>,
 }
 
-impl Substitution<'_> {
-    fn of(&self, variable: VarId) -> Option<&NamedNode> {
-        self.constants
-            .iter()
-            .find(|(other, _)| *other == variable)
-            .map(|(_, name)| name)
+impl<'c> Substitution<'c> {
+    fn of(&mut self, variable: VarId) -> Option<&'c NamedNode> {
+        let constants = self.constants;
+        let (_, name) = constants.iter().find(|(other, _)| *other == variable)?;
+        if self.in_service {
+            self.sent = Some(variable);
+        }
+        Some(name)
     }
 
-    fn unassigned(&self, variable: VarId) -> Result<(), Assigned> {
+    fn unassigned(&mut self, variable: VarId) -> Result<(), Assigned> {
         match self.of(variable) {
             Some(_) => Err(Assigned(variable)),
             None => Ok(()),
@@ -100,9 +109,15 @@ impl Substitution<'_> {
                 self.pattern(inner)?;
                 self.expression(expression)?;
             }
-            Pattern::Graph { name, inner } | Pattern::Service { name, inner, .. } => {
+            Pattern::Graph { name, inner } => {
                 self.name(name);
                 self.pattern(inner)?;
+            }
+            Pattern::Service { name, inner, .. } => {
+                self.name(name);
+                let outside = std::mem::replace(&mut self.in_service, true);
+                self.pattern(inner)?;
+                self.in_service = outside;
             }
             Pattern::Values { variables, .. } => {
                 variables.iter().try_for_each(|v| self.unassigned(*v))?;
@@ -256,6 +271,15 @@ mod tests {
             "SELECT (COUNT(*) AS ?x) { ?s ?p ?o }",
         ] {
             assert!(substituted(text, "x").is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_another_endpoint_would_be_sent_is_told() {
+        let text = "ASK { ?x <urn:p> ?y SERVICE ?e { ?y <urn:q> ?z } }";
+        for (name, sent) in [("x", false), ("e", false), ("y", true), ("z", true)] {
+            let found = substituted(text, name).expect("nothing is assigned");
+            assert_eq!(found.sent.is_some(), sent, "?{name}");
         }
     }
 

@@ -134,9 +134,7 @@ fn template<E>(
     if !same {
         return Ok(None);
     }
-    let Ok(compiled) = compile(&query, &query.pattern) else {
-        return Ok(None);
-    };
+    let compiled = compile(&query, &query.pattern);
     let parameters = template.placeholders.into_iter();
     let parameters = parameters.map(|term| (term, None, false)).collect();
     Ok(Prepared::placed(query, compiled, parameters))

@@ -1,9 +1,9 @@
-//! From the parser's algebra to the form that planning wants. What the native engine does not cover
-//! is an error with its reason here, and nowhere later.
+//! From the parser's algebra to the form that planning wants. Every query has one: nothing is refused
+//! here, and what a function makes of its arguments is found out when it is called.
 
-use crate::expression::{Constants, Exists, Expr, SparevalCall};
+use crate::expression::{Constants, Exists, Expr};
 use crate::flatten::{group_node, into_group, join, union, with_bind, with_tail};
-use crate::functions::{is_native, regex};
+use crate::functions::regex;
 use crate::logical::{
     Aggregate, GraphPosition, Group, Node, Operator, Path, PathPattern, Position, QuadPattern,
     Service, Tail, Values,
@@ -25,25 +25,20 @@ pub(crate) struct Compiled {
     pub(crate) constants: Constants,
 }
 
-/// What keeps a query from being evaluated natively.
-#[derive(Debug, Clone)]
-pub(crate) struct NotNative(pub(crate) String);
-
 /// Compiles the pattern of a query: its own, or that with constants in the places of variables.
-pub(crate) fn compile(query: &lang::Query, pattern: &Pattern) -> Result<Compiled, NotNative> {
+pub(crate) fn compile(query: &lang::Query, pattern: &Pattern) -> Compiled {
     let mut compiler = Compiler {
         constants: Constants::default(),
         exists: 0,
         names: &query.variables,
         fresh: query.variables.len() as u32,
-        is_whole: std::ptr::eq(pattern, &query.pattern),
     };
-    let root = compiler.node(pattern, GraphPosition::Default)?;
-    Ok(Compiled {
+    let root = compiler.node(pattern, GraphPosition::Default);
+    Compiled {
         root,
         variables: compiler.fresh,
         constants: compiler.constants,
-    })
+    }
 }
 
 struct Compiler<'q> {
@@ -53,12 +48,10 @@ struct Compiler<'q> {
     names: &'q [String],
     /// The number of the next variable that the text does not have.
     fresh: u32,
-    /// Whether the pattern is the query's own.
-    is_whole: bool,
 }
 
 impl Compiler<'_> {
-    fn node(&mut self, pattern: &Pattern, graph: GraphPosition) -> Result<Node, NotNative> {
+    fn node(&mut self, pattern: &Pattern, graph: GraphPosition) -> Node {
         let group = match pattern {
             Pattern::Bgp(patterns) => self.basic(patterns, graph),
             Pattern::Path {
@@ -78,10 +71,7 @@ impl Compiler<'_> {
                 group
             }
             Pattern::Join(members) => {
-                let nodes = members
-                    .iter()
-                    .map(|m| self.node(m, graph))
-                    .collect::<Result<Vec<_>, _>>()?;
+                let nodes = members.iter().map(|m| self.node(m, graph)).collect();
                 join(nodes)
             }
             Pattern::LeftJoin {
@@ -89,22 +79,22 @@ impl Compiler<'_> {
                 right,
                 filter,
             } => {
-                let left = self.node(left, graph)?;
-                let node = self.node(right, graph)?;
+                let left = self.node(left, graph);
+                let node = self.node(right, graph);
                 let mut filters = Vec::new();
                 if let Some(filter) = filter {
-                    self.conjuncts(filter, graph, &mut filters)?;
+                    self.conjuncts(filter, graph, &mut filters);
                 }
                 with_tail(left, Tail::Optional { node, filters })
             }
             Pattern::Minus { left, right } => {
-                let left = self.node(left, graph)?;
-                let right = self.node(right, graph)?;
+                let left = self.node(left, graph);
+                let right = self.node(right, graph);
                 with_tail(left, Tail::Minus(right))
             }
             Pattern::Filter { inner, condition } => {
-                let mut group = into_group(self.node(inner, graph)?);
-                self.conjuncts(condition, graph, &mut group.filters)?;
+                let mut group = into_group(self.node(inner, graph));
+                self.conjuncts(condition, graph, &mut group.filters);
                 group
             }
             Pattern::Extend {
@@ -112,8 +102,8 @@ impl Compiler<'_> {
                 variable,
                 expression,
             } => {
-                let inner = self.node(inner, graph)?;
-                let expression = self.expression(expression, graph)?;
+                let inner = self.node(inner, graph);
+                let expression = self.expression(expression, graph);
                 with_bind(inner, *variable, Arc::new(expression))
             }
             Pattern::Graph { name, inner } => {
@@ -125,32 +115,29 @@ impl Compiler<'_> {
             }
             _ => return self.operator(pattern, graph),
         };
-        Ok(group_node(group))
+        group_node(group)
     }
 
-    fn each_graph(&mut self, variable: VarId, inner: &Pattern) -> Result<Node, NotNative> {
-        let node = self.node(inner, GraphPosition::Current)?;
+    fn each_graph(&mut self, variable: VarId, inner: &Pattern) -> Node {
+        let node = self.node(inner, GraphPosition::Current);
         if reads_bound_graph(inner) && !node.mentioned().contains(variable) {
             return self.node(inner, GraphPosition::Named(Position::Variable(variable)));
         }
         let name = VarSet::of([variable]);
-        Ok(Node {
+        Node {
             certain: node.certain.union(&name),
             possible: node.possible.union(&name),
             operator: Operator::EachGraph {
                 variable,
                 inner: Box::new(node),
             },
-        })
+        }
     }
 
-    fn operator(&mut self, pattern: &Pattern, graph: GraphPosition) -> Result<Node, NotNative> {
-        Ok(match pattern {
+    fn operator(&mut self, pattern: &Pattern, graph: GraphPosition) -> Node {
+        match pattern {
             Pattern::Union(members) => {
-                let nodes = members
-                    .iter()
-                    .map(|m| self.node(m, graph))
-                    .collect::<Result<Vec<_>, _>>()?;
+                let nodes = members.iter().map(|m| self.node(m, graph)).collect();
                 union(nodes)
             }
             Pattern::Values { variables, rows } => self.values(variables, rows),
@@ -158,13 +145,13 @@ impl Compiler<'_> {
                 inner,
                 keys,
                 aggregates,
-            } => self.aggregate(inner, keys, aggregates, graph)?,
+            } => self.aggregate(inner, keys, aggregates, graph),
             Pattern::OrderBy { inner, keys } => {
-                let inner = Box::new(self.node(inner, graph)?);
+                let inner = Box::new(self.node(inner, graph));
                 let keys = keys
                     .iter()
-                    .map(|key| Ok((self.expression(&key.expression, graph)?, key.descending)))
-                    .collect::<Result<Arc<[_]>, _>>()?;
+                    .map(|key| (self.expression(&key.expression, graph), key.descending))
+                    .collect();
                 Node {
                     certain: inner.certain.clone(),
                     possible: inner.possible.clone(),
@@ -172,7 +159,7 @@ impl Compiler<'_> {
                 }
             }
             Pattern::Project { inner, variables } => {
-                let inner = Box::new(self.node(inner, graph)?);
+                let inner = Box::new(self.node(inner, graph));
                 let kept = VarSet::of(variables.iter().copied());
                 Node {
                     certain: inner.certain.intersection(&kept),
@@ -182,7 +169,7 @@ impl Compiler<'_> {
             }
             // REDUCED may drop repeats; dropping all of them is what spareval does.
             Pattern::Distinct(inner) | Pattern::Reduced(inner) => {
-                let inner = Box::new(self.node(inner, graph)?);
+                let inner = Box::new(self.node(inner, graph));
                 Node {
                     certain: inner.certain.clone(),
                     possible: inner.possible.clone(),
@@ -194,7 +181,7 @@ impl Compiler<'_> {
                 offset,
                 limit,
             } => {
-                let inner = Box::new(self.node(inner, graph)?);
+                let inner = Box::new(self.node(inner, graph));
                 Node {
                     certain: inner.certain.clone(),
                     possible: inner.possible.clone(),
@@ -210,9 +197,9 @@ impl Compiler<'_> {
                 silent,
                 inner,
                 text,
-            } => self.service(name, *silent, inner, text)?,
+            } => self.service(name, *silent, inner, text),
             _ => unreachable!("the other patterns are groups"),
-        })
+        }
     }
 
     fn basic(&mut self, patterns: &[lang::TriplePattern], graph: GraphPosition) -> Group {
@@ -243,18 +230,14 @@ impl Compiler<'_> {
         silent: bool,
         inner: &Pattern,
         text: &str,
-    ) -> Result<Node, NotNative> {
-        // The text has the variables' names, whatever was put in their places here.
-        if !self.is_whole {
-            return Err(NotNative("SERVICE beside parameters".into()));
-        }
-        let scope = self.node(inner, GraphPosition::Default)?;
+    ) -> Node {
+        let scope = self.node(inner, GraphPosition::Default);
         let variables = scope.possible.iter().map(|v| {
             let name = self.names.get(v.index()).cloned();
             (v, name.unwrap_or_default())
         });
         let variables: Vec<_> = variables.filter(|(_, name)| !name.is_empty()).collect();
-        Ok(Node {
+        Node {
             // What the other side leaves unbound it alone knows.
             certain: VarSet::new(),
             possible: VarSet::of(variables.iter().map(|(v, _)| *v)),
@@ -264,7 +247,7 @@ impl Compiler<'_> {
                 text: format!("SELECT * WHERE {{ {text} }}"),
                 variables,
             })),
-        })
+        }
     }
 
     fn values(&mut self, variables: &[VarId], rows: &[Vec<Option<Term>>]) -> Node {
@@ -302,8 +285,8 @@ impl Compiler<'_> {
         keys: &[VarId],
         aggregates: &[(VarId, lang::Aggregate)],
         graph: GraphPosition,
-    ) -> Result<Node, NotNative> {
-        let inner = Box::new(self.node(inner, graph)?);
+    ) -> Node {
+        let inner = Box::new(self.node(inner, graph));
         let mut compiled = Vec::with_capacity(aggregates.len());
         for (variable, aggregate) in aggregates {
             let aggregate = match aggregate {
@@ -318,7 +301,7 @@ impl Compiler<'_> {
                 } => Aggregate::Of {
                     function: function.clone(),
                     distinct: *distinct,
-                    expression: self.expression(expression, graph)?,
+                    expression: self.expression(expression, graph),
                 },
             };
             compiled.push((*variable, aggregate));
@@ -333,7 +316,7 @@ impl Compiler<'_> {
                 certain.insert(*variable);
             }
         }
-        Ok(Node {
+        Node {
             certain,
             possible,
             operator: Operator::Aggregate {
@@ -341,7 +324,7 @@ impl Compiler<'_> {
                 keys: keys.into(),
                 aggregates: compiled.into(),
             },
-        })
+        }
     }
 
     fn name(&mut self, name: &NameOrVariable) -> Position {
@@ -412,47 +395,45 @@ impl Compiler<'_> {
         condition: &Expression,
         graph: GraphPosition,
         into: &mut Vec<Arc<Expr>>,
-    ) -> Result<(), NotNative> {
+    ) {
         if let Expression::And(list) = condition {
-            return list.iter().try_for_each(|e| self.conjuncts(e, graph, into));
+            list.iter().for_each(|e| self.conjuncts(e, graph, into));
+            return;
         }
-        into.push(Arc::new(self.expression(condition, graph)?));
-        Ok(())
+        into.push(Arc::new(self.expression(condition, graph)));
     }
 
-    fn expression(&mut self, e: &Expression, graph: GraphPosition) -> Result<Expr, NotNative> {
+    fn expression(&mut self, e: &Expression, graph: GraphPosition) -> Expr {
         use Expression as E;
-        Ok(match e {
+        match e {
             E::Constant(term) => Expr::Constant(self.constants.add(term)),
             E::Variable(v) => Expr::Variable(*v),
             E::Bound(v) => Expr::Bound(*v),
-            E::Or(list) => Expr::Or(self.expressions(list, graph)?),
-            E::And(list) => Expr::And(self.expressions(list, graph)?),
-            E::Not(a) => Expr::Not(self.boxed(a, graph)?),
-            E::Compare(op, a, b) => {
-                Expr::Compare(*op, self.boxed(a, graph)?, self.boxed(b, graph)?)
-            }
-            E::SameTerm(a, b) => Expr::SameTerm(self.boxed(a, graph)?, self.boxed(b, graph)?),
-            E::In(a, list) => Expr::In(self.boxed(a, graph)?, self.expressions(list, graph)?),
+            E::Or(list) => Expr::Or(self.expressions(list, graph)),
+            E::And(list) => Expr::And(self.expressions(list, graph)),
+            E::Not(a) => Expr::Not(self.boxed(a, graph)),
+            E::Compare(op, a, b) => Expr::Compare(*op, self.boxed(a, graph), self.boxed(b, graph)),
+            E::SameTerm(a, b) => Expr::SameTerm(self.boxed(a, graph), self.boxed(b, graph)),
+            E::In(a, list) => Expr::In(self.boxed(a, graph), self.expressions(list, graph)),
             E::Arithmetic(op, a, b) => {
-                Expr::Arithmetic(*op, self.boxed(a, graph)?, self.boxed(b, graph)?)
+                Expr::Arithmetic(*op, self.boxed(a, graph), self.boxed(b, graph))
             }
-            E::UnaryPlus(a) => Expr::UnaryPlus(self.boxed(a, graph)?),
-            E::UnaryMinus(a) => Expr::UnaryMinus(self.boxed(a, graph)?),
+            E::UnaryPlus(a) => Expr::UnaryPlus(self.boxed(a, graph)),
+            E::UnaryMinus(a) => Expr::UnaryMinus(self.boxed(a, graph)),
             E::Exists(pattern) => {
-                let node = self.node(pattern, graph)?;
+                let node = self.node(pattern, graph);
                 let at = self.exists;
                 self.exists += 1;
                 Expr::Exists(Box::new(Exists { at, node }))
             }
             E::If(a, b, c) => Expr::If(
-                self.boxed(a, graph)?,
-                self.boxed(b, graph)?,
-                self.boxed(c, graph)?,
+                self.boxed(a, graph),
+                self.boxed(b, graph),
+                self.boxed(c, graph),
             ),
-            E::Coalesce(list) => Expr::Coalesce(self.expressions(list, graph)?),
-            E::Call(function, arguments) => self.call(function, arguments, graph)?,
-        })
+            E::Coalesce(list) => Expr::Coalesce(self.expressions(list, graph)),
+            E::Call(function, arguments) => self.call(function, arguments, graph),
+        }
     }
 
     fn call(
@@ -460,31 +441,22 @@ impl Compiler<'_> {
         function: &Function,
         arguments: &[Expression],
         graph: GraphPosition,
-    ) -> Result<Expr, NotNative> {
-        let mut compiled = self.expressions(arguments, graph)?;
-        if !is_native(function) {
-            return SparevalCall::new(function, compiled)
-                .map(|call| Expr::Spareval(Box::new(call)))
-                .ok_or_else(|| NotNative(format!("the function {function:?}")));
-        }
+    ) -> Expr {
+        let mut compiled = self.expressions(arguments, graph);
         if *function == Function::Regex
             && let Some(regex) = constant_regex(arguments)
         {
-            return Ok(Expr::Matches(Box::new(compiled.swap_remove(0)), regex));
+            return Expr::Matches(Box::new(compiled.swap_remove(0)), regex);
         }
-        Ok(Expr::Call(function.clone(), compiled))
+        Expr::Call(function.clone(), compiled)
     }
 
-    fn expressions(
-        &mut self,
-        list: &[Expression],
-        graph: GraphPosition,
-    ) -> Result<Vec<Expr>, NotNative> {
+    fn expressions(&mut self, list: &[Expression], graph: GraphPosition) -> Vec<Expr> {
         list.iter().map(|e| self.expression(e, graph)).collect()
     }
 
-    fn boxed(&mut self, e: &Expression, graph: GraphPosition) -> Result<Box<Expr>, NotNative> {
-        Ok(Box::new(self.expression(e, graph)?))
+    fn boxed(&mut self, e: &Expression, graph: GraphPosition) -> Box<Expr> {
+        Box::new(self.expression(e, graph))
     }
 }
 

@@ -49,14 +49,6 @@ pub enum QueryError {
         "The query held its snapshot for longer than a pin may last. Make it more selective, or raise the limit (pin_time)"
     )]
     PinExpired,
-    /// It needs a part that only the fallback evaluates, and the fallback is switched off.
-    #[error(
-        "The query is not covered by the native engine ({reason}), and falling back to spareval is switched off (no_fallback)"
-    )]
-    NotNative {
-        /// What is not covered.
-        reason: String,
-    },
     /// It asks for something remote, and that is not allowed.
     #[error(
         "{what} needs the network, which is switched off. Start with --allow-remote to allow it"

@@ -1,7 +1,7 @@
 //! Evaluation of expressions over the rows of a table. An operator that only passes a term on keeps
 //! its id, and with it its spelling; a value is computed only where an operator needs one.
 
-use crate::expression::{Expr, SparevalCall};
+use crate::expression::Expr;
 use crate::filter::{self, Memo};
 use crate::functions;
 use crate::local::LocalTerms;
@@ -14,7 +14,6 @@ use rustc_hash::FxHashMap;
 use somersault_lang::{Arithmetic, Comparison, VarId};
 use somersault_model::{EventTime, Tag, TermId};
 use somersault_store::Dictionary;
-use spareval::QueryEvaluator;
 
 /// So many bytes may a string have that a query computes; doubling strings would fill any memory.
 const LONGEST_STRING: usize = 64 << 20;
@@ -53,7 +52,6 @@ pub(crate) struct Evaluation<'a> {
     values: FxHashMap<TermId, Value>,
     /// What conditions on one variable came to.
     pub(crate) memo: Memo,
-    spareval: Option<QueryEvaluator>,
     /// A string was given up because it would have been too long.
     oversized: bool,
 }
@@ -115,7 +113,6 @@ impl<'a> Evaluation<'a> {
             exists: Vec::new(),
             values: FxHashMap::default(),
             memo: Memo::default(),
-            spareval: None,
             oversized: false,
         }
     }
@@ -279,7 +276,6 @@ impl<'a> Evaluation<'a> {
             Expr::Call(function, arguments) => {
                 return functions::call(self, function, arguments, row);
             }
-            Expr::Spareval(call) => return self.ask_spareval(call, row),
             Expr::EqualityKey(variable) => {
                 let id = row.get(*variable)?;
                 self.equality_key(id)?
@@ -358,18 +354,6 @@ impl<'a> Evaluation<'a> {
             Some(number) => Value::Float(number + Float::from(0.0)).into(),
             None => Evaluated::from(true),
         })
-    }
-
-    fn ask_spareval(&mut self, call: &SparevalCall, row: Row<'_>) -> Option<Evaluated> {
-        let mut bindings = Vec::with_capacity(call.names.len());
-        for (name, argument) in call.names.iter().zip(&call.arguments) {
-            let evaluated = self.evaluate(argument, row)?;
-            let id = self.id(evaluated);
-            bindings.push((name, self.term(id)?));
-        }
-        let evaluator = self.spareval.get_or_insert_with(QueryEvaluator::new);
-        let term = evaluator.evaluate_expression(&call.function, bindings)?;
-        Some(Evaluated::Id(self.local.id(term, self.dictionary)))
     }
 }
 

@@ -68,8 +68,6 @@ pub struct Execution {
     pub close: EventTime,
     /// SERVICE and LOAD, where they are allowed.
     pub remote: Option<Arc<dyn Remote>>,
-    /// An error instead of an answer by spareval.
-    pub no_fallback: bool,
     /// Give up with [`QueryError::OverBudget`] when this much time has passed, or when the plan
     /// expects to need more: for trying a query where a long one must not run.
     pub budget: Option<Duration>,
@@ -112,7 +110,6 @@ impl Execution {
             query: QueryUid(0),
             close: now,
             remote: None,
-            no_fallback: false,
             budget: None,
             crew: None,
             plan_choices: PlanChoices::default(),

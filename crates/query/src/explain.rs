@@ -298,10 +298,6 @@ impl Explainer<'_> {
             Expr::Coalesce(parts) => format!("COALESCE({})", list(parts, ", ")),
             Expr::Matches(e, regex) => format!("REGEX({}, {:?})", self.expr(e), regex.as_str()),
             Expr::Call(function, parts) => format!("{function:?}({})", list(parts, ", ")),
-            Expr::Spareval(call) => {
-                let arguments = list(&call.arguments, ", ");
-                format!("{}({arguments})", call.name)
-            }
         }
     }
 }

@@ -1,15 +1,12 @@
 //! Expressions as the engine evaluates them: constants are numbers into the query's table of
-//! constants, EXISTS is a number into the query's list of sub-plans, and what has no evaluation of
-//! its own is handed to spareval on the row's bound terms.
+//! constants, and EXISTS is a number into the query's list of sub-plans.
 
 use crate::logical::Node;
 use crate::varset::VarSet;
-use oxrdf::{Term, Variable};
+use oxrdf::Term;
 use regex::Regex;
 use rustc_hash::FxHashMap;
-use somersault_lang::spareval::SparevalExpression;
-use somersault_lang::{Arithmetic, Comparison, Expression, Function, VarId};
-use somersault_model::EventTime;
+use somersault_lang::{Arithmetic, Comparison, Function, VarId};
 
 /// A constant: its place in [`Constants`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -67,7 +64,6 @@ pub(crate) enum Expr {
     /// REGEX with a constant pattern.
     Matches(Box<Expr>, Regex),
     Call(Function, Vec<Expr>),
-    Spareval(Box<SparevalCall>),
     /// Something that equal values have in common (`equality.rs`).
     EqualityKey(VarId),
 }
@@ -79,38 +75,6 @@ pub(crate) struct Exists {
     pub(crate) node: Node,
 }
 
-/// A function that spareval computes, of arguments that are evaluated here.
-pub(crate) struct SparevalCall {
-    /// What it is called.
-    pub(crate) name: String,
-    pub(crate) function: SparevalExpression,
-    /// Each with the name under which the function is given it.
-    pub(crate) arguments: Vec<Expr>,
-    pub(crate) names: Vec<Variable>,
-}
-
-impl std::fmt::Debug for SparevalCall {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{:?} of {:?}", self.function, self.arguments)
-    }
-}
-
-impl SparevalCall {
-    /// `None` if spareval does not know the function. NOW() never comes here, so any time will do
-    /// for it.
-    pub(crate) fn new(function: &Function, arguments: Vec<Expr>) -> Option<SparevalCall> {
-        let names: Vec<String> = (0..arguments.len()).map(|at| format!("v{at}")).collect();
-        let given = (0..arguments.len() as u32).map(|at| Expression::Variable(VarId(at)));
-        let call = Expression::Call(function.clone(), given.collect());
-        Some(SparevalCall {
-            name: format!("{function:?}"),
-            function: call.for_spareval(&names, EventTime(0))?,
-            arguments,
-            names: names.into_iter().map(Variable::new_unchecked).collect(),
-        })
-    }
-}
-
 impl Expr {
     /// Every expression directly below this one.
     pub(crate) fn children(&self) -> Vec<&Expr> {
@@ -120,7 +84,6 @@ impl Expr {
             | Expr::Bound(_)
             | Expr::EqualityKey(_)
             | Expr::Exists(_) => Vec::new(),
-            Expr::Spareval(call) => call.arguments.iter().collect(),
             Expr::Or(list) | Expr::And(list) | Expr::Coalesce(list) | Expr::Call(_, list) => {
                 list.iter().collect()
             }

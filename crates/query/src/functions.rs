@@ -1,44 +1,18 @@
-//! The functions of SPARQL that are evaluated natively; `is_native` lists them, all others go to
-//! spareval. STR and DATATYPE keep the spelling and the type of the data ("01" stays "01", an
-//! xsd:long stays one), where spareval normalises both.
+//! The functions of SPARQL. STR, DATATYPE and TRIPLE keep the spelling and the type of the data ("01"
+//! stays "01", an xsd:long stays one), where spareval normalises both.
 
 use crate::cast::{cast, cast_of};
+use crate::digest::digest;
 use crate::evaluate::{Evaluated, Evaluation, Row};
 use crate::expression::Expr;
 use crate::value::Value;
 use oxiri::Iri;
-use oxrdf::{BaseDirection, Literal, NamedNode, Term};
+use oxrdf::vocab::xsd;
+use oxrdf::{BaseDirection, Literal, NamedNode, NamedOrBlankNode, Term, Triple};
 use oxsdatatypes::Integer;
 use regex::{Regex, RegexBuilder};
 use somersault_lang::Function;
 use somersault_model::Tag;
-
-/// Whether [`call`] evaluates the function.
-pub(crate) fn is_native(function: &Function) -> bool {
-    use Function as F;
-    match function {
-        F::Str | F::Lang | F::LangMatches | F::Datatype | F::Iri | F::BNode | F::Rand | F::Abs => {
-            true
-        }
-        F::Ceil | F::Floor | F::Round | F::Concat | F::SubStr | F::StrLen | F::Replace => true,
-        F::UCase | F::LCase | F::EncodeForUri | F::Contains | F::StrStarts | F::StrEnds => true,
-        F::StrBefore | F::StrAfter | F::Year | F::Month | F::Day | F::Hours | F::Minutes => true,
-        F::Seconds
-        | F::Subject
-        | F::Predicate
-        | F::Object
-        | F::Now
-        | F::Uuid
-        | F::StrUuid
-        | F::StrLang
-        | F::StrDt
-        | F::IsIri => true,
-        F::IsBlank | F::IsLiteral | F::IsNumeric | F::Regex | F::IsTriple => true,
-        // Casts; the call of any other is an error, since nobody knows the function.
-        F::Custom(_) => true,
-        _ => false,
-    }
-}
 
 /// Calls a function; `None` is an error.
 pub(crate) fn call(
@@ -65,6 +39,10 @@ pub(crate) fn call(
                 .then(|| concat(values))?
                 .map(Evaluated::from);
         }
+        F::Triple => {
+            let triple = triple_of(e, arguments, row)?;
+            return Some(Evaluated::Id(e.local.id(triple, e.dictionary)));
+        }
         F::Subject | F::Predicate | F::Object => {
             let part = part_of_triple(function, e.evaluate_value(&arguments[0], row)?)?;
             return Some(Evaluated::Id(e.local.id(part, e.dictionary)));
@@ -86,9 +64,13 @@ pub(crate) fn call(
         F::Iri => iri(e.base, &values[0])?,
         F::Custom(name) => cast(cast_of(name)?, &values[0])?,
         F::Regex | F::Replace => matching(e, function, &values)?,
-        F::Year | F::Month | F::Day | F::Hours | F::Minutes | F::Seconds => {
+        F::Year | F::Month | F::Day | F::Hours | F::Minutes | F::Seconds | F::Timezone | F::Tz => {
             part_of_time(function, &values[0])?
         }
+        F::Md5 | F::Sha1 | F::Sha256 | F::Sha384 | F::Sha512 => {
+            Value::String(digest(function, simple(&values[0])?)?)
+        }
+        F::HasLang | F::HasLangDir | F::LangDir => tag_of(function, &values[0])?,
         F::Abs | F::Ceil | F::Floor | F::Round => rounded(function, &values[0])?,
         _ => on_strings(function, &values)?,
     };
@@ -104,6 +86,45 @@ fn part_of_triple(function: &Function, value: Value) -> Option<Term> {
         Function::Subject => triple.subject.into(),
         Function::Predicate => triple.predicate.into(),
         _ => triple.object,
+    })
+}
+
+/// TRIPLE: its parts as they are; `None` where one cannot stand in its place.
+fn triple_of(e: &mut Evaluation<'_>, arguments: &[Expr], row: Row<'_>) -> Option<Term> {
+    let mut part = |argument: &Expr| {
+        let evaluated = e.evaluate(argument, row)?;
+        let id = e.id(evaluated);
+        e.term(id)
+    };
+    let [subject, predicate, object] = arguments else {
+        return None;
+    };
+    let subject: NamedOrBlankNode = match part(subject)? {
+        Term::NamedNode(node) => node.into(),
+        Term::BlankNode(node) => node.into(),
+        Term::Literal(_) | Term::Triple(_) => return None,
+    };
+    let Term::NamedNode(predicate) = part(predicate)? else {
+        return None;
+    };
+    Some(Triple::new(subject, predicate, part(object)?).into())
+}
+
+/// HASLANG, HASLANGDIR, LANGDIR.
+fn tag_of(function: &Function, value: &Value) -> Option<Value> {
+    let direction = match value {
+        Value::LangString { direction, .. } => Some(*direction),
+        _ => None,
+    };
+    Some(match function {
+        Function::HasLang => direction.is_some().into(),
+        Function::HasLangDir => direction.flatten().is_some().into(),
+        _ if !value.is_literal() => return None,
+        _ => Value::String(match direction.flatten() {
+            Some(BaseDirection::Ltr) => "ltr".to_owned(),
+            Some(BaseDirection::Rtl) => "rtl".to_owned(),
+            None => String::new(),
+        }),
     })
 }
 
@@ -332,6 +353,18 @@ fn part_of_time(function: &Function, value: &Value) -> Option<Value> {
         Function::Day => time.day().into(),
         Function::Hours => time.hour().into(),
         Function::Minutes => time.minute().into(),
+        Function::Timezone => {
+            return Some(Value::Other {
+                value: time.timezone()?.to_string(),
+                datatype: xsd::DAY_TIME_DURATION.into_owned(),
+            });
+        }
+        Function::Tz => {
+            let offset = time.timezone_offset();
+            return Some(Value::String(
+                offset.map_or_else(String::new, |o| o.to_string()),
+            ));
+        }
         _ => return Some(Value::Decimal(time.second())),
     };
     Some(Value::Integer(part))
@@ -376,6 +409,17 @@ fn on_strings(function: &Function, values: &[Value]) -> Option<Value> {
         F::LangMatches => language_matches(simple(first)?, simple(&values[1])?).into(),
         F::StrLang => {
             let literal = Literal::new_language_tagged_literal(simple(first)?, simple(&values[1])?);
+            Value::of_term(literal.ok()?.into())
+        }
+        F::StrLangDir => {
+            let direction = match simple(&values[2])? {
+                "ltr" => BaseDirection::Ltr,
+                "rtl" => BaseDirection::Rtl,
+                _ => return None,
+            };
+            let (value, language) = (simple(first)?, simple(&values[1])?);
+            let literal =
+                Literal::new_directional_language_tagged_literal(value, language, direction);
             Value::of_term(literal.ok()?.into())
         }
         F::StrDt => match &values[1] {

@@ -1,11 +1,11 @@
 //! Planner and exploration over a graph view: algebra in, answers out.
 //!
-//! A plan is a sequence of steps over a binding table in columns of term ids; what no step covers
-//! is answered by `spareval` over the same view. The one thing to know before changing it: every
-//! answer must equal spareval's (EX-1), and the tests compare the two on generated queries and data.
+//! A plan is a sequence of steps over a binding table in columns of term ids. The one thing to know
+//! before changing it: every answer must equal spareval's (EX-1), and the tests compare the two on
+//! generated queries and data; nothing but tests calls spareval.
 //! This crate knows no stream; a window is a source like a stored graph.
 //!
-//! Where spareval departs from the specification the native engine does not follow it, and the
+//! Where spareval departs from the specification the engine does not follow it, and the
 //! generated queries leave these out: alternatives of a path keep repeats, a path of no step leads
 //! from any constant, `GRAPH ?g` does not bind `?g` inside, COUNT passes over errors, GROUP_CONCAT
 //! has no language, xsd:date is compared by value, and STR, MIN, MAX and SAMPLE keep the spelling of
@@ -28,6 +28,7 @@ mod compile;
 mod construct;
 mod cost;
 mod describe;
+mod digest;
 mod equality;
 mod error;
 mod estimate;
@@ -37,7 +38,6 @@ mod execution;
 mod explain;
 mod explore;
 mod expression;
-mod fallback;
 mod filter;
 mod flatten;
 mod functions;

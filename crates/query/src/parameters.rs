@@ -2,7 +2,7 @@
 //! placeholder stands for each; the one thing to know before changing it: no part of a compiled query
 //! may depend on a placeholder's term, and [`Prepared::placed`] refuses those that hold one.
 
-use crate::compile::{Compiled, NotNative, compile};
+use crate::compile::{Compiled, compile};
 use crate::expression::ConstantId;
 use crate::kept::KnownIds;
 use crate::local::LocalTerms;
@@ -71,8 +71,8 @@ impl Prepared {
     /// value is in every solution.
     ///
     /// # Errors
-    /// A name is no variable of the query, or twice there; the query gives it a value itself; or the
-    /// native engine does not cover the query.
+    /// A name is no variable of the query, or twice there; the query gives it a value itself, or sends it
+    /// to another endpoint.
     pub fn with_parameters(query: Query, names: &[&str]) -> Result<Prepared, QueryError> {
         if names.is_empty() {
             return Ok(Prepared::new(query));
@@ -96,8 +96,13 @@ impl Prepared {
                 query.variable_name(assigned.0)
             ))
         })?;
-        let compiled = compile(&query, &substituted.pattern)
-            .map_err(|NotNative(reason)| QueryError::NotNative { reason })?;
+        if let Some(sent) = substituted.sent {
+            return Err(refuse(format!(
+                "?{} stands inside a SERVICE, whose endpoint is sent the text as it is; write the value into the query there",
+                query.variable_name(sent)
+            )));
+        }
+        let compiled = compile(&query, &substituted.pattern);
         let parameters = constants
             .into_iter()
             .map(|(variable, name)| {
@@ -105,8 +110,10 @@ impl Prepared {
                 (Term::from(name), Some(variable), must_be_iri)
             })
             .collect();
-        Prepared::placed(query, compiled, parameters).ok_or_else(|| QueryError::NotNative {
-            reason: "a parameter inside a function that spareval evaluates".to_owned(),
+        Prepared::placed(query, compiled, parameters).ok_or_else(|| {
+            refuse(
+                "a parameter stands where the query must hold its value; write it there".to_owned(),
+            )
         })
     }
 
@@ -133,7 +140,7 @@ impl Prepared {
                 })
             })
             .collect::<Option<Vec<_>>>()?;
-        Some(Prepared::of(query, Ok(compiled), parameters))
+        Some(Prepared::of(query, compiled, parameters))
     }
 
     /// How many values an execution takes.

@@ -2,7 +2,7 @@
 //! It holds terms; the ids of constants are remembered once a dictionary knows them, and unknown
 //! ones are looked up at each execution. The values of its parameters come with the execution.
 
-use crate::compile::{Compiled, NotNative, compile};
+use crate::compile::{Compiled, compile};
 use crate::construct::construct;
 use crate::describe::describe;
 use crate::evaluate::Evaluation;
@@ -20,15 +20,13 @@ use crate::term_order::in_order;
 use crate::varset::VarSet;
 use crate::workspace::Workspace;
 use crate::{
-    Answer, Execution, Explanation, GraphView, PlanChoices, QueryError, Solutions, fallback,
-    identity,
+    Answer, Execution, Explanation, GraphView, PlanChoices, QueryError, Solutions, identity,
 };
 use oxrdf::Term;
 use somersault_lang::{NameOrVariable, Query, QueryForm, TemplateTerm, TripleTemplate, VarId};
 use somersault_model::TermId;
 use somersault_store::Dictionary;
 use std::sync::Arc;
-use std::time::Instant;
 
 /// A plan that expects to make more rows than this is no light query's.
 const LIGHT_ROWS: u64 = 1 << 16;
@@ -41,7 +39,7 @@ pub struct Prepared {
 
 pub(crate) struct Inner {
     pub(crate) query: Query,
-    pub(crate) compiled: Result<Compiled, NotNative>,
+    pub(crate) compiled: Compiled,
     names: Arc<[String]>,
     /// The variables that the answer is made of.
     needed: VarSet,
@@ -64,12 +62,12 @@ impl Prepared {
         Prepared::of(query, compiled, Vec::new())
     }
 
-    pub(crate) fn of(
-        query: Query,
-        mut compiled: Result<Compiled, NotNative>,
-        parameters: Vec<Parameter>,
-    ) -> Prepared {
-        let names = fallback::names(&query);
+    pub(crate) fn of(query: Query, mut compiled: Compiled, parameters: Vec<Parameter>) -> Prepared {
+        let names = query
+            .projection()
+            .iter()
+            .map(|variable| query.variable_name(*variable).to_owned())
+            .collect();
         let needed = match &query.form {
             QueryForm::Select { projection } | QueryForm::Describe { projection } => {
                 VarSet::of(projection.iter().copied())
@@ -77,15 +75,12 @@ impl Prepared {
             QueryForm::Ask => VarSet::new(),
             QueryForm::Construct { template } => template_variables(template),
         };
-        if let Ok(compiled) = &mut compiled {
-            identity::substitute(&mut compiled.root, &needed);
-        }
-        let constants = compiled.as_ref().map_or(0, |c| c.constants.terms.len());
+        identity::substitute(&mut compiled.root, &needed);
+        let constants = compiled.constants.terms.len();
         let mut placeholders = vec![false; constants];
         for parameter in &parameters {
             placeholders[parameter.constant.index()] = true;
         }
-        let root = compiled.as_ref().ok().map(|compiled| &compiled.root);
         Prepared {
             inner: Arc::new(Inner {
                 names,
@@ -94,8 +89,8 @@ impl Prepared {
                 placeholders,
                 kept: Kept::default(),
                 known: KnownIds::new(constants),
-                reads_named: root.is_some_and(|root| root.reads_named()),
-                depth: root.map_or(usize::MAX, |root| root.depth()),
+                reads_named: compiled.root.reads_named(),
+                depth: compiled.root.depth(),
                 query,
                 compiled,
             }),
@@ -111,22 +106,7 @@ impl Prepared {
         &self.inner.query
     }
 
-    /// Whether no part of it needs spareval.
-    pub fn is_native(&self) -> bool {
-        self.inner.compiled.is_ok()
-    }
-
-    /// What of it needs spareval.
-    pub fn fallback_reason(&self) -> Option<&str> {
-        self.inner
-            .compiled
-            .as_ref()
-            .err()
-            .map(|NotNative(reason)| reason.as_str())
-    }
-
     /// How deeply its patterns are nested, which says how much of the stack an execution may take.
-    /// Of a query that needs spareval nothing is known: the most.
     pub fn depth(&self) -> usize {
         self.inner.depth
     }
@@ -208,15 +188,7 @@ impl Prepared {
         execution: &Execution,
         columns: Vec<Vec<TermId>>,
     ) -> Result<Answer, QueryError> {
-        let answer = match &self.inner.compiled {
-            Ok(compiled) => self.execute_native(compiled, given, view, execution, columns)?,
-            Err(NotNative(reason)) if execution.no_fallback => {
-                return Err(QueryError::NotNative {
-                    reason: reason.clone(),
-                });
-            }
-            Err(_) => fallback::answer(&self.inner.query, view, execution)?,
-        };
+        let answer = self.evaluate(given, view, execution, columns)?;
         if view.is_valid() {
             Ok(answer)
         } else {
@@ -224,9 +196,8 @@ impl Prepared {
         }
     }
 
-    fn execute_native(
+    fn evaluate(
         &self,
-        compiled: &Compiled,
         given: Given<'_>,
         view: &dyn GraphView,
         execution: &Execution,
@@ -234,8 +205,8 @@ impl Prepared {
     ) -> Result<Answer, QueryError> {
         let answer = Workspace::of_thread(|workspace| {
             columns.drain(..).for_each(|ids| workspace.give_ids(ids));
-            let mut run = Run::start(self, compiled, given, view, execution, workspace.ids());
-            let table = run.solutions(self, compiled, workspace)?;
+            let mut run = Run::start(self, given, view, execution, workspace.ids());
+            let table = run.solutions(self, workspace)?;
             run.answer(self, table, workspace, columns)
         });
         if execution.budget.is_some() {
@@ -250,7 +221,6 @@ impl Prepared {
     /// The ids of all constants; those of parameters are the values given.
     fn constants(
         &self,
-        compiled: &Compiled,
         given: Given<'_>,
         dictionary: &Dictionary,
         local: &mut LocalTerms,
@@ -258,7 +228,7 @@ impl Prepared {
     ) -> Vec<TermId> {
         let known = &self.inner.known;
         let remembered = known.are_of(dictionary.number());
-        let terms = compiled.constants.terms.iter().enumerate();
+        let terms = self.inner.compiled.constants.terms.iter().enumerate();
         ids.extend(terms.map(|(at, term)| {
             if self.inner.placeholders[at] {
                 TermId::UNBOUND
@@ -285,27 +255,9 @@ impl Prepared {
         execution: &Execution,
         analyze: bool,
     ) -> Result<Explanation, QueryError> {
-        let compiled = match &self.inner.compiled {
-            Ok(compiled) => compiled,
-            Err(NotNative(reason)) => {
-                let mut text = format!("spareval answers the whole query: {reason}\n");
-                if analyze {
-                    let started = Instant::now();
-                    let answer = self.execute(view, execution)?;
-                    let rows = match &answer {
-                        Answer::Solutions(solutions) => solutions.len(),
-                        Answer::Boolean(_) => 1,
-                        Answer::Graph(triples) => triples.len(),
-                    };
-                    let micros = started.elapsed().as_secs_f64() * 1e6;
-                    text.push_str(&format!("rows {rows}  {micros:.1} µs\n"));
-                }
-                return Ok(Explanation { text });
-            }
-        };
-        let mut run = Run::start(self, compiled, Given::new(&[]), view, execution, Vec::new());
+        let mut run = Run::start(self, Given::new(&[]), view, execution, Vec::new());
         let graphs = Graphs::new(view);
-        let (kept, steps) = self.plan(compiled, &graphs, &run.evaluation.constants, &run.guard)?;
+        let (kept, steps) = self.plan(&graphs, &run.evaluation.constants, &run.guard)?;
         let plan = &kept.plan;
         let mut actual = Vec::new();
         if analyze {
@@ -321,7 +273,7 @@ impl Prepared {
             actual = runner.actual;
         }
         let explainer = Explainer {
-            terms: &compiled.constants,
+            terms: &self.inner.compiled.constants,
             variables: &self.inner.query.variables,
             actual: &actual,
         };
@@ -332,12 +284,12 @@ impl Prepared {
 
     fn plan(
         &self,
-        compiled: &Compiled,
         graphs: &Graphs<'_>,
         constants: &[TermId],
         guard: &Guard<'_>,
     ) -> Result<(KeptPlan, usize), QueryError> {
         let variables = &self.inner.query.variables;
+        let compiled = &self.inner.compiled;
         let terms = &compiled.constants;
         let fresh = compiled.variables;
         let mut planner = Planner::new(graphs, constants, terms, variables, fresh, guard);
@@ -359,7 +311,7 @@ impl Prepared {
     }
 }
 
-/// One native execution.
+/// One execution.
 pub(crate) struct Run<'a> {
     pub(crate) evaluation: Evaluation<'a>,
     pub(crate) guard: Guard<'a>,
@@ -369,7 +321,6 @@ pub(crate) struct Run<'a> {
 impl<'a> Run<'a> {
     fn start(
         prepared: &'a Prepared,
-        compiled: &Compiled,
         given: Given<'_>,
         view: &'a dyn GraphView,
         execution: &'a Execution,
@@ -378,7 +329,7 @@ impl<'a> Run<'a> {
         let random = Random::new(execution.query, execution.close);
         let dictionary = view.dictionary();
         let mut local = LocalTerms::default();
-        let constants = prepared.constants(compiled, given, dictionary, &mut local, ids);
+        let constants = prepared.constants(given, dictionary, &mut local, ids);
         let base = prepared.inner.query.base.as_deref();
         Run {
             evaluation: Evaluation::new(dictionary, constants, local, base, execution.now, random),
@@ -390,7 +341,6 @@ impl<'a> Run<'a> {
     fn solutions(
         &mut self,
         prepared: &Prepared,
-        compiled: &Compiled,
         workspace: &mut Workspace,
     ) -> Result<Table, QueryError> {
         let graphs = Graphs::new(self.view);
@@ -402,7 +352,7 @@ impl<'a> Run<'a> {
             Some(plan) => Arc::clone(plan),
             None => {
                 let constants = &self.evaluation.constants;
-                let (plan, _) = prepared.plan(compiled, &graphs, constants, &self.guard)?;
+                let (plan, _) = prepared.plan(&graphs, constants, &self.guard)?;
                 let plan = Arc::new(plan);
                 if keeps {
                     kept.put(&plan);
@@ -429,7 +379,7 @@ impl<'a> Run<'a> {
             // Perhaps these constants are unlike those that it was made for.
             self.guard.end_budget();
             let constants = &self.evaluation.constants;
-            if let Ok((other, _)) = prepared.plan(compiled, &graphs, constants, &self.guard) {
+            if let Ok((other, _)) = prepared.plan(&graphs, constants, &self.guard) {
                 kept.reconsider(&plan, rows, other);
             }
         }

@@ -53,7 +53,6 @@ pub(crate) fn nanos(expr: &Expr) -> f64 {
         Expr::Compare(..) | Expr::SameTerm(..) | Expr::In(..) => 25.0,
         Expr::Exists(_) => 200.0,
         Expr::Matches(..) | Expr::Call(..) => 200.0,
-        Expr::Spareval(_) => 2000.0,
         _ => 25.0,
     };
     let inner: f64 = expr.children().into_iter().map(nanos).sum();

@@ -48,7 +48,7 @@ pub(crate) fn gauge(text: &mut String, name: &str, help: &str, value: f64) {
 }
 
 fn engine(snapshot: &MetricsSnapshot, text: &mut String) {
-    let single: [(&str, &str, &str, u64); 13] = [
+    let single: [(&str, &str, &str, u64); 12] = [
         (
             "somersault_stable_sn",
             "gauge",
@@ -108,12 +108,6 @@ fn engine(snapshot: &MetricsSnapshot, text: &mut String) {
             "counter",
             "One-shot queries that failed.",
             snapshot.one_shot_failed,
-        ),
-        (
-            "somersault_fallbacks_total",
-            "counter",
-            "Executions of which the fallback evaluator ran a part.",
-            snapshot.fallbacks,
         ),
         (
             "somersault_stored_statements",
@@ -223,7 +217,7 @@ type QueryCount = fn(&QueryMetrics) -> u64;
 type QueryLatency = fn(&QueryMetrics) -> &Latency;
 
 fn queries(queries: &[QueryMetrics], text: &mut String) {
-    let counters: [(&str, &str, QueryCount); 5] = [
+    let counters: [(&str, &str, QueryCount); 4] = [
         (
             "somersault_query_firings_total",
             "Firings, empty ones included.",
@@ -242,11 +236,6 @@ fn queries(queries: &[QueryMetrics], text: &mut String) {
         ("somersault_query_rows_total", "Rows in all answers.", |q| {
             q.rows
         }),
-        (
-            "somersault_query_fallbacks_total",
-            "Firings of which the fallback evaluator ran a part.",
-            |q| q.fallbacks,
-        ),
     ];
     for (name, help, value) in counters {
         family(text, name, "counter", help);
@@ -363,7 +352,7 @@ mod tests {
             "somersault_query_execution_seconds_bucket{query=\"q\",le=\"+Inf\"} 2",
             "somersault_query_execution_seconds_sum{query=\"q\"} 0.005",
             "somersault_query_execution_seconds_count{query=\"q\"} 2",
-            "somersault_fallbacks_total 0",
+            "somersault_one_shot_failed_total 0",
         ] {
             assert!(
                 text.lines().any(|line| line == expected),

@@ -37,8 +37,6 @@ fn query_json(info: &QueryInfo) -> Value {
         "rows": info.rows,
         "last_close_ms": info.last_close_ms,
         "held_up_by": held_up_by,
-        "native": info.native,
-        "fallback_reason": info.fallback_reason,
         "last_error": info.last_error,
         "subscribers": info.subscribers,
         "execution_us": { "p50": micros(info.execution_p50), "p99": micros(info.execution_p99) },

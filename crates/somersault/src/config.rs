@@ -39,8 +39,6 @@ pub struct EngineConfig {
     pub clock: Clock,
     /// A snapshot is cut at least this often while something waits to become visible.
     pub freshness: Duration,
-    /// Refuse what the native engine does not cover instead of handing it to `spareval`.
-    pub no_fallback: bool,
 }
 
 impl Default for EngineConfig {
@@ -57,7 +55,6 @@ impl Default for EngineConfig {
             kept_firings: 64,
             clock: Clock::System,
             freshness: Duration::from_millis(100),
-            no_fallback: false,
         }
     }
 }
@@ -75,7 +72,6 @@ impl fmt::Debug for EngineConfig {
             .field("kept_firings", &self.kept_firings)
             .field("clock", &self.clock)
             .field("freshness", &self.freshness)
-            .field("no_fallback", &self.no_fallback)
             .finish_non_exhaustive()
     }
 }

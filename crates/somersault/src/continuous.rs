@@ -17,7 +17,7 @@ use somersault_runtime::{
 use somersault_store::Store;
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -35,8 +35,6 @@ pub(crate) struct Standing {
     stable_ms: AtomicI64,
     /// Set when the engine ends: executions under way give up.
     pub(crate) cancel: Arc<AtomicBool>,
-    /// Executions, one-shot ones too, of which spareval ran a part.
-    pub(crate) fallbacks: AtomicU64,
 }
 
 /// One standing query.
@@ -59,7 +57,6 @@ struct Stats {
     firings: u64,
     failed: u64,
     rows: u64,
-    fallbacks: u64,
     passed_in_bulk: u64,
     last_close_ms: Option<i64>,
     last_error: Option<String>,
@@ -78,7 +75,6 @@ impl Standing {
             queries: RwLock::new(HashMap::new()),
             stable_ms: AtomicI64::new(0),
             cancel: Arc::new(AtomicBool::new(false)),
-            fallbacks: AtomicU64::new(0),
         }
     }
 
@@ -106,7 +102,6 @@ impl Standing {
         let mut execution = Execution::new(self.config.limits.clone(), now);
         execution.limits.query_memory_bytes = self.memory_in_place();
         execution.query = query;
-        execution.no_fallback = self.config.no_fallback;
         if self.config.allow_remote {
             execution.remote = self.config.remote.clone();
         }
@@ -130,13 +125,6 @@ impl Standing {
         let in_place = limits.total_query_memory_bytes / IN_PLACE_PART;
         let share = in_place / limits.concurrent_queries.max(1);
         share.min(limits.query_memory_bytes)
-    }
-
-    /// Counts an execution that was not all native.
-    pub(crate) fn count_fallback(&self, prepared: &Prepared) {
-        if !prepared.is_native() {
-            self.fallbacks.fetch_add(1, Ordering::Relaxed);
-        }
     }
 
     /// Nobody will be answered any more.
@@ -278,9 +266,6 @@ impl Standing {
         let ready = Instant::now();
         // Held until here: the store keeps the newest versions only.
         drop(made);
-        if let Ok(prepared) = &query.prepared {
-            self.count_fallback(&prepared.prepared);
-        }
         let result = FiringResult {
             query: query.name.clone(),
             uid: firing.query.0,
@@ -311,7 +296,6 @@ impl Stats {
             firings: 0,
             failed: 0,
             rows: 0,
-            fallbacks: 0,
             passed_in_bulk: 0,
             last_close_ms: None,
             last_error: None,
@@ -328,8 +312,6 @@ pub(crate) struct Summary {
     pub(crate) rows: u64,
     pub(crate) last_close_ms: Option<i64>,
     pub(crate) last_error: Option<String>,
-    pub(crate) native: bool,
-    pub(crate) fallback_reason: Option<String>,
     pub(crate) execution: [Duration; 2],
     pub(crate) delay: [Duration; 2],
     pub(crate) waiting: [Duration; 2],
@@ -351,17 +333,9 @@ impl StandingQuery {
                 stats.last_error = Some(error.clone());
             }
         }
-        if self.fallback_reason().is_some() {
-            stats.fallbacks += 1;
-        }
         stats.execution.record(result.execution);
         stats.delay.record(result.delay);
         stats.waiting.record(result.waiting);
-    }
-
-    fn fallback_reason(&self) -> Option<String> {
-        let ready = self.prepared.as_ref().ok()?;
-        ready.prepared.fallback_reason().map(str::to_owned)
     }
 
     pub(crate) fn subscribe(&self, options: &SubscribeOptions) -> Subscription {
@@ -370,7 +344,6 @@ impl StandingQuery {
 
     pub(crate) fn summary(&self) -> Summary {
         let subscribers = self.hub.lock().subscribers();
-        let fallback_reason = self.fallback_reason();
         let stats = self.stats.lock();
         let both = |recorder: &Recorder| [recorder.quantile(0.50), recorder.quantile(0.99)];
         Summary {
@@ -378,8 +351,6 @@ impl StandingQuery {
             rows: stats.rows,
             last_close_ms: stats.last_close_ms,
             last_error: stats.last_error.clone(),
-            native: fallback_reason.is_none(),
-            fallback_reason,
             execution: both(&stats.execution),
             delay: both(&stats.delay),
             waiting: both(&stats.waiting),
@@ -395,7 +366,6 @@ impl StandingQuery {
             passed_in_bulk: stats.passed_in_bulk,
             failed: stats.failed,
             rows: stats.rows,
-            fallbacks: stats.fallbacks,
             execution: stats.execution.latency(),
             delay: stats.delay.latency(),
             waiting: stats.waiting.latency(),

@@ -137,8 +137,6 @@ pub struct QueryResults {
     pub sn: u64,
     /// Start of execution → answer ready.
     pub execution: Duration,
-    /// Why part of it ran in `spareval`; `None` if the native engine ran it all.
-    pub fallback_reason: Option<String>,
 }
 
 impl Engine {

@@ -137,7 +137,6 @@ impl From<QueryError> for EngineError {
             QueryError::Rows { .. } => LimitKind::ResultRows,
             QueryError::Memory { .. } => LimitKind::QueryMemory,
             QueryError::Cancelled => return EngineError::Stopped,
-            QueryError::NotNative { .. } => return EngineError::NotSupported(message),
             QueryError::RemoteNotAllowed { .. }
             | QueryError::Refused { .. }
             | QueryError::Parameters { .. } => {

@@ -72,10 +72,6 @@ pub struct QueryInfo {
     pub rows: u64,
     /// The newest close that has been answered.
     pub last_close_ms: Option<i64>,
-    /// Whether the native engine runs all of it.
-    pub native: bool,
-    /// Why part of it runs in `spareval`, if so.
-    pub fallback_reason: Option<String>,
     /// What it waits for, if a stream is behind the others.
     pub held_up_by: Option<HeldUp>,
     /// Whether it is paused.

@@ -27,8 +27,6 @@ pub struct MetricsSnapshot {
     pub one_shot: u64,
     /// One-shot queries that failed.
     pub one_shot_failed: u64,
-    /// Executions (one-shot and continuous) of which `spareval` ran a part.
-    pub fallbacks: u64,
     /// Statements stored, over all graphs.
     pub stored_statements: u64,
     /// Terms in the dictionary.
@@ -115,8 +113,6 @@ pub struct QueryMetrics {
     pub failed: u64,
     /// Rows in all answers.
     pub rows: u64,
-    /// Firings of which `spareval` ran a part.
-    pub fallbacks: u64,
     /// Start of execution → answer ready.
     pub execution: Latency,
     /// The last statement it needed acknowledged → answer ready.

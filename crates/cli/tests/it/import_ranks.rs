@@ -29,15 +29,11 @@ const RESERVED: &[(&str, &[&str], &str)] = &[
         &["somersault-lang"],
         "one algebra of our own: only `lang` knows the syntax library's",
     ),
-    (
-        "sparopt",
-        &["somersault-lang", "somersault-query"],
-        "the oracle's expressions stay at the edge of `query`",
-    ),
+    ("sparopt", &[], "the oracle's optimiser is for tests"),
     (
         "spareval",
-        &["somersault-query", "somersault-conformance"],
-        "the oracle is a fallback of `query`, and a dull twin of the suites",
+        &["somersault-conformance"],
+        "the oracle answers in tests, and is a dull twin of the suites",
     ),
     (
         "timely",

@@ -27,8 +27,6 @@ pub struct HostOptions {
     pub shards: u16,
     /// The seed of the simulated fabric; `None` is timely.
     pub simulated: Option<u64>,
-    /// Refuse queries that the native engine does not cover.
-    pub no_fallback: bool,
     /// The folder that keeps the log.
     pub data: Option<PathBuf>,
     /// What bare names are resolved against.
@@ -51,8 +49,6 @@ pub struct Firing {
 /// What the engine counted.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counters {
-    /// Executions of which `spareval` ran a part.
-    pub fallbacks: u64,
     /// Statements stored at the end.
     pub stored: u64,
     /// Half edges written to each shard.
@@ -108,7 +104,6 @@ impl InProcess {
                 .simulated
                 .map_or(FabricKind::Timely, |seed| FabricKind::Simulated { seed }),
             default_namespace: options.default_namespace.clone(),
-            no_fallback: options.no_fallback,
             clock: Clock::Manual,
             kept_firings: CAPACITY,
             ..EngineConfig::default()
@@ -259,7 +254,6 @@ impl Host for InProcess {
     fn counters(&mut self) -> Result<Counters, ConformanceError> {
         let metrics = self.engine.metrics();
         Ok(Counters {
-            fallbacks: metrics.fallbacks,
             stored: metrics.stored_statements,
             injected: metrics.shards.iter().map(|shard| shard.injected).collect(),
         })

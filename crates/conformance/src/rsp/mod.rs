@@ -25,8 +25,6 @@ pub struct RunOptions {
     pub shards: u16,
     /// The seed of the simulated fabric; `None` is timely.
     pub simulated: Option<u64>,
-    /// Refuse queries that the native engine does not cover.
-    pub no_fallback: bool,
     /// A folder below which the engine's log is kept; without it the engine is in memory, unless it is to be killed.
     pub data: Option<PathBuf>,
     /// Run the dull twin in the engine's place.
@@ -42,7 +40,6 @@ impl Default for RunOptions {
         Self {
             shards: 2,
             simulated: None,
-            no_fallback: false,
             data: None,
             twin: false,
             dialect: Dialect::CSparql,
@@ -85,13 +82,12 @@ impl std::fmt::Display for SuiteReport {
         let verdict = if self.is_exact() { "exact" } else { "DIFFERS" };
         write!(
             f,
-            "{}: {verdict}; {} shards, injected {:?}, {} statements fed, {} stored, {} fallbacks, {} kills, {:.1} s",
+            "{}: {verdict}; {} shards, injected {:?}, {} statements fed, {} stored, {} kills, {:.1} s",
             self.name,
             self.counters.injected.len(),
             self.counters.injected,
             self.statements,
             self.counters.stored,
-            self.counters.fallbacks,
             self.kills,
             self.elapsed.as_secs_f64(),
         )?;
@@ -129,7 +125,6 @@ pub fn run(suite: &Suite, options: &RunOptions) -> Result<SuiteReport, Conforman
     let host_options = HostOptions {
         shards: options.shards,
         simulated: options.simulated,
-        no_fallback: options.no_fallback,
         data: folder.as_ref().map(|folder| folder.path().to_owned()),
         default_namespace: suite.default_namespace.clone(),
     };

@@ -12,14 +12,10 @@ fn the_worked_example_of_the_paper() {
 }
 
 #[test]
-fn the_social_network_without_fallback() {
+fn the_social_network() {
     let Some(data) = public_data() else { return };
     let suite = Suite::read(&data.join("lsbench/gen200/suite.json")).expect("the suite reads");
-    let options = RunOptions {
-        no_fallback: true,
-        ..RunOptions::default()
-    };
-    assert_exact(&suite, &options);
+    assert_exact(&suite, &RunOptions::default());
 }
 
 #[test]

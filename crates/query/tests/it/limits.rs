@@ -52,7 +52,7 @@ fn a_cross_product_stops_at_the_time_limit() {
         error(CROSS, limits.clone()),
         QueryError::Time { .. }
     ));
-    // In the fallback too.
+    // What stands before a SERVICE too.
     let service = format!(
         "{} OPTIONAL {{ SERVICE SILENT <http://far/> {{ }} }} }}",
         &CROSS[..CROSS.len() - 1]

@@ -3,6 +3,7 @@
 
 mod answers;
 mod equals_spareval;
+mod functions;
 mod limits;
 mod morsels;
 mod naive;

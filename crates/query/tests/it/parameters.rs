@@ -232,6 +232,13 @@ fn values_that_do_not_fit_are_refused() {
     for names in [&["nobody"][..], &["s", "s"]] {
         assert!(Prepared::with_parameters(query(), names).is_err());
     }
+    let sent = "SELECT * { ?s ?p ?o SERVICE ?e { ?o ?q ?x } }";
+    let with = |name| Prepared::with_parameters(parse(sent).expect("a query"), &[name]);
+    for name in ["o", "x"] {
+        let error = with(name).err().expect("the endpoint is sent the text");
+        assert!(error.to_string().contains("SERVICE"), "{error}");
+    }
+    assert!(with("s").is_ok() && with("e").is_ok());
     let assigned = parse("SELECT * { ?s ?p ?o BIND(1 AS ?x) }").expect("a query");
     assert!(Prepared::with_parameters(assigned, &["x"]).is_err());
 }

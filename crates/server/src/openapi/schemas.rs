@@ -204,8 +204,6 @@ fn queries(all: &mut Map<String, Value>) {
                 "rows": integer("Rows in all of them."),
                 "last_close_ms": optional("The newest close that has been answered."),
                 "held_up_by": json!({ "anyOf": [refer("HeldUp"), { "type": "null" }] }),
-                "native": flag("Whether the native engine runs all of it."),
-                "fallback_reason": optional_text("Why part of it does not run natively."),
                 "last_error": optional_text("The newest firing's error, if it failed."),
                 "subscribers": integer("Open event streams."),
                 "execution_us": refer("Quantiles"),

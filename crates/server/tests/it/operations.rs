@@ -58,7 +58,6 @@ fn metrics_count_what_happened() {
     };
     assert_eq!(value("somersault_tuples_total "), 1.0);
     assert_eq!(value("somersault_stored_statements "), 1.0);
-    assert_eq!(value("somersault_fallbacks_total "), 0.0);
     assert_eq!(
         value("somersault_stream_tuples_total{stream=\"http://e/s\"}"),
         1.0

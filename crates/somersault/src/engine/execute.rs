@@ -240,12 +240,10 @@ impl Engine {
         let sn = snapshot.sn().0;
         let view = SnapshotView::new(snapshot, Vec::new(), dataset);
         let answer = run(&view, &execution)?;
-        self.inner.standing.count_fallback(prepared);
         Ok(QueryResults {
             answer: Answer::new(answer, Arc::clone(dictionary)),
             sn,
             execution: started.elapsed(),
-            fallback_reason: prepared.fallback_reason().map(str::to_owned),
         })
     }
 

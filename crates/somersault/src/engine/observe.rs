@@ -63,7 +63,6 @@ impl Engine {
             updates: read(&counters.updates),
             one_shot,
             one_shot_failed,
-            fallbacks: read(&inner.standing.fallbacks),
             stored_statements: self.stored_statements(),
             terms: inner.store.dictionary().len() as u64,
             one_shot_execution,

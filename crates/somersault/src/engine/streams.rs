@@ -8,7 +8,6 @@ use crate::push::{Push, PushReceipt};
 use crate::subscription::{SubscribeOptions, Subscription};
 use somersault_lang::{CreateStream, RegistrationKind, Statement};
 use somersault_model::EventTime;
-use somersault_query::Prepared;
 use somersault_runtime::{Done, Outcome};
 use somersault_stream::{
     Input, Push as PushInput, PushStatement, QueryDeclaration, QueryStatus, StreamStatus,
@@ -230,14 +229,6 @@ impl Engine {
                 ),
             });
         }
-        if self.inner.config.no_fallback {
-            let prepared = Prepared::new(query.query.clone());
-            if let Some(reason) = prepared.fallback_reason() {
-                return Err(EngineError::NotSupported(format!(
-                    "the query {name} is not covered by the native engine ({reason}), and falling back to spareval is switched off (no_fallback)"
-                )));
-            }
-        }
         self.inner.driver.log_input(Input::RegisterQuery {
             received_ms: self.now_ms(),
             name: name.clone(),
@@ -337,8 +328,6 @@ impl Engine {
             firings: 0,
             rows: 0,
             last_close_ms: None,
-            native: true,
-            fallback_reason: None,
             held_up_by: status.held_up_by.map(|held| HeldUp {
                 stream: held.stream,
                 complete_through_ms: held.complete_through.map(|time| time.0),
@@ -358,8 +347,6 @@ impl Engine {
             info.firings = summary.firings;
             info.rows = summary.rows;
             info.last_close_ms = summary.last_close_ms;
-            info.native = summary.native;
-            info.fallback_reason = summary.fallback_reason;
             info.last_error = summary.last_error;
             [info.execution_p50, info.execution_p99] = summary.execution;
             [info.delay_p50, info.delay_p99] = summary.delay;
