@@ -289,7 +289,7 @@ mod tests {
 
     fn compiled(text: &str) -> String {
         let prepared = Prepared::new(Parser::new().parse_query(text).expect("a query"));
-        let compiled = prepared.inner().compiled.as_ref().expect("native");
+        let compiled = &prepared.inner().compiled;
         format!("{:?}", compiled.root)
     }
 
