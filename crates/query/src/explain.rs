@@ -160,6 +160,12 @@ impl Explainer<'_> {
                 let keys = self.list(keys.iter().copied());
                 format!("group by ({keys}) {}", list.join(", "))
             }
+            StepKind::Degrees(degrees) => format!(
+                "count edges {} by {} as {}",
+                pattern_text(&degrees.pattern, self.terms, self.variables),
+                self.variable(degrees.key),
+                self.list(degrees.counts.iter().copied())
+            ),
             StepKind::OrderBy { keys, limit } => {
                 let list: Vec<String> = keys
                     .iter()

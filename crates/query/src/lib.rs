@@ -14,7 +14,7 @@
 //! The way of a query: [`Prepared::new`] compiles the parser's algebra (`compile`, `flatten`,
 //! `identity` → `logical`); each execution looks its constants up, makes a plan from the view's statistics
 //! (`planner`, `choose`, `estimate` → `plan`) and runs it (`run`, `explore`, `intersect`, `join`,
-//! `path`, `evaluate`, `aggregate`).
+//! `path`, `evaluate`, `aggregate`, `degrees`).
 
 mod aggregate;
 mod answer;
@@ -27,6 +27,7 @@ mod columns;
 mod compile;
 mod construct;
 mod cost;
+mod degrees;
 mod describe;
 mod digest;
 mod equality;

@@ -2,6 +2,7 @@
 //! them: a plan is made from the statistics of one view and kept for others (`kept.rs`), so that
 //! nothing in it may hold an id, or be right for some constants or some data only.
 
+use crate::degrees::Degrees;
 use crate::expression::Expr;
 use crate::logical::{Aggregate, PathPattern, Position, QuadPattern, Service, Values};
 use crate::varset::VarSet;
@@ -93,6 +94,8 @@ pub(crate) enum StepKind {
         keys: Arc<[VarId]>,
         aggregates: Arc<[(VarId, Aggregate)]>,
     },
+    /// One row per vertex that has edges, with how many it has.
+    Degrees(Degrees),
     /// Sorts; of the sorted rows nothing after the first `limit` is wanted. With a limit, the order of
     /// equal rows is that of their terms (S6).
     OrderBy {
@@ -278,6 +281,7 @@ impl StepKind {
                 *bound = VarSet::of(keys.iter().copied());
                 aggregates.iter().for_each(|(v, _)| bound.insert(*v));
             }
+            StepKind::Degrees(degrees) => *bound = degrees.binds(),
             StepKind::Distinct(columns) => *bound = columns.clone(),
             StepKind::Filter(_)
             | StepKind::AntiSemi { .. }
@@ -348,6 +352,7 @@ impl StepKind {
             } => yields.union(&VarSet::of([*variable])),
             StepKind::Minus { shared, .. } => shared.clone(),
             StepKind::Aggregate { keys, aggregates } => aggregated(keys, aggregates),
+            StepKind::Degrees(degrees) => degrees.binds(),
             StepKind::OrderBy { keys, .. } => {
                 (keys.iter()).fold(VarSet::new(), |set, (key, _)| set.union(&key.variables()))
             }
@@ -425,6 +430,7 @@ impl StepKind {
                 needed.extend(shared);
             }
             StepKind::Aggregate { keys, aggregates } => return aggregated(keys, aggregates),
+            StepKind::Degrees(_) => return VarSet::new(),
             StepKind::OrderBy { keys, .. } => {
                 keys.iter()
                     .for_each(|(key, _)| needed.extend(&key.variables()));

@@ -5,6 +5,7 @@
 
 use crate::choose::{Core, Remaining};
 use crate::cost;
+use crate::degrees::Degrees;
 use crate::estimate::State;
 use crate::execution::{Guard, PlanChoices};
 use crate::explain::Explainer;
@@ -186,7 +187,15 @@ impl<'a> Planner<'a> {
                 keys,
                 aggregates,
             } => {
+                let before = plan.steps.len();
                 self.node(inner, state, plan);
+                let degrees = match &plan.steps[before..] {
+                    [Step { kind, .. }] if before == 0 => match kind {
+                        StepKind::Scan(pattern) => Degrees::of(pattern, keys, aggregates),
+                        _ => None,
+                    },
+                    _ => None,
+                };
                 let groups = keys
                     .iter()
                     .map(|key| state.distinct(*key))
@@ -207,6 +216,11 @@ impl<'a> Planner<'a> {
                 state.certain = node.certain.clone();
                 state.possible = node.possible.clone();
                 state.advance(if keys.is_empty() { 1.0 } else { groups });
+                if let Some(degrees) = degrees {
+                    self.steps -= 1;
+                    plan.steps.clear();
+                    return self.push(plan, StepKind::Degrees(degrees), state.rows);
+                }
                 let kind = StepKind::Aggregate {
                     keys: Arc::clone(keys),
                     aggregates: Arc::clone(aggregates),

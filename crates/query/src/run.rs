@@ -21,6 +21,7 @@ use crate::sort;
 use crate::sources::Graphs;
 use crate::table::Table;
 use crate::term_order::in_order;
+use crate::value::Value;
 use crate::varset::VarSet;
 use crate::workspace::Workspace;
 use somersault_lang::VarId;
@@ -280,6 +281,19 @@ impl<'a> Runner<'_, 'a> {
             StepKind::Aggregate { keys, aggregates } => {
                 group::aggregate(self.evaluation, self.guard, keys, aggregates, &table)
             }
+            StepKind::Degrees(degrees) => {
+                debug_assert!(table.origin.is_none() && table.rows == 1);
+                let (vertices, counts) = degrees.count(&mut self.explorer(*once))?;
+                let mut table = Table::of([(degrees.key, vertices)], counts.len());
+                for variable in &degrees.counts {
+                    let number = |count: &usize| Value::Integer((*count as i64).into());
+                    let ids = counts
+                        .iter()
+                        .map(|count| self.evaluation.id(number(count).into()));
+                    table.set(*variable, ids.collect());
+                }
+                Ok(table)
+            }
             StepKind::OrderBy { keys, limit } => {
                 let order = sort::order(self.evaluation, self.guard, keys, *limit, &table)?;
                 Ok(table.gather(&order, keep, self.workspace))
@@ -356,7 +370,12 @@ impl<'a> Runner<'_, 'a> {
             return Ok(table);
         }
         let mut column = self.workspace.ids();
-        for at in 0..table.rows {
+        if let Expr::Variable(other) = expr
+            && let Some(same) = table.column(*other)
+        {
+            column.extend_from_slice(same);
+        }
+        for at in column.len()..table.rows {
             self.guard.tick()?;
             let row = Row { table: &table, at };
             let evaluated = self.evaluation.evaluate(expr, row);

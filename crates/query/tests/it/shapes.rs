@@ -83,6 +83,43 @@ pub(crate) fn identities() -> impl Strategy<Value = String> {
     })
 }
 
+/// A query that counts the solutions of one pattern by one of its ends.
+pub(crate) fn counted() -> impl Strategy<Value = String> {
+    let pattern = (
+        select(vec!["?a", "?b", "?a", "_:x"]),
+        predicate(),
+        select(vec!["?b", "?a", "?b", "?c"]),
+    )
+        .prop_map(|(s, p, o)| format!("{s} {p} {o} ."));
+    let graph = select(vec![
+        "",
+        "GRAPH <http://x/g>",
+        "GRAPH <http://x/v>",
+        "GRAPH ?g",
+    ]);
+    let group = (graph, pattern).prop_map(|(graph, pattern)| match graph {
+        "" => pattern,
+        graph => format!("{graph} {{ {pattern} }}"),
+    });
+    let count = select(vec![
+        "*",
+        "?a",
+        "?b",
+        "DISTINCT ?b",
+        "DISTINCT ?a",
+        "DISTINCT *",
+        "?c",
+    ]);
+    let end = select(vec!["", "HAVING (COUNT(*) > 1)"]);
+    (group, select(vec!["?a", "?b"]), count.clone(), count, end).prop_map(
+        |(group, key, one, other, end)| {
+            format!(
+                "SELECT {key} (COUNT({one}) AS ?n) (COUNT({other}) AS ?m) {{ {group} }} GROUP BY {key} {end}"
+            )
+        },
+    )
+}
+
 /// A query that does not count the rows of its patterns, and leaves most variables behind.
 pub(crate) fn uncounted() -> impl Strategy<Value = String> {
     let end = || prop_oneof![4 => variable(), 1 => node().prop_map(|n| n.to_string())];
