@@ -137,7 +137,9 @@ fn template<E>(
     let compiled = compile(&query, &query.pattern);
     let parameters = template.placeholders.into_iter();
     let parameters = parameters.map(|term| (term, None, false)).collect();
-    Ok(Prepared::placed(query, compiled, parameters))
+    // Predicates belong to the shape, since plans depend on them.
+    let prepared = Prepared::placed(query, compiled, parameters);
+    Ok(prepared.filter(|prepared| !prepared.inner().gives_predicate))
 }
 
 /// The lexical form of a term as it stands in a debug text.

@@ -71,13 +71,14 @@ impl Equality {
 }
 
 /// Writes equalities of terms into the patterns of a query; `needed` are the variables of its answer.
-pub(crate) fn substitute(root: &mut Node, needed: &VarSet) {
+/// Adds the constants that came to be predicates.
+pub(crate) fn substitute(root: &mut Node, needed: &VarSet, predicates: &mut Vec<ConstantId>) {
     match &mut root.operator {
-        Operator::Group(group) => in_group(group, needed),
+        Operator::Group(group) => in_group(group, needed, predicates),
         Operator::Union(branches) => {
             branches
                 .iter_mut()
-                .for_each(|branch| substitute(branch, needed));
+                .for_each(|branch| substitute(branch, needed, predicates));
         }
         Operator::Values(_) | Operator::Service(_) => {}
         Operator::Aggregate {
@@ -94,28 +95,39 @@ pub(crate) fn substitute(root: &mut Node, needed: &VarSet) {
                     Aggregate::Of { expression, .. } => read.extend(&expression.variables()),
                 }
             }
-            substitute(inner, &needed.union(&read));
+            substitute(inner, &needed.union(&read), predicates);
         }
         Operator::OrderBy { inner, keys } => {
             let read = keys.iter().map(|(key, _)| key.variables());
             let needed = read.fold(needed.clone(), |set, one| set.union(&one));
-            substitute(inner, &needed);
+            substitute(inner, &needed, predicates);
         }
         Operator::Distinct(inner) => {
             let needed = needed.union(&inner.possible);
-            substitute(inner, &needed);
+            substitute(inner, &needed, predicates);
         }
-        Operator::Project(inner) | Operator::Slice { inner, .. } => substitute(inner, needed),
+        Operator::Project(inner) | Operator::Slice { inner, .. } => {
+            substitute(inner, needed, predicates)
+        }
         Operator::EachGraph { variable, inner } => {
-            substitute(inner, &needed.union(&VarSet::of([*variable])));
+            substitute(inner, &needed.union(&VarSet::of([*variable])), predicates);
         }
     }
 }
 
 /// Writes the equalities of a group into its patterns, and looks for more inside of it.
-fn in_group(group: &mut Group, needed: &VarSet) {
+fn in_group(group: &mut Group, needed: &VarSet, predicates: &mut Vec<ConstantId>) {
     while let Some((filter, equality)) = written_into(group) {
         group.filters.remove(filter);
+        let own = Position::Variable(equality.variable);
+        if let Same::Constant(constant) = equality.other
+            && group
+                .patterns
+                .iter()
+                .any(|pattern| pattern.predicate == own)
+        {
+            predicates.push(constant);
+        }
         let read = needed.union(&mentioned_beside_patterns(group));
         replace(&mut group.patterns, equality);
         if read.contains(equality.variable) {
@@ -136,10 +148,12 @@ fn in_group(group: &mut Group, needed: &VarSet) {
     group
         .blocks
         .iter_mut()
-        .for_each(|block| substitute(block, &mentioned));
+        .for_each(|block| substitute(block, &mentioned, predicates));
     for tail in &mut group.tails {
         match tail {
-            Tail::Optional { node, .. } | Tail::Minus(node) => substitute(node, &mentioned),
+            Tail::Optional { node, .. } | Tail::Minus(node) => {
+                substitute(node, &mentioned, predicates)
+            }
         }
     }
 }

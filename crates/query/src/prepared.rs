@@ -46,6 +46,8 @@ pub(crate) struct Inner {
     pub(crate) parameters: Vec<Parameter>,
     /// Which of the constants are parameters.
     placeholders: Vec<bool>,
+    /// Whether a parameter came to be a predicate by what a filter says.
+    pub(crate) gives_predicate: bool,
     kept: Kept,
     /// The ids of the constants that are no parameters.
     known: KnownIds,
@@ -75,7 +77,9 @@ impl Prepared {
             QueryForm::Ask => VarSet::new(),
             QueryForm::Construct { template } => template_variables(template),
         };
-        identity::substitute(&mut compiled.root, &needed);
+        let mut predicates = Vec::new();
+        identity::substitute(&mut compiled.root, &needed, &mut predicates);
+        let gives_predicate = (parameters.iter()).any(|p| predicates.contains(&p.constant));
         let constants = compiled.constants.terms.len();
         let mut placeholders = vec![false; constants];
         for parameter in &parameters {
@@ -87,6 +91,7 @@ impl Prepared {
                 needed,
                 parameters,
                 placeholders,
+                gives_predicate,
                 kept: Kept::default(),
                 known: KnownIds::new(constants),
                 reads_named: compiled.root.reads_named(),

@@ -177,6 +177,18 @@ fn texts_of_one_shape_share_a_query() {
     assert_eq!(cache.len(), 1);
 }
 
+/// A plan that was made for one predicate is no plan for another.
+#[test]
+fn a_predicate_that_a_filter_names_is_not_shared() {
+    let cache = PlanCache::new(4);
+    for name in ["p", "q"] {
+        let text = format!("PREFIX : <http://x/> SELECT ?s {{ ?s ?p ?o FILTER(?p = :{name}) }}");
+        let query = cache.get_or_prepare(&text, None, parse).expect("a query");
+        assert_eq!(query.prepared().parameters(), 0);
+    }
+    assert_eq!(cache.len(), 2);
+}
+
 #[test]
 fn texts_with_a_base_share_a_query_of_that_base() {
     let cache = PlanCache::new(8);
