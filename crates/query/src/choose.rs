@@ -205,6 +205,7 @@ impl Planner<'_> {
             placed: vec![false; list.len()],
             left: list.len(),
             unit: state.unit,
+            reduced: Vec::new(),
         };
         let parts = Parts {
             list,

@@ -9,6 +9,8 @@ const CHECK: f64 = 20.0;
 const CHECK_ONE_LIST: f64 = 6.0;
 /// Passing over one id of a list.
 const READ: f64 = 1.0;
+/// Asking whether a vertex has an edge at all.
+const HAS: f64 = 20.0;
 /// Making a row.
 const EMIT: f64 = 2.0;
 /// Carrying one column along with a row that is made.
@@ -53,6 +55,11 @@ pub(crate) fn check(flow: Flow, one_list: bool) -> f64 {
 pub(crate) fn expand(flow: Flow, one_list: bool) -> f64 {
     let lists = if one_list { 1.0 } else { flow.rows };
     STEP + lists * FIND + flow.making()
+}
+
+/// Rows are kept whose vertex has an edge.
+pub(crate) fn reduce(flow: Flow) -> f64 {
+    STEP + flow.rows * HAS + flow.made * CARRY * flow.columns as f64
 }
 
 /// Nothing is known: every edge is read for every row.

@@ -92,6 +92,8 @@ pub struct PlanChoices {
     /// Blocks and optional parts that may do either run by themselves and are joined by hash
     /// (`true`), or run from the rows so far (`false`).
     pub hash: Option<bool>,
+    /// Rows are reduced wherever they can be.
+    pub reduce: bool,
 }
 
 /// Rows of a morsel: their columns fit into the caches.

@@ -124,6 +124,11 @@ impl Explainer<'_> {
                     list.join(" and ")
                 )
             }
+            StepKind::Reduce { variable, pattern } => format!(
+                "reduce {} by {}",
+                self.variable(*variable),
+                pattern_text(pattern, self.terms, self.variables)
+            ),
             StepKind::Path(pattern) => format!(
                 "path {} {} {}{}",
                 self.position(pattern.subject),

@@ -59,6 +59,8 @@ mod plan;
 mod planner;
 mod prepared;
 mod random;
+mod reduce;
+mod reduction;
 mod rows;
 mod run;
 mod sample;

@@ -87,7 +87,7 @@ impl Parts<'_> {
     /// A score without looking closely: for groups of very many parts.
     fn rough(&self, frame: &Frame, step: &Move) -> f64 {
         match step {
-            Move::One(part) => self.fanout(frame, *part),
+            Move::One(part) | Move::Reduced(part, _) => self.fanout(frame, *part),
             Move::Intersect(parts) => parts.iter().map(|part| self.fanout(frame, *part)).product(),
         }
     }
@@ -157,7 +157,7 @@ fn score(frame: &Frame) -> f64 {
 
 fn bits(step: &Move) -> usize {
     match step {
-        Move::One(part) => 1 << part,
+        Move::One(part) | Move::Reduced(part, _) => 1 << part,
         Move::Intersect(parts) => parts.iter().fold(0, |set, part| set | 1 << part),
     }
 }

@@ -4,6 +4,7 @@
 use crate::cost::{self, Flow};
 use crate::estimate::Cardinality;
 use crate::expression::Expr;
+use crate::reduction::Reduction;
 use crate::selectivity;
 use somersault_lang::VarId;
 use std::sync::Arc;
@@ -80,6 +81,8 @@ pub(crate) struct Frame {
     pub(crate) left: usize,
     /// Whether the rows are still the one empty solution.
     pub(crate) unit: bool,
+    /// What the rows were reduced by.
+    pub(crate) reduced: Vec<Reduction>,
 }
 
 /// What was seen of a part through some vertices of another one (`sample.rs`).
@@ -101,6 +104,8 @@ pub(crate) struct Sample {
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Move {
     One(usize),
+    /// A pattern, the rows of which are reduced at once.
+    Reduced(usize, Reduction),
     /// These patterns close on one variable together.
     Intersect(Vec<usize>),
 }
@@ -150,14 +155,20 @@ impl Clone for Frame {
             placed,
             left,
             unit,
+            reduced,
         } = other;
         (self.rows, self.cost, self.left, self.unit) = (*rows, *cost, *left, *unit);
         self.bound.clone_from(bound);
         self.placed.clone_from(placed);
+        self.reduced.clone_from(reduced);
     }
 }
 
 impl Frame {
+    fn is_reduced(&self, part: usize, variable: usize) -> bool {
+        self.reduced.contains(&Reduction { by: part, variable })
+    }
+
     fn is_known(&self, end: End) -> bool {
         match end {
             End::Constant => true,
@@ -185,7 +196,7 @@ impl Frame {
         self.bound.iter().filter(|b| b.values > 0.0).count()
     }
 
-    fn flow(&self, made: f64) -> Flow {
+    pub(crate) fn flow(&self, made: f64) -> Flow {
         Flow {
             rows: self.rows,
             made,
@@ -193,7 +204,7 @@ impl Frame {
         }
     }
 
-    fn advance(&mut self, rows: f64) {
+    pub(crate) fn advance(&mut self, rows: f64) {
         self.rows = rows;
         self.unit = false;
         for bound in &mut self.bound {
@@ -215,6 +226,13 @@ impl Pattern {
         ]
     }
 
+    /// How many values a variable has at one of its ends.
+    fn values_of(&self, variable: usize) -> f64 {
+        let mut ends = self.ends().into_iter();
+        ends.find(|(end, _)| *end == End::Variable(variable))
+            .map_or(1.0, |(_, values)| values)
+    }
+
     /// The one variable that it would bind anew, where an intersection can do that: the other end
     /// is known in every row, predicate and graph are constant.
     fn one_new(&self, frame: &Frame) -> Option<usize> {
@@ -232,10 +250,18 @@ impl Pattern {
         }
     }
 
-    /// How many rows it makes of one, on average.
-    fn fanout(&self, frame: &Frame, samples: &[Sample]) -> f64 {
+    /// How many rows it makes of one, on average; `part` is its number.
+    fn fanout(&self, part: usize, frame: &Frame, samples: &[Sample]) -> f64 {
         let sample = best_sample(frame, samples);
-        let mut fanout = sample.map_or(self.cardinality.triples, |s| s.fanout);
+        let mut fanout = sample.map_or(self.cardinality.triples, |s| {
+            if !frame.is_reduced(part, s.variable) {
+                s.fanout
+            } else if s.hit > 0.0 {
+                s.fanout / s.hit
+            } else {
+                self.cardinality.triples / self.values_of(s.variable).max(1.0)
+            }
+        });
         for (end, here) in self.ends() {
             if let End::Variable(v) = end
                 && sample.is_none_or(|s| s.variable != v)
@@ -301,7 +327,7 @@ impl Parts<'_> {
     /// Rows of a part for one row so far, on average.
     pub(crate) fn fanout(&self, frame: &Frame, part: usize) -> f64 {
         match &self.list[part].kind {
-            Kind::Pattern(pattern) => pattern.fanout(frame, self.samples_of(part)),
+            Kind::Pattern(pattern) => pattern.fanout(part, frame, self.samples_of(part)),
             Kind::Path {
                 subject,
                 object,
@@ -367,6 +393,7 @@ impl Parts<'_> {
                 continue;
             }
             into.push(Move::One(part));
+            self.reductions(frame, part, into);
             if let Kind::Pattern(pattern) = &self.list[part].kind
                 && !self.no_intersect
                 && let Some(variable) = pattern.one_new(frame)
@@ -419,6 +446,10 @@ impl Parts<'_> {
                 into.placed[*part] = true;
                 into.left -= 1;
             }
+            Move::Reduced(part, reduction) => {
+                self.extend(frame, &Move::One(*part), into);
+                self.reduce(*part, *reduction, into);
+            }
             Move::Intersect(parts) => {
                 let mut lengths = Vec::with_capacity(parts.len());
                 for part in parts {
@@ -450,7 +481,9 @@ impl Parts<'_> {
         match &self.list[part].kind {
             Kind::Pattern(pattern) => {
                 let sample = best_sample(frame, self.samples_of(part));
-                if let Some(sample) = sample {
+                if let Some(sample) = sample
+                    && !frame.is_reduced(part, sample.variable)
+                {
                     let values = &mut frame.bound[sample.variable].values;
                     *values = (*values * sample.hit).max(1.0);
                 }

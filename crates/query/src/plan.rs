@@ -50,6 +50,11 @@ pub(crate) enum StepKind {
         variable: VarId,
         patterns: Vec<QuadPattern>,
     },
+    /// Keeps the rows whose value has an edge as the pattern wants it, whatever its other end.
+    Reduce {
+        variable: VarId,
+        pattern: QuadPattern,
+    },
     /// Follows a property path.
     Path(Arc<PathPattern>),
     /// Binds or checks the name of a named graph.
@@ -218,6 +223,7 @@ impl StepKind {
         match self {
             StepKind::Scan(_)
             | StepKind::Intersect { .. }
+            | StepKind::Reduce { .. }
             | StepKind::Path(_)
             | StepKind::GraphName(_)
             | StepKind::Values(_) => true,
@@ -283,7 +289,8 @@ impl StepKind {
             }
             StepKind::Degrees(degrees) => *bound = degrees.binds(),
             StepKind::Distinct(columns) => *bound = columns.clone(),
-            StepKind::Filter(_)
+            StepKind::Reduce { .. }
+            | StepKind::Filter(_)
             | StepKind::AntiSemi { .. }
             | StepKind::Minus { .. }
             | StepKind::OrderBy { .. }
@@ -311,7 +318,10 @@ impl StepKind {
     pub(crate) fn may_multiply(&self) -> bool {
         !matches!(
             self,
-            StepKind::Filter(_) | StepKind::Bind(..) | StepKind::AntiSemi { .. }
+            StepKind::Reduce { .. }
+                | StepKind::Filter(_)
+                | StepKind::Bind(..)
+                | StepKind::AntiSemi { .. }
         )
     }
 
@@ -323,6 +333,7 @@ impl StepKind {
                 .fold(VarSet::new(), |set, pattern| {
                     set.union(&pattern.variables())
                 }),
+            StepKind::Reduce { variable, .. } => VarSet::of([*variable]),
             StepKind::Path(pattern) => pattern.variables(),
             StepKind::GraphName(name) => VarSet::of(name.variable()),
             StepKind::Filter(condition) => condition.variables(),
@@ -367,6 +378,7 @@ impl StepKind {
             StepKind::Intersect { patterns, .. } => {
                 patterns.iter().for_each(|p| needed.extend(&p.variables()));
             }
+            StepKind::Reduce { variable, .. } => needed.insert(*variable),
             StepKind::Path(pattern) => needed.extend(&pattern.variables()),
             StepKind::GraphName(name) => name.variable().into_iter().for_each(|v| needed.insert(v)),
             StepKind::Filter(condition) => needed.extend(&condition.variables()),

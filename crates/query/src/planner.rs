@@ -398,6 +398,17 @@ impl<'a> Planner<'a> {
                     };
                     self.place(part, hash, state.rows * grown, state, plan);
                 }
+                Move::Reduced(at, reduction) => {
+                    let kept = parts.kept(*at, *reduction);
+                    let rows = state.rows * grown;
+                    if let Some(part) = left.core[*at].take() {
+                        self.place(part, false, rows / kept, state, plan);
+                    }
+                    if let Some(Core::Pattern(pattern, _)) = left.core[reduction.by] {
+                        let variable = parts.variables[reduction.variable];
+                        self.place_reduction(pattern, variable, rows, state, plan);
+                    }
+                }
                 Move::Intersect(list) => {
                     let patterns = list.iter().filter_map(|at| left.core[*at].take());
                     let patterns: Vec<_> = patterns.collect();
@@ -410,6 +421,9 @@ impl<'a> Planner<'a> {
                 }
             }
             state.cost += cost;
+            if self.choices.reduce {
+                self.place_all_reductions(&left.core, state, plan);
+            }
             parts.apply(&frame, step, &mut next);
             std::mem::swap(&mut frame, &mut next);
             self.place_ready(left, state, plan);

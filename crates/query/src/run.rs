@@ -16,6 +16,7 @@ use crate::join;
 use crate::logical::Values;
 use crate::path;
 use crate::plan::{Plan, Step, StepKind};
+use crate::reduce;
 use crate::rows::distinct_rows;
 use crate::sort;
 use crate::sources::Graphs;
@@ -224,6 +225,10 @@ impl<'a> Runner<'_, 'a> {
             StepKind::Intersect { variable, patterns } => {
                 let explorer = &mut self.explorer(*once);
                 intersect::intersect(explorer, *variable, patterns, keep, wanted, table)
+            }
+            StepKind::Reduce { variable, pattern } => {
+                let explorer = &mut self.explorer(*once);
+                reduce::reduce(explorer, *variable, pattern, keep, wanted, table)
             }
             StepKind::Path(pattern) => {
                 path::follow(&mut self.explorer(*once), pattern, keep, table)

@@ -432,17 +432,19 @@ proptest! {
 }
 
 /// Choices that the planner would not make by itself, one way and the other.
-fn choices() -> [PlanChoices; 4] {
-    let of = |greedy, no_intersect, hash| PlanChoices {
+fn choices() -> [PlanChoices; 5] {
+    let of = |greedy, no_intersect, hash, reduce| PlanChoices {
         greedy,
         no_intersect,
         hash,
+        reduce,
     };
     [
-        of(true, false, None),
-        of(false, true, None),
-        of(false, false, Some(true)),
-        of(true, true, Some(false)),
+        of(true, false, None, false),
+        of(false, true, None, true),
+        of(false, false, Some(true), false),
+        of(false, false, None, true),
+        of(true, true, Some(false), true),
     ]
 }
 
