@@ -15,7 +15,7 @@ use somersault_model::{Direction, TermId, TripleIds};
 /// Looking at one vertex takes about so many nanoseconds.
 const LOOK: f64 = 100.0;
 /// Sampling takes at most this share of what the query is expected to take.
-const SHARE: f64 = 0.05;
+const SHARE: f64 = 0.1;
 /// Most looks for one plan: 100 µs or so.
 const MOST_LOOKS: f64 = 1000.0;
 /// Vertices per pair of patterns: fewer say nothing, more say nothing new.

@@ -102,11 +102,67 @@ fn university() -> Vec<Quad> {
     quads
 }
 
+/// Four hundred universities of which twenty have departments, forty each; students who are in a
+/// department and have a degree from any of the universities.
+fn many_universities() -> NaiveView {
+    let mut quads = Vec::new();
+    let mut stored = |s: String, p: NamedNode, o: String| {
+        quads.push(Quad::new(iri(&s), p, iri(&o), GraphName::DefaultGraph));
+    };
+    let class = || rdf::TYPE.into_owned();
+    // The few are among the many as they come.
+    let of_department = |d: u32| format!("university{}", d % 20 * 20);
+    for u in 0..400 {
+        stored(format!("university{u}"), class(), "University".to_owned());
+    }
+    for d in 0..800 {
+        stored(format!("department{d}"), class(), "Department".to_owned());
+        stored(
+            format!("department{d}"),
+            iri("subOrganizationOf"),
+            of_department(d),
+        );
+    }
+    for s in 0..40_000 {
+        let student = format!("student{s}");
+        stored(
+            student.clone(),
+            iri("memberOf"),
+            format!("department{}", s % 800),
+        );
+        stored(
+            student,
+            iri("degreeFrom"),
+            format!("university{}", s * 7 % 400),
+        );
+    }
+    NaiveView::with_windows(&quads, &[])
+}
+
+/// Few of the universities have a department: those that have none are left out before their
+/// graduates are looked for.
+#[test]
+fn rows_without_an_edge_that_is_needed_later_are_dropped_early() {
+    let text = "SELECT ?x ?y ?z {
+        ?y a <http://x/University> . ?x <http://x/degreeFrom> ?y .
+        ?x <http://x/memberOf> ?z . ?z <http://x/subOrganizationOf> ?y .
+    }";
+    let plan = plan_on(&many_universities(), text);
+    assert!(
+        plan.contains("reduce ?y by ?z <subOrganizationOf> ?y"),
+        "{plan}"
+    );
+}
+
 fn plan(text: &str) -> String {
+    plan_on(&data(), text)
+}
+
+fn plan_on(view: &NaiveView, text: &str) -> String {
     let prepared = Prepared::new(Parser::new().parse_query(text).expect("a query"));
     let execution = Execution::new(Limits::default(), EventTime(0));
     prepared
-        .explain(&data(), &execution, false)
+        .explain(view, &execution, false)
         .expect("no limit is near")
         .to_string()
 }
