@@ -96,12 +96,15 @@ impl Parts<'_> {
     fn cheapest(&self, start: &Frame, known: Order, over: &dyn Fn() -> bool) -> Order {
         let full = (1usize << self.list.len()) - 1;
         let mut best: Vec<Option<Reached>> = Vec::new();
-        best.resize_with(full + 1, || None);
+        best.resize_with(slot(full, true) + 1, || None);
         let mut least = known.end.cost;
+        // Where the cheapest order of all parts is.
+        let mut end = None;
         let (mut moves, mut tried) = (Vec::new(), Frame::default());
-        for placed in 0..full {
-            let from = match &best[placed] {
-                _ if placed == 0 => start.clone(),
+        for from_slot in 0..slot(full, false) {
+            let placed = from_slot / 2;
+            let from = match &best[from_slot] {
+                _ if from_slot == slot(0, false) => start.clone(),
                 Some(reached) if reached.frame.cost < least => reached.frame.clone(),
                 _ => continue,
             };
@@ -111,25 +114,28 @@ impl Parts<'_> {
             self.moves(&from, &mut moves);
             for step in moves.drain(..) {
                 self.apply(&from, &step, &mut tried);
-                let to = placed | bits(&step);
+                let placed = placed | bits(&step);
+                let to = slot(placed, !tried.reduced.is_empty());
                 let known = best[to].as_ref().map(|reached| score(&reached.frame));
                 if tried.cost >= least || known.is_some_and(|known| score(&tried) >= known) {
                     continue;
                 }
-                if to == full {
+                if placed == full {
                     least = tried.cost;
+                    end = Some(to);
                 }
                 best[to] = Some(Reached {
                     frame: tried.clone(),
-                    before: placed,
+                    before: from_slot,
                     by: step,
                 });
             }
         }
-        let Some(end) = best[full].as_ref().map(|reached| reached.frame.clone()) else {
+        let reached = end.and_then(|at| Some((at, best[at].as_ref()?.frame.clone())));
+        let Some((mut at, end)) = reached else {
             return known;
         };
-        let (mut at, mut moves) = (full, Vec::new());
+        let mut moves = Vec::new();
         while let Some(reached) = best[at].take() {
             moves.push(reached.by);
             at = reached.before;
@@ -153,6 +159,12 @@ fn score(frame: &Frame) -> f64 {
     } else {
         frame.cost + frame.rows * LATER
     }
+}
+
+/// Where the best way to a set of parts is kept: rows that were reduced on the way apart, since they
+/// have cost more than others and may be worth it only later.
+fn slot(placed: usize, reduced: bool) -> usize {
+    2 * placed + usize::from(reduced)
 }
 
 fn bits(step: &Move) -> usize {

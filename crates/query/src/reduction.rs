@@ -50,20 +50,31 @@ impl Parts<'_> {
                     pattern.subject
                 };
                 let is_new = frame.bound[variable] == Bound::default();
-                if is_new && open(far) && share(sample) <= MOST_KEPT {
-                    into.push(Move::Reduced(part, Reduction { by, variable }));
+                let reduction = Reduction { by, variable };
+                if is_new && open(far) && self.kept(part, reduction) <= MOST_KEPT {
+                    into.push(Move::Reduced(part, reduction));
                 }
             }
         }
     }
 
     /// The share of the rows of a part that a reduction keeps.
-    pub(crate) fn kept(&self, part: usize, reduction: Reduction) -> f64 {
-        let samples = self.samples.get(reduction.by).into_iter().flatten();
-        samples
-            .filter(|s| s.from == part && s.variable == reduction.variable)
-            .map(share)
-            .fold(1.0, f64::min)
+    pub(crate) fn kept(&self, part: usize, Reduction { by, variable }: Reduction) -> f64 {
+        let seen = |from: usize, of: usize| {
+            let mut samples = self.samples.get(of).into_iter().flatten();
+            samples.find(|s| s.from == from && s.variable == variable)
+        };
+        let Some(own) = seen(part, by) else {
+            return 1.0;
+        };
+        // Where the other pattern has fewer vertices, how many of them are here says more than how
+        // many of ours are there: a rare hit is seldom in a small sample.
+        match seen(by, part) {
+            Some(theirs) if theirs.vertices < own.vertices => {
+                share(theirs) * theirs.vertices / own.vertices
+            }
+            _ => share(own),
+        }
     }
 
     /// What the rows are after a reduction of those of `part`, which is placed.
