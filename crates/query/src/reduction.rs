@@ -67,10 +67,10 @@ impl Parts<'_> {
         let Some(own) = seen(part, by) else {
             return 1.0;
         };
-        // Where the other pattern has fewer vertices, how many of them are here says more than how
-        // many of ours are there: a rare hit is seldom in a small sample.
+        // Where none of ours was seen there, how many of fewer ones there are here says more: a rare
+        // hit is seldom in a small sample.
         match seen(by, part) {
-            Some(theirs) if theirs.vertices < own.vertices => {
+            Some(theirs) if theirs.vertices < own.vertices && own.hit == 0.0 => {
                 share(theirs) * theirs.vertices / own.vertices
             }
             _ => share(own),

@@ -23,6 +23,8 @@ const FEWEST: usize = 8;
 const MOST: usize = 64;
 /// Of more parts there are too many pairs.
 const MOST_PARTS: usize = 16;
+/// Lists that are together at most so long are compared as a whole, which takes a few microseconds.
+const LONGEST_COMPARED: f64 = 2048.0;
 /// Of two windows or graphs a list is put together by copying: not for a sample of long ones.
 const LONGEST_COPIED: usize = 4096;
 
@@ -165,6 +167,39 @@ impl Planner<'_> {
         left.core.iter().enumerate().filter_map(one).collect()
     }
 
+    /// Short lists are compared as a whole: what few of their vertices have in common would seldom be
+    /// in a sample. Only how many edges those have is sampled.
+    fn compare(
+        &self,
+        all: &[TermId],
+        to: &Sampled,
+        here: Direction,
+        source: Source,
+        count: usize,
+    ) -> (f64, f64) {
+        let view = self.graphs.view;
+        let mut list = Vec::new();
+        let theirs = view.vertices_with(source, to.predicate, here, &mut list);
+        let mut rest = theirs;
+        let mut common = Vec::new();
+        for vertex in all {
+            let passed = rest.iter().take_while(|other| *other < vertex).count();
+            rest = &rest[passed..];
+            if rest.first() == Some(vertex) {
+                common.push(*vertex);
+            }
+        }
+        let looked = count.min(common.len());
+        let degrees = (0..looked).map(|at| {
+            let vertex = common[(2 * at + 1) * common.len() / (2 * looked)];
+            view.neighbour_estimate(source, vertex, to.predicate, here) as f64
+        });
+        let degree = degrees.sum::<f64>() / looked.max(1) as f64;
+        let hit = common.len() as f64 / all.len() as f64;
+        let least = 0.5 / all.len() as f64;
+        ((hit * degree).max(least), hit)
+    }
+
     /// Looks at some vertices of `from` in `to`: edges there per row of `from`, and the share of the
     /// rows that have any.
     fn look(
@@ -199,6 +234,14 @@ impl Planner<'_> {
                 }
             },
         };
+        let to_vertices = to.vertices(here);
+        let short = all.len() as f64 + to_vertices <= LONGEST_COMPARED;
+        if let (true, Err(_), [source]) = (short, to.far_end(here), to.sources.as_slice())
+            && from.far_end(there).is_ok()
+            && !all.is_empty()
+        {
+            return Some(self.compare(all, to, here, *source, count));
+        }
         let count = count.min(all.len());
         // A vertex counts once for each row that has it.
         let weighs = from.far_end(there).is_err() && from.triples > 1.1 * vertices;
