@@ -168,18 +168,22 @@ impl Planner<'_> {
     }
 
     /// Short lists are compared as a whole: what few of their vertices have in common would seldom be
-    /// in a sample. Only how many edges those have is sampled.
+    /// in a sample. Only how many edges those have is sampled. `weighed_by` is the pattern whose
+    /// vertices `all` are, where they count once for each of its rows.
     fn compare(
         &self,
         all: &[TermId],
-        to: &Sampled,
-        here: Direction,
-        source: Source,
+        weighed_by: Option<(&Sampled, Direction)>,
+        (to, here): (&Sampled, Direction),
         count: usize,
-    ) -> (f64, f64) {
+    ) -> Option<(f64, f64)> {
         let view = self.graphs.view;
+        let source = *to.sources.first()?;
         let mut list = Vec::new();
-        let theirs = view.vertices_with(source, to.predicate, here, &mut list);
+        let theirs = match to.far_end(here) {
+            Ok(end) => view.neighbours(source, end, to.predicate, here.reverse(), &mut list),
+            Err(_) => view.vertices_with(source, to.predicate, here, &mut list),
+        };
         let mut rest = theirs;
         let mut common = Vec::new();
         for vertex in all {
@@ -190,14 +194,21 @@ impl Planner<'_> {
             }
         }
         let looked = count.min(common.len());
-        let degrees = (0..looked).map(|at| {
-            let vertex = common[(2 * at + 1) * common.len() / (2 * looked)];
-            view.neighbour_estimate(source, vertex, to.predicate, here) as f64
-        });
-        let degree = degrees.sum::<f64>() / looked.max(1) as f64;
-        let hit = common.len() as f64 / all.len() as f64;
-        let least = 0.5 / all.len() as f64;
-        ((hit * degree).max(least), hit)
+        let degree = |of: &Sampled, away| {
+            let source = of.sources[0];
+            let degrees = (0..looked).map(|at| {
+                let vertex = common[(2 * at + 1) * common.len() / (2 * looked)];
+                view.neighbour_estimate(source, vertex, of.predicate, away) as f64
+            });
+            degrees.sum::<f64>() / looked.max(1) as f64
+        };
+        let (rows, each) = match weighed_by {
+            Some((from, there)) => (from.triples, degree(from, there)),
+            None => (all.len() as f64, 1.0),
+        };
+        let fanout = to.far_end(here).map_or_else(|_| degree(to, here), |_| 1.0);
+        let hit = (common.len() as f64 * each / rows.max(1.0)).min(1.0);
+        (rows > 0.0).then(|| ((hit * fanout).max(0.5 / rows.max(1.0)), hit))
     }
 
     /// Looks at some vertices of `from` in `to`: edges there per row of `from`, and the share of the
@@ -234,17 +245,15 @@ impl Planner<'_> {
                 }
             },
         };
-        let to_vertices = to.vertices(here);
-        let short = all.len() as f64 + to_vertices <= LONGEST_COMPARED;
-        if let (true, Err(_), [source]) = (short, to.far_end(here), to.sources.as_slice())
-            && from.far_end(there).is_ok()
-            && !all.is_empty()
-        {
-            return Some(self.compare(all, to, here, *source, count));
-        }
-        let count = count.min(all.len());
         // A vertex counts once for each row that has it.
         let weighs = from.far_end(there).is_err() && from.triples > 1.1 * vertices;
+        if all.len() as f64 + to.vertices(here) <= LONGEST_COMPARED
+            && from.sources.len() == 1
+            && to.sources.len() == 1
+        {
+            return self.compare(all, weighs.then_some((from, there)), (to, here), count);
+        }
+        let count = count.min(all.len());
         let (mut rows, mut edges, mut hits) = (0.0, 0.0, 0.0);
         for at in 0..count {
             let vertex = all[(2 * at + 1) * all.len() / (2 * count)];
