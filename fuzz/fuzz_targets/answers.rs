@@ -142,6 +142,7 @@ fuzz_target!(|bytes: &[u8]| {
         no_intersect: bytes.below(2) == 1,
         hash: [None, Some(true), Some(false)][bytes.below(3)],
         reduce: bytes.below(2) == 1,
+        try_out: bytes.below(2) == 1,
     };
     let text = format!("SELECT ?a ?b ?c ?d {{ {} }}", bytes.group(2));
     let Ok(query) = Parser::new().parse_query(&text) else {

@@ -213,6 +213,8 @@ impl Planner<'_> {
             bindings,
             variables: numbers.variables,
             samples: Vec::new(),
+            seen: Vec::new(),
+            seen_reductions: Vec::new(),
             no_intersect: self.choices.no_intersect,
         };
         (parts, frame)

@@ -94,6 +94,8 @@ pub struct PlanChoices {
     pub hash: Option<bool>,
     /// Rows are reduced wherever they can be.
     pub reduce: bool,
+    /// Samples are taken and orders tried out however little the query may cost.
+    pub try_out: bool,
 }
 
 /// Rows of a morsel: their columns fit into the caches.

@@ -55,6 +55,8 @@ mod overlay;
 mod parameters;
 mod parts;
 mod path;
+mod pilot;
+mod placement;
 mod plan;
 mod planner;
 mod prepared;

@@ -4,6 +4,7 @@
 use crate::cost::{self, Flow};
 use crate::estimate::Cardinality;
 use crate::expression::Expr;
+use crate::pilot::{Seen, SeenReduction};
 use crate::reduction::Reduction;
 use crate::selectivity;
 use somersault_lang::VarId;
@@ -135,6 +136,9 @@ pub(crate) struct Parts<'q> {
     pub(crate) variables: Vec<VarId>,
     /// Per part.
     pub(crate) samples: Vec<Vec<Sample>>,
+    /// Per part.
+    pub(crate) seen: Vec<Vec<Seen>>,
+    pub(crate) seen_reductions: Vec<SeenReduction>,
     /// Intersections are not considered.
     pub(crate) no_intersect: bool,
 }
@@ -326,6 +330,9 @@ fn best_sample(frame: &Frame, samples: &[Sample]) -> Option<Sample> {
 impl Parts<'_> {
     /// Rows of a part for one row so far, on average.
     pub(crate) fn fanout(&self, frame: &Frame, part: usize) -> f64 {
+        if let Some(seen) = self.seen(frame, part) {
+            return seen.fanout;
+        }
         match &self.list[part].kind {
             Kind::Pattern(pattern) => pattern.fanout(part, frame, self.samples_of(part)),
             Kind::Path {

@@ -3,15 +3,14 @@
 //! Estimates choose between plans that are all right: what they say of a constant may be wrong for
 //! another one, and the plan still holds for it.
 
-use crate::choose::{Core, Remaining};
+use crate::choose::Remaining;
 use crate::cost;
 use crate::degrees::Degrees;
 use crate::estimate::State;
 use crate::execution::{Guard, PlanChoices};
 use crate::explain::Explainer;
 use crate::expression::{Constants, Expr};
-use crate::logical::{GraphPosition, Group, Node, Operator, Position, QuadPattern};
-use crate::parts::{Frame, Move};
+use crate::logical::{Group, Node, Operator};
 use crate::plan::{Plan, Step, StepKind};
 use crate::selectivity;
 use crate::sources::Graphs;
@@ -366,138 +365,6 @@ impl<'a> Planner<'a> {
         }
     }
 
-    /// Places the patterns, paths and blocks of a group in the best order; filters and binds between
-    /// them as soon as they are ready.
-    pub(crate) fn place_core(
-        &mut self,
-        group: &Group,
-        left: &mut Remaining<'_>,
-        state: &mut State,
-        plan: &mut Plan,
-    ) {
-        if left.core.is_empty() {
-            return;
-        }
-        let (mut parts, mut frame) = self.parts(left, group, state);
-        let greedy = self.choices.greedy;
-        let mut order = parts.order(&frame, greedy, &|| self.is_over_time());
-        if self.sample(left, &mut parts, &frame, order.end.cost) {
-            order = parts.order(&frame, greedy, &|| self.is_over_time());
-        }
-        let mut next = Frame::default();
-        for step in &order.moves {
-            parts.extend(&frame, step, &mut next);
-            let grown = next.rows / frame.rows.max(f64::MIN_POSITIVE);
-            let cost = next.cost - frame.cost;
-            match step {
-                Move::One(at) => {
-                    let hash = parts.joins_by_hash(&frame, *at);
-                    let hash = self.choices.hash.unwrap_or(hash);
-                    let Some(part) = left.core[*at].take() else {
-                        continue;
-                    };
-                    self.place(part, hash, state.rows * grown, state, plan);
-                }
-                Move::Reduced(at, reduction) => {
-                    let kept = parts.kept(*at, *reduction);
-                    let rows = state.rows * grown;
-                    if let Some(part) = left.core[*at].take() {
-                        self.place(part, false, rows / kept, state, plan);
-                    }
-                    if let Some(Core::Pattern(pattern, _)) = left.core[reduction.by] {
-                        let variable = parts.variables[reduction.variable];
-                        self.place_reduction(pattern, variable, rows, state, plan);
-                    }
-                }
-                Move::Intersect(list) => {
-                    let patterns = list.iter().filter_map(|at| left.core[*at].take());
-                    let patterns: Vec<_> = patterns.collect();
-                    self.place_together(&patterns, state.rows * grown, state, plan);
-                }
-            }
-            for (variable, bound) in parts.variables.iter().zip(&next.bound) {
-                if state.possible.contains(*variable) && bound.values > 0.0 {
-                    state.learn(*variable, bound.values);
-                }
-            }
-            state.cost += cost;
-            if self.choices.reduce {
-                self.place_all_reductions(&left.core, state, plan);
-            }
-            parts.apply(&frame, step, &mut next);
-            std::mem::swap(&mut frame, &mut next);
-            self.place_ready(left, state, plan);
-        }
-    }
-
-    /// Places one part; `rows` are expected after it. `hash`: a block runs by itself.
-    fn place(&mut self, part: Core<'_>, hash: bool, rows: f64, state: &mut State, plan: &mut Plan) {
-        let kind = match part {
-            Core::Block(block) => {
-                // The order's own estimate of the cost stands for the block's.
-                let cost = state.cost;
-                if hash && self.may_join(block, state) {
-                    self.join_with(block, state, plan);
-                } else {
-                    self.node(block, state, plan);
-                }
-                state.cost = cost;
-                return;
-            }
-            Core::Pattern(pattern, cardinality) => {
-                cardinality.bind(&pattern, state);
-                StepKind::Scan(pattern)
-            }
-            Core::Path(path) => {
-                for variable in path.variables().iter() {
-                    state.bind(variable, rows.max(1.0));
-                    state.certain.insert(variable);
-                }
-                StepKind::Path(Arc::clone(path))
-            }
-            Core::Graph(name) => {
-                if let Some(variable) = name.variable() {
-                    state.bind(variable, self.graphs.named().len() as f64);
-                    state.certain.insert(variable);
-                }
-                StepKind::GraphName(name)
-            }
-        };
-        state.advance(rows);
-        self.push(plan, kind, rows);
-    }
-
-    /// Places patterns that close on one variable together.
-    fn place_together(
-        &mut self,
-        parts: &[Core<'_>],
-        rows: f64,
-        state: &mut State,
-        plan: &mut Plan,
-    ) {
-        let before = state.clone();
-        let mut patterns = Vec::with_capacity(parts.len());
-        let mut closed = Vec::with_capacity(parts.len());
-        for part in parts {
-            if let Core::Pattern(pattern, cardinality) = part {
-                closed.push(self.one_new(pattern, &before));
-                cardinality.bind(pattern, state);
-                patterns.push(*pattern);
-            }
-        }
-        state.advance(rows);
-        match closed.first() {
-            Some(Some(variable)) if closed.iter().all(|c| *c == Some(*variable)) => {
-                let variable = *variable;
-                self.push(plan, StepKind::Intersect { variable, patterns }, rows);
-            }
-            // What the search took to be bound in every row is not: one after the other is right.
-            _ => patterns
-                .into_iter()
-                .for_each(|pattern| self.push(plan, StepKind::Scan(pattern), rows)),
-        }
-    }
-
     /// What is known of a node before it is placed: planned by itself, and where it may run from
     /// rows with values for `others`, from one such row. Found once for each node: planning every
     /// block anew inside of every other would take time exponential in the nesting.
@@ -637,27 +504,5 @@ impl<'a> Planner<'a> {
             rows,
             exists,
         );
-    }
-
-    /// The one variable that a pattern would bind anew, where an intersection can do that: the other
-    /// end is known in every row, predicate and graph are constant.
-    fn one_new(&self, pattern: &QuadPattern, state: &State) -> Option<VarId> {
-        let constant_graph = !matches!(pattern.graph, GraphPosition::Named(Position::Variable(_)));
-        if !constant_graph || pattern.predicate.variable().is_some() {
-            return None;
-        }
-        let known = |position: Position| match position {
-            Position::Constant(_) => true,
-            Position::Variable(v) => state.certain.contains(v),
-        };
-        let new = |position: Position| match position {
-            Position::Variable(v) if !state.possible.contains(v) => Some(v),
-            _ => None,
-        };
-        match (new(pattern.subject), new(pattern.object)) {
-            (Some(v), None) if known(pattern.object) => Some(v),
-            (None, Some(v)) if known(pattern.subject) => Some(v),
-            _ => None,
-        }
     }
 }

@@ -26,9 +26,10 @@ impl Parts<'_> {
     /// Adds the moves that place this part and reduce its rows at once. Only what samples were taken
     /// of is offered: statistics of the predicates alone do not tell who has both.
     pub(crate) fn reductions(&self, frame: &Frame, part: usize, into: &mut Vec<Move>) {
-        if !matches!(self.list[part].kind, Kind::Pattern(_)) {
+        if self.samples.is_empty() || !matches!(self.list[part].kind, Kind::Pattern(_)) {
             return;
         }
+        let placed = frame.placed_bits() | 1 << part;
         for (by, samples) in self.samples.iter().enumerate() {
             let Kind::Pattern(pattern) = &self.list[by].kind else {
                 continue;
@@ -51,15 +52,19 @@ impl Parts<'_> {
                 };
                 let is_new = frame.bound[variable] == Bound::default();
                 let reduction = Reduction { by, variable };
-                if is_new && open(far) && self.kept(part, reduction) <= MOST_KEPT {
+                if is_new && open(far) && self.kept(placed, part, reduction) <= MOST_KEPT {
                     into.push(Move::Reduced(part, reduction));
                 }
             }
         }
     }
 
-    /// The share of the rows of a part that a reduction keeps.
-    pub(crate) fn kept(&self, part: usize, Reduction { by, variable }: Reduction) -> f64 {
+    /// The share of the rows that a reduction keeps after some parts, `part` being the last.
+    pub(crate) fn kept(&self, placed: u32, part: usize, reduction: Reduction) -> f64 {
+        if let Some(seen) = self.seen_reduction(placed, reduction) {
+            return seen.kept;
+        }
+        let Reduction { by, variable } = reduction;
         let seen = |from: usize, of: usize| {
             let mut samples = self.samples.get(of).into_iter().flatten();
             samples.find(|s| s.from == from && s.variable == variable)
@@ -79,7 +84,7 @@ impl Parts<'_> {
 
     /// What the rows are after a reduction of those of `part`, which is placed.
     pub(crate) fn reduce(&self, part: usize, reduction: Reduction, frame: &mut Frame) {
-        let kept = self.kept(part, reduction);
+        let kept = self.kept(frame.placed_bits(), part, reduction);
         let rows = frame.rows * kept;
         frame.cost += cost::reduce(frame.flow(rows));
         let values = &mut frame.bound[reduction.variable].values;

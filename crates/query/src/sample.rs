@@ -29,20 +29,20 @@ const LONGEST_COMPARED: f64 = 2048.0;
 const LONGEST_COPIED: usize = 4096;
 
 /// One pattern that can be sampled.
-struct Sampled {
-    part: usize,
-    subject: Result<TermId, VarId>,
-    predicate: TermId,
-    object: Result<TermId, VarId>,
-    sources: Vec<Source>,
+pub(crate) struct Sampled {
+    pub(crate) part: usize,
+    pub(crate) subject: Result<TermId, VarId>,
+    pub(crate) predicate: TermId,
+    pub(crate) object: Result<TermId, VarId>,
+    pub(crate) sources: Vec<Source>,
     triples: f64,
-    subjects: f64,
-    objects: f64,
+    pub(crate) subjects: f64,
+    pub(crate) objects: f64,
 }
 
 impl Sampled {
     /// The direction in which edges lead away from a variable, if it is one of the ends.
-    fn away_from(&self, variable: VarId) -> Option<Direction> {
+    pub(crate) fn away_from(&self, variable: VarId) -> Option<Direction> {
         match (&self.subject, &self.object) {
             (Err(s), Err(o)) if s == o => None,
             (Err(s), _) if *s == variable => Some(Direction::Out),
@@ -67,24 +67,37 @@ impl Sampled {
     }
 }
 
+impl Parts<'_> {
+    /// At how many vertices to look where the query is expected to cost so much; `always`: whatever it
+    /// costs.
+    pub(crate) fn looks(&self, expected: f64, always: bool) -> usize {
+        let affordable = if always {
+            MOST_LOOKS
+        } else {
+            expected * SHARE / LOOK
+        };
+        let looks = affordable.min(MOST_LOOKS) as usize;
+        if (2..=MOST_PARTS).contains(&self.list.len()) && looks >= 2 * FEWEST {
+            looks
+        } else {
+            0
+        }
+    }
+}
+
 impl Planner<'_> {
-    /// Looks at samples of what the patterns have in common, if the query is expected to cost enough
-    /// for that; says whether it did.
+    /// Looks at samples of what the patterns have in common, if so many looks are enough for all
+    /// pairs of them; says whether it did.
     pub(crate) fn sample(
         &self,
-        left: &Remaining<'_>,
+        sampled: &[Sampled],
         parts: &mut Parts<'_>,
         start: &Frame,
-        expected: f64,
+        looks: usize,
     ) -> bool {
-        if parts.list.len() > MOST_PARTS {
-            return false;
-        }
-        let looks = (expected * SHARE / LOOK).min(MOST_LOOKS) as usize;
-        let sampled = self.sampled(left, parts);
         let mut pairs = Vec::new();
-        for from in &sampled {
-            for to in &sampled {
+        for from in sampled {
+            for to in sampled {
                 if from.part == to.part {
                     continue;
                 }
@@ -123,7 +136,8 @@ impl Planner<'_> {
         true
     }
 
-    fn sampled(&self, left: &Remaining<'_>, parts: &Parts<'_>) -> Vec<Sampled> {
+    /// The patterns that can be sampled.
+    pub(crate) fn sampled(&self, left: &Remaining<'_>, parts: &Parts<'_>) -> Vec<Sampled> {
         let id = |position| match position {
             Position::Constant(c) => Ok(self.constants[crate::expression::ConstantId::index(c)]),
             Position::Variable(v) => Err(v),

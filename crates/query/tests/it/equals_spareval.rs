@@ -432,19 +432,37 @@ proptest! {
 }
 
 /// Choices that the planner would not make by itself, one way and the other.
-fn choices() -> [PlanChoices; 5] {
-    let of = |greedy, no_intersect, hash, reduce| PlanChoices {
-        greedy,
-        no_intersect,
-        hash,
-        reduce,
-    };
+fn choices() -> [PlanChoices; 6] {
+    let own = PlanChoices::default();
     [
-        of(true, false, None, false),
-        of(false, true, None, true),
-        of(false, false, Some(true), false),
-        of(false, false, None, true),
-        of(true, true, Some(false), true),
+        PlanChoices {
+            greedy: true,
+            ..own
+        },
+        PlanChoices {
+            no_intersect: true,
+            reduce: true,
+            ..own
+        },
+        PlanChoices {
+            hash: Some(true),
+            ..own
+        },
+        PlanChoices {
+            reduce: true,
+            ..own
+        },
+        PlanChoices {
+            try_out: true,
+            ..own
+        },
+        PlanChoices {
+            greedy: true,
+            no_intersect: true,
+            hash: Some(false),
+            reduce: true,
+            try_out: true,
+        },
     ]
 }
 
