@@ -12,7 +12,8 @@ use crate::value::Value;
 use oxsdatatypes::{Decimal, Double, Float, Integer};
 use rustc_hash::FxHashSet;
 use somersault_lang::AggregateFunction;
-use somersault_model::TermId;
+use somersault_model::inline::{self, Numeric};
+use somersault_model::{Tag, TermId};
 use std::cmp::Ordering;
 
 /// One aggregate over all groups: a state per group.
@@ -239,6 +240,9 @@ impl<'p> Accumulator<'p> {
         if *distinct && self.repeats && !self.seen.insert((group, id)) {
             return;
         }
+        if id.tag() == Tag::Integer && take_integer(state, function, id) {
+            return;
+        }
         match state {
             State::Count(count) => *count += 1,
             // Numbers are in their ids, and cost no allocation.
@@ -328,6 +332,30 @@ impl<'p> Accumulator<'p> {
     }
 }
 
+/// Takes an integer that is in its id, where that needs no value of it; whether it did.
+#[inline]
+fn take_integer(state: &mut State, function: &AggregateFunction, id: TermId) -> bool {
+    match state {
+        State::Sum(Some(sum)) => match inline::numeric(id) {
+            Some(Numeric::Integer(number)) => {
+                sum.integers += i128::from(number);
+                sum.count += 1;
+                true
+            }
+            _ => false,
+        },
+        // As their ids order, so do integers, and most are neither the least nor the greatest so far.
+        State::Extreme(Some((_, Evaluated::Id(so_far)))) if so_far.tag() == Tag::Integer => {
+            let (number, so_far) = (id.payload(), so_far.payload());
+            match function {
+                AggregateFunction::Min => number >= so_far,
+                _ => number <= so_far,
+            }
+        }
+        _ => false,
+    }
+}
+
 fn accumulate(
     state: &mut State,
     function: &AggregateFunction,
@@ -382,6 +410,14 @@ fn value_of(e: &mut Evaluation<'_>, evaluated: Evaluated) -> Option<Value> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::local::LocalTerms;
+    use crate::random::Random;
+    use oxrdf::Literal;
+    use oxrdf::vocab::xsd;
+    use proptest::prelude::*;
+    use somersault_lang::VarId;
+    use somersault_model::{EventTime, QueryUid};
+    use somersault_store::Dictionary;
 
     fn sum(values: &[Value]) -> Option<String> {
         let mut sum = Sum::new();
@@ -417,5 +453,52 @@ mod tests {
         // The least decimal is one unit further from 0 than the greatest.
         assert_eq!(sum(&all), typed("1.499999999999999999"));
         assert_eq!(sum(&[half, max]), typed("9223372036854775807.5"));
+    }
+
+    fn number() -> impl Strategy<Value = Literal> {
+        prop_oneof![
+            4 => (-9i64..9).prop_map(Literal::from),
+            1 => (-9i64..9).prop_map(|n| Literal::new_typed_literal(n.to_string(), xsd::LONG)),
+            1 => "-?[0-9]\\.[05]".prop_map(|text| Literal::new_typed_literal(text, xsd::DECIMAL)),
+            1 => Just(Literal::new_simple_literal("none")),
+        ]
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+        #[test]
+        fn integers_in_ids_count_as_their_values_do(
+            numbers in prop_oneof![
+                proptest::collection::vec((-9i64..9).prop_map(Literal::from), 0..9),
+                proptest::collection::vec(number(), 0..9),
+            ],
+        ) {
+            let dictionary = Dictionary::new();
+            let ids: Vec<TermId> = (numbers.iter())
+                .map(|number| dictionary.intern(number.as_ref().into()))
+                .collect();
+            let table = Table::of([(VarId(0), ids.clone())], ids.len());
+            let random = Random::new(QueryUid(0), EventTime(0));
+            let local = LocalTerms::default();
+            let mut e = Evaluation::new(&dictionary, Vec::new(), local, None, EventTime(0), random);
+            use AggregateFunction as F;
+            for function in [F::Min, F::Max, F::Sum, F::Avg] {
+                let aggregate = Aggregate::Of {
+                    function: function.clone(),
+                    distinct: false,
+                    expression: Expr::Variable(VarId(0)),
+                };
+                let mut quick = Accumulator::new(&aggregate, 1);
+                quick.add(&table, 0..ids.len(), &[], &mut e);
+                let mut dull = Accumulator::new(&aggregate, 1);
+                for id in &ids {
+                    accumulate(&mut dull.states[0], &function, Evaluated::Id(*id), &mut e);
+                }
+                let quick = quick.finish(0).map(|found| e.id(found));
+                let dull = dull.finish(0).map(|found| e.id(found));
+                prop_assert_eq!(quick, dull, "{:?}", function);
+            }
+        }
     }
 }
