@@ -188,11 +188,13 @@ impl<'a> Planner<'a> {
             } => {
                 let before = plan.steps.len();
                 self.node(inner, state, plan);
-                let degrees = match &plan.steps[before..] {
-                    [Step { kind, .. }] if before == 0 => match kind {
-                        StepKind::Scan(pattern) => Degrees::of(pattern, keys, aggregates),
-                        _ => None,
-                    },
+                let degrees = match plan.steps.as_slice() {
+                    [
+                        Step {
+                            kind: StepKind::Scan(pattern),
+                            ..
+                        },
+                    ] if before == 0 => Degrees::of(pattern, keys, aggregates),
                     _ => None,
                 };
                 let groups = keys
