@@ -247,6 +247,10 @@ async fn run_query(
         app.gate.run(Lane::Query, work).await??
     } else {
         match app.engine.query_light(&text, &options)? {
+            Light::Done(results) if results::is_long(&results.answer, &accept) => {
+                let work = move || Prepared::new(results, &accept);
+                app.gate.run(Lane::Query, work).await??
+            }
             Light::Done(results) => Prepared::new(results, &accept)?,
             Light::Heavy(query) => {
                 let ask = |reply: Reply<ApiResult<Prepared>>| {

@@ -19,6 +19,10 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// Up to this many bytes an answer is sent in one piece.
 const WHOLE_BYTES: usize = 256 * 1024;
+/// Of a format that some answers cannot be written in, up to this many bytes are written before the first is
+/// sent: the answer may turn out to be one of them, and then there must be an error in its place. Of a longer
+/// one that is found out by writing it for nobody first.
+const TRIED_BYTES: usize = 8 * 1024 * 1024;
 /// What is written at a time of a larger one. It takes a fraction of a millisecond.
 const PIECE_BYTES: usize = 64 * 1024;
 /// After so many pieces other connections have their turn, however fast the client takes them.
@@ -106,6 +110,15 @@ pub(crate) fn acceptable(accept: &Accept) -> ApiResult<()> {
     }
 }
 
+/// Whether writing the first piece of an answer takes longer than an async worker may be held up.
+pub(crate) fn is_long(answer: &Answer, accept: &Accept) -> bool {
+    Format::choose(answer.kind(), accept).is_ok_and(|format| {
+        format.may_not_hold_all()
+            && (format.writer(answer))
+                .is_ok_and(|writer| writer.expected_bytes(TRIED_BYTES) > WHOLE_BYTES)
+    })
+}
+
 /// An answer of which the first piece is written. Made on the thread that ran the query.
 #[derive(Debug)]
 pub(crate) struct Prepared {
@@ -125,10 +138,13 @@ impl Prepared {
         let format = Format::choose(answer.kind(), accept)?;
         let refused = |error| format.cannot_hold(&error);
         let mut writer = format.writer(answer).map_err(refused)?;
-        let mut first = Vec::with_capacity(writer.expected_bytes(WHOLE_BYTES));
-        let more = writer
-            .next_piece(&mut first, WHOLE_BYTES)
-            .map_err(refused)?;
+        let at_once = if format.may_not_hold_all() {
+            TRIED_BYTES
+        } else {
+            WHOLE_BYTES
+        };
+        let mut first = Vec::with_capacity(writer.expected_bytes(at_once));
+        let more = writer.next_piece(&mut first, at_once).map_err(refused)?;
         if more && format.may_not_hold_all() {
             format.try_all(answer).map_err(refused)?;
         }
@@ -145,8 +161,8 @@ impl Prepared {
     pub(crate) fn into_response(self, app: &App) -> ApiResult {
         let first = Bytes::from(self.first);
         let body = match self.rest {
-            None => Body::from(first),
-            Some(writer) => Body::from_stream(Pieces::new(app, first, writer)?),
+            None if first.len() <= 2 * WHOLE_BYTES => Body::from(first),
+            rest => Body::from_stream(Pieces::new(app, first, rest)?),
         };
         let mut response = Response::new(body);
         let headers = response.headers_mut();
@@ -175,7 +191,7 @@ struct Pieces {
 }
 
 impl Pieces {
-    fn new(app: &App, first: Bytes, writer: AnswerWriter) -> ApiResult<Pieces> {
+    fn new(app: &App, first: Bytes, writer: Option<AnswerWriter>) -> ApiResult<Pieces> {
         let place = Arc::clone(&app.large_answers).try_acquire_owned().map_err(|_| {
             ApiError::busy(
                 format!("This server is sending {LARGE_ANSWERS} large answers already. Try again in a few seconds, or ask for less with LIMIT."),
@@ -184,7 +200,7 @@ impl Pieces {
         })?;
         Ok(Pieces {
             first: Some(first),
-            writer: Some(writer),
+            writer,
             in_a_row: 0,
             _place: place,
         })

@@ -162,3 +162,28 @@ fn an_answer_that_a_format_cannot_hold_is_not_acceptable() {
     );
     server.get_as(&path, "text/turtle").expect(200);
 }
+
+#[test]
+fn a_long_answer_in_xml_is_whole_or_refused() {
+    let server = TestServer::start();
+    let rows = |from: usize| -> String {
+        let long = "long ".repeat(30);
+        let row = |n: usize| format!("<http://e/s{n}> <http://e/p> \"{long}{n}\" .");
+        (from..from + 4_000).map(row).collect()
+    };
+    // More than one piece, then more than is written before the first is sent.
+    let path = format!("/query?query={}", encode("SELECT * { ?s ?p ?o }"));
+    let ask = || server.get_as(&path, "application/sparql-results+xml");
+    for (batches, count) in [(0..1, 4_000), (1..8, 32_000)] {
+        for batch in batches {
+            server.update(&format!("INSERT DATA {{ {} }}", rows(batch * 4_000)));
+        }
+        let reply = ask();
+        reply.expect(200);
+        let text = reply.text();
+        assert_eq!(text.matches("<result>").count(), count);
+        assert!(text.ends_with("</results></sparql>"));
+    }
+    server.update("INSERT DATA { <http://e/z> <http://e/p> \"\\u0001\" }");
+    ask().expect_error(406, "not_acceptable", &["U+0001"]);
+}

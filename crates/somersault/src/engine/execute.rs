@@ -189,12 +189,12 @@ impl Engine {
         run: impl FnOnce(&SnapshotView, &Execution) -> Result<Arc<QueryAnswer>, QueryError>,
     ) -> Result<Option<QueryResults>, EngineError> {
         let started = Instant::now();
+        let deadline_ms = self.pin_deadline(started, self.query_time(options.timeout));
+        let snapshot = self.inner.store.pin_stable_shared(deadline_ms);
         let standing = &self.inner.standing;
         let execution = standing.execution_in_place(standing.stable_time(), ONE_SHOT);
         let mut execution = self.keyed(execution, options.timeout, options.result_rows);
         execution.budget = Some(BUDGET);
-        let deadline_ms = self.pin_deadline(started, execution.limits.query_time);
-        let snapshot = self.inner.store.pin_stable_shared(deadline_ms);
         match self.execute_on(snapshot, prepared, options, started, execution, run) {
             Ok(results) => Ok(Some(results)),
             Err(QueryError::OverBudget | QueryError::Memory { .. }) => Ok(None),
@@ -209,9 +209,9 @@ impl Engine {
         options: &QueryOptions,
     ) -> Result<QueryResults, EngineError> {
         let started = Instant::now();
-        let execution = self.one_shot_execution(options.timeout, options.result_rows);
-        let deadline_ms = self.pin_deadline(started, execution.limits.query_time);
+        let deadline_ms = self.pin_deadline(started, self.query_time(options.timeout));
         let snapshot = self.inner.store.pin_stable_until(deadline_ms);
+        let execution = self.one_shot_execution(options.timeout, options.result_rows);
         let run = |view: &SnapshotView, execution: &Execution| {
             query.execute(view, execution).map(Arc::new)
         };
@@ -247,6 +247,12 @@ impl Engine {
         })
     }
 
+    /// How long a query with this limit of its own may take.
+    pub(super) fn query_time(&self, own: Option<Duration>) -> Duration {
+        own.unwrap_or(self.inner.config.limits.query_time)
+    }
+
+    /// What a query on the snapshot that was just pinned is given: NOW() is the time of that.
     pub(super) fn one_shot_execution(
         &self,
         timeout: Option<Duration>,
