@@ -12,7 +12,7 @@ mod sequencer;
 mod stable;
 mod update;
 
-pub use requests::{Done, Outcome, UpdateJob, UpdateResult};
+pub use requests::{Change, Done, Outcome, UpdateJob, UpdateResult};
 
 use crate::acks::Acks;
 use crate::clock::Clock;

@@ -21,7 +21,7 @@ mod resolver;
 
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use driver::{
-    Done, Driver, DriverConfig, DriverParts, DriverStatus, Outcome, UpdateJob, UpdateResult,
+    Change, Done, Driver, DriverConfig, DriverParts, DriverStatus, Outcome, UpdateJob, UpdateResult,
 };
 pub use due_windows::{DueWindows, window_version};
 pub use error::RuntimeError;

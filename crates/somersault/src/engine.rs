@@ -3,6 +3,7 @@
 
 mod data;
 mod execute;
+mod graphs;
 mod lanes;
 mod load;
 mod observe;

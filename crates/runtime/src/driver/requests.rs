@@ -2,11 +2,12 @@
 
 use crate::error::RuntimeError;
 use crossbeam_channel::Sender;
-use somersault_log::Resolved;
-use somersault_model::Sn;
+use somersault_log::{LoadSegment, Resolved};
+use somersault_model::{QuadIds, Sn};
 use somersault_query::Effects;
 use somersault_store::Snapshot;
 use somersault_stream::{Input, Repeat};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// When an input is answered.
@@ -45,8 +46,30 @@ pub struct Done {
     pub sn: Sn,
 }
 
+/// What an update comes to.
+#[derive(Debug)]
+pub enum Change {
+    /// Statements that go and come.
+    Effects(Effects),
+    /// Statements that come, too many for a record: they are in a segment of their own.
+    Load {
+        /// The segment, finished.
+        segment: LoadSegment,
+        /// Its statements.
+        statements: Arc<[QuadIds]>,
+        /// How many of them are new.
+        inserted: u64,
+    },
+}
+
+impl From<Effects> for Change {
+    fn from(effects: Effects) -> Change {
+        Change::Effects(effects)
+    }
+}
+
 /// Evaluates an update on the pinned newest snapshot; `None` calls it off.
-pub type UpdateJob = Box<dyn FnOnce(Snapshot) -> Option<Effects> + Send>;
+pub type UpdateJob = Box<dyn FnOnce(Snapshot) -> Option<Change> + Send>;
 
 /// What became of an update.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

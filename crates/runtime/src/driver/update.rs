@@ -1,7 +1,7 @@
 //! Updates: evaluated at SN n, their effects are SN n+1, with nothing between (S15). That is why the
 //! sequencer takes no input while one is evaluated; acknowledgements and firings go on meanwhile.
 
-use super::requests::{UpdateJob, UpdateResult};
+use super::requests::{Change, UpdateJob, UpdateResult};
 use super::sequencer::Sequencer;
 use super::stable::Waiter;
 use crate::error::RuntimeError;
@@ -28,21 +28,42 @@ impl Sequencer {
             deleted: 0,
             called_off: false,
         };
-        let Some(effects) = job(snapshot) else {
-            result.called_off = true;
-            return Ok(result);
-        };
-        if effects.deletes.is_empty() && effects.inserts.is_empty() {
-            return Ok(result);
+        let received_ms = self.shared.clock.now_ms();
+        match job(snapshot) {
+            None => {
+                result.called_off = true;
+                return Ok(result);
+            }
+            Some(Change::Effects(effects))
+                if effects.deletes.is_empty() && effects.inserts.is_empty() =>
+            {
+                return Ok(result);
+            }
+            Some(Change::Effects(effects)) => {
+                result.inserted = effects.inserts.len() as u64;
+                result.deleted = effects.deletes.len() as u64;
+                self.take(Input::Update {
+                    received_ms,
+                    evaluated_at: Some(evaluated_at),
+                    deletes: effects.deletes,
+                    inserts: effects.inserts,
+                })?;
+            }
+            Some(Change::Load {
+                segment,
+                statements,
+                inserted,
+            }) => {
+                result.inserted = inserted;
+                self.shared.resolver.hand_over(&segment, statements);
+                let taken = self.take(Input::Load {
+                    received_ms,
+                    segment: segment.clone(),
+                });
+                self.shared.resolver.forget(&segment);
+                taken?;
+            }
         }
-        result.inserted = effects.inserts.len() as u64;
-        result.deleted = effects.deletes.len() as u64;
-        self.take(Input::Update {
-            received_ms: self.shared.clock.now_ms(),
-            evaluated_at: Some(evaluated_at),
-            deletes: effects.deletes,
-            inserts: effects.inserts,
-        })?;
         self.cut_all()?;
         result.sn = self.last_cut();
         Ok(result)

@@ -59,7 +59,7 @@ impl Engine {
                 default_graph: options.graph.map_or(GraphName::DefaultGraph, Into::into),
                 chunk_bytes: 0,
             };
-            return self.load_lines(reader, &syntax, options.progress);
+            return self.store_loaded(self.gather_lines(reader, &syntax, options.progress)?);
         }
         if options.lenient {
             parser = parser.lenient();
@@ -69,7 +69,7 @@ impl Engine {
         }
         let quads = parser.for_reader(reader);
         let quads = quads.map(|quad| quad.map_err(EngineError::from_document));
-        self.load_all(quads, options.progress)
+        self.store_loaded(self.gather_all(quads, options.progress)?)
     }
 
     /// Loads statements that are there already, or are generated; the same path as [`Engine::load`].
@@ -81,15 +81,39 @@ impl Engine {
         quads: impl IntoIterator<Item = Quad>,
     ) -> Result<LoadSummary, EngineError> {
         self.check_running()?;
-        self.load_all(quads.into_iter().map(Ok), None)
+        self.store_loaded(self.gather_all(quads.into_iter().map(Ok), None)?)
     }
 
-    fn load_lines(
+    /// Reads a document of triples as statements of one graph. Nothing of it is logged or stored yet.
+    pub(super) fn gather_graph(
+        &self,
+        graph: &GraphName,
+        reader: impl Read,
+        format: RdfFormat,
+        base: Option<&str>,
+    ) -> Result<Gathered, EngineError> {
+        let parser = document_parser(format, base)?;
+        if format == RdfFormat::NTriples {
+            let syntax = LineSyntax {
+                with_graphs: false,
+                lenient: false,
+                default_graph: graph.clone(),
+                chunk_bytes: 0,
+            };
+            return self.gather_lines(reader, &syntax, None);
+        }
+        let parser = parser.without_named_graphs();
+        let quads = parser.with_default_graph(graph.clone()).for_reader(reader);
+        let quads = quads.map(|quad| quad.map_err(EngineError::from_document));
+        self.gather_all(quads, None)
+    }
+
+    fn gather_lines(
         &self,
         reader: impl Read,
         syntax: &LineSyntax,
         progress: Option<OnProgress>,
-    ) -> Result<LoadSummary, EngineError> {
+    ) -> Result<Gathered, EngineError> {
         let mut gathered = Gathered::new(self.inner.log.load_segment()?, progress);
         let part = gathered.segment.part();
         let scope = self.document_scope();
@@ -110,14 +134,14 @@ impl Engine {
             },
             LinesError::Refused(error) => error,
         })?;
-        self.store_loaded(gathered)
+        Ok(gathered)
     }
 
-    fn load_all(
+    fn gather_all(
         &self,
         quads: impl Iterator<Item = Result<Quad, EngineError>>,
         progress: Option<OnProgress>,
-    ) -> Result<LoadSummary, EngineError> {
+    ) -> Result<Gathered, EngineError> {
         let mut gathered = Gathered::new(self.inner.log.load_segment()?, progress);
         let part = gathered.segment.part();
         let mut loader = LineLoader::new(self, self.document_scope(), part);
@@ -130,27 +154,18 @@ impl Engine {
         }
         let (statements, part) = loader.end_chunk()?;
         gathered.add(&statements, &part)?;
-        self.store_loaded(gathered)
+        Ok(gathered)
     }
 
     /// Logs and stores what was read.
     fn store_loaded(&self, gathered: Gathered) -> Result<LoadSummary, EngineError> {
         gathered.report(true);
-        let Gathered {
-            segment,
-            blocks,
-            count,
-            ..
-        } = gathered;
+        let count = gathered.count as u64;
+        let (segment, statements) = gathered.into_parts();
         let segment = segment.finish()?;
-        let mut statements = blocks.into_iter().flatten();
-        // Over a range, so that the one allocation is made at once and each block freed when it is copied.
-        let statements: Arc<[QuadIds]> = (0..count)
-            .map(|_| statements.next().expect("as many as were counted"))
-            .collect();
         let done = self.inner.driver.load(segment, statements)?;
         Ok(LoadSummary {
-            statements: count as u64,
+            statements: count,
             stored: self.stored_statements(),
             sn: done.sn.0,
         })
@@ -222,7 +237,7 @@ fn may_hold_blank_nodes(quad: QuadRef<'_>) -> bool {
 }
 
 /// The chunks of a document, in its order.
-struct Gathered {
+pub(super) struct Gathered {
     segment: LoadSegmentWriter,
     blocks: Vec<Vec<QuadIds>>,
     count: usize,
@@ -237,6 +252,16 @@ impl Gathered {
             count: 0,
             progress,
         }
+    }
+
+    /// The segment, which nobody finds before it is finished and logged, and its statements.
+    pub(super) fn into_parts(self) -> (LoadSegmentWriter, Arc<[QuadIds]>) {
+        let mut statements = self.blocks.into_iter().flatten();
+        // Over a range, so that the one allocation is made at once and each block freed when it is copied.
+        let statements = (0..self.count)
+            .map(|_| statements.next().expect("as many as were counted"))
+            .collect();
+        (self.segment, statements)
     }
 
     fn add(&mut self, statements: &[QuadIds], part: &CompressedPart) -> Result<(), EngineError> {

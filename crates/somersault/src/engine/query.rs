@@ -8,8 +8,8 @@ use crate::error::{EngineError, LimitKind};
 use parking_lot::Mutex;
 use somersault_lang::{DatasetClause, Update};
 use somersault_model::{BatchNumber, EventTime, QueryUid};
-use somersault_query::{Bound, Dataset, Effects, Prepared, SnapshotView, Using, evaluate_update};
-use somersault_runtime::{UpdateJob, UpdateResult, window_version};
+use somersault_query::{Bound, Dataset, Prepared, SnapshotView, Using, evaluate_update};
+use somersault_runtime::{Change, UpdateJob, UpdateResult, window_version};
 use somersault_store::{Snapshot, WindowVersion};
 use somersault_stream::{QueryDeclaration, WindowBatches};
 use std::borrow::Cow;
@@ -113,14 +113,14 @@ impl Engine {
 
     /// Has the sequencer evaluate a job on the newest snapshot and apply what it returns; an error of
     /// the job means that nothing happens.
-    pub(super) fn evaluate_and_apply(
+    pub(super) fn evaluate_and_apply<C: Into<Change>>(
         &self,
-        evaluate: impl FnOnce(Snapshot) -> Result<Effects, EngineError> + Send + 'static,
+        evaluate: impl FnOnce(Snapshot) -> Result<C, EngineError> + Send + 'static,
     ) -> Result<UpdateResult, EngineError> {
         let failure = Arc::new(Mutex::new(None));
         let reported = Arc::clone(&failure);
         let job: UpdateJob = Box::new(move |snapshot| {
-            let run = AssertUnwindSafe(|| evaluate(snapshot));
+            let run = AssertUnwindSafe(|| evaluate(snapshot).map(Into::into));
             let result = catch_unwind(run).unwrap_or_else(|_| {
                 Err(EngineError::Internal("the evaluation panicked".to_owned()))
             });
@@ -223,8 +223,8 @@ impl Engine {
         text: &mut String,
     ) -> Result<(), EngineError> {
         use std::fmt::Write as _;
+        let snapshot = self.pin_stable(self.query_time(options.timeout));
         let execution = self.one_shot_execution(options.timeout, options.result_rows);
-        let snapshot = self.pin_stable(execution.limits.query_time);
         let view = SnapshotView::new(snapshot, windows, dataset);
         let explanation = prepared.explain(&view, &execution, analyze)?;
         let _ = write!(text, "{explanation}");

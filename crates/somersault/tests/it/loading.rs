@@ -2,7 +2,9 @@
 
 use crate::scenario::ask;
 use somersault::disk::{CrashKeep, SimDisk};
+use somersault::oxrdf::{GraphName, NamedNode};
 use somersault::{Engine, EngineConfig, EngineError, FabricKind, LoadOptions, RdfFormat};
+use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -127,4 +129,129 @@ fn a_load_is_there_after_a_restart() {
     let disk = disk.crash(CrashKeep::Synced);
     let again = Engine::open_on(EngineConfig::default(), Arc::new(disk)).unwrap();
     assert!(statements(&again) == before);
+}
+
+fn graph() -> NamedNode {
+    NamedNode::new_unchecked("urn:g")
+}
+
+fn put(engine: &Engine, text: &str, format: RdfFormat) -> Result<[u64; 2], EngineError> {
+    let name = GraphName::from(graph());
+    let done = engine.put_graph(&name, text.as_bytes(), format, None)?;
+    Ok([done.inserted, done.deleted])
+}
+
+fn post(engine: &Engine, text: &str, format: RdfFormat) -> Result<[u64; 2], EngineError> {
+    let name = GraphName::from(graph());
+    let done = engine.post_graph(&name, text.as_bytes(), format, None)?;
+    Ok([done.inserted, done.deleted])
+}
+
+fn in_graph(engine: &Engine) -> BTreeSet<String> {
+    let rows = ask(engine, "SELECT ?s ?p ?o { GRAPH <urn:g> { ?s ?p ?o } }");
+    let count = rows.len();
+    let set = BTreeSet::from_iter(rows);
+    assert_eq!(set.len(), count, "a graph is a set");
+    set
+}
+
+/// Another document as long as the first, with some of its statements.
+fn other_document() -> String {
+    let mut text = document();
+    for n in 0..3_000 {
+        let _ = writeln!(text, "<urn:s{n}> <urn:p> \"of the other document, {n}\" .");
+    }
+    let is_kept = |(at, line): &(usize, &str)| at % 9 != 0 || line.contains("urn:s");
+    let lines = text.lines().enumerate().filter(is_kept);
+    lines.map(|(_, line)| format!("{line}\n")).collect()
+}
+
+/// What each of these documents holds, the n-th one of an engine.
+fn loaded(document: &str, number: usize) -> BTreeSet<String> {
+    let engine = Engine::open(EngineConfig::default()).unwrap();
+    for _ in 1..number {
+        engine
+            .load(&b""[..], RdfFormat::Turtle, LoadOptions::default())
+            .unwrap();
+    }
+    let options = LoadOptions {
+        graph: Some(graph()),
+        ..LoadOptions::default()
+    };
+    let format = RdfFormat::NTriples;
+    engine.load(document.as_bytes(), format, options).unwrap();
+    in_graph(&engine)
+}
+
+#[test]
+fn large_documents_are_put_and_posted_as_small_ones_are() {
+    let (first, second) = (document(), other_document());
+    let [one, two] = [loaded(&first, 1), loaded(&second, 2)];
+    let both: BTreeSet<String> = one.union(&two).cloned().collect();
+    let came = two.difference(&one).count() as u64;
+    let went = one.difference(&two).count() as u64;
+    assert!(came > 0 && went > 0 && came + went < both.len() as u64);
+    for format in [RdfFormat::NTriples, RdfFormat::Turtle] {
+        let open = || Engine::open(EngineConfig::default()).unwrap();
+        let replaced = open();
+        assert_eq!(
+            put(&replaced, &first, format).unwrap(),
+            [one.len() as u64, 0]
+        );
+        assert!(in_graph(&replaced) == one, "{format}");
+        assert_eq!(put(&replaced, &second, format).unwrap(), [came, went]);
+        assert!(in_graph(&replaced) == two, "{format}");
+        replaced.check().unwrap();
+
+        let added = open();
+        assert_eq!(post(&added, &first, format).unwrap(), [one.len() as u64, 0]);
+        assert_eq!(post(&added, &second, format).unwrap(), [came, 0]);
+        assert!(in_graph(&added) == both, "{format}");
+        assert!(statements(&added).is_empty(), "all went into one graph");
+        added.check().unwrap();
+    }
+}
+
+#[test]
+fn a_large_document_that_says_nothing_new_changes_nothing() {
+    let engine = Engine::open(EngineConfig::default()).unwrap();
+    let text = "<urn:a> <urn:p> \"again and again\" .\n".repeat(40_000);
+    assert_eq!(put(&engine, &text, RdfFormat::NTriples).unwrap(), [1, 0]);
+    let sn = engine.metrics().stable_sn;
+    assert_eq!(put(&engine, &text, RdfFormat::NTriples).unwrap(), [0, 0]);
+    assert_eq!(post(&engine, &text, RdfFormat::Turtle).unwrap(), [0, 0]);
+    assert_eq!(engine.metrics().stable_sn, sn);
+    assert_eq!(in_graph(&engine).len(), 1);
+}
+
+#[test]
+fn a_large_document_that_does_not_parse_leaves_its_graph_alone() {
+    let engine = Engine::open(EngineConfig::default()).unwrap();
+    put(&engine, "<urn:a> <urn:p> 1 .", RdfFormat::Turtle).unwrap();
+    let text = document() + "<http://example.com/a> nonsense .\n" + &document();
+    for format in [RdfFormat::NTriples, RdfFormat::Turtle] {
+        for write in [put, post] {
+            let error = write(&engine, &text, format).unwrap_err();
+            let EngineError::Data { line, .. } = error else {
+                panic!("{error}")
+            };
+            assert_eq!(line, document().lines().count() as u64 + 1, "{format}");
+        }
+    }
+    assert_eq!(in_graph(&engine).len(), 1);
+}
+
+#[test]
+fn what_large_documents_made_of_a_graph_is_there_after_a_restart() {
+    let disk = SimDisk::new();
+    let engine = Engine::open_on(EngineConfig::default(), Arc::new(disk.clone())).unwrap();
+    for text in [document(), other_document()] {
+        put(&engine, &text, RdfFormat::NTriples).unwrap();
+    }
+    post(&engine, &document(), RdfFormat::Turtle).unwrap();
+    let before = in_graph(&engine);
+    drop(engine);
+    let disk = disk.crash(CrashKeep::Synced);
+    let again = Engine::open_on(EngineConfig::default(), Arc::new(disk)).unwrap();
+    assert!(in_graph(&again) == before);
 }

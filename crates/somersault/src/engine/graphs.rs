@@ -1,0 +1,229 @@
+//! How documents are written into graphs. What a document changes is found out by ids, on the snapshot that
+//! the change follows; while that goes on the engine takes no other input.
+//!
+//! The one thing to know: a large document takes the way of a load (its statements are interned and on
+//! disk before anything stops), unless it replaces statements. Those that go and those that come must be
+//! one record, and a load's record has none that go.
+
+use super::Engine;
+use super::data::{check_nesting, document_parser, graph_id, lookup};
+use super::load::Gathered;
+use crate::error::EngineError;
+use crate::load::GraphWrite;
+use oxrdf::{GraphName, NamedOrBlankNode, Quad, Term, Triple};
+use oxrdfio::RdfFormat;
+use somersault_model::{Direction, QuadIds, TermId};
+use somersault_query::Effects;
+use somersault_runtime::Change;
+use somersault_store::{Dictionary, Snapshot};
+use std::collections::HashSet;
+use std::io::{Cursor, Read};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Documents of this size take the way of a load.
+const LARGE_BYTES: u64 = 1 << 20;
+
+impl Engine {
+    /// Adds a document to a graph, or puts it in its place.
+    pub(super) fn take_document(
+        &self,
+        graph: &GraphName,
+        mut reader: impl Read,
+        (format, base): (RdfFormat, Option<&str>),
+        replace: bool,
+    ) -> Result<GraphWrite, EngineError> {
+        self.check_running()?;
+        let mut start = Vec::new();
+        let read = reader.by_ref().take(LARGE_BYTES).read_to_end(&mut start);
+        let is_large =
+            read.map_err(|error| EngineError::from_document(error.into()))? as u64 == LARGE_BYTES;
+        // The blank nodes of a loaded document are renamed, its graph's name among them.
+        if is_large && !graph.is_blank_node() {
+            let whole = Cursor::new(start).chain(reader);
+            let gathered = self.gather_graph(graph, whole, format, base)?;
+            return self.write_large(graph, gathered, replace);
+        }
+        let whole = Cursor::new(start).chain(reader);
+        let new = self.read_graph(graph, whole, format, base)?;
+        self.write_graph(graph, move |present| {
+            Ok(present.taking(new, replace).into())
+        })
+    }
+
+    /// Reads a document into memory.
+    fn read_graph(
+        &self,
+        graph: &GraphName,
+        reader: impl Read,
+        format: RdfFormat,
+        base: Option<&str>,
+    ) -> Result<HashSet<Quad>, EngineError> {
+        let mut scope = self.document_scope();
+        let parser = document_parser(format, base)?.without_named_graphs();
+        let mut read = HashSet::new();
+        for quad in parser.for_reader(reader) {
+            let mut quad = quad.map_err(EngineError::from_document)?;
+            check_nesting(&quad)?;
+            scope.rename(&mut quad);
+            quad.graph_name = graph.clone();
+            read.insert(quad);
+        }
+        Ok(read)
+    }
+
+    /// Writes what was read of a large document.
+    fn write_large(
+        &self,
+        graph: &GraphName,
+        gathered: Gathered,
+        replace: bool,
+    ) -> Result<GraphWrite, EngineError> {
+        let (segment, mut statements) = gathered.into_parts();
+        Arc::get_mut(&mut statements)
+            .expect("nobody else has them yet")
+            .sort_unstable();
+        self.write_graph(graph, move |present| {
+            let is_there = |ids: &&QuadIds| present.snapshot.contains(**ids);
+            let count = present.count();
+            let all = distinct(&statements).count() as u64;
+            let kept = match count {
+                0 => 0,
+                _ => distinct(&statements).filter(is_there).count() as u64,
+            };
+            if replace && kept < count {
+                let deletes = present.statements(|ids| statements.binary_search(&ids).is_err());
+                let new = distinct(&statements).filter(|ids| !is_there(ids));
+                let inserts = new.filter_map(|ids| present.decode(*ids)).collect();
+                return Ok(Change::Effects(Effects { deletes, inserts }));
+            }
+            if kept == all {
+                return Ok(Change::Effects(Effects::default()));
+            }
+            let segment = segment.finish()?;
+            let statements = Arc::clone(&statements);
+            Ok(Change::Load {
+                segment,
+                statements,
+                inserted: all - kept,
+            })
+        })
+    }
+
+    /// Changes one graph by what `change` makes of its present statements.
+    pub(super) fn write_graph(
+        &self,
+        graph: &GraphName,
+        change: impl FnOnce(&Present<'_>) -> Result<Change, EngineError> + Send + 'static,
+    ) -> Result<GraphWrite, EngineError> {
+        self.check_running()?;
+        let store = Arc::clone(&self.inner.store);
+        let name = graph.clone();
+        let was_empty = Arc::new(AtomicBool::new(false));
+        let seen = Arc::clone(&was_empty);
+        let result = self.evaluate_and_apply(move |snapshot| {
+            let present = Present {
+                graph: &name,
+                id: graph_id(&name, store.dictionary()),
+                dictionary: store.dictionary(),
+                snapshot,
+            };
+            seen.store(present.count() == 0, Ordering::SeqCst);
+            change(&present)
+        })?;
+        Ok(GraphWrite {
+            graph: graph.clone(),
+            created: was_empty.load(Ordering::SeqCst) && !graph.is_default_graph(),
+            inserted: result.inserted,
+            deleted: result.deleted,
+            sn: result.sn.0,
+        })
+    }
+}
+
+/// Sorted statements, each once.
+fn distinct(sorted: &[QuadIds]) -> impl Iterator<Item = &QuadIds> {
+    sorted
+        .chunk_by(|a, b| a == b)
+        .filter_map(|equal| equal.first())
+}
+
+/// A graph as it is when a change to it is evaluated.
+pub(super) struct Present<'s> {
+    graph: &'s GraphName,
+    /// `None` where nobody has heard of it.
+    id: Option<TermId>,
+    dictionary: &'s Dictionary,
+    snapshot: Snapshot,
+}
+
+impl Present<'_> {
+    /// How many statements it has.
+    pub(super) fn count(&self) -> u64 {
+        self.id.map_or(0, |id| self.snapshot.statement_count(id))
+    }
+
+    /// What a document changes, which is added or takes the place of all.
+    fn taking(&self, new: HashSet<Quad>, replace: bool) -> Effects {
+        let mut kept = HashSet::new();
+        let mut inserts = Vec::new();
+        for quad in new {
+            let ids = lookup(self.dictionary, &quad);
+            match ids.filter(|ids| self.snapshot.contains(*ids)) {
+                Some(ids) => {
+                    kept.insert(ids);
+                }
+                None => inserts.push(quad),
+            }
+        }
+        let deletes = if replace {
+            self.statements(|ids| !kept.contains(&ids))
+        } else {
+            Vec::new()
+        };
+        Effects { deletes, inserts }
+    }
+
+    /// Its statements of which this is true.
+    pub(super) fn statements(&self, wanted: impl Fn(QuadIds) -> bool) -> Vec<Quad> {
+        let mut found = Vec::new();
+        let Some(graph) = self.id else { return found };
+        let (mut subjects, mut objects) = (Vec::new(), Vec::new());
+        for predicate in self.snapshot.predicates(graph) {
+            let out = Direction::Out;
+            let vertices = self
+                .snapshot
+                .vertices_with(graph, predicate, out, &mut subjects);
+            for subject in vertices {
+                let (subject, of) = (*subject, &mut objects);
+                for object in self.snapshot.neighbours(graph, subject, predicate, out, of) {
+                    let ids = QuadIds {
+                        graph,
+                        subject,
+                        predicate,
+                        object: *object,
+                    };
+                    if wanted(ids) {
+                        found.extend(self.decode(ids));
+                    }
+                }
+            }
+        }
+        found
+    }
+
+    /// A statement of this graph in its terms.
+    fn decode(&self, ids: QuadIds) -> Option<Quad> {
+        let term = |id| self.dictionary.decode(id);
+        let subject: NamedOrBlankNode = match term(ids.subject)? {
+            Term::NamedNode(node) => node.into(),
+            Term::BlankNode(node) => node.into(),
+            Term::Literal(_) | Term::Triple(_) => return None,
+        };
+        let Term::NamedNode(predicate) = term(ids.predicate)? else {
+            return None;
+        };
+        let triple = Triple::new(subject, predicate, term(ids.object)?);
+        Some(triple.in_graph(self.graph.clone()))
+    }
+}
