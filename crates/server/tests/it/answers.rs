@@ -178,8 +178,7 @@ fn a_long_answer_in_xml_is_whole_or_refused() {
         for batch in batches {
             server.update(&format!("INSERT DATA {{ {} }}", rows(batch * 4_000)));
         }
-        let reply = ask();
-        reply.expect(200);
+        let reply = ask().expect(200);
         let text = reply.text();
         assert_eq!(text.matches("<result>").count(), count);
         assert!(text.ends_with("</results></sparql>"));
