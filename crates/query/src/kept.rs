@@ -81,20 +81,84 @@ fn sizes<'g>(graphs: &'g Graphs<'_>) -> impl Iterator<Item = u64> + 'g {
     sources.map(|source| graphs.view.statement_count(*source))
 }
 
-/// The plan that a prepared query has at the moment, and how its executions in place went.
+/// A plan that an execution uses, and its thread holds on to afterwards: many threads that execute one
+/// query over and over would all write to the lock and to the count of one plan.
+#[derive(Debug)]
+pub(crate) struct HeldPlan {
+    /// Whose it is.
+    kept: u64,
+    /// Which of its plans it is.
+    version: u64,
+    pub(crate) plan: Arc<KeptPlan>,
+}
+
+/// The plans that a thread holds: of any two queries whose numbers fall together, that of the last.
 #[derive(Debug, Default)]
+pub(crate) struct HeldPlans([Option<HeldPlan>; HELD]);
+
+/// So many plans a thread holds.
+const HELD: usize = 16;
+
+impl HeldPlans {
+    /// Takes out the plan of some query; that of another may come in its place.
+    pub(crate) fn take(&mut self, kept: &Kept) -> Option<HeldPlan> {
+        self.0[kept.number as usize % HELD].take()
+    }
+
+    pub(crate) fn hold(&mut self, plan: HeldPlan) {
+        let place = plan.kept as usize % HELD;
+        self.0[place] = Some(plan);
+    }
+}
+
+/// The version of no plan that is kept.
+const NEVER: u64 = u64::MAX;
+
+/// The number of the next [`Kept`].
+static NEXT: AtomicU64 = AtomicU64::new(0);
+
+/// The plan that a prepared query has at the moment, and how its executions in place went.
+#[derive(Debug)]
 pub(crate) struct Kept {
+    /// No other has the same.
+    number: u64,
     plan: RwLock<Option<Arc<KeptPlan>>>,
+    /// How many plans there have been; written with the plan locked.
+    version: AtomicU64,
     /// So many executions are still not tried in place.
     pause: AtomicU32,
     last_pause: AtomicU32,
 }
 
+impl Default for Kept {
+    fn default() -> Kept {
+        Kept {
+            number: NEXT.fetch_add(1, Ordering::Relaxed),
+            plan: RwLock::new(None),
+            version: AtomicU64::new(0),
+            pause: AtomicU32::new(0),
+            last_pause: AtomicU32::new(0),
+        }
+    }
+}
+
 impl Kept {
-    /// The plan, if there is one that suits the view.
-    pub(crate) fn get(&self, graphs: &Graphs<'_>) -> Option<Arc<KeptPlan>> {
-        let kept = self.plan.read().clone()?;
-        kept.fits(graphs).then_some(kept)
+    /// The plan, if there is one that suits the view; `held` is what the thread held in its place.
+    pub(crate) fn get(&self, graphs: &Graphs<'_>, held: Option<HeldPlan>) -> Option<HeldPlan> {
+        let newest = self.version.load(Ordering::Relaxed);
+        let own = held.filter(|held| held.kept == self.number && held.version == newest);
+        let held = match own {
+            Some(held) => held,
+            None => {
+                let plan = self.plan.read();
+                HeldPlan {
+                    kept: self.number,
+                    version: self.version.load(Ordering::Relaxed),
+                    plan: Arc::clone(plan.as_ref()?),
+                }
+            }
+        };
+        held.plan.fits(graphs).then_some(held)
     }
 
     /// How many rows the plan expects to make, if there is one.
@@ -102,15 +166,32 @@ impl Kept {
         self.plan.read().as_ref().map(|plan| plan.expected())
     }
 
-    pub(crate) fn put(&self, plan: &Arc<KeptPlan>) {
-        *self.plan.write() = Some(Arc::clone(plan));
+    /// Keeps a plan in the place of the one before.
+    pub(crate) fn put(&self, plan: Arc<KeptPlan>) -> HeldPlan {
+        let mut kept = self.plan.write();
+        let version = self.version.fetch_add(1, Ordering::Relaxed) + 1;
+        *kept = Some(Arc::clone(&plan));
+        self.held(plan, version)
+    }
+
+    /// A plan that is not kept: no execution finds it again.
+    pub(crate) fn unkept(&self, plan: Arc<KeptPlan>) -> HeldPlan {
+        self.held(plan, NEVER)
+    }
+
+    fn held(&self, plan: Arc<KeptPlan>, version: u64) -> HeldPlan {
+        HeldPlan {
+            kept: self.number,
+            version,
+            plan,
+        }
     }
 
     /// After a surprising execution: keeps the plan that was made for its constants if that promises
     /// to be much better than what happened, else remembers that so many rows are usual.
     pub(crate) fn reconsider(&self, used: &KeptPlan, rows: u64, other: KeptPlan) {
         if other.expected().saturating_mul(BETTER) < rows {
-            self.put(&Arc::new(other));
+            self.put(Arc::new(other));
         } else {
             used.expected.fetch_max(rows, Ordering::Relaxed);
         }

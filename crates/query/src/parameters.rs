@@ -6,6 +6,7 @@ use crate::compile::{Compiled, compile};
 use crate::expression::ConstantId;
 use crate::kept::KnownIds;
 use crate::local::LocalTerms;
+use crate::prepared::Reuse;
 use crate::{Answer, Execution, GraphView, Prepared, QueryError};
 use oxrdf::{NamedNode, Term};
 use somersault_lang::{Query, VarId};
@@ -232,6 +233,6 @@ impl Bound {
             known: Some(&self.known),
         };
         self.prepared
-            .execute_given(given, view, execution, Vec::new())
+            .execute_given(given, view, execution, Reuse::default())
     }
 }

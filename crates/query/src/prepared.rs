@@ -37,6 +37,14 @@ pub struct Prepared {
     inner: Arc<Inner>,
 }
 
+/// What an answer leaves for the next one: buffers, and its hold on the names of the columns, whose
+/// count would else be written to by all threads.
+#[derive(Default)]
+pub(crate) struct Reuse {
+    columns: Vec<Vec<TermId>>,
+    names: Option<Arc<[String]>>,
+}
+
 pub(crate) struct Inner {
     pub(crate) query: Query,
     pub(crate) compiled: Compiled,
@@ -151,7 +159,7 @@ impl Prepared {
         execution: &Execution,
     ) -> Result<Answer, QueryError> {
         self.check_values(values)?;
-        self.execute_given(Given::new(values), view, execution, Vec::new())
+        self.execute_given(Given::new(values), view, execution, Reuse::default())
     }
 
     /// As [`Prepared::execute_with`], with the memory of an earlier answer, if that is nobody else's.
@@ -168,32 +176,33 @@ impl Prepared {
         self.check_values(values)?;
         let given = Given::new(values);
         let Some(mut answer) = earlier else {
-            let answer = self.execute_given(given, view, execution, Vec::new())?;
+            let answer = self.execute_given(given, view, execution, Reuse::default())?;
             return Ok(Arc::new(answer));
         };
-        let columns = match Arc::get_mut(&mut answer) {
-            Some(Answer::Solutions(solutions)) => std::mem::take(&mut solutions.columns),
-            _ => Vec::new(),
+        let Some(place) = Arc::get_mut(&mut answer) else {
+            let made = self.execute_given(given, view, execution, Reuse::default())?;
+            return Ok(Arc::new(made));
         };
-        let made = self.execute_given(given, view, execution, columns)?;
-        match Arc::get_mut(&mut answer) {
-            Some(place) => {
-                *place = made;
-                Ok(answer)
-            }
-            None => Ok(Arc::new(made)),
-        }
+        let reuse = match std::mem::replace(place, Answer::Boolean(false)) {
+            Answer::Solutions(solutions) => Reuse {
+                columns: solutions.columns,
+                names: Some(solutions.variables),
+            },
+            _ => Reuse::default(),
+        };
+        *place = self.execute_given(given, view, execution, reuse)?;
+        Ok(answer)
     }
 
-    /// Executes it; `columns` are buffers that may be used for the answer.
+    /// Executes it; what an earlier answer left may be used for this one.
     pub(crate) fn execute_given(
         &self,
         given: Given<'_>,
         view: &dyn GraphView,
         execution: &Execution,
-        columns: Vec<Vec<TermId>>,
+        reuse: Reuse,
     ) -> Result<Answer, QueryError> {
-        let answer = self.evaluate(given, view, execution, columns)?;
+        let answer = self.evaluate(given, view, execution, reuse)?;
         if view.is_valid() {
             Ok(answer)
         } else {
@@ -206,13 +215,14 @@ impl Prepared {
         given: Given<'_>,
         view: &dyn GraphView,
         execution: &Execution,
-        mut columns: Vec<Vec<TermId>>,
+        mut reuse: Reuse,
     ) -> Result<Answer, QueryError> {
         let answer = Workspace::of_thread(|workspace| {
-            columns.drain(..).for_each(|ids| workspace.give_ids(ids));
+            let columns = reuse.columns.drain(..);
+            columns.for_each(|ids| workspace.give_ids(ids));
             let mut run = Run::start(self, given, view, execution, workspace.ids());
             let table = run.solutions(self, workspace)?;
-            run.answer(self, table, workspace, columns)
+            run.answer(self, table, workspace, reuse)
         });
         if execution.budget.is_some() {
             self.inner.kept.tried(!matches!(
@@ -352,19 +362,23 @@ impl<'a> Run<'a> {
         let kept = &prepared.inner.kept;
         let keeps =
             prepared.keeps_plans(self.view) && self.guard.plan_choices() == PlanChoices::default();
-        let earlier = keeps.then(|| kept.get(&graphs)).flatten();
-        let plan = match &earlier {
-            Some(plan) => Arc::clone(plan),
+        let held = workspace.plans.take(kept);
+        let earlier = keeps.then(|| kept.get(&graphs, held)).flatten();
+        let was_kept = earlier.is_some();
+        let held = match earlier {
+            Some(held) => held,
             None => {
                 let constants = &self.evaluation.constants;
                 let (plan, _) = prepared.plan(&graphs, constants, &self.guard)?;
                 let plan = Arc::new(plan);
                 if keeps {
-                    kept.put(&plan);
+                    kept.put(plan)
+                } else {
+                    kept.unkept(plan)
                 }
-                plan
             }
         };
+        let plan = &*held.plan;
         self.guard.expect(plan.expected(), LIGHT_ROWS)?;
         self.guard.expect_help(plan.expected());
         let mut runner = Runner {
@@ -380,14 +394,15 @@ impl<'a> Run<'a> {
             _ => runner.run(&plan.plan, Table::unit()),
         };
         let rows = self.guard.rows();
-        if earlier.is_some() && plan.is_surprised_by(rows) {
+        if was_kept && plan.is_surprised_by(rows) {
             // Perhaps these constants are unlike those that it was made for.
             self.guard.end_budget();
             let constants = &self.evaluation.constants;
             if let Ok((other, _)) = prepared.plan(&graphs, constants, &self.guard) {
-                kept.reconsider(&plan, rows, other);
+                kept.reconsider(plan, rows, other);
             }
         }
+        workspace.plans.hold(held);
         table
     }
 
@@ -396,7 +411,7 @@ impl<'a> Run<'a> {
         prepared: &Prepared,
         mut table: Table,
         workspace: &mut Workspace,
-        into: Vec<Vec<TermId>>,
+        reuse: Reuse,
     ) -> Result<Answer, QueryError> {
         for parameter in &prepared.inner.parameters {
             // What was given for a variable is its value in every solution.
@@ -432,9 +447,11 @@ impl<'a> Run<'a> {
             QueryForm::Select { projection } => {
                 self.guard.answer_rows(table.rows)?;
                 let rows = table.rows;
-                let columns = columns(&mut table, projection, workspace, into);
+                let columns = columns(&mut table, projection, workspace, reuse.columns);
                 Answer::Solutions(Solutions {
-                    variables: Arc::clone(&prepared.inner.names),
+                    variables: (reuse.names)
+                        .filter(|held| Arc::ptr_eq(held, &prepared.inner.names))
+                        .unwrap_or_else(|| Arc::clone(&prepared.inner.names)),
                     columns,
                     rows,
                     local: self.evaluation.local.into_terms(),

@@ -2,6 +2,7 @@
 //! little more than its answer. The one thing to know before changing it: whatever is taken comes
 //! empty, and what is not given back is merely dropped.
 
+use crate::kept::HeldPlans;
 use crate::table::{Column, Table};
 use somersault_model::TermId;
 use std::cell::Cell;
@@ -21,10 +22,13 @@ pub(crate) struct Workspace {
     shells: Vec<Vec<Option<Column>>>,
     pairs: Vec<(u32, TermId)>,
     kept_bytes: usize,
+    /// Beside buffers, the plans that this thread has used last.
+    pub(crate) plans: HeldPlans,
 }
 
 thread_local! {
-    static OF_THREAD: Cell<Option<Workspace>> = const { Cell::new(None) };
+    // In a box, since it is taken out and put back for each execution.
+    static OF_THREAD: Cell<Option<Box<Workspace>>> = const { Cell::new(None) };
 }
 
 impl Workspace {
@@ -44,9 +48,9 @@ impl Workspace {
     /// Does something that runs on other threads as well, each with its own workspace: on this one it
     /// finds this workspace.
     pub(crate) fn lend(&mut self, work: impl FnOnce()) {
-        let before = OF_THREAD.replace(Some(std::mem::take(self)));
+        let before = OF_THREAD.replace(Some(Box::new(std::mem::take(self))));
         work();
-        *self = OF_THREAD.replace(before).unwrap_or_default();
+        *self = *OF_THREAD.replace(before).unwrap_or_default();
     }
 
     /// An empty column.

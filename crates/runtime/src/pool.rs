@@ -388,6 +388,65 @@ mod tests {
         );
     }
 
+    /// Firings, one-shot queries and heavy ones that ask for help, some of which panic, from several
+    /// threads at once: each job runs once and each share is done once, whatever comes between.
+    #[test]
+    fn every_job_and_every_share_is_done_once_under_a_mixed_load() {
+        const CLIENTS: usize = 4;
+        const JOBS: usize = 150;
+        for threads in [2, 3] {
+            let pool = Arc::new(QueryPool::start(threads).unwrap());
+            let (done, is_done) = unbounded();
+            std::thread::scope(|scope| {
+                for client in 0..CLIENTS {
+                    let (pool, done) = (Arc::clone(&pool), done.clone());
+                    scope.spawn(move || {
+                        for number in 0..JOBS {
+                            let class = match (client + number) % 3 {
+                                0 => Class::Continuous,
+                                _ => Class::OneShot,
+                            };
+                            let (crew, done) = (Arc::clone(pool.crew()), done.clone());
+                            if number % 5 == 0 {
+                                crew.ready();
+                            }
+                            pool.submit(class, move || {
+                                let shares = number % 40;
+                                let counts: Vec<AtomicUsize> =
+                                    (0..shares).map(|_| AtomicUsize::new(0)).collect();
+                                let panics = number % 10 == 7;
+                                let shared = catch_unwind(AssertUnwindSafe(|| {
+                                    crew.share(shares, &|share| {
+                                        counts[share].fetch_add(1, Ordering::Relaxed);
+                                        assert!(!panics || share != 3, "planted");
+                                    });
+                                }));
+                                let counts = counts.into_iter().map(AtomicUsize::into_inner);
+                                let right = match shared {
+                                    Ok(()) => {
+                                        !(panics && shares > 3) && counts.sum::<usize>() == shares
+                                    }
+                                    Err(_) => panics && counts.max() == Some(1),
+                                };
+                                done.send((client, number, right)).unwrap();
+                            });
+                        }
+                    });
+                }
+            });
+            drop(done);
+            let mut seen: Vec<_> = (0..CLIENTS * JOBS)
+                .map(|_| is_done.recv().unwrap())
+                .collect();
+            assert!(seen.iter().all(|(_, _, right)| *right));
+            seen.sort_unstable();
+            seen.dedup();
+            assert_eq!(seen.len(), CLIENTS * JOBS);
+            pool.stop();
+            assert!(is_done.try_recv().is_err(), "no job ran twice");
+        }
+    }
+
     #[test]
     fn a_panicking_query_does_not_take_its_thread_along() {
         let pool = QueryPool::start(2).unwrap();

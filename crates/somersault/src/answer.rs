@@ -66,6 +66,14 @@ impl Answer {
         Some(std::mem::replace(&mut self.inner, Arc::clone(&NO_ANSWER)))
     }
 
+    /// Becomes another answer; the hold on the dictionary stays if it is the same.
+    pub(crate) fn replace(&mut self, inner: Arc<Inner>, dictionary: &Arc<Dictionary>) {
+        self.inner = inner;
+        if !Arc::ptr_eq(&self.dictionary, dictionary) {
+            self.dictionary = Arc::clone(dictionary);
+        }
+    }
+
     /// Its shape.
     pub fn kind(&self) -> AnswerKind {
         match *self.inner {

@@ -7,6 +7,7 @@ mod graphs;
 mod lanes;
 mod load;
 mod observe;
+mod places;
 mod prepared;
 mod query;
 mod streams;
@@ -21,6 +22,7 @@ use crate::error::EngineError;
 use lanes::{Lane, Lanes};
 use oxrdf::NamedNode;
 use parking_lot::MutexGuard;
+use places::Places;
 use somersault_lang::Parser;
 use somersault_log::{Disk, Log, LogOptions, RealDisk, Recovered};
 use somersault_model::Sn;
@@ -71,8 +73,8 @@ struct Inner {
     /// Records in the log when it was opened, and documents taken since: the scopes of blank nodes.
     epoch: u64,
     documents: AtomicU64,
-    /// One-shot queries that run or wait.
-    one_shots_running: AtomicU64,
+    /// Of the one-shot queries that run or wait.
+    places: Places,
     stopping: AtomicBool,
 }
 
@@ -212,6 +214,8 @@ impl Engine {
         let driver = Driver::start(parts, |on_applied| fabric(&config, apply, on_applied))?;
         Ok(Engine {
             inner: Arc::new(Inner {
+                places: Places::new(config.limits.concurrent_queries),
+                counters: Counters::new(&store),
                 config,
                 store,
                 log,
@@ -220,10 +224,8 @@ impl Engine {
                 standing,
                 pool,
                 plans: PlanCache::new(PREPARED_QUERIES),
-                counters: Counters::new(),
                 epoch,
                 documents: AtomicU64::new(0),
-                one_shots_running: AtomicU64::new(0),
                 stopping: AtomicBool::new(false),
             }),
         })
@@ -288,14 +290,14 @@ impl Counters {
         self.one_shot.lane()
     }
 
-    fn new() -> Counters {
+    fn new(store: &Arc<Store>) -> Counters {
         Counters {
             pushes: AtomicU64::new(0),
             tuples: AtomicU64::new(0),
             repeats: AtomicU64::new(0),
             refused: AtomicU64::new(0),
             updates: AtomicU64::new(0),
-            one_shot: Lanes::new(),
+            one_shot: Lanes::new(store),
         }
     }
 }

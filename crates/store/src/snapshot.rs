@@ -63,13 +63,49 @@ impl Ends<'_> {
 /// What it lends out lives as long as it does. The SN of a snapshot must be stable before it is
 /// read.
 pub struct Snapshot {
-    store: Arc<Store>,
+    store: Held,
     pin: Arc<Pin>,
+}
+
+/// A hold on a store.
+enum Held {
+    Own(Arc<Store>),
+    /// One that some threads share, so that others do not write to the same count.
+    Shared(Arc<Arc<Store>>),
+}
+
+impl Held {
+    #[inline]
+    fn arc(&self) -> &Arc<Store> {
+        match self {
+            Held::Own(store) => store,
+            Held::Shared(shared) => shared,
+        }
+    }
+}
+
+impl std::ops::Deref for Held {
+    type Target = Store;
+
+    #[inline]
+    fn deref(&self) -> &Store {
+        self.arc()
+    }
 }
 
 impl Snapshot {
     pub(crate) fn new(store: Arc<Store>, pin: Arc<Pin>) -> Snapshot {
-        Snapshot { store, pin }
+        Snapshot {
+            store: Held::Own(store),
+            pin,
+        }
+    }
+
+    pub(crate) fn shared(store: Arc<Arc<Store>>, pin: Arc<Pin>) -> Snapshot {
+        Snapshot {
+            store: Held::Shared(store),
+            pin,
+        }
     }
 
     /// The SN that this shows.
@@ -88,7 +124,7 @@ impl Snapshot {
     /// The store that this is a snapshot of.
     #[inline]
     pub fn store(&self) -> &Arc<Store> {
-        &self.store
+        self.store.arc()
     }
 
     /// The vertices that `vertex` has such edges to (`Out`) or from (`In`), ascending by id, without

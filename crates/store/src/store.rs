@@ -190,9 +190,10 @@ impl Store {
     }
 
     /// As [`Store::pin_stable_until`], for a query that takes well under a millisecond: those of one
-    /// thread share a pin, which lasts until the latest of their deadlines.
-    pub fn pin_stable_shared(self: &Arc<Self>, deadline_ms: i64) -> Snapshot {
-        Snapshot::new(Arc::clone(self), self.snapshots.pin_shared(deadline_ms))
+    /// thread share a pin, which lasts until the latest of their deadlines. `held` is a hold on the
+    /// store that the same few threads share.
+    pub fn pin_stable_shared(held: &Arc<Arc<Store>>, deadline_ms: i64) -> Snapshot {
+        Snapshot::shared(Arc::clone(held), held.snapshots.pin_shared(deadline_ms))
     }
 
     /// Pins an SN that is pinned already or is at or after the stable one, without a deadline. One

@@ -3,6 +3,7 @@
 //! memory. What does not get done within that, or is not expected to, begins again on the query pool:
 //! the one thing to know before changing it is that nothing but the budget may differ between the two.
 
+use super::places::Places;
 use super::{Engine, QueryOptions, QueryResults};
 use crate::answer::Answer;
 use crate::error::{EngineError, LimitKind};
@@ -12,10 +13,9 @@ use somersault_query::{
     Answer as QueryAnswer, Bound, Dataset, Execution, Prepared, QueryError, SnapshotView,
 };
 use somersault_runtime::Class;
-use somersault_store::Snapshot;
+use somersault_store::{Dictionary, Snapshot, Store};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 /// The uid under which one-shot queries key their random functions; no registration ever gets so far.
@@ -34,6 +34,30 @@ pub enum Light {
     Done(QueryResults),
     /// It takes longer than a caller who must not wait can give it.
     Heavy(HeavyQuery),
+}
+
+/// What an execution has come to, before it is put together with the dictionary.
+pub(super) struct Executed {
+    answer: Arc<QueryAnswer>,
+    sn: u64,
+    pub(super) execution: Duration,
+}
+
+impl Executed {
+    pub(super) fn into_results(self, dictionary: &Arc<Dictionary>) -> QueryResults {
+        QueryResults {
+            answer: Answer::new(self.answer, Arc::clone(dictionary)),
+            sn: self.sn,
+            execution: self.execution,
+        }
+    }
+
+    /// In the place of results that are no longer needed.
+    pub(super) fn replace(self, results: &mut QueryResults, dictionary: &Arc<Dictionary>) {
+        results.answer.replace(self.answer, dictionary);
+        results.sn = self.sn;
+        results.execution = self.execution;
+    }
 }
 
 /// A query for the query pool. It counts as a waiting one; dropping it gives it up.
@@ -78,13 +102,12 @@ impl HeavyQuery {
 
 impl Drop for HeavyQuery {
     fn drop(&mut self) {
-        let running = &self.engine.inner.one_shots_running;
-        running.fetch_sub(1, Ordering::Relaxed);
+        self.engine.inner.places.give();
     }
 }
 
 /// One of the one-shot queries that run or wait, until it is dropped.
-pub(super) struct RunningPlace<'e>(&'e AtomicU64);
+pub(super) struct RunningPlace<'e>(&'e Places);
 
 impl RunningPlace<'_> {
     /// Leaves it to a [`HeavyQuery`].
@@ -95,7 +118,7 @@ impl RunningPlace<'_> {
 
 impl Drop for RunningPlace<'_> {
     fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
+        self.0.give();
     }
 }
 
@@ -134,9 +157,10 @@ impl Engine {
                 })
             });
             let result = catch_unwind(run).unwrap_or_else(|_| Err(panicked()));
-            if let Some(results) = result? {
-                self.inner.counters.lane().answered(results.execution);
-                return Ok(Light::Done(results));
+            if let Some(executed) = result? {
+                self.inner.counters.lane().answered(executed.execution);
+                let dictionary = self.inner.store.dictionary_arc();
+                return Ok(Light::Done(executed.into_results(dictionary)));
             }
         }
         place.keep();
@@ -152,20 +176,19 @@ impl Engine {
         &self,
         query: Arc<Bound>,
         options: &QueryOptions,
-    ) -> Result<Light, EngineError> {
+    ) -> Result<HeavyQuery, EngineError> {
         self.take_place()?.keep();
-        Ok(Light::Heavy(HeavyQuery {
+        Ok(HeavyQuery {
             engine: self.clone(),
             query,
             options: options.clone(),
-        }))
+        })
     }
 
     /// Counts one more query that runs or waits.
     pub(super) fn take_place(&self) -> Result<RunningPlace<'_>, EngineError> {
         let limit = self.inner.config.limits.concurrent_queries;
-        let place = RunningPlace(&self.inner.one_shots_running);
-        if place.0.fetch_add(1, Ordering::Relaxed) >= limit {
+        if !self.inner.places.take() {
             return Err(EngineError::Limit {
                 which: LimitKind::ConcurrentQueries,
                 message: format!(
@@ -173,7 +196,7 @@ impl Engine {
                 ),
             });
         }
-        Ok(place)
+        Ok(RunningPlace(&self.inner.places))
     }
 
     /// Whether a query may be tried on its caller's thread.
@@ -187,16 +210,17 @@ impl Engine {
         prepared: &Prepared,
         options: &QueryOptions,
         run: impl FnOnce(&SnapshotView, &Execution) -> Result<Arc<QueryAnswer>, QueryError>,
-    ) -> Result<Option<QueryResults>, EngineError> {
+    ) -> Result<Option<Executed>, EngineError> {
         let started = Instant::now();
         let deadline_ms = self.pin_deadline(started, self.query_time(options.timeout));
-        let snapshot = self.inner.store.pin_stable_shared(deadline_ms);
+        let held = self.inner.counters.one_shot.store();
+        let snapshot = Store::pin_stable_shared(held, deadline_ms);
         let standing = &self.inner.standing;
         let execution = standing.execution_in_place(standing.stable_time(), ONE_SHOT);
         let mut execution = self.keyed(execution, options.timeout, options.result_rows);
         execution.budget = Some(BUDGET);
         match self.execute_on(snapshot, prepared, options, started, execution, run) {
-            Ok(results) => Ok(Some(results)),
+            Ok(executed) => Ok(Some(executed)),
             Err(QueryError::OverBudget | QueryError::Memory { .. }) => Ok(None),
             Err(error) => Err(options.error(error)),
         }
@@ -215,8 +239,10 @@ impl Engine {
         let run = |view: &SnapshotView, execution: &Execution| {
             query.execute(view, execution).map(Arc::new)
         };
-        let results = self.execute_on(snapshot, query.prepared(), options, started, execution, run);
-        results.map_err(|error| options.error(error))
+        let executed =
+            self.execute_on(snapshot, query.prepared(), options, started, execution, run);
+        let executed = executed.map_err(|error| options.error(error))?;
+        Ok(executed.into_results(self.inner.store.dictionary_arc()))
     }
 
     fn execute_on(
@@ -227,7 +253,7 @@ impl Engine {
         started: Instant,
         mut execution: Execution,
         run: impl FnOnce(&SnapshotView, &Execution) -> Result<Arc<QueryAnswer>, QueryError>,
-    ) -> Result<QueryResults, QueryError> {
+    ) -> Result<Executed, QueryError> {
         execution.started = Some(started);
         execution.abandoned = options.cancel.clone();
         let clause = options.dataset(&prepared.query().dataset);
@@ -240,8 +266,8 @@ impl Engine {
         let sn = snapshot.sn().0;
         let view = SnapshotView::new(snapshot, Vec::new(), dataset);
         let answer = run(&view, &execution)?;
-        Ok(QueryResults {
-            answer: Answer::new(answer, Arc::clone(dictionary)),
+        Ok(Executed {
+            answer,
             sn,
             execution: started.elapsed(),
         })

@@ -6,12 +6,13 @@ use crate::error::EngineError;
 use crate::metrics::{Latency, Recorder};
 use parking_lot::{Mutex, MutexGuard};
 use somersault_query::Dataset;
+use somersault_store::Store;
 use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-const LANES: usize = 8;
+pub(super) const LANES: usize = 8;
 
 /// The lane of the next thread.
 static NEXT: AtomicUsize = AtomicUsize::new(0);
@@ -25,6 +26,8 @@ pub(super) struct Lanes {
     lanes: Box<[Padded]>,
     /// What a query without a dataset clause ranges over, once for each lane.
     stored: Box<[Arc<Dataset>]>,
+    /// A hold on the store for each lane.
+    stores: Box<[Arc<Arc<Store>>]>,
 }
 
 // A cache line of its own, and the one that is fetched along with it.
@@ -68,12 +71,14 @@ impl Lane {
 }
 
 impl Lanes {
-    pub(super) fn new() -> Lanes {
+    pub(super) fn new(store: &Arc<Store>) -> Lanes {
         let lanes = std::iter::repeat_with(|| Padded(Mutex::new(Lane::new())));
         let stored = std::iter::repeat_with(|| Arc::new(Dataset::stored()));
+        let stores = std::iter::repeat_with(|| Arc::new(Arc::clone(store)));
         Lanes {
             lanes: lanes.take(LANES).collect(),
             stored: stored.take(LANES).collect(),
+            stores: stores.take(LANES).collect(),
         }
     }
 
@@ -95,6 +100,11 @@ impl Lanes {
         &self.stored[own()]
     }
 
+    /// The hold on the store that the threads of this lane share.
+    pub(super) fn store(&self) -> &Arc<Arc<Store>> {
+        &self.stores[own()]
+    }
+
     /// All lanes together: answered, failed, execution times.
     pub(super) fn sum(&self) -> (u64, u64, Latency) {
         let mut all = Lane::new();
@@ -109,7 +119,7 @@ impl Lanes {
 }
 
 /// The number of this thread's lane.
-fn own() -> usize {
+pub(super) fn own() -> usize {
     // A thread that is ending has no lane of its own any more.
     LANE.try_with(Cell::get).unwrap_or(0)
 }

@@ -1,10 +1,10 @@
 //! Prepared queries: parsed once, with the values of some variables given at each execution.
 
-use super::execute::panicked;
+use super::execute::{Executed, HeavyQuery, panicked};
 use super::{Engine, Light, QueryOptions, QueryResults};
 use crate::error::EngineError;
 use oxrdf::Term;
-use somersault_query::{Bound, Prepared};
+use somersault_query::{Answer, Bound, Prepared};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
@@ -100,10 +100,11 @@ impl PreparedQuery {
         values: &[Term],
         results: &mut QueryResults,
     ) -> Result<(), EngineError> {
-        *results = match self.light(values, Some(results))? {
-            Light::Done(results) => results,
-            Light::Heavy(query) => query.wait()?,
-        };
+        let tried = self.try_here(values, results.answer.reclaim());
+        match tried.map_err(|error| self.failed(error))? {
+            Some(executed) => executed.replace(results, self.engine.inner.store.dictionary_arc()),
+            None => *results = self.heavy(values)?.wait()?,
+        }
         Ok(())
     }
 
@@ -112,41 +113,43 @@ impl PreparedQuery {
     /// # Errors
     /// As [`PreparedQuery::execute`].
     pub fn execute_light(&self, values: &[Term]) -> Result<Light, EngineError> {
-        self.light(values, None)
+        let tried = self.try_here(values, None);
+        match tried.map_err(|error| self.failed(error))? {
+            Some(executed) => {
+                let dictionary = self.engine.inner.store.dictionary_arc();
+                Ok(Light::Done(executed.into_results(dictionary)))
+            }
+            None => self.heavy(values).map(Light::Heavy),
+        }
     }
 
-    /// Tries it here once; what is not done then is for the pool.
-    fn light(
-        &self,
-        values: &[Term],
-        reuse: Option<&mut QueryResults>,
-    ) -> Result<Light, EngineError> {
-        let done = match self.try_here(values, reuse) {
-            Ok(Some(results)) => Ok(Light::Done(results)),
-            Ok(None) => Bound::new(self.prepared.clone(), values.to_vec())
-                .map_err(EngineError::from)
-                .and_then(|bound| self.engine.heavy(Arc::new(bound), &self.options)),
-            Err(error) => Err(error),
-        };
-        if done.is_err() {
-            self.engine.inner.counters.lane().failed();
-        }
-        done
+    /// What is not done here is for the pool.
+    fn heavy(&self, values: &[Term]) -> Result<HeavyQuery, EngineError> {
+        let bound = Bound::new(self.prepared.clone(), values.to_vec());
+        let heavy = bound
+            .map_err(EngineError::from)
+            .and_then(|bound| self.engine.heavy(Arc::new(bound), &self.options));
+        heavy.map_err(|error| self.failed(error))
+    }
+
+    /// Counts a failure.
+    fn failed(&self, error: EngineError) -> EngineError {
+        self.engine.inner.counters.lane().failed();
+        error
     }
 
     /// `None` = it is not light.
     fn try_here(
         &self,
         values: &[Term],
-        reuse: Option<&mut QueryResults>,
-    ) -> Result<Option<QueryResults>, EngineError> {
+        reuse: Option<Arc<Answer>>,
+    ) -> Result<Option<Executed>, EngineError> {
         let engine = &self.engine;
         engine.check_running()?;
         if !Engine::may_run_here(&self.prepared) {
             return Ok(None);
         }
         let place = engine.take_place()?;
-        let reuse = reuse.and_then(|results| results.answer.reclaim());
         let run = AssertUnwindSafe(|| {
             engine.execute_here(&self.prepared, &self.options, |view, execution| {
                 (self.prepared).execute_reusing(values, view, execution, reuse)
@@ -154,8 +157,8 @@ impl PreparedQuery {
         });
         let result = catch_unwind(run).unwrap_or_else(|_| Err(panicked()));
         drop(place);
-        if let Ok(Some(results)) = &result {
-            engine.inner.counters.lane().answered(results.execution);
+        if let Ok(Some(executed)) = &result {
+            engine.inner.counters.lane().answered(executed.execution);
         }
         result
     }
