@@ -74,7 +74,7 @@ pub use interner::Interner;
 pub use run::Run;
 pub use slice::Slice;
 pub use slice_store::SliceStore;
-pub use snapshot::{Ends, PredicateStatistics, Snapshot};
+pub use snapshot::{Ends, PredicateStatistics, Snapshot, StoreHold};
 pub use snapshots::{PinStatus, SnapshotError, Snapshots};
 pub use somersault_model::{Mutation, Operation};
 pub use store::{Applied, ApplyError, Memory, Store, Violation, WriterTaken};

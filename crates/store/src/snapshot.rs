@@ -67,11 +67,28 @@ pub struct Snapshot {
     pin: Arc<Pin>,
 }
 
-/// A hold on a store.
+/// A hold on a store that some threads share, each by a count of this hold: so the many snapshots that
+/// they take do not all write to the one count of the store.
+pub struct StoreHold(Arc<Store>);
+
+impl StoreHold {
+    /// A hold for some threads.
+    pub fn new(store: &Arc<Store>) -> Arc<StoreHold> {
+        Arc::new(StoreHold(Arc::clone(store)))
+    }
+
+    /// As [`Store::pin_stable_until`], for a query that takes well under a millisecond: those of one
+    /// thread share a pin, which lasts until the latest of their deadlines.
+    pub fn pin_stable(self: &Arc<Self>, deadline_ms: i64) -> Snapshot {
+        let pin = self.0.snapshots().pin_shared(deadline_ms);
+        Snapshot::shared(Arc::clone(self), pin)
+    }
+}
+
+/// How a snapshot holds its store.
 enum Held {
     Own(Arc<Store>),
-    /// One that some threads share, so that others do not write to the same count.
-    Shared(Arc<Arc<Store>>),
+    Shared(Arc<StoreHold>),
 }
 
 impl Held {
@@ -79,7 +96,7 @@ impl Held {
     fn arc(&self) -> &Arc<Store> {
         match self {
             Held::Own(store) => store,
-            Held::Shared(shared) => shared,
+            Held::Shared(hold) => &hold.0,
         }
     }
 }
@@ -101,7 +118,7 @@ impl Snapshot {
         }
     }
 
-    pub(crate) fn shared(store: Arc<Arc<Store>>, pin: Arc<Pin>) -> Snapshot {
+    pub(crate) fn shared(store: Arc<StoreHold>, pin: Arc<Pin>) -> Snapshot {
         Snapshot {
             store: Held::Shared(store),
             pin,

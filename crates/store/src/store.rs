@@ -189,13 +189,6 @@ impl Store {
         self.pin_newest(Some(deadline_ms))
     }
 
-    /// As [`Store::pin_stable_until`], for a query that takes well under a millisecond: those of one
-    /// thread share a pin, which lasts until the latest of their deadlines. `held` is a hold on the
-    /// store that the same few threads share.
-    pub fn pin_stable_shared(held: &Arc<Arc<Store>>, deadline_ms: i64) -> Snapshot {
-        Snapshot::shared(Arc::clone(held), held.snapshots.pin_shared(deadline_ms))
-    }
-
     /// Pins an SN that is pinned already or is at or after the stable one, without a deadline. One
     /// after the stable one (of a firing that became due) must not be read before it is stable.
     ///

@@ -13,7 +13,7 @@ use somersault_query::{
     Answer as QueryAnswer, Bound, Dataset, Execution, Prepared, QueryError, SnapshotView,
 };
 use somersault_runtime::Class;
-use somersault_store::{Dictionary, Snapshot, Store};
+use somersault_store::{Dictionary, Snapshot};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -214,7 +214,7 @@ impl Engine {
         let started = Instant::now();
         let deadline_ms = self.pin_deadline(started, self.query_time(options.timeout));
         let held = self.inner.counters.one_shot.store();
-        let snapshot = Store::pin_stable_shared(held, deadline_ms);
+        let snapshot = held.pin_stable(deadline_ms);
         let standing = &self.inner.standing;
         let execution = standing.execution_in_place(standing.stable_time(), ONE_SHOT);
         let mut execution = self.keyed(execution, options.timeout, options.result_rows);

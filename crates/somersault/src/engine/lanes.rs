@@ -6,7 +6,7 @@ use crate::error::EngineError;
 use crate::metrics::{Latency, Recorder};
 use parking_lot::{Mutex, MutexGuard};
 use somersault_query::Dataset;
-use somersault_store::Store;
+use somersault_store::{Store, StoreHold};
 use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -27,7 +27,7 @@ pub(super) struct Lanes {
     /// What a query without a dataset clause ranges over, once for each lane.
     stored: Box<[Arc<Dataset>]>,
     /// A hold on the store for each lane.
-    stores: Box<[Arc<Arc<Store>>]>,
+    stores: Box<[Arc<StoreHold>]>,
 }
 
 // A cache line of its own, and the one that is fetched along with it.
@@ -74,7 +74,7 @@ impl Lanes {
     pub(super) fn new(store: &Arc<Store>) -> Lanes {
         let lanes = std::iter::repeat_with(|| Padded(Mutex::new(Lane::new())));
         let stored = std::iter::repeat_with(|| Arc::new(Dataset::stored()));
-        let stores = std::iter::repeat_with(|| Arc::new(Arc::clone(store)));
+        let stores = std::iter::repeat_with(|| StoreHold::new(store));
         Lanes {
             lanes: lanes.take(LANES).collect(),
             stored: stored.take(LANES).collect(),
@@ -101,7 +101,7 @@ impl Lanes {
     }
 
     /// The hold on the store that the threads of this lane share.
-    pub(super) fn store(&self) -> &Arc<Arc<Store>> {
+    pub(super) fn store(&self) -> &Arc<StoreHold> {
         &self.stores[own()]
     }
 
