@@ -15,6 +15,7 @@ use crate::workspace::Workspace;
 use somersault_lang::VarId;
 use somersault_model::{Direction, TermId, TripleIds};
 use somersault_store::Ends;
+use std::ops::Range;
 
 /// Rows that are read at once.
 const ROWS_AT_ONCE: usize = 1 << 10;
@@ -24,13 +25,15 @@ const SAMPLED: usize = 8;
 const LONG: usize = 128;
 const VERY_LONG: usize = 8 * LONG;
 /// What looking up one entry is taken to cost, in entries of a list that is read.
-const LOOK_UP: usize = 3;
+const LOOK_UP: usize = 6;
 
 /// A list that is at most so many times as long as the shortest is fetched whole; of a longer one
 /// single entries are looked up.
 const FETCH_FACTOR: usize = 16;
 /// Above this ratio of lengths the entries of the shorter list are searched in the longer one.
-const SEARCH_FACTOR: usize = 8;
+const SEARCH_FACTOR: usize = 32;
+/// So many ids of a list are compared with one at once.
+const BLOCK: usize = 8;
 
 /// One of the patterns: a list of candidates for each row.
 struct Arm<'t, 'v> {
@@ -315,20 +318,17 @@ impl Arm<'_, '_> {
         let budget = 2 * LOOK_UP * ids.len() + 1;
         let others = (&mut other_rows, &mut other_ids);
         let merges = self.expand(from, to, budget, others, workspace) == to - from;
-        let (mut kept, mut theirs) = (0, 0);
-        let mine = if merges { 0..rows.len() } else { 0..0 };
-        for mine in mine {
-            let key = (rows[mine], ids[mine]);
-            while theirs < other_ids.len() && (other_rows[theirs], other_ids[theirs]) < key {
-                theirs += 1;
-            }
-            if theirs < other_ids.len() && (other_rows[theirs], other_ids[theirs]) == key {
-                rows[kept] = key.0;
-                ids[kept] = key.1;
-                kept += 1;
-            }
-        }
         if merges {
+            let (mut kept, mut mine, mut theirs) = (0, 0, 0);
+            while let Some(row) = rows.get(mine).copied() {
+                let end = mine + run(&rows[mine..], |other| other == row);
+                theirs += run(&other_rows[theirs..], |other| other < row);
+                let their_end = theirs + run(&other_rows[theirs..], |other| other == row);
+                let before = kept;
+                kept = keep_common(ids, mine..end, kept, &other_ids[theirs..their_end]);
+                rows[before..kept].fill(row);
+                (mine, theirs) = (end, their_end);
+            }
             rows.truncate(kept);
             ids.truncate(kept);
         }
@@ -377,7 +377,7 @@ impl Arm<'_, '_> {
 /// Makes rows one by one, until there are `wanted`.
 fn rows_of(
     arms: &mut [Arm<'_, '_>],
-    rows: std::ops::Range<usize>,
+    rows: Range<usize>,
     wanted: usize,
     made: &mut Made,
     explorer: &mut Explorer<'_, '_>,
@@ -436,16 +436,37 @@ fn retain_common(list: &mut Vec<TermId>, other: &[TermId]) {
         });
         return;
     }
-    // Without a branch that depends on the ids: which list goes on is as good as random.
-    let (mut kept, mut mine, mut theirs) = (0, 0, 0);
-    while mine < list.len() && theirs < other.len() {
-        let (one, another) = (list[mine], other[theirs]);
-        list[kept] = one;
-        kept += usize::from(one == another);
-        mine += usize::from(one <= another);
-        theirs += usize::from(another <= one);
-    }
+    let all = 0..list.len();
+    let kept = keep_common(list, all, 0, other);
     list.truncate(kept);
+}
+
+/// How many rows at the beginning are so.
+fn run(rows: &[u32], so: impl Fn(u32) -> bool) -> usize {
+    rows.iter().take_while(|row| so(**row)).count()
+}
+
+/// Of the ids at some places of a list moves those that are also in the other list to the place `kept`,
+/// which is not after them, and on; both lists are ascending. The place after the last one moved.
+fn keep_common(list: &mut [TermId], places: Range<usize>, kept: usize, other: &[TermId]) -> usize {
+    // A merge waits at each step for what was compared in the one before. Here a block of the other
+    // list is passed over or compared as a whole, with no branch in it, and the ids of the list
+    // hardly wait for each other.
+    let (mut kept, mut passed) = (kept, 0);
+    for place in places {
+        let id = list[place];
+        while passed + BLOCK <= other.len() && other[passed + BLOCK - 1] < id {
+            passed += BLOCK;
+        }
+        let any = |block: &[TermId]| block.iter().fold(false, |any, other| any | (*other == id));
+        let held = match other.get(passed..passed + BLOCK) {
+            Some(block) => any(block),
+            None => any(&other[passed..]),
+        };
+        list[kept] = id;
+        kept += usize::from(held);
+    }
+    kept
 }
 
 #[cfg(test)]
