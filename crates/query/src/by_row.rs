@@ -141,13 +141,15 @@ pub(crate) fn scan(
         guard.tick()?;
         let known = [subject.at(row), predicate.at(row), object.at(row)];
         let mut emit = |triple: [TermId; 3], name: TermId| -> Result<(), Stop> {
-            let found = [triple[0], triple[1], triple[2], name];
-            if let Some(seen) = &mut seen
-                && !seen.insert(triple[1])
-            {
+            guard.tick()?;
+            if seen.as_ref().is_some_and(|seen| seen.contains(&triple[1])) {
                 return Ok(());
             }
+            let found = [triple[0], triple[1], triple[2], name];
             if output.take(row, &places, found) {
+                if let Some(seen) = &mut seen {
+                    seen.insert(triple[1]);
+                }
                 output.check(guard, &table)?;
                 if output.parents.len() >= wanted {
                     return Err(Stop::Enough);
@@ -381,8 +383,8 @@ fn edges(
     let view = graphs.view;
     let Scratch {
         list,
+        merged,
         vertices,
-        pairs,
         ..
     } = scratch;
     if dead[0] || dead[2] {
@@ -400,39 +402,26 @@ fn edges(
         }
         return Ok(());
     }
-    pairs.clear();
-    let mut parts = 0;
+    let (mut subjects, mut objects) = (0, 0);
     for source in sources {
         let statistics = view.predicate_statistics(*source, p);
-        // From the side with fewer vertices there are fewer lists to fetch.
-        let direction = if statistics.objects < statistics.subjects {
-            Direction::In
-        } else {
-            Direction::Out
-        };
-        let starts = view.vertices_with(*source, p, direction, vertices);
-        parts += usize::from(!starts.is_empty());
-        for start in starts {
-            let ends = view.neighbours(*source, *start, p, direction, list);
-            for end in ends {
-                let (s, o) = match direction {
-                    Direction::Out => (*start, *end),
-                    Direction::In => (*end, *start),
-                };
-                if sources.len() == 1 {
-                    emit([s, p, o])?;
-                } else {
-                    pairs.push((s, o));
-                }
-            }
+        subjects += statistics.subjects;
+        objects += statistics.objects;
+    }
+    // From the side with fewer vertices there are fewer lists to fetch.
+    let direction = if objects < subjects {
+        Direction::In
+    } else {
+        Direction::Out
+    };
+    sources::vertices_with(view, sources, p, direction, vertices);
+    for start in vertices.iter() {
+        for end in sources::neighbours(view, sources, *start, p, direction, list, merged) {
+            emit(match direction {
+                Direction::Out => [*start, p, *end],
+                Direction::In => [*end, p, *start],
+            })?;
         }
-    }
-    if parts > 1 {
-        pairs.sort_unstable();
-        pairs.dedup();
-    }
-    for (s, o) in pairs.iter() {
-        emit([*s, p, *o])?;
     }
     Ok(())
 }

@@ -24,7 +24,8 @@ pub(crate) fn expand(
             *source, predicate, direction, vertices, first_row, wanted, rows, ids,
         );
     }
-    let start = ids.len();
+    // There may be fewer ids than rows: those of a dead end are not kept.
+    let (first_made, start) = (rows.len(), ids.len());
     let wanted = wanted.saturating_sub(start);
     let (mut done, mut parts) = (vertices.len(), 0);
     for source in sources {
@@ -46,7 +47,7 @@ pub(crate) fn expand(
         // Of a source that was read further than another, the rest waits for the next call.
         let end = first_row + done as u32;
         let pairs = workspace.pairs();
-        let found = rows[start..].iter().zip(&ids[start..]);
+        let found = rows[first_made..].iter().zip(&ids[start..]);
         pairs.extend(
             found
                 .map(|(row, id)| (*row, *id))
@@ -54,15 +55,15 @@ pub(crate) fn expand(
         );
         pairs.sort_unstable();
         pairs.dedup();
-        rows.truncate(start);
+        rows.truncate(first_made);
         ids.truncate(start);
         rows.extend(pairs.iter().map(|(row, _)| *row));
         ids.extend(pairs.iter().map(|(_, id)| *id));
     } else if done < vertices.len() {
         let end = first_row + done as u32;
-        let kept = start + rows[start..].partition_point(|row| *row < end);
-        rows.truncate(kept);
-        ids.truncate(kept);
+        let kept = rows[first_made..].partition_point(|row| *row < end);
+        rows.truncate(first_made + kept);
+        ids.truncate(start + kept);
     }
     done
 }

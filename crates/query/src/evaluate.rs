@@ -9,7 +9,7 @@ use crate::random::Random;
 use crate::table::Table;
 use crate::value::{Operands, Value};
 use oxrdf::Term;
-use oxsdatatypes::{Decimal, Float};
+use oxsdatatypes::Decimal;
 use rustc_hash::FxHashMap;
 use somersault_lang::{Arithmetic, Comparison, VarId};
 use somersault_model::{EventTime, Tag, TermId};
@@ -17,6 +17,9 @@ use somersault_store::Dictionary;
 
 /// So many bytes may a string have that a query computes; doubling strings would fill any memory.
 const LONGEST_STRING: usize = 64 << 20;
+
+/// Integers below this are doubles as they are (2^53).
+const EXACT_BELOW: f64 = 9_007_199_254_740_992.0;
 
 /// What an expression has come to: a term of the data, or a computed value. `None` beside it is an
 /// error, or unbound.
@@ -336,7 +339,8 @@ impl<'a> Evaluation<'a> {
 
     /// A key that two terms have in common if they are equal: IRIs, blank nodes and strings
     /// themselves, numbers their value as the narrowest type has it that they are compared in; which
-    /// others are equal is not said here.
+    /// others are equal is not said here. To that type numbers go over a double, except integers, which
+    /// go there at once: the same below 2^53, and larger numbers share a key.
     fn equality_key(&mut self, id: TermId) -> Option<Evaluated> {
         if matches!(id.tag(), Tag::NamedNode | Tag::BlankNode) {
             return Some(Evaluated::Id(id));
@@ -345,15 +349,15 @@ impl<'a> Evaluation<'a> {
         if let Value::String(_) = value {
             return Some(Evaluated::Id(id));
         }
-        let number = match &value {
-            Value::Double(number) => Some(Float::from(*number)),
-            _ => value.as_float(),
+        let Some(number) = value.as_double() else {
+            return Some(Evaluated::from(true));
         };
-        Some(match number {
+        let number = match f64::from(number) {
+            large if large.abs() >= EXACT_BELOW => f32::INFINITY.copysign(large as f32),
             // Adding makes one of the two zeros.
-            Some(number) => Value::Float(number + Float::from(0.0)).into(),
-            None => Evaluated::from(true),
-        })
+            number => number as f32 + 0.0,
+        };
+        Some(Value::Float(number.into()).into())
     }
 }
 

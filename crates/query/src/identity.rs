@@ -189,7 +189,9 @@ fn in_optional(
         Same::Constant(_) => false,
         Same::Variable(outer) => {
             let inner = equality.variable;
+            // A part of the OPTIONAL that mentions the outer variable means another one: from inside it is unbound.
             certain.contains(outer)
+                && !mentioned_beside_patterns(group).contains(outer)
                 && !elsewhere.contains(inner)
                 && is_replaceable(&group.patterns, inner)
                 && (equality.is_of_terms

@@ -120,7 +120,6 @@ pub(crate) struct Scratch {
     pub(crate) list: Vec<TermId>,
     pub(crate) merged: Vec<TermId>,
     pub(crate) vertices: Vec<TermId>,
-    pub(crate) pairs: Vec<(TermId, TermId)>,
     /// The predicates of the vertex before.
     pub(crate) before: Vec<TermId>,
 }

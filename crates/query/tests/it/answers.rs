@@ -375,6 +375,30 @@ fn dates_are_compared_by_value() {
 }
 
 #[test]
+fn a_predicate_that_is_its_own_end_is_found_behind_others() {
+    let mut quads: Vec<Quad> = (0..3)
+        .map(|n| quad(&format!("s{n}"), "p", iri("o")))
+        .collect();
+    quads.push(quad("p", "p", iri("p")));
+    let view = NaiveView::stored(&quads);
+    for text in [
+        "SELECT DISTINCT ?p { ?s ?p ?p }",
+        "SELECT DISTINCT ?p { ?p ?p ?o }",
+        "SELECT (COUNT(DISTINCT ?p) AS ?n) { ?p ?p ?p }",
+    ] {
+        assert_eq!(rows(&view, text).len(), 1, "{text}");
+        assert!(!rows(&view, text)[0].contains("\"0\""), "{text}");
+    }
+    let Answer::Boolean(found) = prepare("ASK { ?s ?p ?p }")
+        .execute(&view, &execution())
+        .expect("answers")
+    else {
+        panic!("ASK says yes or no");
+    };
+    assert!(found);
+}
+
+#[test]
 fn what_is_chosen_among_equals_does_not_hang_on_the_order_of_learning() {
     // Of two names of one virtual shard the one that is learnt first has the lower id.
     let shard = |n: usize| VirtualShard::of_hash(term_hash(iri(&format!("s{n}")).as_ref().into()));

@@ -15,8 +15,9 @@ pub(crate) fn iri(name: &str) -> NamedNode {
     NamedNode::new_unchecked(format!("http://x/{name}"))
 }
 
+/// A vertex, which may be a predicate as well.
 pub(crate) fn node() -> impl Strategy<Value = NamedNode> {
-    select(vec!["a", "b", "c", "d", "e"]).prop_map(iri)
+    select(vec!["a", "b", "c", "d", "e", "p"]).prop_map(iri)
 }
 
 pub(crate) fn predicate() -> impl Strategy<Value = NamedNode> {
@@ -53,6 +54,11 @@ pub(crate) fn literal() -> impl Strategy<Value = Literal> {
         typed("1.0E0", xsd::DOUBLE.into()),
         typed("2.5", xsd::DOUBLE.into()),
         typed("NaN", xsd::DOUBLE.into()),
+        // Equal as doubles, and not as floats.
+        typed("1152921573326323713", xsd::INTEGER.into()),
+        typed("1152921573326323712", xsd::DOUBLE.into()),
+        typed("1152921573326323713.0", xsd::DECIMAL.into()),
+        typed("1152921573326323713", xsd::FLOAT.into()),
         Literal::new_simple_literal("x"),
         Literal::new_simple_literal("longer than inline"),
         Literal::new_language_tagged_literal_unchecked("x", "en"),

@@ -10,4 +10,5 @@ mod naive;
 mod parameters;
 mod plans;
 mod shapes;
+mod turns;
 mod updates;

@@ -53,12 +53,21 @@ pub(crate) fn identities() -> impl Strategy<Value = String> {
         select(vec!["?e", "?f"]),
         select(vec!["?a", "?b", "?c"]),
         proptest::option::of(select(vec!["&& ?f < ?c", "&& ?f != ?d", "&& ?e = ?f", "&& BOUND(?e)"])),
+        proptest::option::of(select(vec![
+            "MINUS { ?a ?h ?i }",
+            "OPTIONAL { ?g ?h ?a }",
+            "{ ?g ?h ?i FILTER(!BOUND(?a)) }",
+            "FILTER NOT EXISTS { ?a ?h ?b }",
+            "BIND(?a AS ?i)",
+            "{ SELECT ?g { ?a ?h ?g } }",
+        ])),
         proptest::option::of(select(vec!["FILTER(!BOUND(?e))", "FILTER(!BOUND(?f))", "FILTER(BOUND(?f))"])),
     )
-        .prop_map(|(left, p, q, inner, outer, more, asked)| {
+        .prop_map(|(left, p, q, inner, outer, more, beside, asked)| {
             let (more, asked) = (more.unwrap_or_default(), asked.unwrap_or_default());
+            let beside = beside.unwrap_or_default();
             format!(
-                "{left} OPTIONAL {{ ?g {p} ?e . ?g {q} ?f FILTER({inner} = {outer} {more}) }} {asked}"
+                "{left} OPTIONAL {{ ?g {p} ?e . ?g {q} ?f {beside} FILTER({inner} = {outer} {more}) }} {asked}"
             )
         }).boxed();
     let group = prop_oneof![

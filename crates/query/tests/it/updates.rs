@@ -19,7 +19,7 @@ fn quad(s: &str, p: &str, o: &str, graph: Option<&str>) -> Quad {
 }
 
 /// A store of one shard that holds these at SN 1.
-fn store(quads: &[Quad]) -> Arc<Store> {
+pub(crate) fn store(quads: &[Quad]) -> Arc<Store> {
     let store = Store::new(1);
     let dictionary = store.dictionary();
     let mutations: Vec<Mutation> = quads
