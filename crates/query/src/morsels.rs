@@ -33,7 +33,7 @@ const MOST_TERMS: usize = 1 << 12;
 
 impl Runner<'_, '_> {
     /// Runs steps that look at each row alone, until `limit` rows have come out.
-    pub(crate) fn run_by_row(
+    pub(crate) fn run_by_part(
         &mut self,
         steps: &[Step],
         mut table: Table,
@@ -226,7 +226,7 @@ impl Runner<'_, '_> {
             (false, _) => usize::MAX,
         };
         let next = self.run_step(step, table, wanted)?;
-        self.run_by_row(rest, next, limit)
+        self.run_by_part(rest, next, limit)
     }
 }
 

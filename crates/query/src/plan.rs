@@ -32,9 +32,9 @@ pub(crate) struct Step {
     pub(crate) keep: VarSet,
     /// The plans of the EXISTS in its expressions.
     pub(crate) exists: Vec<(usize, Plan)>,
-    /// Whether what it makes of a row depends on that row alone, and costs nothing that would be
-    /// repeated for each part of the table.
-    pub(crate) by_row: bool,
+    /// Whether it may run on parts of the table: what it makes of a row depends on that row alone, and
+    /// it costs nothing that would be repeated for each part.
+    pub(crate) by_part: bool,
     /// Whether of rows that it makes of one row, and that are the same in all that is kept, one is
     /// enough: nothing that follows counts them.
     pub(crate) once: bool,
@@ -129,8 +129,8 @@ impl Plan {
             .is_some_and(|step| matches!(step.kind, StepKind::InTermOrder))
     }
 
-    fn is_by_row(&self) -> bool {
-        self.steps.iter().all(|step| step.by_row)
+    fn is_by_part(&self) -> bool {
+        self.steps.iter().all(|step| step.by_part)
     }
 
     /// Notes for every step which columns are needed after it, and whether repeats of rows are,
@@ -182,7 +182,7 @@ impl Plan {
                 let read = plan.prune(&VarSet::new(), true);
                 needed.extend(&read);
             }
-            step.by_row = step.find_by_row();
+            step.by_part = step.find_by_part();
             self.mentioned.extend(&step.kind.mentioned());
             for (_, plan) in &step.exists {
                 self.mentioned.extend(&plan.mentioned);
@@ -211,15 +211,15 @@ impl Step {
         self.estimate + inner + exists
     }
 
-    /// What [`Step::by_row`] says, from its parts.
-    fn find_by_row(&self) -> bool {
-        self.kind.is_by_row() && self.exists.iter().all(|(_, plan)| plan.is_by_row())
+    /// What [`Step::by_part`] says, from its parts.
+    fn find_by_part(&self) -> bool {
+        self.kind.is_by_part() && self.exists.iter().all(|(_, plan)| plan.is_by_part())
     }
 }
 
 impl StepKind {
-    /// [`Step::by_row`], its EXISTS aside.
-    fn is_by_row(&self) -> bool {
+    /// [`Step::by_part`], its EXISTS aside.
+    fn is_by_part(&self) -> bool {
         match self {
             StepKind::Scan(_)
             | StepKind::Intersect { .. }
@@ -229,9 +229,9 @@ impl StepKind {
             | StepKind::Values(_) => true,
             // A volatile function has a value for each row of the whole table.
             StepKind::Filter(_) | StepKind::Bind(..) => !self.is_volatile(),
-            StepKind::AntiSemi { plan } => plan.is_by_row(),
-            StepKind::Union(plans) => plans.iter().all(Plan::is_by_row),
-            StepKind::Optional { plan } => plan.is_by_row(),
+            StepKind::AntiSemi { plan } => plan.is_by_part(),
+            StepKind::Union(plans) => plans.iter().all(Plan::is_by_part),
+            StepKind::Optional { plan } => plan.is_by_part(),
             _ => false,
         }
     }

@@ -120,7 +120,7 @@ impl<'a> Planner<'a> {
             estimate,
             keep: VarSet::new(),
             exists,
-            by_row: false,
+            by_part: false,
             once: false,
         });
         self.steps += 1;

@@ -88,20 +88,20 @@ impl<'a> Runner<'_, 'a> {
     ) -> Result<Table, QueryError> {
         let mut steps = steps;
         while let Some((step, rest)) = steps.split_first() {
-            let by_row = steps.iter().take_while(|s| s.by_row).count();
-            if by_row == 0 {
+            let by_part = steps.iter().take_while(|s| s.by_part).count();
+            if by_part == 0 {
                 table = self.run_step(step, table, usize::MAX)?;
                 steps = rest;
                 continue;
             }
-            // Up to the next LIMIT nothing but row by row: then only so many rows are made.
-            let limit = match steps.get(by_row).map(|s| &s.kind) {
+            // Up to the next LIMIT nothing but part by part: then only so many rows are made.
+            let limit = match steps.get(by_part).map(|s| &s.kind) {
                 Some(StepKind::Slice { offset, limit }) => limit.map(|n| n.saturating_add(*offset)),
                 Some(_) => None,
                 None => wanted,
             };
-            let (first, rest) = steps.split_at(by_row);
-            table = self.run_by_row(first, table, limit.unwrap_or(usize::MAX))?;
+            let (first, rest) = steps.split_at(by_part);
+            table = self.run_by_part(first, table, limit.unwrap_or(usize::MAX))?;
             steps = rest;
         }
         Ok(table)
