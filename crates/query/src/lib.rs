@@ -49,6 +49,7 @@ mod join;
 mod kept;
 mod local;
 mod logical;
+mod modifiers;
 mod morsels;
 mod order;
 mod overlay;

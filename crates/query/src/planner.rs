@@ -5,12 +5,11 @@
 
 use crate::choose::Remaining;
 use crate::cost;
-use crate::degrees::Degrees;
 use crate::estimate::State;
 use crate::execution::{Guard, PlanChoices};
 use crate::explain::Explainer;
 use crate::expression::{Constants, Expr};
-use crate::logical::{Group, Node, Operator};
+use crate::logical::{Group, Node, Operator, Service, Values};
 use crate::plan::{Plan, Step, StepKind};
 use crate::selectivity;
 use crate::sources::Graphs;
@@ -152,29 +151,8 @@ impl<'a> Planner<'a> {
         match &node.operator {
             Operator::Group(group) => self.group(group, state, plan),
             Operator::Union(branches) => self.union(branches, state, plan),
-            Operator::Values(values) => {
-                let count = values.rows.len() as f64;
-                let mut fanout = count;
-                for variable in &values.variables {
-                    if state.possible.contains(*variable) {
-                        fanout /= state.distinct(*variable).max(count).max(1.0);
-                    }
-                    state.bind(*variable, count);
-                }
-                state.certain.extend(&node.certain);
-                let flow = state.flow(state.rows * fanout);
-                state.cost += cost::hash(flow, count);
-                state.advance(flow.made);
-                self.push(plan, StepKind::Values(Arc::clone(values)), state.rows);
-            }
-            Operator::Service(service) => {
-                for (variable, _) in &service.variables {
-                    state.bind(*variable, SERVICE_ROWS);
-                }
-                state.cost += SERVICE_COST + cost::hash(state.flow(state.rows), SERVICE_ROWS);
-                state.advance(state.rows.max(SERVICE_ROWS));
-                self.push(plan, StepKind::Service(Arc::clone(service)), state.rows);
-            }
+            Operator::Values(values) => self.values(values, &node.certain, state, plan),
+            Operator::Service(service) => self.service(service, state, plan),
             Operator::Project(inner) => {
                 let before = (state.certain.clone(), state.possible.clone());
                 self.node(inner, state, plan);
@@ -186,102 +164,78 @@ impl<'a> Planner<'a> {
                 keys,
                 aggregates,
             } => {
-                let before = plan.steps.len();
-                self.node(inner, state, plan);
-                let degrees = match plan.steps.as_slice() {
-                    [
-                        Step {
-                            kind: StepKind::Scan(pattern),
-                            ..
-                        },
-                    ] if before == 0 => Degrees::of(pattern, keys, aggregates),
-                    _ => None,
-                };
-                let groups = keys
-                    .iter()
-                    .map(|key| state.distinct(*key))
-                    .product::<f64>()
-                    .min(state.rows.max(1.0));
-                let exists = aggregates
-                    .iter()
-                    .flat_map(|(_, aggregate)| match aggregate {
-                        crate::logical::Aggregate::Of { expression, .. } => {
-                            self.exists_in(expression, state)
-                        }
-                        _ => Vec::new(),
-                    })
-                    .collect();
-                let spent = state.cost + cost::group(state.rows);
-                *state = State::unit();
-                state.cost = spent;
+                self.aggregate(inner, keys, aggregates, state, plan);
                 state.certain = node.certain.clone();
                 state.possible = node.possible.clone();
-                state.advance(if keys.is_empty() { 1.0 } else { groups });
-                if let Some(degrees) = degrees {
-                    self.steps -= 1;
-                    plan.steps.clear();
-                    return self.push(plan, StepKind::Degrees(degrees), state.rows);
-                }
-                let kind = StepKind::Aggregate {
-                    keys: Arc::clone(keys),
-                    aggregates: Arc::clone(aggregates),
-                };
-                self.push_with_exists(plan, kind, state.rows, exists);
             }
-            Operator::OrderBy { inner, keys } => {
-                self.node(inner, state, plan);
-                let exists = keys
-                    .iter()
-                    .flat_map(|(key, _)| self.exists_in(key, state))
-                    .collect();
-                state.cost += cost::sort(state.rows);
-                let kind = StepKind::OrderBy {
-                    keys: Arc::clone(keys),
-                    limit: None,
-                };
-                self.push_with_exists(plan, kind, state.rows, exists);
-            }
+            Operator::OrderBy { inner, keys } => self.order_by(inner, keys, state, plan),
             Operator::Distinct(inner) => {
                 self.node(inner, state, plan);
                 state.cost += cost::group(state.rows);
-                let kind = StepKind::Distinct(node.possible.clone());
-                self.push(plan, kind, state.rows);
+                self.push(plan, StepKind::Distinct(node.possible.clone()), state.rows);
             }
             Operator::EachGraph { variable, inner } => {
-                let mut own_plan = Plan::default();
-                self.node(inner, state, &mut own_plan);
-                let count = self.graphs.named().len() as f64;
-                state.bind(*variable, count);
-                state.certain.insert(*variable);
-                state.advance(state.rows.max(count));
-                let kind = StepKind::EachGraph {
-                    variable: *variable,
-                    plan: own_plan,
-                    yields: node.possible.clone(),
-                };
-                self.push(plan, kind, state.rows);
+                self.each_graph(*variable, inner, node.possible.clone(), state, plan);
             }
             Operator::Slice {
                 inner,
                 offset,
                 limit,
-            } => {
-                let before = plan.steps.len();
-                self.node(inner, state, plan);
-                if let Some(step) = plan.steps[before..].last_mut()
-                    && let StepKind::OrderBy { limit: first, .. } = &mut step.kind
-                {
-                    *first = Some(limit.map_or(usize::MAX, |limit| limit.saturating_add(*offset)));
-                }
-                let rows = (state.rows - *offset as f64).max(0.0);
-                state.advance(limit.map_or(rows, |limit| rows.min(limit as f64)));
-                let kind = StepKind::Slice {
-                    offset: *offset,
-                    limit: *limit,
-                };
-                self.push(plan, kind, state.rows);
-            }
+            } => self.slice(inner, (*offset, *limit), state, plan),
         }
+    }
+
+    fn values(
+        &mut self,
+        values: &Arc<Values>,
+        certain: &VarSet,
+        state: &mut State,
+        plan: &mut Plan,
+    ) {
+        let count = values.rows.len() as f64;
+        let mut fanout = count;
+        for variable in &values.variables {
+            if state.possible.contains(*variable) {
+                fanout /= state.distinct(*variable).max(count).max(1.0);
+            }
+            state.bind(*variable, count);
+        }
+        state.certain.extend(certain);
+        let flow = state.flow(state.rows * fanout);
+        state.cost += cost::hash(flow, count);
+        state.advance(flow.made);
+        self.push(plan, StepKind::Values(Arc::clone(values)), state.rows);
+    }
+
+    fn service(&mut self, service: &Arc<Service>, state: &mut State, plan: &mut Plan) {
+        for (variable, _) in &service.variables {
+            state.bind(*variable, SERVICE_ROWS);
+        }
+        state.cost += SERVICE_COST + cost::hash(state.flow(state.rows), SERVICE_ROWS);
+        state.advance(state.rows.max(SERVICE_ROWS));
+        self.push(plan, StepKind::Service(Arc::clone(service)), state.rows);
+    }
+
+    fn each_graph(
+        &mut self,
+        variable: VarId,
+        inner: &Node,
+        yields: VarSet,
+        state: &mut State,
+        plan: &mut Plan,
+    ) {
+        let mut own_plan = Plan::default();
+        self.node(inner, state, &mut own_plan);
+        let count = self.graphs.named().len() as f64;
+        state.bind(variable, count);
+        state.certain.insert(variable);
+        state.advance(state.rows.max(count));
+        let kind = StepKind::EachGraph {
+            variable,
+            plan: own_plan,
+            yields,
+        };
+        self.push(plan, kind, state.rows);
     }
 
     fn union(&mut self, branches: &[Node], state: &mut State, plan: &mut Plan) {
