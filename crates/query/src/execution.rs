@@ -64,7 +64,7 @@ pub struct Execution {
     pub now: EventTime,
     /// With [`Execution::close`]: what RAND, UUID, STRUUID and BNODE are keyed by.
     pub query: QueryUid,
-    /// The close that it is for; for a one-shot query something of its SN.
+    /// The close that it is for; for a one-shot query something that no other execution has.
     pub close: EventTime,
     /// SERVICE and LOAD, where they are allowed.
     pub remote: Option<Arc<dyn Remote>>,

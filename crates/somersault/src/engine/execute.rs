@@ -8,7 +8,7 @@ use super::{Engine, QueryOptions, QueryResults};
 use crate::answer::Answer;
 use crate::error::{EngineError, LimitKind};
 use crossbeam_channel::bounded;
-use somersault_model::{EventTime, QueryUid};
+use somersault_model::QueryUid;
 use somersault_query::{
     Answer as QueryAnswer, Bound, Dataset, Execution, Prepared, QueryError, SnapshotView,
 };
@@ -295,9 +295,7 @@ impl Engine {
         timeout: Option<Duration>,
         rows: Option<u64>,
     ) -> Execution {
-        // UUID() promises a new IRI each time: no log replays a one-shot query, so each execution has a key of its own.
-        let number = self.inner.counters.one_shot.number();
-        execution.close = EventTime((self.inner.epoch << 32 | (number & 0xffff_ffff)) as i64);
+        execution.close = self.inner.counters.one_shot.key();
         if let Some(timeout) = timeout {
             execution.limits.query_time = timeout;
         }

@@ -5,9 +5,12 @@ use super::QueryResults;
 use crate::error::EngineError;
 use crate::metrics::{Latency, Recorder};
 use parking_lot::{Mutex, MutexGuard};
+use somersault_model::EventTime;
 use somersault_query::Dataset;
 use somersault_store::{Store, StoreHold};
 use std::cell::Cell;
+use std::collections::hash_map::RandomState;
+use std::hash::BuildHasher;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -28,6 +31,9 @@ pub(super) struct Lanes {
     stored: Box<[Arc<Dataset>]>,
     /// A hold on the store for each lane.
     stores: Box<[Arc<StoreHold>]>,
+    /// Where the keys of this start begin, anywhere among 64 bits: the next start, and another engine,
+    /// draws other identifiers.
+    first_key: u64,
 }
 
 // A cache line of its own, and the one that is fetched along with it.
@@ -36,7 +42,7 @@ struct Padded(Mutex<Lane>);
 
 /// The counts of some threads.
 pub(super) struct Lane {
-    /// Executions that have a number.
+    /// Executions that have a key.
     numbered: u64,
     answered: u64,
     failed: u64,
@@ -79,6 +85,7 @@ impl Lanes {
             lanes: lanes.take(LANES).collect(),
             stored: stored.take(LANES).collect(),
             stores: stores.take(LANES).collect(),
+            first_key: RandomState::new().hash_one(LANES),
         }
     }
 
@@ -87,12 +94,14 @@ impl Lanes {
         self.lanes[own()].0.lock()
     }
 
-    /// A number that no other execution gets.
-    pub(super) fn number(&self) -> u64 {
+    /// What the random functions of one execution are keyed by; no other execution gets it. UUID()
+    /// promises a new IRI each time, and no log replays a one-shot query, so it need not come again.
+    pub(super) fn key(&self) -> EventTime {
         let own = own();
         let mut lane = self.lanes[own].0.lock();
         lane.numbered += 1;
-        lane.numbered * LANES as u64 + own as u64
+        let number = lane.numbered * LANES as u64 + own as u64;
+        EventTime(self.first_key.wrapping_add(number) as i64)
     }
 
     /// What a query without a dataset clause ranges over.
@@ -122,4 +131,21 @@ impl Lanes {
 pub(super) fn own() -> usize {
     // A thread that is ending has no lane of its own any more.
     LANE.try_with(Cell::get).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_come_once() {
+        let store = Store::new(1);
+        let lanes = Lanes::new(&store);
+        let first = lanes.key();
+        for bit in 0..u64::BITS - LANES.trailing_zeros() {
+            lanes.lane().numbered = 1 << bit;
+            assert_ne!(lanes.key(), first, "after 2^{bit} executions");
+        }
+        assert_ne!(Lanes::new(&store).key(), Lanes::new(&store).key());
+    }
 }

@@ -198,3 +198,19 @@ fn a_stopped_engine_says_so() {
     assert!(matches!(update, Err(EngineError::Stopped)));
     assert_eq!(other.health().status, HealthStatus::Stopping);
 }
+
+#[test]
+fn each_start_draws_its_own_identifiers() {
+    // Nothing is written, so that the log is the same at each start.
+    let disk = SimDisk::new();
+    let drawn = || {
+        let engine = Engine::open_on(config(), Arc::new(disk.restarted())).unwrap();
+        let text = "SELECT ?id ?iri ?node { BIND(STRUUID() AS ?id) BIND(UUID() AS ?iri) BIND(BNODE() AS ?node) }";
+        let drawn = ask(&engine, text);
+        engine.shutdown().unwrap();
+        drawn
+    };
+    let both = (drawn(), drawn());
+    assert_eq!((both.0.len(), both.1.len()), (1, 1));
+    assert_ne!(both.0, both.1);
+}
