@@ -9,17 +9,19 @@ use crate::error::ParseError;
 use crate::surface::{Surface, read_window, source_token};
 use crate::token::{Place, Token, TokenKind};
 use oxrdf::NamedNode;
+use std::collections::HashSet;
 use std::fmt::Write;
 
 /// Reads the window blocks from a place of the text on.
 pub(crate) fn read(surface: &mut Surface, mut cursor: Cursor<'_>) -> Result<(), ParseError> {
     // What is known of GRAPH with a variable once all windows are.
     let mut graph_variables = Vec::new();
+    let mut taken = None;
     while !cursor.is_end() {
         if cursor.is_keyword("WINDOW") && cursor.is_punctuation_at(2, "{") {
             window_block(surface, &mut cursor)?;
         } else if cursor.is_keyword("STREAM") {
-            stream_block(surface, &mut cursor)?;
+            stream_block(surface, &mut cursor, &mut taken)?;
         } else if cursor.take_keyword("GRAPH") {
             match cursor.peek_kind() {
                 Some(TokenKind::Variable) => graph_variables.push(cursor),
@@ -74,7 +76,11 @@ fn window_block(surface: &mut Surface, cursor: &mut Cursor<'_>) -> Result<(), Pa
 }
 
 /// `STREAM iri '[' window ']' {`, up to the brace.
-fn stream_block(surface: &mut Surface, cursor: &mut Cursor<'_>) -> Result<(), ParseError> {
+fn stream_block(
+    surface: &mut Surface,
+    cursor: &mut Cursor<'_>,
+    taken: &mut Option<HashSet<NamedNode>>,
+) -> Result<(), ParseError> {
     let keyword = cursor.tokens[cursor.at];
     surface.is_of(Dialect::CqelsQl, cursor)?;
     cursor.bump();
@@ -89,9 +95,8 @@ fn stream_block(surface: &mut Surface, cursor: &mut Cursor<'_>) -> Result<(), Pa
     let name = match same {
         Some(window) => window.name.clone(),
         None => {
-            // No text can name it; people meet it in EXPLAIN.
-            let number = surface.windows.len() + 1;
-            let name = NamedNode::new_unchecked(format!("{}/window/{number}", stream.as_str()));
+            let taken = taken.get_or_insert_with(|| window_like_names(surface, cursor));
+            let name = free_name(&stream, surface.windows.len() + 1, taken);
             let place = Place::of(cursor.source, keyword.start);
             surface.windows.push(WindowClause {
                 stream,
@@ -110,6 +115,39 @@ fn stream_block(surface: &mut Surface, cursor: &mut Cursor<'_>) -> Result<(), Pa
     surface.edits.push((keyword.range(), "GRAPH".to_owned()));
     surface.edits.push((stream_token.range(), name.to_string()));
     Ok(())
+}
+
+/// What stands between a stream and the number of a window on it in the window's name.
+const NAME_PART: &str = "/window/";
+
+/// The names in a text that could be those of windows of CQELS-QL.
+fn window_like_names(surface: &Surface, cursor: &Cursor<'_>) -> HashSet<NamedNode> {
+    let mut names = HashSet::new();
+    for token in cursor.tokens {
+        if matches!(
+            token.kind,
+            TokenKind::Iri | TokenKind::PrefixedName | TokenKind::Word
+        ) && let Ok(name) = surface.names.resolve(cursor.source, *token)
+            && name.as_str().contains(NAME_PART)
+        {
+            names.insert(name);
+        }
+    }
+    names
+}
+
+/// A name for a window that has none: people meet it in EXPLAIN. It is none that the text says, so that
+/// `GRAPH <…/window/1>` and FROM NAMED read the stored graph that they name. `GRAPH ?g` alone would not
+/// see a stored graph of the name that is left.
+fn free_name(stream: &NamedNode, number: usize, taken: &mut HashSet<NamedNode>) -> NamedNode {
+    let mut number = number;
+    loop {
+        let name = NamedNode::new_unchecked(format!("{}{NAME_PART}{number}", stream.as_str()));
+        if taken.insert(name.clone()) {
+            return name;
+        }
+        number += 1;
+    }
 }
 
 /// In RSP-QL a window is read with WINDOW: `GRAPH w` would read a graph that is not there.
