@@ -5,7 +5,8 @@ use crate::GraphView;
 use crate::Source;
 use crate::workspace::Workspace;
 use somersault_model::{Direction, TermId};
-use somersault_store::Ends;
+use somersault_store::{Ends, Pace};
+use std::ops::ControlFlow;
 
 /// Follows a predicate from each vertex: see [`GraphView::expand`].
 #[allow(clippy::too_many_arguments, reason = "the parts of one hot loop")]
@@ -119,32 +120,35 @@ pub(crate) fn edges<E>(
     (subjects, objects): (&mut Vec<TermId>, &mut Vec<TermId>),
     mut check: impl FnMut(usize) -> Result<(), E>,
 ) -> Result<(), E> {
-    /// Edges that are read between two checks.
-    const AT_ONCE: usize = 1 << 16;
     let start = subjects.len();
     let mut parts = 0;
     for source in sources {
         let direction = shorter_side(view, *source, predicate);
         let before = subjects.len();
-        let mut place = Some(0);
-        while let Some(from) = place {
-            // Of several sources any edge may be a repeat.
-            let rest = match sources {
-                [_] => (wanted - (subjects.len() - start).min(wanted)).min(AT_ONCE),
-                _ => AT_ONCE,
-            };
-            if rest == 0 {
-                break;
+        // Of several sources any edge may be a repeat.
+        let most = if sources.len() == 1 {
+            wanted
+        } else {
+            usize::MAX
+        };
+        let (vertices, neighbours) = match direction {
+            Direction::Out => (&mut *subjects, &mut *objects),
+            Direction::In => (&mut *objects, &mut *subjects),
+        };
+        let mut outcome = Ok(());
+        let mut look = |edges| match check(edges) {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(error) => {
+                outcome = Err(error);
+                ControlFlow::Break(())
             }
-            let (vertices, neighbours) = match direction {
-                Direction::Out => (&mut *subjects, &mut *objects),
-                Direction::In => (&mut *objects, &mut *subjects),
-            };
-            place = view.edges(
-                *source, predicate, direction, from, rest, vertices, neighbours,
-            );
-            check(subjects.len())?;
-        }
+        };
+        let mut pace = Pace::new(before, most, &mut look);
+        view.edges(
+            *source, predicate, direction, &mut pace, vertices, neighbours,
+        );
+        outcome?;
+        check(subjects.len())?;
         parts += usize::from(subjects.len() > before);
     }
     if parts > 1 {

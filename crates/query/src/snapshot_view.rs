@@ -6,7 +6,7 @@ use crate::overlay::Overlay;
 use crate::view::{connected_singly, edges_singly, expand_singly};
 use crate::{Dataset, GraphView, NamedGraphs, Source};
 use somersault_model::{Direction, QuadIds, TermId, TripleIds};
-use somersault_store::{Dictionary, Ends, PredicateStatistics, Snapshot, WindowVersion};
+use somersault_store::{Dictionary, Ends, Pace, PredicateStatistics, Snapshot, WindowVersion};
 use std::sync::Arc;
 
 /// What a query on the real store reads.
@@ -213,19 +213,16 @@ impl GraphView for SnapshotView {
         source: Source,
         predicate: TermId,
         direction: Direction,
-        from: usize,
-        wanted: usize,
+        pace: &mut Pace<'_>,
         vertices: &mut Vec<TermId>,
         neighbours: &mut Vec<TermId>,
-    ) -> Option<usize> {
+    ) {
         let Some(graph) = self.untouched(source) else {
             let key = (source, predicate, direction);
-            return edges_singly(self, key, from, wanted, vertices, neighbours);
+            return edges_singly(self, key, pace, vertices, neighbours);
         };
         let snapshot = &self.snapshot;
-        snapshot.edges(
-            graph, predicate, direction, from, wanted, vertices, neighbours,
-        )
+        snapshot.edges(graph, predicate, direction, pace, vertices, neighbours);
     }
 
     fn predicates_of<'a>(

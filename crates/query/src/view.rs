@@ -4,7 +4,7 @@
 
 use somersault_lang::DatasetClause;
 use somersault_model::{Direction, TermId, TripleIds};
-use somersault_store::{Dictionary, Ends, PredicateStatistics};
+use somersault_store::{Dictionary, Ends, Pace, PredicateStatistics};
 
 /// One set of triples that a query can read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -162,22 +162,19 @@ pub trait GraphView: Sync {
         );
     }
 
-    /// Appends edges of a predicate, vertices ascending as in [`GraphView::vertices_with`], from the
-    /// vertex at place `from` on, until at least `wanted` edges have come; the place to go on from,
-    /// `None` at the end.
-    #[allow(clippy::too_many_arguments, reason = "the parts of one hot loop")]
+    /// Appends the edges of a predicate, vertices ascending as in [`GraphView::vertices_with`], for as
+    /// long as the pace says. Both columns have the same length.
     fn edges(
         &self,
         source: Source,
         predicate: TermId,
         direction: Direction,
-        from: usize,
-        wanted: usize,
+        pace: &mut Pace<'_>,
         vertices: &mut Vec<TermId>,
         neighbours: &mut Vec<TermId>,
-    ) -> Option<usize> {
+    ) {
         let key = (source, predicate, direction);
-        edges_singly(self, key, from, wanted, vertices, neighbours)
+        edges_singly(self, key, pace, vertices, neighbours);
     }
 
     /// The predicates of the edges that leave (`Out`) or reach (`In`) `vertex`; ascending.
@@ -258,21 +255,17 @@ pub(crate) fn connected_singly<V: GraphView + ?Sized>(
 pub(crate) fn edges_singly<V: GraphView + ?Sized>(
     view: &V,
     (source, predicate, direction): (Source, TermId, Direction),
-    from: usize,
-    wanted: usize,
+    pace: &mut Pace<'_>,
     vertices: &mut Vec<TermId>,
     neighbours: &mut Vec<TermId>,
-) -> Option<usize> {
+) {
     let (mut index, mut list) = (Vec::new(), Vec::new());
-    let before = neighbours.len();
-    let starts = view.vertices_with(source, predicate, direction, &mut index);
-    for (at, start) in starts.iter().enumerate().skip(from) {
-        if neighbours.len() - before >= wanted {
-            return Some(at);
+    for start in view.vertices_with(source, predicate, direction, &mut index) {
+        if pace.ends(neighbours.len()) {
+            return;
         }
         let found = view.neighbours(source, *start, predicate, direction, &mut list);
         neighbours.extend_from_slice(found);
         vertices.resize(neighbours.len(), *start);
     }
-    None
 }

@@ -4,9 +4,10 @@
 
 use oxttl::NTriplesParser;
 use somersault_model::{Direction, QuadIds, Sn, TermId};
-use somersault_store::{Ends, ShardBatch, Snapshot, Store, rdf_type};
+use somersault_store::{Ends, Pace, ShardBatch, Snapshot, Store, rdf_type};
 use std::error::Error;
 use std::fs::File;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -190,22 +191,18 @@ fn reads(snapshot: &Snapshot) {
     }
     let (mut vertices, mut neighbours) = (Vec::new(), Vec::new());
     let all = best(5, || {
-        let (mut from, mut found) = (Some(0), 0);
-        while let Some(place) = from {
-            vertices.clear();
-            neighbours.clear();
-            from = snapshot.edges(
-                GRAPH,
-                predicate,
-                Direction::Out,
-                place,
-                4_096,
-                &mut vertices,
-                &mut neighbours,
-            );
-            found += neighbours.len();
-        }
-        found
+        vertices.clear();
+        neighbours.clear();
+        let mut look = |_| ControlFlow::Continue(());
+        snapshot.edges(
+            GRAPH,
+            predicate,
+            Direction::Out,
+            &mut Pace::new(0, usize::MAX, &mut look),
+            &mut vertices,
+            &mut neighbours,
+        );
+        neighbours.len()
     });
     line("edges of the predicate", all, all.1);
     let mut scratch = Vec::new();

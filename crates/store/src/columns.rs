@@ -8,6 +8,7 @@ use crate::generation::Generation;
 use crate::image::{Edges, Members};
 use crate::rdf_type;
 use crate::snapshot::{Ends, Snapshot};
+use crate::walk::{Pace, Walk};
 use somersault_model::{Direction, Placement, QuadIds, ShardId, TermId};
 use std::cell::Cell;
 
@@ -442,37 +443,33 @@ impl Snapshot {
         }
     }
 
-    /// Appends edges of a predicate, vertices ascending as in [`Snapshot::vertices_with`], from the
-    /// vertex at place `from` on, until at least `wanted` edges have come; the place to go on from,
-    /// `None` at the end.
-    #[allow(clippy::too_many_arguments, reason = "the parts of one hot loop")]
+    /// Appends the edges of a predicate, vertices ascending as in [`Snapshot::vertices_with`], for as
+    /// long as the pace says. Both columns have the same length.
     pub fn edges(
         &self,
         graph: TermId,
         predicate: TermId,
         direction: Direction,
-        from: usize,
-        wanted: usize,
+        pace: &mut Pace<'_>,
         vertices: &mut Vec<TermId>,
         neighbours: &mut Vec<TermId>,
-    ) -> Option<usize> {
-        let before = neighbours.len();
+    ) {
         if self.is_spread(predicate, direction) {
             // A class may be on several shards: its place is told only by merging them.
             let (mut index, mut list) = (Vec::new(), Vec::new());
             let starts = self.vertices_with(graph, predicate, direction, &mut index);
-            for (at, start) in starts.iter().enumerate().skip(from) {
-                if neighbours.len() - before >= wanted {
-                    return Some(at);
+            for start in starts {
+                if pace.ends(neighbours.len()) {
+                    return;
                 }
                 let found = self.neighbours(graph, *start, predicate, direction, &mut list);
                 neighbours.extend_from_slice(found);
                 vertices.resize(neighbours.len(), *start);
             }
-            return None;
+            return;
         }
         let sources = Sources::new(self, graph, predicate, direction);
-        crate::walk::Walk::new(&sources, from).edges(wanted, vertices, neighbours)
+        Walk::new(&sources, &mut Vec::new()).edges(pace, vertices, neighbours);
     }
 }
 

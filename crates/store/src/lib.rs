@@ -79,5 +79,6 @@ pub use snapshots::{PinStatus, SnapshotError, Snapshots};
 pub use somersault_model::{Mutation, Operation};
 pub use store::{Applied, ApplyError, Memory, Store, Violation, WriterTaken};
 pub use term_view::{TermKind, TermView, inline_view};
+pub use walk::Pace;
 pub use window::WindowVersion;
 pub use writer::ShardWriter;

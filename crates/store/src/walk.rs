@@ -1,25 +1,72 @@
 //! A walk along an index vertex: the vertices of a predicate on all shards in order of their ids,
-//! with their edges, from any place on. Each shard's part is what its image has, without what went
-//! and with what came since; the parts are merged, since each vertex is on one shard.
+//! with their edges. Each shard's part is what its image has, without what went and with what came
+//! since; the parts are merged, since each vertex is on one shard. What came and went is read once
+//! for the whole walk, so whoever walks is called now and then and does not come back for more.
 #![allow(unsafe_code)]
 
 use crate::columns::{Source, Sources};
 use somersault_model::TermId;
+use std::ops::ControlFlow;
 
 /// So many vertices of an image are taken at a time.
 const STRETCH: usize = 256;
 
+/// How far a walk along edges goes, and whom it tells on the way.
+pub struct Pace<'p> {
+    end: usize,
+    next: usize,
+    look: &'p mut dyn FnMut(usize) -> ControlFlow<()>,
+}
+
+impl<'p> Pace<'p> {
+    /// So many edges are walked between two looks, and those of one more vertex.
+    pub const BETWEEN_LOOKS: usize = 1 << 16;
+
+    /// A walk that goes on until at least `wanted` edges have come to the `held` ones. Now and then
+    /// `look` is told how many there are, and says whether to go on.
+    pub fn new(
+        held: usize,
+        wanted: usize,
+        look: &'p mut dyn FnMut(usize) -> ControlFlow<()>,
+    ) -> Pace<'p> {
+        let end = held.saturating_add(wanted);
+        Pace {
+            end,
+            next: end.min(held.saturating_add(Pace::BETWEEN_LOOKS)),
+            look,
+        }
+    }
+
+    /// Whether the walk ends here, before a further vertex, where there are `edges`.
+    #[inline]
+    pub fn ends(&mut self, edges: usize) -> bool {
+        edges >= self.next && self.ends_at_look(edges)
+    }
+
+    #[cold]
+    fn ends_at_look(&mut self, edges: usize) -> bool {
+        self.next = self.end.min(edges.saturating_add(Pace::BETWEEN_LOOKS));
+        edges >= self.end || (self.look)(edges).is_break()
+    }
+}
+
 pub(crate) struct Walk<'s, 'a> {
     sources: &'s Sources<'a>,
-    parts: Vec<Part<'a>>,
-    place: usize,
+    parts: Vec<Part<'s, 'a>>,
+}
+
+/// What came to and went from the vertices of a shard's image, where it had to be put together.
+#[derive(Default)]
+pub(crate) struct Lists {
+    came: Vec<TermId>,
+    went: Vec<TermId>,
 }
 
 /// The part of one shard, at its next vertex.
-struct Part<'a> {
+struct Part<'s, 'a> {
     source: Source<'a>,
-    came: Vec<TermId>,
-    went: Vec<TermId>,
+    came: &'s [TermId],
+    went: &'s [TermId],
     next_came: usize,
     next_went: usize,
     /// The place in the image of the next vertex of it, and the ids from there on.
@@ -29,52 +76,36 @@ struct Part<'a> {
 }
 
 impl<'s, 'a> Walk<'s, 'a> {
-    pub(crate) fn new(sources: &'s Sources<'a>, from: usize) -> Walk<'s, 'a> {
-        let mut parts: Vec<Part<'a>> = sources
-            .parts()
-            .map(|source| Part::new(sources, *source))
-            .collect();
-        // Bits of the highest id below which there are at most `from` vertices, from the top.
-        let mut bound = 0u64;
-        if from > 0 {
-            for bit in (0..u64::BITS).rev() {
-                let higher = bound | 1 << bit;
-                let id = TermId::from_raw(higher);
-                let below: usize = parts.iter().map(|part| part.below(id)).sum();
-                if below <= from {
-                    bound = higher;
-                }
-            }
-            parts
-                .iter_mut()
-                .for_each(|part| part.skip_below(TermId::from_raw(bound)));
-        }
-        for part in &mut parts {
-            part.settle();
-        }
+    /// A walk from the first vertex on; `lists`, one for each source, is where it keeps what it
+    /// cannot borrow.
+    pub(crate) fn new(sources: &'s Sources<'a>, lists: &'s mut Vec<Lists>) -> Walk<'s, 'a> {
+        lists.clear();
+        lists.resize_with(sources.parts().count(), Lists::default);
+        let parts = sources.parts().zip(lists);
+        let parts = parts.map(|(source, lists)| Part::new(sources, *source, lists));
         Walk {
             sources,
-            parts,
-            place: from,
+            parts: parts.collect(),
         }
     }
 
-    /// Appends edges until at least `wanted` have come; the place to go on from.
+    /// Appends edges for as long as it is wanted.
     pub(crate) fn edges(
         mut self,
-        wanted: usize,
+        pace: &mut Pace<'_>,
         vertices: &mut Vec<TermId>,
         neighbours: &mut Vec<TermId>,
-    ) -> Option<usize> {
-        let before = neighbours.len();
+    ) {
         let mut scratch = Vec::new();
         loop {
             let next = (self.parts.iter_mut())
                 .filter_map(|part| Some((part.head()?, part)))
                 .min_by_key(|(head, _)| *head);
-            let (vertex, part) = next?;
-            if neighbours.len() - before >= wanted {
-                return Some(self.place);
+            let Some((vertex, part)) = next else {
+                return;
+            };
+            if pace.ends(neighbours.len()) {
+                return;
             }
             let place = part.take(vertex);
             match (part.source.image(), place) {
@@ -87,47 +118,38 @@ impl<'s, 'a> Walk<'s, 'a> {
                 }
             }
             vertices.resize(neighbours.len(), vertex);
-            self.place += 1;
         }
     }
 }
 
-impl<'a> Part<'a> {
-    fn new(sources: &Sources<'a>, source: Source<'a>) -> Part<'a> {
+impl<'s, 'a: 's> Part<'s, 'a> {
+    fn new(sources: &Sources<'a>, source: Source<'a>, lists: &'s mut Lists) -> Part<'s, 'a> {
+        let (mut came, mut went): (&[TermId], &[TermId]) = (&[], &[]);
+        if source.has_cells() {
+            let key = sources.index_key();
+            // SAFETY: the snapshot that the sources are made from is a pin throughout 'a.
+            let parts = unsafe {
+                (source.generation()).index_parts(
+                    sources.sn(),
+                    key,
+                    &mut lists.came,
+                    &mut lists.went,
+                )
+            };
+            (came, went) = (parts.came, parts.went);
+        }
         let mut part = Part {
             source,
-            came: Vec::new(),
-            went: Vec::new(),
+            came,
+            went,
             next_came: 0,
             next_went: 0,
             place: 0,
             stretch: Vec::new(),
             in_stretch: 0,
         };
-        if source.has_cells() {
-            let (mut came, mut went) = (Vec::new(), Vec::new());
-            // SAFETY: the snapshot that the sources are made from is a pin.
-            let parts = unsafe {
-                let key = sources.index_key();
-                (source.generation()).index_parts(sources.sn(), key, &mut came, &mut went)
-            };
-            part.came.extend_from_slice(parts.came);
-            part.went.extend_from_slice(parts.went);
-        }
+        part.settle();
         part
-    }
-
-    /// How many vertices have lower ids.
-    fn below(&self, id: TermId) -> usize {
-        let image = (self.source.image()).map_or(0, |edges| edges.vertices().below(id));
-        let of = |list: &[TermId]| list.partition_point(|other| *other < id);
-        (image + of(&self.came)).saturating_sub(of(&self.went))
-    }
-
-    fn skip_below(&mut self, id: TermId) {
-        self.place = (self.source.image()).map_or(0, |edges| edges.vertices().below(id));
-        self.next_came = self.came.partition_point(|other| *other < id);
-        self.next_went = self.went.partition_point(|other| *other < id);
     }
 
     /// The next vertex of the image that has not gone.
@@ -184,5 +206,34 @@ impl<'a> Part<'a> {
         }
         self.next_came += 1;
         None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pace_looks_now_and_then_and_ends_where_enough_has_come() {
+        const STEP: usize = Pace::BETWEEN_LOOKS;
+        let looks = |wanted: usize, last: usize| {
+            let mut seen = Vec::new();
+            let mut look = |edges| {
+                seen.push(edges);
+                match edges {
+                    edges if edges < last => ControlFlow::Continue(()),
+                    _ => ControlFlow::Break(()),
+                }
+            };
+            let mut pace = Pace::new(5, wanted, &mut look);
+            let end = (0..).map(|n| 5 + n * 100).find(|edges| pace.ends(*edges));
+            (end.expect("a walk ends"), seen)
+        };
+        let first = 5 + STEP.next_multiple_of(100);
+        let second = first + STEP.next_multiple_of(100);
+        assert_eq!(looks(0, usize::MAX), (5, vec![]));
+        assert_eq!(looks(1_001, usize::MAX), (1_105, vec![]));
+        assert_eq!(looks(second, usize::MAX).1, [first, second]);
+        assert_eq!(looks(usize::MAX, second), (second, vec![first, second]));
     }
 }

@@ -458,3 +458,17 @@ fn what_is_chosen_among_equals_does_not_hang_on_the_order_of_learning() {
     };
     assert_eq!(graph(&forwards), graph(&backwards));
 }
+
+#[test]
+fn a_scan_reads_its_index_vertex_once_however_long_it_is() {
+    // More edges by far than are walked between two looks at the limits.
+    const FANS: usize = 40_000;
+    let stars: Vec<Quad> = (0..FANS)
+        .map(|n| iri(&format!("fan{n}")))
+        .flat_map(|fan| ["a", "b", "c", "d"].map(|star| quad(star, "p", fan.clone())))
+        .collect();
+    let view = NaiveView::stored(&stars);
+    let found = solutions(&view, "SELECT ?s ?o { ?s :p ?o }");
+    assert_eq!(found.len(), 4 * FANS);
+    assert_eq!(view.index_reads(), 1);
+}

@@ -5,6 +5,7 @@ use somersault_model::{Direction, TermId, TripleIds};
 use somersault_query::{Dataset, GraphView, NamedGraphs, Source};
 use somersault_store::{Dictionary, PredicateStatistics};
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// A view over sets of triples.
 pub(crate) struct NaiveView {
@@ -12,6 +13,7 @@ pub(crate) struct NaiveView {
     dataset: Dataset,
     stored: BTreeMap<TermId, BTreeSet<TripleIds>>,
     windows: Vec<BTreeSet<TripleIds>>,
+    index_reads: AtomicUsize,
 }
 
 impl NaiveView {
@@ -22,6 +24,7 @@ impl NaiveView {
             dataset: Dataset::stored(),
             stored: BTreeMap::new(),
             windows: Vec::new(),
+            index_reads: AtomicUsize::new(0),
         };
         for quad in quads {
             let graph = match &quad.graph_name {
@@ -60,6 +63,11 @@ impl NaiveView {
         view
     }
 
+    /// How often an index vertex was read.
+    pub(crate) fn index_reads(&self) -> usize {
+        self.index_reads.load(Ordering::Relaxed)
+    }
+
     fn intern(&self, term: &Term) -> TermId {
         self.dictionary.intern(term.as_ref())
     }
@@ -79,6 +87,17 @@ impl NaiveView {
         }
         .into_iter()
         .flatten()
+    }
+
+    fn vertices(
+        &self,
+        source: Source,
+        predicate: TermId,
+        direction: Direction,
+    ) -> impl Iterator<Item = TermId> {
+        self.set(source)
+            .filter(move |triple| triple.predicate == predicate)
+            .map(move |triple| ends(triple, direction).0)
     }
 }
 
@@ -161,11 +180,8 @@ impl GraphView for NaiveView {
         direction: Direction,
         scratch: &'a mut Vec<TermId>,
     ) -> &'a [TermId] {
-        let found = self
-            .set(source)
-            .filter(|triple| triple.predicate == predicate)
-            .map(|triple| ends(triple, direction).0);
-        sorted(found, scratch)
+        self.index_reads.fetch_add(1, Ordering::Relaxed);
+        sorted(self.vertices(source, predicate, direction), scratch)
     }
 
     fn predicates(&self, source: Source) -> Vec<TermId> {
@@ -175,10 +191,8 @@ impl GraphView for NaiveView {
 
     fn predicate_statistics(&self, source: Source, predicate: TermId) -> PredicateStatistics {
         let mut list = Vec::new();
-        let mut count = |direction| {
-            self.vertices_with(source, predicate, direction, &mut list)
-                .len() as u64
-        };
+        let mut count =
+            |direction| sorted(self.vertices(source, predicate, direction), &mut list).len() as u64;
         PredicateStatistics {
             subjects: count(Direction::Out),
             objects: count(Direction::In),

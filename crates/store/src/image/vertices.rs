@@ -64,18 +64,6 @@ impl Numbering {
         };
         Some(slot * self.room + sequence)
     }
-
-    /// How many numbers are those of terms with lower ids (of one tag).
-    fn numbers_below(&self, id: TermId) -> u64 {
-        let virtual_shard = (id.raw() >> SEQUENCE_BITS) & u64::from(VIRTUAL_SHARDS - 1);
-        // The first slot at or after this virtual shard.
-        let slot = virtual_shard
-            .saturating_sub(self.shard)
-            .div_ceil(self.shards);
-        let own = slot * self.shards + self.shard == virtual_shard;
-        let sequence = if own { id.sequence().min(self.room) } else { 0 };
-        slot * self.room + sequence
-    }
 }
 
 /// Sixty-four numbers: which of them are there, and the place of the first that is.
@@ -185,28 +173,6 @@ impl Vertices {
             && let Some(number) = self.numbering.number(id)
         {
             crate::cell::prefetch(&raw const words[(number / 64) as usize]);
-        }
-    }
-
-    /// How many vertices have lower ids.
-    pub(crate) fn below(&self, id: TermId) -> usize {
-        let tag = id.raw() >> TAG_SHIFT;
-        let Some(section) = self.sections.iter().find(|section| section.tag >= tag) else {
-            return self.length;
-        };
-        if section.tag > tag {
-            return section.first;
-        }
-        match &section.kind {
-            Kind::Bits(words) => {
-                let number = self.numbering.numbers_below(id);
-                let Some(word) = words.get((number / 64) as usize) else {
-                    return section.first + section.length;
-                };
-                let below = word.bits & ((1u64 << (number % 64)) - 1);
-                word.rank as usize + below.count_ones() as usize
-            }
-            Kind::Listed { ids, .. } => section.first + ids.partition_point(|other| *other < id),
         }
     }
 
@@ -445,12 +411,8 @@ mod tests {
                 for (n, s) in [(*n, *s), (n + 1, s + 50), (n % spread, s % 6)] {
                     let id = id(*tag, shards, shard, n, s);
                     prop_assert_eq!(vertices.place(id), ids.binary_search(&id).ok());
-                    let below = ids.partition_point(|other| *other < id);
-                    prop_assert_eq!(vertices.below(id), below);
                     let foreign = TermId::from_raw(id.raw() + (1 << 48));
                     prop_assert_eq!(vertices.place(foreign), ids.binary_search(&foreign).ok());
-                    let below = ids.partition_point(|other| *other < foreign);
-                    prop_assert_eq!(vertices.below(foreign), below);
                 }
             }
             for pair in cuts.windows(2) {

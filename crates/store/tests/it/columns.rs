@@ -1,7 +1,8 @@
 //! Reads of whole columns against the same reads one at a time.
 
 use somersault_model::{Direction, QuadIds, TermId};
-use somersault_store::{Ends, Snapshot};
+use somersault_store::{Ends, Pace, Snapshot};
+use std::ops::ControlFlow;
 
 /// A column with all vertices, some of them twice, in no order, and an id that no vertex has.
 fn column(vertices: &[TermId], seed: usize) -> Vec<TermId> {
@@ -79,41 +80,27 @@ fn walks(snapshot: &Snapshot, graph: TermId, predicate: TermId, direction: Direc
         neighbours.extend_from_slice(found);
         vertices.resize(neighbours.len(), *start);
     }
-    for wanted in [1, 17, usize::MAX] {
-        let (mut found_vertices, mut found) = (Vec::new(), Vec::new());
-        let mut from = Some(0);
-        while let Some(place) = from {
-            let before = found.len();
-            from = snapshot.edges(
-                graph,
-                predicate,
-                direction,
-                place,
-                wanted,
-                &mut found_vertices,
-                &mut found,
-            );
-            if let Some(next) = from {
-                assert!(next > place && found.len() - before >= wanted);
-            }
-        }
-        assert_eq!(
-            (&found_vertices, &found),
-            (&vertices, &neighbours),
-            "{direction:?}"
-        );
-    }
-    for from in [starts.len(), starts.len() + 9] {
-        let rest = snapshot.edges(
+    let mut lengths = vec![0];
+    lengths.extend((1..=vertices.len()).filter(|at| vertices.get(*at) != vertices.get(at - 1)));
+    for wanted in [0, 1, 17, vertices.len(), usize::MAX] {
+        let (mut found_vertices, mut found) = (vec![TermId::UNBOUND], vec![TermId::UNBOUND]);
+        let mut look = |_| ControlFlow::Continue(());
+        snapshot.edges(
             graph,
             predicate,
             direction,
-            from,
-            5,
-            &mut vertices,
-            &mut list,
+            &mut Pace::new(1, wanted, &mut look),
+            &mut found_vertices,
+            &mut found,
         );
-        assert_eq!(rest, None);
+        // It ends with the vertex whose edges are enough.
+        let end = lengths.iter().find(|length| **length >= wanted);
+        let end = end.copied().unwrap_or(vertices.len());
+        assert_eq!(
+            (&found_vertices[1..], &found[1..]),
+            (&vertices[..end], &neighbours[..end]),
+            "{direction:?}, {wanted} wanted"
+        );
     }
 }
 
