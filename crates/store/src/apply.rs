@@ -127,7 +127,11 @@ struct Summary {
 }
 
 impl<'a> Pass<'a> {
-    pub(crate) fn new(
+    /// # Safety
+    /// The state is that of the shard's one writer, and the generation is the shard's newest: the
+    /// cells that the state makes, and those that wait to be folded, go with it. Nothing of it is
+    /// freed in `'a`.
+    pub(crate) unsafe fn new(
         generation: &'a Generation,
         state: &'a mut WriterState,
         retained: &'a Retained,
@@ -378,7 +382,7 @@ impl<'a> Pass<'a> {
             };
             self.state.live_bytes += base.bytes() as isize;
             let cell = self.state.new_cell(key);
-            // SAFETY: cells live as long as their generation.
+            // SAFETY: a cell of the newest generation, which is not freed in 'a.
             self.publish_tail(unsafe { cell.as_ref() }, 0, base, None, &effective);
             self.insert(cell, key);
         }
@@ -516,15 +520,18 @@ impl<'a> Pass<'a> {
 
     fn publish_new(&mut self, key: Key, ids: &[TermId]) {
         let cell = self.state.new_cell(key);
-        // SAFETY: cells live as long as the shard.
+        // SAFETY: a cell of the newest generation, which is not freed in 'a.
         self.publish_ids(unsafe { cell.as_ref() }, self.sn, ids);
         self.insert(cell, key);
         self.touched += 1;
     }
 
+    /// Lets readers find a cell that [`WriterState::new_cell`] has made in this pass.
     fn insert(&mut self, cell: NonNull<Cell>, key: Key) {
         self.generation.image.note(key);
-        let inserted = self.generation.segments.insert(cell.as_ptr(), key.hash());
+        // SAFETY: this is the writer, which frees nothing while it works. The cell and all others
+        // lie in the chunks of this generation, which are freed after its segments.
+        let inserted = unsafe { self.generation.segments.insert(cell, key.hash()) };
         self.state.live_bytes += inserted.allocated as isize;
         if let Some(table) = inserted.replaced {
             self.state.retire_table(table);
@@ -545,10 +552,10 @@ impl<'a> Pass<'a> {
                 prefetch(ahead.as_ptr().cast_const());
             }
             if let Some((_, ahead)) = self.state.waiting.get(CONTENT_AHEAD) {
-                // SAFETY: cells live as long as the shard.
+                // SAFETY: what waits are cells of the newest generation: a new one begins with none.
                 unsafe { ahead.as_ref() }.prefetch_content();
             }
-            // SAFETY: cells live as long as the shard; the writer frees nothing while it works.
+            // SAFETY: as above; the writer frees nothing while it works.
             let (cell, content) = unsafe { (cell.as_ref(), cell.as_ref().content()) };
             if let Content::List(list) = content
                 && let Some(folded) = list::fold(list, self.retained)

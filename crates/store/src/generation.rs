@@ -25,7 +25,8 @@ pub(crate) struct Generation {
     pub(crate) older: AtomicPtr<Generation>,
 }
 
-/// The chunks in which the cells of a generation lie.
+/// The chunks in which the cells of a generation lie. The writer keeps them beside the generation,
+/// and gives both to [`Generation::free`] together.
 #[derive(Default)]
 pub(crate) struct CellChunks(pub(crate) Vec<NonNull<[Cell]>>);
 

@@ -1,6 +1,11 @@
-//! The hash table of a shard: 256 segments, each an open-addressing table of pointers to cells
+//! The hash table of a generation: 256 segments, each an open-addressing table of pointers to cells
 //! that grows on its own by publishing a table twice as large, so that no single growth is long.
 //! One thread inserts; any number look up meanwhile without a lock.
+//!
+//! What the pointers rest on: the cells are those of the same generation, which frees them after its
+//! segments ([`Generation::free`](crate::generation::Generation::free)). Whoever may look at the
+//! segments, since a pin keeps the generation or as the writer, may look at the cells. A table that
+//! a larger one has replaced goes earlier, once no pin is left that may have seen it.
 #![allow(unsafe_code)]
 
 use crate::cell::{Cell, Key, prefetch};
@@ -17,7 +22,7 @@ const AHEAD: usize = 16;
 const POINTER_BITS: u32 = 48;
 const POINTER_MASK: usize = (1 << POINTER_BITS) - 1;
 
-/// The slots of one segment. Kept alive by the shard until no reader can be in it.
+/// The slots of one segment: null, or a cell that is there as long as the segments are.
 pub(crate) struct Table {
     slots: Box<[AtomicPtr<Cell>]>,
     /// For the writer alone.
@@ -38,7 +43,9 @@ impl Table {
         size_of::<Table>() + size_of_val(&*self.slots)
     }
 
-    fn find(&self, key: Key, hash: u64) -> Option<*const Cell> {
+    /// # Safety
+    /// The cells that were put into the table have not been freed.
+    unsafe fn find(&self, key: Key, hash: u64) -> Option<NonNull<Cell>> {
         let mask = self.slots.len() - 1;
         let mut at = (hash as usize) & mask;
         loop {
@@ -47,10 +54,10 @@ impl Table {
                 return None;
             }
             if slot.addr() >> POINTER_BITS == mark(hash) {
-                let cell = slot.map_addr(|a| a & POINTER_MASK).cast_const();
+                let cell = NonNull::new(slot.map_addr(|a| a & POINTER_MASK))?;
                 // SAFETY: a slot points to a cell that was given its key before it was published
-                // with Release, and cells live as long as the shard.
-                if unsafe { &*cell }.has(key) {
+                // with Release, and that is not freed, as the caller promises.
+                if unsafe { cell.as_ref() }.has(key) {
                     return Some(cell);
                 }
             }
@@ -58,12 +65,15 @@ impl Table {
         }
     }
 
-    fn put(&self, cell: *const Cell, hash: u64) {
+    /// Puts a cell into a free slot, of which there is one; for one thread at a time. Nothing here
+    /// looks at the cell: that it is there is for those to promise who do.
+    fn put(&self, cell: NonNull<Cell>, hash: u64) {
+        let cell = cell.as_ptr();
         assert!(
             cell.addr() & !POINTER_MASK == 0,
             "user memory has 48-bit addresses"
         );
-        let marked = cell.cast_mut().map_addr(|a| a | mark(hash) << POINTER_BITS);
+        let marked = cell.map_addr(|a| a | mark(hash) << POINTER_BITS);
         let mask = self.slots.len() - 1;
         let mut at = (hash as usize) & mask;
         while !self.slots[at].load(Ordering::Relaxed).is_null() {
@@ -78,21 +88,22 @@ impl Table {
     }
 
     /// A table twice as large with the same cells.
-    fn grown(&self) -> Table {
+    ///
+    /// # Safety
+    /// As for [`Table::find`].
+    unsafe fn grown(&self) -> Table {
         let larger = Table::new(self.slots.len() * 2);
         let cell_of = |slot: &AtomicPtr<Cell>| {
             let slot = slot.load(Ordering::Relaxed);
-            slot.map_addr(|a| a & POINTER_MASK).cast_const()
+            NonNull::new(slot.map_addr(|a| a & POINTER_MASK))
         };
         for (at, slot) in self.slots.iter().enumerate() {
-            if let Some(ahead) = self.slots.get(at + AHEAD) {
-                prefetch(cell_of(ahead));
+            if let Some(ahead) = self.slots.get(at + AHEAD).and_then(cell_of) {
+                prefetch(ahead.as_ptr().cast_const());
             }
-            let slot = slot.load(Ordering::Relaxed);
-            if !slot.is_null() {
-                let cell = slot.map_addr(|a| a & POINTER_MASK).cast_const();
+            if let Some(cell) = cell_of(slot) {
                 // SAFETY: as in `find`.
-                larger.put(cell, unsafe { &*cell }.key().hash());
+                larger.put(cell, unsafe { cell.as_ref() }.key().hash());
             }
         }
         larger
@@ -104,7 +115,7 @@ fn mark(hash: u64) -> usize {
     (hash >> 40) as usize & 0xffff
 }
 
-/// The tables of a shard.
+/// The tables of a generation.
 pub(crate) struct Segments(Box<[AtomicPtr<Table>]>);
 
 impl Segments {
@@ -116,11 +127,13 @@ impl Segments {
         )
     }
 
-    /// Size in memory of all tables. For the writer.
-    pub(crate) fn bytes(&self) -> usize {
+    /// Size in memory of all tables.
+    ///
+    /// # Safety
+    /// As for [`Segments::find`].
+    pub(crate) unsafe fn bytes(&self) -> usize {
         let table = |segment: &AtomicPtr<Table>| {
-            // SAFETY: published with Release by `insert`, and freed by the writer only, which is
-            // the caller.
+            // SAFETY: published with Release by `insert`, alive as the caller promises, or null.
             unsafe { segment.load(Ordering::Acquire).as_ref() }.map_or(0, Table::bytes)
         };
         self.0.iter().map(table).sum()
@@ -168,7 +181,9 @@ impl Segments {
     /// The cell of a key.
     ///
     /// # Safety
-    /// No table is freed meanwhile: the caller holds a pin, or is the writer.
+    /// Neither a table nor a cell of these segments is freed as long as `self` is borrowed: the
+    /// caller holds a pin by which it came to this generation, or is the writer, or has the
+    /// generation to itself.
     #[inline]
     pub(crate) unsafe fn find(&self, key: Key) -> Option<&Cell> {
         let hash = key.hash();
@@ -176,25 +191,27 @@ impl Segments {
         if table.is_null() {
             return None;
         }
-        // SAFETY: published with Release by `insert`, alive as the caller promises; the cell lives
-        // as long as the shard, hence as `self`.
-        unsafe { (*table).find(key, hash).map(|cell| &*cell) }
+        // SAFETY: published with Release by `insert`; it and the cells are alive as the caller
+        // promises.
+        unsafe { (*table).find(key, hash).map(|cell| cell.as_ref()) }
     }
 
-    /// Puts a cell that has its key into the table. For the writer alone, and only where `find`
-    /// found nothing.
-    pub(crate) fn insert(&self, cell: *const Cell, hash: u64) -> Inserted {
+    /// Puts a cell that has its key into the table, only where `find` found nothing.
+    ///
+    /// # Safety
+    /// The caller is the one writer of these segments and frees no table meanwhile; all cells that
+    /// were put in are there, and this one will be as long as anybody looks at the segments.
+    pub(crate) unsafe fn insert(&self, cell: NonNull<Cell>, hash: u64) -> Inserted {
         let segment = self.segment(hash);
         let mut outcome = Inserted::default();
         let mut current = segment.load(Ordering::Relaxed);
-        // SAFETY: tables are freed by the writer only, which is the caller; cells live as long as
-        // the shard.
+        // SAFETY: a table is freed by the writer only, which is the caller, after it was replaced.
         let full = current.is_null() || unsafe { &*current }.is_full();
         if full {
             let larger = if current.is_null() {
                 Table::new(FIRST_SLOTS)
             } else {
-                // SAFETY: as above.
+                // SAFETY: as above; the cells are there, as the caller promises.
                 unsafe { (*current).grown() }
             };
             outcome.allocated = larger.bytes();
@@ -202,7 +219,7 @@ impl Segments {
             current = Box::into_raw(Box::new(larger));
             segment.store(current, Ordering::Release);
         }
-        // SAFETY: as above.
+        // SAFETY: as above, or just made.
         unsafe { (*current).put(cell, hash) };
         outcome
     }
@@ -277,10 +294,12 @@ mod tests {
             .collect();
         let mut replaced = Vec::new();
         for cell in &cells {
-            replaced.extend(segments.insert(cell, cell.key().hash()).replaced);
+            // SAFETY: this thread alone inserts, and the cells outlive all looks at the segments.
+            let inserted = unsafe { segments.insert(NonNull::from(cell), cell.key().hash()) };
+            replaced.extend(inserted.replaced);
         }
         for n in 0..count {
-            // SAFETY: no table has been freed yet.
+            // SAFETY: no table or cell has been freed yet.
             let found = unsafe { segments.find(key(n)) };
             assert!(found.is_some_and(|cell| std::ptr::eq(cell, &cells[n as usize])));
         }

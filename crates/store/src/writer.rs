@@ -59,7 +59,8 @@ pub(crate) struct WriterState {
     /// How many statements the shard holds, and half edges in cells.
     statements: u64,
     in_cells: usize,
-    /// Lists with tails, and the SN of the newest tail at the time: oldest first.
+    /// Lists of the newest generation with tails, and the SN of the newest tail at the time: oldest
+    /// first.
     pub(crate) waiting: VecDeque<(u64, NonNull<Cell>)>,
     /// What was replaced, by the number of the first pin that cannot see it.
     retired: VecDeque<(u64, Retired)>,
@@ -142,9 +143,12 @@ impl ShardWriter {
             };
         }
         let (shard, state) = self.parts_mut();
-        // SAFETY: this is the writer; it frees nothing while the pass is at work.
-        let generation = unsafe { shard.at(u64::MAX) };
-        let mut pass = Pass::new(generation, state, &horizon.retained, sn.0);
+        // SAFETY: this is the writer, with its own state, and the newest generation; it frees
+        // nothing while the pass is at work.
+        let mut pass = unsafe {
+            let generation = shard.at(u64::MAX);
+            Pass::new(generation, state, &horizon.retained, sn.0)
+        };
         for group in &batch.deletes {
             pass.group(group, Operation::Delete);
         }
@@ -227,9 +231,12 @@ impl ShardWriter {
         let (shard, state) = self.parts_mut();
         let sn = shard.applied.load(Ordering::Relaxed);
         state.unlink(shard, horizon.retained.floor);
-        // SAFETY: this is the writer; it frees nothing while the pass is at work.
-        let generation = unsafe { shard.at(u64::MAX) };
-        let mut pass = Pass::new(generation, state, &horizon.retained, sn);
+        // SAFETY: this is the writer, with its own state, and the newest generation; it frees
+        // nothing while the pass is at work.
+        let mut pass = unsafe {
+            let generation = shard.at(u64::MAX);
+            Pass::new(generation, state, &horizon.retained, sn)
+        };
         pass.fold_waiting(lists);
         // Read after everything was replaced: see the file's head.
         let next_pin = self.store.snapshots().horizon().next_pin;
@@ -305,7 +312,8 @@ impl WriterState {
         // SAFETY: the index is below the chunk's length.
         let cell = unsafe { chunk.cast::<Cell>().add(self.cells_used) };
         self.cells_used += 1;
-        // SAFETY: chunks live as long as their generation, and cells are shared only (all atomics).
+        // SAFETY: the chunks in `cells` are those of the newest generation and are freed with it,
+        // after they were taken out of here; cells are shared only (all atomics).
         unsafe { cell.as_ref() }.set_key(key);
         cell
     }

@@ -14,7 +14,7 @@ impl Pass<'_> {
             Some(cell) => (NonNull::from(cell), false),
             None => (self.state.new_cell(key), true),
         };
-        // SAFETY: cells live as long as the shard; content as above.
+        // SAFETY: the cell is one of the newest generation, which is not freed; content as above.
         let (reached, content) = unsafe { (cell.as_ref(), cell.as_ref().content()) };
         let mut kept = Vec::new();
         let mut value = 0;
