@@ -80,6 +80,7 @@ mod update;
 mod value;
 mod varset;
 mod view;
+mod watch;
 mod workspace;
 
 pub use answer::{Answer, Solutions};
@@ -92,3 +93,4 @@ pub use prepared::Prepared;
 pub use snapshot_view::SnapshotView;
 pub use update::{Effects, Using, evaluate_update};
 pub use view::{Dataset, GraphView, NamedGraphs, Source};
+pub use watch::Watch;

@@ -2,7 +2,7 @@
 //! ([`Tag::Local`]) and never enter the dictionary; since a term is looked up there first, equality
 //! of ids stays equality of terms.
 
-use oxrdf::Term;
+use oxrdf::{GraphName, NamedOrBlankNode, Quad, Term, Triple};
 use rustc_hash::FxHashMap;
 use somersault_model::{Tag, TermId, inline};
 use somersault_store::Dictionary;
@@ -83,14 +83,34 @@ impl LocalTerms {
     }
 }
 
+/// What a triple takes, roughly.
+pub(crate) fn triple_bytes(triple: &Triple) -> usize {
+    let subject = match &triple.subject {
+        NamedOrBlankNode::NamedNode(node) => node.as_str().len(),
+        NamedOrBlankNode::BlankNode(node) => node.as_str().len(),
+    };
+    size_of::<Triple>() + subject + triple.predicate.as_str().len() + length(&triple.object)
+}
+
+/// What a quad takes, roughly.
+pub(crate) fn quad_bytes(quad: &Quad) -> usize {
+    let subject = match &quad.subject {
+        NamedOrBlankNode::NamedNode(node) => node.as_str().len(),
+        NamedOrBlankNode::BlankNode(node) => node.as_str().len(),
+    };
+    let graph = match &quad.graph_name {
+        GraphName::NamedNode(node) => node.as_str().len(),
+        GraphName::BlankNode(_) | GraphName::DefaultGraph => 0,
+    };
+    size_of::<Quad>() + subject + quad.predicate.as_str().len() + length(&quad.object) + graph
+}
+
 /// The bytes of a term's text, roughly.
 fn length(term: &Term) -> usize {
     match term {
         Term::NamedNode(node) => node.as_str().len(),
         Term::BlankNode(node) => node.as_str().len(),
         Term::Literal(literal) => literal.value().len(),
-        Term::Triple(triple) => {
-            triple.predicate.as_str().len() + length(&triple.object) + size_of::<Term>()
-        }
+        Term::Triple(triple) => triple_bytes(triple),
     }
 }

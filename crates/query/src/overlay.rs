@@ -5,6 +5,7 @@
 use rustc_hash::FxHashMap;
 use somersault_model::{Direction, QuadIds, TermId, TripleIds};
 use std::collections::BTreeSet;
+use std::collections::hash_map::Entry;
 
 /// The net changes of one list of neighbours; both ascending.
 #[derive(Debug, Default)]
@@ -86,25 +87,44 @@ impl GraphChanges {
         self.deleted
     }
 
-    fn list(&mut self, vertex: TermId, predicate: TermId, direction: Direction) -> &mut ListChange {
-        self.predicates
-            .entry((vertex, direction))
-            .or_default()
-            .insert(predicate);
-        self.vertices
-            .entry((predicate, direction))
-            .or_default()
-            .insert(vertex);
-        self.lists
-            .entry((vertex, predicate, direction))
-            .or_default()
+    /// The changes of a list; `bytes` grows by what is new.
+    fn list(
+        &mut self,
+        vertex: TermId,
+        predicate: TermId,
+        direction: Direction,
+        bytes: &mut usize,
+    ) -> &mut ListChange {
+        match self.lists.entry((vertex, predicate, direction)) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(new) => {
+                let predicates = self.predicates.entry((vertex, direction)).or_default();
+                if predicates.is_empty() {
+                    *bytes += VERTEX_BYTES;
+                }
+                predicates.insert(predicate);
+                let vertices = self.vertices.entry((predicate, direction)).or_default();
+                vertices.insert(vertex);
+                *bytes += LIST_BYTES + 2 * ID_BYTES;
+                new.insert(ListChange::default())
+            }
+        }
     }
 }
+
+/// What a list takes that has not been touched before, beside its ids: its place in the map, which is
+/// half empty at worst, and its first allocation.
+const LIST_BYTES: usize = 192;
+/// What a vertex takes whose predicates have not been touched before: a map's place and a set's node.
+const VERTEX_BYTES: usize = 176;
+/// What one more id in a list or set takes, which is half empty at worst.
+const ID_BYTES: usize = 16;
 
 /// The net changes of all graphs.
 #[derive(Debug, Default)]
 pub(crate) struct Overlay {
     graphs: FxHashMap<TermId, GraphChanges>,
+    bytes: usize,
 }
 
 impl Overlay {
@@ -116,17 +136,23 @@ impl Overlay {
         self.graphs.keys().copied()
     }
 
+    /// What the changes take, roughly; what was taken back is not given back.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
     /// Makes the statement hold; `stored` says whether the snapshot holds it.
     pub(crate) fn insert(&mut self, quad: QuadIds, stored: bool) {
         let graph = self.graphs.entry(quad.graph).or_default();
         let mut counted = false;
         for (vertex, direction, other) in ends(quad) {
-            let list = graph.list(vertex, quad.predicate, direction);
+            let list = graph.list(vertex, quad.predicate, direction, &mut self.bytes);
             counted = if stored {
                 remove(&mut list.deleted, other)
             } else {
                 add(&mut list.inserted, other)
             };
+            self.bytes += if counted { ID_BYTES } else { 0 };
         }
         match (counted, stored) {
             (false, _) => {}
@@ -140,12 +166,13 @@ impl Overlay {
         let graph = self.graphs.entry(quad.graph).or_default();
         let mut counted = false;
         for (vertex, direction, other) in ends(quad) {
-            let list = graph.list(vertex, quad.predicate, direction);
+            let list = graph.list(vertex, quad.predicate, direction, &mut self.bytes);
             counted = if stored {
                 add(&mut list.deleted, other)
             } else {
                 remove(&mut list.inserted, other)
             };
+            self.bytes += if counted { ID_BYTES } else { 0 };
         }
         match (counted, stored) {
             (false, _) => {}

@@ -59,6 +59,16 @@ impl SnapshotView {
         self.overlay.get_or_insert_with(Overlay::default)
     }
 
+    /// What the overlay takes, roughly.
+    pub(crate) fn overlay_bytes(&self) -> usize {
+        self.overlay.as_ref().map_or(0, Overlay::bytes)
+    }
+
+    /// Whether the overlay says anything about a graph.
+    pub(crate) fn is_changed(&self, graph: TermId) -> bool {
+        self.changes(Source::Stored(graph)).is_some()
+    }
+
     pub(crate) fn take_overlay(&mut self) -> Option<Overlay> {
         self.overlay.take()
     }

@@ -2,6 +2,8 @@
 //! deletes and inserts of quads; whoever owns the log makes them happen (S14, S15).
 
 use crate::construct::Filler;
+use crate::execution::Guard;
+use crate::local::quad_bytes;
 use crate::random::Random;
 use crate::{Answer, Dataset, Execution, GraphView, Prepared, QueryError, SnapshotView, Source};
 use oxrdf::{BlankNode, GraphName, NamedNode, NamedOrBlankNode, Quad, Term};
@@ -9,6 +11,7 @@ use rustc_hash::FxHashMap;
 use somersault_lang::{DatasetClause, DeleteInsert, GraphTarget, Update, UpdateOperation};
 use somersault_model::{Direction, EventTime, QuadIds, QueryUid, TermId, TripleIds};
 use somersault_store::Dictionary;
+use std::time::Instant;
 
 /// What an update does to the stored graphs, net: nothing is both deleted and inserted, nothing is
 /// deleted that is not there, nothing is inserted that is.
@@ -33,6 +36,8 @@ pub struct Using {
 /// Evaluates all operations of a request in order, each seeing the effects of those before it.
 /// The view's own dataset does not matter: every WHERE clause brings its own, windows do not take part.
 /// New blank nodes are keyed by the snapshot, of which each update that has an effect makes a new one.
+/// The limits are those of the whole request: its operations share one deadline, and what they have
+/// written so far counts as memory.
 ///
 /// # Errors
 /// A limit, a remote document that cannot be read, an operation that is refused; then the whole
@@ -48,15 +53,27 @@ pub fn evaluate_update(
             message: "The update says USING or WITH, and the request gives a dataset as well (using-graph-uri, using-named-graph-uri). Give it in one place".to_owned(),
         });
     }
+    let deadline = execution.deadline.unwrap_or_else(|| {
+        let started = execution.started.unwrap_or_else(Instant::now);
+        started + execution.limits.query_time
+    });
+    let execution = Execution {
+        deadline: Some(deadline),
+        ..execution.clone()
+    };
     let mut evaluator = Evaluator {
         view,
-        execution,
+        guard: Guard::start(&execution),
+        execution: &execution,
         using,
         labels: FxHashMap::default(),
         operation: 0,
+        cleared: Vec::new(),
     };
-    for operation in &update.operations {
-        evaluator.operation(operation)?;
+    let last = update.operations.len().saturating_sub(1);
+    for (at, operation) in update.operations.iter().enumerate() {
+        evaluator.guard.look()?;
+        evaluator.operation(operation, at == last)?;
         evaluator.operation += 1;
     }
     evaluator.effects()
@@ -71,35 +88,46 @@ fn has_dataset(operation: &UpdateOperation) -> bool {
 struct Evaluator<'u> {
     view: SnapshotView,
     execution: &'u Execution,
+    /// The limits of the whole request.
+    guard: Guard<'u>,
     using: Option<&'u Using>,
     /// The blank nodes of INSERT DATA: one label is one node in the whole request.
     labels: FxHashMap<BlankNode, BlankNode>,
     operation: u64,
+    /// What the last operation clears, of which the overlay need not know.
+    cleared: Vec<QuadIds>,
 }
 
+/// What a statement takes in ids.
+const IDS_BYTES: usize = size_of::<QuadIds>();
+
 impl Evaluator<'_> {
-    fn operation(&mut self, operation: &UpdateOperation) -> Result<(), QueryError> {
+    fn operation(&mut self, operation: &UpdateOperation, is_last: bool) -> Result<(), QueryError> {
         match operation {
             UpdateOperation::InsertData(quads) => {
                 let mut random = self.random();
                 for quad in quads {
                     let quad = self.with_new_labels(quad.clone(), &mut random);
-                    self.insert(&quad);
+                    self.insert(&quad)?;
                 }
             }
-            UpdateOperation::DeleteData(quads) => quads.iter().for_each(|quad| self.delete(quad)),
+            UpdateOperation::DeleteData(quads) => {
+                quads.iter().try_for_each(|quad| self.delete(quad))?;
+            }
             UpdateOperation::DeleteInsert(operation) => self.delete_insert(operation)?,
             UpdateOperation::Load {
                 silent,
                 source,
                 into,
             } => match self.load(source, into) {
-                Err(_) if *silent => {}
+                // A limit is no failure of the document: it ends the request all the same.
+                Err(QueryError::Remote { .. } | QueryError::RemoteNotAllowed { .. }) if *silent => {
+                }
                 result => result?,
             },
             UpdateOperation::Clear { target, .. } | UpdateOperation::Drop { target, .. } => {
                 for graph in self.graphs(target) {
-                    self.clear(graph);
+                    self.clear(graph, is_last)?;
                 }
             }
             UpdateOperation::Create { silent, graph } => {
@@ -173,19 +201,17 @@ impl Evaluator<'_> {
         let dataset = Dataset::of_clause(&clause, self.dictionary());
         self.view.set_dataset(dataset);
         let (query, close) = self.key();
-        let execution = Execution {
-            query,
-            close,
-            ..self.execution.clone()
-        };
-        let Answer::Solutions(solutions) = prepared.execute(&self.view, &execution)? else {
+        let Answer::Solutions(solutions) = self.solutions(&prepared, query, close)? else {
             return Ok(());
         };
+        // Held until its statements are written, as these are.
+        let mut held = solutions.memory_bytes();
+        self.guard.hold(held)?;
         let projection = operation.query.projection();
         let mut random = Random::new(query, EventTime(!close.0));
         let (mut deletes, mut inserts) = (Vec::new(), Vec::new());
         let mut blank_nodes = FxHashMap::default();
-        let dictionary = self.dictionary();
+        let dictionary = self.view.dictionary();
         for row in 0..solutions.len() {
             blank_nodes.clear();
             let mut filler = Filler {
@@ -196,16 +222,42 @@ impl Evaluator<'_> {
                 random: &mut random,
                 blank_nodes: &mut blank_nodes,
             };
+            let before = (deletes.len(), inserts.len());
             deletes.extend(operation.delete.iter().filter_map(|t| filler.quad(t)));
             inserts.extend(operation.insert.iter().filter_map(|t| filler.quad(t)));
-            let limit = self.execution.limits.query_memory_bytes;
-            if (deletes.len() + inserts.len()) as u64 * 256 > limit {
-                return Err(QueryError::Memory { limit });
-            }
+            let new = deletes[before.0..].iter().chain(&inserts[before.1..]);
+            let bytes = new.map(quad_bytes).sum();
+            self.guard.tick()?;
+            self.guard.hold(bytes)?;
+            held += bytes;
         }
-        deletes.iter().for_each(|quad| self.delete(quad));
-        inserts.iter().for_each(|quad| self.insert(quad));
+        drop(solutions);
+        deletes.iter().try_for_each(|quad| self.delete(quad))?;
+        inserts.iter().try_for_each(|quad| self.insert(quad))?;
+        self.guard.release(held);
         Ok(())
+    }
+
+    /// What a WHERE clause comes to, within what the request has left.
+    fn solutions(
+        &self,
+        prepared: &Prepared,
+        query: QueryUid,
+        close: EventTime,
+    ) -> Result<Answer, QueryError> {
+        let limit = self.execution.limits.query_memory_bytes;
+        let mut execution = Execution {
+            query,
+            close,
+            ..self.execution.clone()
+        };
+        let written = self.view.overlay_bytes() as u64;
+        execution.limits.query_memory_bytes = limit.saturating_sub(written);
+        let answer = prepared.execute(&self.view, &execution);
+        answer.map_err(|error| match error {
+            QueryError::Memory { .. } => QueryError::Memory { limit },
+            error => error,
+        })
     }
 
     fn load(&mut self, source: &NamedNode, into: &GraphName) -> Result<(), QueryError> {
@@ -216,12 +268,15 @@ impl Evaluator<'_> {
         let quads = remote
             .document(source.as_str())
             .map_err(|message| QueryError::Remote { what, message })?;
+        let held = quads.iter().map(quad_bytes).sum();
+        self.guard.hold(held)?;
         for mut quad in quads {
             if quad.graph_name.is_default_graph() {
                 quad.graph_name = into.clone();
             }
-            self.insert(&quad);
+            self.insert(&quad)?;
         }
+        self.guard.release(held);
         Ok(())
     }
 
@@ -241,34 +296,59 @@ impl Evaluator<'_> {
         }
     }
 
-    fn clear(&mut self, graph: TermId) {
-        let source = Source::Stored(graph);
-        let (mut subjects, mut objects) = (Vec::new(), Vec::new());
-        let mut all: Vec<QuadIds> = Vec::new();
-        for predicate in self.view.predicates(source) {
-            let direction = Direction::Out;
-            let starts = self
-                .view
-                .vertices_with(source, predicate, direction, &mut subjects);
-            for subject in starts {
-                let ends =
-                    self.view
-                        .neighbours(source, *subject, predicate, direction, &mut objects);
-                all.extend(
-                    ends.iter()
-                        .map(|o| TripleIds::new(*subject, predicate, *o).in_graph(graph)),
-                );
+    /// Deletes all statements of a graph. Nothing reads what the last operation of a request did, and
+    /// where a graph has no other changes what it clears is what goes: that takes a fraction of what
+    /// the overlay would.
+    fn clear(&mut self, graph: TermId, is_last: bool) -> Result<(), QueryError> {
+        let all = self.statements(graph)?;
+        if is_last && !self.view.is_changed(graph) {
+            self.guard.hold(all.len() * IDS_BYTES)?;
+            if self.cleared.is_empty() {
+                self.cleared = all;
+            } else {
+                self.cleared.extend(all);
             }
+            return Ok(());
         }
+        let held = all.len() * IDS_BYTES;
+        self.guard.hold(held)?;
         for quad in all {
             let stored = self.view.stored(quad);
             self.view.overlay_mut().delete(quad, stored);
+            self.written()?;
         }
+        self.guard.release(held);
+        Ok(())
+    }
+
+    /// All statements of a graph.
+    fn statements(&mut self, graph: TermId) -> Result<Vec<QuadIds>, QueryError> {
+        let source = Source::Stored(graph);
+        let (view, guard, out) = (&self.view, &mut self.guard, Direction::Out);
+        let (mut subjects, mut objects) = (Vec::new(), Vec::new());
+        let mut all: Vec<QuadIds> = Vec::new();
+        guard.fits(view.overlay_bytes() + view.statement_count(source) as usize * IDS_BYTES)?;
+        for predicate in view.predicates(source) {
+            guard.look()?;
+            for subject in view.vertices_with(source, predicate, out, &mut subjects) {
+                guard.tick()?;
+                let ends = view.neighbours(source, *subject, predicate, out, &mut objects);
+                let quad = |object: &TermId| TripleIds::new(*subject, predicate, *object);
+                all.extend(ends.iter().map(|object| quad(object).in_graph(graph)));
+            }
+        }
+        Ok(all)
+    }
+
+    /// Called after each write to the overlay.
+    fn written(&mut self) -> Result<(), QueryError> {
+        self.guard.tick()?;
+        self.guard.fits(self.view.overlay_bytes())
     }
 
     /// New terms enter the dictionary here: the log will bring them there anyway, and an update
     /// that fails leaves a few unused ones behind.
-    fn insert(&mut self, quad: &Quad) {
+    fn insert(&mut self, quad: &Quad) -> Result<(), QueryError> {
         let dictionary = self.dictionary();
         let ids = QuadIds {
             graph: match &quad.graph_name {
@@ -282,9 +362,10 @@ impl Evaluator<'_> {
         };
         let stored = self.view.stored(ids);
         self.view.overlay_mut().insert(ids, stored);
+        self.written()
     }
 
-    fn delete(&mut self, quad: &Quad) {
+    fn delete(&mut self, quad: &Quad) -> Result<(), QueryError> {
         let dictionary = self.dictionary();
         let known = || {
             Some(QuadIds {
@@ -303,31 +384,43 @@ impl Evaluator<'_> {
             let stored = self.view.stored(ids);
             self.view.overlay_mut().delete(ids, stored);
         }
+        self.written()
     }
 
     fn effects(mut self) -> Result<Effects, QueryError> {
         if !self.view.is_valid() {
             return Err(QueryError::PinExpired);
         }
-        let (deletes, inserts) = self
+        let (mut deletes, inserts) = self
             .view
             .take_overlay()
             .map(|overlay| overlay.into_effects())
             .unwrap_or_default();
-        let quads = |ids: Vec<QuadIds>| {
-            ids.into_iter()
-                .map(|quad| self.quad(quad))
-                .collect::<Option<Vec<_>>>()
-                .ok_or_else(|| QueryError::Evaluation {
-                    message:
-                        "a statement of the update holds an id that the dictionary does not know"
-                            .into(),
-                })
-        };
+        self.guard.look()?;
+        self.guard
+            .hold((deletes.len() + inserts.len()) * IDS_BYTES)?;
+        if !self.cleared.is_empty() {
+            deletes.append(&mut self.cleared);
+            deletes.sort_unstable();
+        }
         Ok(Effects {
-            deletes: quads(deletes)?,
-            inserts: quads(inserts)?,
+            deletes: self.quads(deletes)?,
+            inserts: self.quads(inserts)?,
         })
+    }
+
+    fn quads(&mut self, ids: Vec<QuadIds>) -> Result<Vec<Quad>, QueryError> {
+        let mut quads = Vec::new();
+        for quad in ids {
+            let quad = self.quad(quad).ok_or_else(|| QueryError::Evaluation {
+                message: "a statement of the update holds an id that the dictionary does not know"
+                    .into(),
+            })?;
+            self.guard.tick()?;
+            self.guard.hold(quad_bytes(&quad))?;
+            quads.push(quad);
+        }
+        Ok(quads)
     }
 
     fn quad(&self, ids: QuadIds) -> Option<Quad> {

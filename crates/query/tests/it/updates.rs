@@ -8,6 +8,8 @@ use somersault_query::{
 };
 use somersault_store::{ShardBatch, Store};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 fn iri(name: &str) -> NamedNode {
     NamedNode::new_unchecked(format!("http://x/{name}"))
@@ -170,4 +172,123 @@ fn load_goes_through_the_given_remote() {
     let missing = "LOAD SILENT <http://far/other> ; INSERT DATA { :a :p :c }";
     let done = effects_with(&[], missing, Some(Arc::new(Document))).expect("goes on");
     assert_eq!(done.inserts.len(), 1);
+}
+
+/// Executes an update whose limits are these.
+fn limited(
+    quads: &[Quad],
+    text: &str,
+    change: impl FnOnce(&mut Execution),
+) -> Result<Effects, QueryError> {
+    let text = format!("PREFIX : <http://x/>\n{text}");
+    let update = Parser::new().parse_update(&text).expect("an update");
+    let view = SnapshotView::new(store(quads).pin_stable(), Vec::new(), Dataset::stored());
+    let mut execution = Execution::new(Limits::default(), EventTime(0));
+    change(&mut execution);
+    evaluate_update(&update, None, view, &execution)
+}
+
+fn many(count: usize) -> Vec<Quad> {
+    let number = |n: usize| quad(&format!("s{n}"), "p", &format!("o{n}"), None);
+    (0..count).map(number).collect()
+}
+
+#[test]
+fn the_operations_of_a_request_share_its_deadline() {
+    let started = Instant::now();
+    let earlier = Duration::from_millis(20);
+    for text in [
+        "INSERT DATA { :a :p :c }",
+        "CREATE SILENT GRAPH :h ; CLEAR ALL",
+        "INSERT { ?s :q ?o } WHERE { ?s :p ?o }",
+    ] {
+        let done = limited(&many(1), text, |execution| {
+            execution.started = Some(started)
+        });
+        assert!(matches!(done, Err(QueryError::Time { .. })), "{done:?}");
+    }
+}
+
+/// A document that sets a flag when it is read.
+struct Cancelling(Arc<AtomicBool>);
+
+impl Remote for Cancelling {
+    fn select(&self, _: &str, _: &str) -> Result<RemoteSolutions, String> {
+        Err("no endpoint here".into())
+    }
+
+    fn document(&self, _: &str) -> Result<Vec<Quad>, String> {
+        self.0.store(true, Ordering::Relaxed);
+        Ok(many(1000))
+    }
+}
+
+#[test]
+fn whoever_cancels_an_update_stops_its_writes() {
+    for silent in ["", "SILENT"] {
+        let flag = Arc::new(AtomicBool::new(false));
+        let remote = Arc::new(Cancelling(Arc::clone(&flag)));
+        let text = format!("LOAD {silent} <http://far/data>");
+        let done = limited(&[], &text, |execution| {
+            execution.cancel = Some(flag);
+            execution.remote = Some(remote);
+        });
+        assert!(matches!(done, Err(QueryError::Cancelled)), "{done:?}");
+    }
+}
+
+#[test]
+fn what_an_update_writes_counts_as_its_memory() {
+    let data = many(4000);
+    let statements: String = (0..4000).map(|n| format!(":a{n} :p :b{n} .")).collect();
+    let long = "x".repeat(10_000);
+    for text in [
+        "CLEAR ALL".to_owned(),
+        "CLEAR DEFAULT ; INSERT DATA { :a :p :c }".to_owned(),
+        format!("INSERT DATA {{ {statements} }}"),
+        format!("INSERT {{ ?s :q '{long}' }} WHERE {{ ?s :p ?o }}"),
+    ] {
+        let start: String = text.chars().take(60).collect();
+        let done = limited(&data, &text, |execution| {
+            execution.limits.query_memory_bytes = 512 << 10;
+        });
+        let is_limit = |limit| limit == 512 << 10;
+        assert!(
+            matches!(done, Err(QueryError::Memory { limit }) if is_limit(limit)),
+            "{start}"
+        );
+        assert!(limited(&data, &text, |_| {}).is_ok(), "{start}");
+    }
+}
+
+#[test]
+fn a_where_clause_has_the_memory_that_earlier_operations_left() {
+    let data = many(4000);
+    let statements: String = (0..400).map(|n| format!(":a{n} :p :b{n} .")).collect();
+    let first = format!("INSERT DATA {{ {statements} }}");
+    let second = "INSERT { ?s :q ?o } WHERE { { SELECT * { ?s :p ?o } ORDER BY STR(?s) LIMIT 1 } }";
+    let done = |text: &str| {
+        limited(&data, text, |execution| {
+            execution.limits.query_memory_bytes = 512 << 10;
+        })
+    };
+    assert!(done(&first).is_ok());
+    assert!(done(second).is_ok());
+    let both = done(&format!("{first} ; {second}"));
+    assert!(matches!(both, Err(QueryError::Memory { .. })), "{both:?}");
+}
+
+#[test]
+fn what_is_cleared_last_goes_beside_what_was_written_before() {
+    let data = [
+        quad("a", "p", "b", None),
+        quad("a", "p", "c", Some("g")),
+        quad("b", "p", "c", Some("h")),
+    ];
+    let text = "INSERT DATA { GRAPH :g { :new :p :b } } ; DELETE DATA { :a :p :b } ; CLEAR NAMED";
+    let mut done = effects(&data, text).expect("evaluates");
+    done.deletes.sort_by_key(ToString::to_string);
+    let mut all = data.to_vec();
+    all.sort_by_key(ToString::to_string);
+    assert_eq!((done.deletes, done.inserts.len()), (all, 0));
 }

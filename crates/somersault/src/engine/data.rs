@@ -7,7 +7,7 @@ use crate::load::GraphWrite;
 use oxrdf::{GraphName, GraphNameRef, Quad, QuadRef, TermRef};
 use oxrdfio::{RdfFormat, RdfParser};
 use somersault_model::{QuadIds, TermId};
-use somersault_query::Effects;
+use somersault_query::{Effects, Watch};
 use somersault_runtime::Change;
 use somersault_store::{Dictionary, Snapshot};
 use std::collections::HashSet;
@@ -86,7 +86,7 @@ impl Engine {
             if present.count() == 0 && !name.is_default_graph() {
                 return Err(EngineError::no_graph(&name));
             }
-            let deletes = present.statements(|_| true);
+            let deletes = present.all()?;
             let inserts = Vec::new();
             Ok(Change::Effects(Effects { deletes, inserts }))
         })
@@ -106,19 +106,27 @@ impl Engine {
             check_nesting(quad)?;
         }
         let store = Arc::clone(&self.inner.store);
+        let execution = self.one_shot_execution(None, None);
         let result = self.evaluate_and_apply(move |snapshot| {
             let dictionary = store.dictionary();
             let holds =
                 |quad: &Quad| lookup(dictionary, quad).is_some_and(|ids| snapshot.contains(ids));
+            let mut watch = Watch::new(&execution);
             let inserted: HashSet<Quad> = inserts.into_iter().collect();
-            let deleted: HashSet<Quad> = deletes.into_iter().collect();
-            Ok(Effects {
-                deletes: (deleted.iter())
-                    .filter(|quad| !inserted.contains(*quad) && holds(quad))
-                    .cloned()
-                    .collect(),
-                inserts: inserted.into_iter().filter(|quad| !holds(quad)).collect(),
-            })
+            let mut effects = Effects::default();
+            for quad in deletes.into_iter().collect::<HashSet<_>>() {
+                watch.tick()?;
+                if !inserted.contains(&quad) && holds(&quad) {
+                    effects.deletes.push(quad);
+                }
+            }
+            for quad in inserted {
+                watch.tick()?;
+                if !holds(&quad) {
+                    effects.inserts.push(quad);
+                }
+            }
+            Ok(effects)
         })?;
         Ok(result.into())
     }

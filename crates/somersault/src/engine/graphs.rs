@@ -13,7 +13,7 @@ use crate::load::GraphWrite;
 use oxrdf::{GraphName, NamedOrBlankNode, Quad, Term, Triple};
 use oxrdfio::RdfFormat;
 use somersault_model::{Direction, QuadIds, TermId};
-use somersault_query::Effects;
+use somersault_query::{Effects, Execution, Watch};
 use somersault_runtime::Change;
 use somersault_store::{Dictionary, Snapshot};
 use std::collections::HashSet;
@@ -47,7 +47,7 @@ impl Engine {
         let whole = Cursor::new(start).chain(reader);
         let new = self.read_graph(graph, whole, format, base)?;
         self.write_graph(graph, move |present| {
-            Ok(present.taking(new, replace).into())
+            Ok(present.taking(new, replace)?.into())
         })
     }
 
@@ -92,9 +92,15 @@ impl Engine {
                 _ => distinct(&statements).filter(is_there).count() as u64,
             };
             if replace && kept < count {
-                let deletes = present.statements(|ids| statements.binary_search(&ids).is_err());
-                let new = distinct(&statements).filter(|ids| !is_there(ids));
-                let inserts = new.filter_map(|ids| present.decode(*ids)).collect();
+                let mut watch = Watch::new(&present.execution);
+                let goes = |ids| statements.binary_search(&ids).is_err();
+                let deletes = present.statements(&mut watch, goes)?;
+                let mut inserts = Vec::new();
+                for ids in distinct(&statements).filter(|ids| !is_there(ids)) {
+                    let quad = present.decode(*ids);
+                    quad.iter().try_for_each(|quad| watch.hold(quad))?;
+                    inserts.extend(quad);
+                }
                 return Ok(Change::Effects(Effects { deletes, inserts }));
             }
             if kept == all {
@@ -119,10 +125,12 @@ impl Engine {
         self.check_running()?;
         let store = Arc::clone(&self.inner.store);
         let name = graph.clone();
+        let execution = self.one_shot_execution(None, None);
         let was_empty = Arc::new(AtomicBool::new(false));
         let seen = Arc::clone(&was_empty);
         let result = self.evaluate_and_apply(move |snapshot| {
             let present = Present {
+                execution,
                 graph: &name,
                 id: graph_id(&name, store.dictionary()),
                 dictionary: store.dictionary(),
@@ -155,6 +163,8 @@ pub(super) struct Present<'s> {
     id: Option<TermId>,
     dictionary: &'s Dictionary,
     snapshot: Snapshot,
+    /// The limits of what is done with it.
+    execution: Execution,
 }
 
 impl Present<'_> {
@@ -164,10 +174,12 @@ impl Present<'_> {
     }
 
     /// What a document changes, which is added or takes the place of all.
-    fn taking(&self, new: HashSet<Quad>, replace: bool) -> Effects {
+    fn taking(&self, new: HashSet<Quad>, replace: bool) -> Result<Effects, EngineError> {
+        let mut watch = Watch::new(&self.execution);
         let mut kept = HashSet::new();
         let mut inserts = Vec::new();
         for quad in new {
+            watch.tick()?;
             let ids = lookup(self.dictionary, &quad);
             match ids.filter(|ids| self.snapshot.contains(*ids)) {
                 Some(ids) => {
@@ -177,17 +189,28 @@ impl Present<'_> {
             }
         }
         let deletes = if replace {
-            self.statements(|ids| !kept.contains(&ids))
+            self.statements(&mut watch, |ids| !kept.contains(&ids))?
         } else {
             Vec::new()
         };
-        Effects { deletes, inserts }
+        Ok(Effects { deletes, inserts })
+    }
+
+    /// All its statements.
+    pub(super) fn all(&self) -> Result<Vec<Quad>, EngineError> {
+        self.statements(&mut Watch::new(&self.execution), |_| true)
     }
 
     /// Its statements of which this is true.
-    pub(super) fn statements(&self, wanted: impl Fn(QuadIds) -> bool) -> Vec<Quad> {
+    fn statements(
+        &self,
+        watch: &mut Watch<'_>,
+        wanted: impl Fn(QuadIds) -> bool,
+    ) -> Result<Vec<Quad>, EngineError> {
         let mut found = Vec::new();
-        let Some(graph) = self.id else { return found };
+        let Some(graph) = self.id else {
+            return Ok(found);
+        };
         let (mut subjects, mut objects) = (Vec::new(), Vec::new());
         for predicate in self.snapshot.predicates(graph) {
             let out = Direction::Out;
@@ -203,13 +226,16 @@ impl Present<'_> {
                         predicate,
                         object: *object,
                     };
+                    watch.tick()?;
                     if wanted(ids) {
-                        found.extend(self.decode(ids));
+                        let quad = self.decode(ids);
+                        quad.iter().try_for_each(|quad| watch.hold(quad))?;
+                        found.extend(quad);
                     }
                 }
             }
         }
-        found
+        Ok(found)
     }
 
     /// A statement of this graph in its terms.

@@ -2,7 +2,9 @@
 
 use crate::scenario::*;
 use somersault::oxrdf::{GraphName, NamedNode};
-use somersault::{EngineError, LoadOptions, QueryOptions, RdfFormat, UpdateOptions};
+use somersault::{
+    Engine, EngineError, LimitKind, LoadOptions, QueryOptions, RdfFormat, UpdateOptions,
+};
 use std::time::Duration;
 
 #[test]
@@ -165,4 +167,36 @@ fn each_one_shot_execution_draws_its_own_identifiers() {
     let engine = engine();
     let drawn = || ask(&engine, "SELECT ?id { BIND(STRUUID() AS ?id) }");
     assert_ne!(drawn(), drawn());
+}
+
+#[test]
+fn changes_of_large_graphs_end_at_the_limits_and_leave_the_graph() {
+    let mut config = config();
+    config.limits.query_memory_bytes = 512 << 10;
+    let engine = Engine::open(config).unwrap();
+    let graph = GraphName::NamedNode(NamedNode::new_unchecked(format!("{NS}g")));
+    let text: String = (0..4000)
+        .map(|n| format!("<{NS}s{n}> <{NS}p> <{NS}o{n}> .\n"))
+        .collect();
+    let put = |text: &str| engine.put_graph(&graph, text.as_bytes(), RdfFormat::NTriples, None);
+    assert_eq!(put(&text).unwrap().inserted, 4000);
+    let clear = engine.update("CLEAR ALL", &UpdateOptions::default());
+    let replaced = put("<urn:a> <urn:b> <urn:c> .").map(|write| write.deleted);
+    let deleted = engine.delete_graph(&graph).map(|write| write.deleted);
+    let cleared = clear.map(|summary| summary.deleted);
+    for result in [cleared, replaced, deleted] {
+        let which = match result {
+            Err(EngineError::Limit { which, .. }) => which,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(which, LimitKind::QueryMemory);
+    }
+    let count = "SELECT (COUNT(*) AS ?n) { GRAPH ?g { ?s ?p ?o } }";
+    assert_eq!(ask(&engine, count).len(), 1);
+    assert!(ask(&engine, count)[0].contains("4000"));
+    let few =
+        "DELETE { GRAPH ?g { ?s ?p ?o } } WHERE { SELECT * { GRAPH ?g { ?s ?p ?o } } LIMIT 100 }";
+    let few = engine.update(few, &UpdateOptions::default()).unwrap();
+    assert_eq!(few.deleted, 100);
+    engine.check().unwrap();
 }
