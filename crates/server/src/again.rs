@@ -2,7 +2,8 @@
 //! task that reads it; a runtime takes that for a yield, puts the task behind the others and wakes a
 //! second thread to help, which finds nothing to do. That costs more than a light query does, so what
 //! wakes itself while it is polled is polled once more on the spot. Once only, so that what does want to
-//! yield still can: the second time the runtime is told.
+//! yield still can: the second time the runtime is told. What must give way the first time has the
+//! runtime wake it, with `tokio::task::yield_now`.
 
 use futures_util::task::AtomicWaker;
 use std::future::Future;

@@ -9,12 +9,13 @@ use axum::body::{Body, Bytes};
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::response::Response;
 use futures_util::Stream;
+use futures_util::future::BoxFuture;
 use oxrdfio::RdfFormat;
 use somersault::{Answer, AnswerKind, AnswerWriter, EngineError, QueryResults, QueryResultsFormat};
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// Up to this many bytes an answer is sent in one piece.
@@ -186,7 +187,7 @@ struct Pieces {
     first: Option<Bytes>,
     /// `None` when all is written or writing has failed.
     writer: Option<AnswerWriter>,
-    in_a_row: u32,
+    turns: Turns,
     _place: OwnedSemaphorePermit,
 }
 
@@ -201,7 +202,7 @@ impl Pieces {
         Ok(Pieces {
             first: Some(first),
             writer,
-            in_a_row: 0,
+            turns: Turns::default(),
             _place: place,
         })
     }
@@ -229,17 +230,78 @@ impl Stream for Pieces {
         if let Some(first) = self.first.take() {
             return Poll::Ready(Some(Ok(first)));
         }
+        ready!(self.turns.poll_next(context));
+        Poll::Ready(self.next())
+    }
+}
+
+/// Counts pieces, and has other connections come in between.
+#[derive(Default)]
+struct Turns {
+    in_a_row: u32,
+    /// While the others have their turn.
+    others: Option<BoxFuture<'static, ()>>,
+}
+
+impl Turns {
+    /// Whether the next piece may be written.
+    fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<()> {
         if self.in_a_row == PIECES_IN_A_ROW {
+            // A wake here and now would have the connection polled again on the spot (`again`); this
+            // one comes when the runtime has looked at its other tasks.
+            let others = (self.others).get_or_insert_with(|| Box::pin(tokio::task::yield_now()));
+            ready!(others.as_mut().poll(context));
+            self.others = None;
             self.in_a_row = 0;
-            context.waker().wake_by_ref();
-            return Poll::Pending;
         }
         self.in_a_row += 1;
-        Poll::Ready(self.next())
+        Poll::Ready(())
     }
 }
 
 /// The places of large answers.
 pub(crate) fn large_answer_places() -> Arc<Semaphore> {
     Arc::new(Semaphore::new(LARGE_ANSWERS))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::again::Again;
+    use futures_util::future::poll_fn;
+    use std::sync::Mutex;
+
+    #[test]
+    fn others_have_their_turn_between_the_pieces() {
+        const PIECES: usize = 5 * PIECES_IN_A_ROW as usize;
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .build()
+            .expect("a runtime");
+        let trace = Arc::new(Mutex::new(String::new()));
+        let note = |what: char| {
+            let trace = Arc::clone(&trace);
+            move || trace.lock().expect("nobody panicked").push(what)
+        };
+        let piece = note('p');
+        let connection = Again::new(async move {
+            let mut turns = Turns::default();
+            for _ in 0..PIECES {
+                poll_fn(|context| turns.poll_next(context)).await;
+                piece();
+            }
+        });
+        let other = note('-');
+        runtime.block_on(async {
+            let connection = tokio::spawn(connection);
+            while !connection.is_finished() {
+                other();
+                tokio::task::yield_now().await;
+            }
+            connection.await.expect("no panic");
+        });
+        let trace = trace.lock().expect("nobody panicked");
+        assert_eq!(trace.matches('p').count(), PIECES);
+        let longest = trace.split('-').map(str::len).max();
+        assert_eq!(longest, Some(PIECES_IN_A_ROW as usize), "{trace}");
+    }
 }
