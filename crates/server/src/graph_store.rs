@@ -104,17 +104,12 @@ async fn read_graph(app: &App, head: &Parts, graph: GraphName) -> ApiResult {
     let offer = accept.choose(RDF_OFFERS, "a graph")?;
     let engine = app.engine.clone();
     if head.method == Method::HEAD {
-        let found = app
-            .gate
-            .run(Lane::Query, move || engine.graph(&graph))
-            .await??;
+        let sn = engine.find_graph(&graph)?;
         let mut response = Response::new(axum::body::Body::empty());
-        response
-            .headers_mut()
-            .insert(header::CONTENT_TYPE, offer.content_type());
-        response
-            .headers_mut()
-            .insert("somersault-sn", HeaderValue::from(found.sn));
+        let headers = response.headers_mut();
+        headers.insert(header::CONTENT_TYPE, offer.content_type());
+        headers.insert(header::VARY, HeaderValue::from_static("Accept"));
+        headers.insert("somersault-sn", HeaderValue::from(sn));
         return Ok(response);
     }
     let prepared = app

@@ -1,6 +1,7 @@
 //! `/store`: the Graph Store Protocol, with graphs named indirectly and by their URL.
 
-use crate::server::{TestServer, encode};
+use crate::server::{TestServer, encode, engine_config};
+use somersault_server::ServerConfig;
 
 const TURTLE: &str = "text/turtle; charset=utf-8";
 
@@ -43,6 +44,10 @@ fn a_graph_from_its_first_put_to_its_deletion() {
             head.header("content-type"),
             Some("text/turtle; charset=utf-8")
         );
+        for name in ["vary", "somersault-sn"] {
+            assert!(head.header(name).is_some(), "{name}");
+            assert_eq!(head.header(name), reply.header(name), "{name}");
+        }
         let json = put(&server, path, "<a> <http://e/p> 2, 3, 4 .")
             .expect(200)
             .json();
@@ -72,6 +77,18 @@ fn a_graph_from_its_first_put_to_its_deletion() {
         server.get(path).expect(404);
         server.send("HEAD", path, &[], None).expect(404);
         server.delete(path).expect_error(404, "not_found", &[]);
+    }
+}
+
+#[test]
+fn whether_a_graph_is_there_is_said_without_reading_it() {
+    let mut config = engine_config();
+    config.limits.result_rows = 2;
+    let server = TestServer::with(config, ServerConfig::default());
+    for path in ["/store?graph=http%3A%2F%2Fe%2Fg", "/store?default"] {
+        assert!(put(&server, path, "<http://e/a> <http://e/p> 1, 2, 3 .").status < 300);
+        server.get(path).expect_error(422, "result_rows", &[]);
+        server.send("HEAD", path, &[], None).expect(200);
     }
 }
 

@@ -34,18 +34,30 @@ impl Engine {
     /// [`EngineError::NotFound`] for a named graph that holds nothing.
     pub fn graph(&self, graph: &GraphName) -> Result<QueryResults, EngineError> {
         let mut options = QueryOptions::default();
-        match graph {
-            GraphName::DefaultGraph => {}
-            GraphName::NamedNode(name) => {
-                let snapshot = self.inner.store.pin_stable();
-                if is_empty(&snapshot, graph, self.inner.store.dictionary()) {
-                    return Err(EngineError::no_graph(graph));
-                }
-                options.default_graphs.push(name.clone());
-            }
-            GraphName::BlankNode(_) => return Err(EngineError::no_graph(graph)),
+        self.find_graph(graph)?;
+        if let GraphName::NamedNode(name) = graph {
+            options.default_graphs.push(name.clone());
         }
         self.query("CONSTRUCT { ?s ?p ?o } WHERE { ?s ?p ?o }", &options)
+    }
+
+    /// Looks whether a graph is there (Graph Store Protocol HEAD) and returns the snapshot number at which
+    /// it is; none of it is read.
+    ///
+    /// # Errors
+    /// [`EngineError::NotFound`] for a named graph that holds nothing.
+    pub fn find_graph(&self, graph: &GraphName) -> Result<u64, EngineError> {
+        self.check_running()?;
+        let snapshot = self.inner.store.pin_stable();
+        let is_there = match graph {
+            GraphName::DefaultGraph => true,
+            GraphName::NamedNode(_) => !is_empty(&snapshot, graph, self.inner.store.dictionary()),
+            GraphName::BlankNode(_) => false,
+        };
+        if !is_there {
+            return Err(EngineError::no_graph(graph));
+        }
+        Ok(snapshot.sn().0)
     }
 
     /// Replaces a graph (Graph Store Protocol PUT).
