@@ -247,11 +247,14 @@ async fn run_query(
         app.gate.run(Lane::Query, work).await??
     } else {
         match app.engine.query_light(&text, &options)? {
-            Light::Done(results) if results::is_long(&results.answer, &accept) => {
-                let work = move || Prepared::new(results, &accept);
-                app.gate.run(Lane::Query, work).await??
+            Light::Done(results) => {
+                let begun = Prepared::begin(results, &accept)?;
+                if begun.is_long() {
+                    app.gate.run(Lane::Query, move || begun.finish()).await??
+                } else {
+                    begun.finish()?
+                }
             }
-            Light::Done(results) => Prepared::new(results, &accept)?,
             Light::Heavy(query) => {
                 let ask = |reply: Reply<ApiResult<Prepared>>| {
                     query.submit(|results| reply.fulfil(move || Prepared::new(results?, &accept)));

@@ -111,15 +111,6 @@ pub(crate) fn acceptable(accept: &Accept) -> ApiResult<()> {
     }
 }
 
-/// Whether writing the first piece of an answer takes longer than an async worker may be held up.
-pub(crate) fn is_long(answer: &Answer, accept: &Accept) -> bool {
-    Format::choose(answer.kind(), accept).is_ok_and(|format| {
-        format.may_not_hold_all()
-            && (format.writer(answer))
-                .is_ok_and(|writer| writer.expected_bytes(TRIED_BYTES) > WHOLE_BYTES)
-    })
-}
-
 /// An answer of which the first piece is written. Made on the thread that ran the query.
 #[derive(Debug)]
 pub(crate) struct Prepared {
@@ -133,29 +124,33 @@ pub(crate) struct Prepared {
 
 impl Prepared {
     /// # Errors
-    /// 406 where the answer's shape comes in no format that the client accepts.
+    /// 406 where the answer's shape comes in no format that the client accepts, or the format has no words
+    /// for something in it.
     pub(crate) fn new(results: QueryResults, accept: &Accept) -> ApiResult<Prepared> {
-        let answer = &results.answer;
+        Prepared::begin(results, accept)?.finish()
+    }
+
+    /// Writes no more of an answer than an async worker has the time for.
+    ///
+    /// # Errors
+    /// As [`Prepared::new`].
+    pub(crate) fn begin(results: QueryResults, accept: &Accept) -> ApiResult<Begun> {
+        let answer = results.answer;
         let format = Format::choose(answer.kind(), accept)?;
         let refused = |error| format.cannot_hold(&error);
-        let mut writer = format.writer(answer).map_err(refused)?;
-        let at_once = if format.may_not_hold_all() {
-            TRIED_BYTES
-        } else {
-            WHOLE_BYTES
-        };
-        let mut first = Vec::with_capacity(writer.expected_bytes(at_once));
-        let more = writer.next_piece(&mut first, at_once).map_err(refused)?;
-        if more && format.may_not_hold_all() {
-            format.try_all(answer).map_err(refused)?;
-        }
-        Ok(Prepared {
+        let mut writer = format.writer(&answer).map_err(refused)?;
+        let mut first = Vec::with_capacity(writer.expected_bytes(WHOLE_BYTES));
+        let more = writer
+            .next_piece(&mut first, WHOLE_BYTES)
+            .map_err(refused)?;
+        let prepared = Prepared {
             format,
             sn: results.sn,
             micros: u64::try_from(results.execution.as_micros()).unwrap_or(u64::MAX),
             first,
             rest: more.then_some(writer),
-        })
+        };
+        Ok(Begun { answer, prepared })
     }
 
     /// The response, of which a large body is written while it is sent.
@@ -178,6 +173,49 @@ impl Prepared {
             HeaderValue::from(self.micros),
         );
         Ok(response)
+    }
+}
+
+/// An answer that is prepared as far as that takes no long time.
+#[derive(Debug)]
+pub(crate) struct Begun {
+    answer: Answer,
+    prepared: Prepared,
+}
+
+impl Begun {
+    /// Whether finishing it takes longer than an async worker may be held up.
+    pub(crate) fn is_long(&self) -> bool {
+        self.prepared.rest.is_some() && self.prepared.format.may_not_hold_all()
+    }
+
+    /// Makes sure that the format holds the answer, where one may not.
+    ///
+    /// # Errors
+    /// 406 where it does not.
+    pub(crate) fn finish(self) -> ApiResult<Prepared> {
+        let Begun {
+            answer,
+            mut prepared,
+        } = self;
+        let format = prepared.format;
+        let Some(mut writer) = prepared.rest.take_if(|_| format.may_not_hold_all()) else {
+            return Ok(prepared);
+        };
+        let refused = |error| format.cannot_hold(&error);
+        let mut piece = Vec::new();
+        let mut more = true;
+        while more && prepared.first.len() < TRIED_BYTES {
+            more = writer
+                .next_piece(&mut piece, WHOLE_BYTES)
+                .map_err(refused)?;
+            prepared.first.append(&mut piece);
+        }
+        if more {
+            format.try_all(&answer).map_err(refused)?;
+            prepared.rest = Some(writer);
+        }
+        Ok(prepared)
     }
 }
 
@@ -268,8 +306,43 @@ pub(crate) fn large_answer_places() -> Arc<Semaphore> {
 mod tests {
     use super::*;
     use crate::again::Again;
+    use axum::http::HeaderMap;
     use futures_util::future::poll_fn;
+    use somersault::{Engine, EngineConfig, QueryOptions, UpdateOptions};
     use std::sync::Mutex;
+
+    #[test]
+    fn what_is_begun_of_a_few_long_rows_is_no_more_than_a_piece() {
+        let engine = Engine::open(EngineConfig::default()).expect("opens");
+        let long = "long ".repeat(10_000);
+        let rows: String = (0..12)
+            .map(|row| format!("<http://e/{row}> <http://e/p> \"{row} {long}\" . "))
+            .collect();
+        engine
+            .update(
+                &format!("INSERT DATA {{ {rows} }}"),
+                &UpdateOptions::default(),
+            )
+            .expect("is taken");
+        let begin = |media_type: &'static str| {
+            let mut headers = HeaderMap::new();
+            headers.insert(header::ACCEPT, HeaderValue::from_static(media_type));
+            let results = engine
+                .query("SELECT ?o { ?s ?p ?o }", &QueryOptions::default())
+                .expect("answers");
+            Prepared::begin(results, &Accept::from_headers(&headers)).expect("begins")
+        };
+        let xml = begin("application/sparql-results+xml");
+        assert!(xml.is_long());
+        assert!(xml.prepared.first.len() < WHOLE_BYTES + 2 * long.len());
+        let xml = xml.finish().expect("XML holds it");
+        assert!(xml.rest.is_none());
+        assert!(xml.first.len() > 12 * long.len());
+        // JSON holds everything: nothing has to be found out before the first piece is sent.
+        let json = begin("application/sparql-results+json");
+        assert!(!json.is_long());
+        assert!(json.finish().expect("JSON holds it").rest.is_some());
+    }
 
     #[test]
     fn others_have_their_turn_between_the_pieces() {
