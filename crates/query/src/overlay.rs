@@ -7,23 +7,36 @@ use somersault_model::{Direction, QuadIds, TermId, TripleIds};
 use std::collections::BTreeSet;
 use std::collections::hash_map::Entry;
 
-/// The net changes of one list of neighbours; both ascending.
+/// The net changes of one list of neighbours. Sets, since an operation may take a million members from
+/// the list of a class one by one, in any order.
 #[derive(Debug, Default)]
 pub(crate) struct ListChange {
-    pub(crate) inserted: Vec<TermId>,
-    pub(crate) deleted: Vec<TermId>,
+    /// What came: not in the snapshot's list.
+    inserted: BTreeSet<TermId>,
+    /// What went: all of it in the snapshot's list.
+    deleted: BTreeSet<TermId>,
 }
 
 impl ListChange {
-    /// `base` with the changes applied, into `out`; ascending.
+    /// `base`, the snapshot's list, with the changes applied, into `out`; ascending.
     pub(crate) fn merge(&self, base: &[TermId], out: &mut Vec<TermId>) {
         out.clear();
-        out.extend(
-            base.iter()
-                .filter(|id| self.deleted.binary_search(id).is_err()),
-        );
-        out.extend(&self.inserted);
-        out.sort_unstable();
+        let mut inserted = self.inserted.iter().copied().peekable();
+        let mut deleted = self.deleted.iter().copied().peekable();
+        for id in base {
+            while let Some(new) = inserted.next_if(|new| new < id) {
+                out.push(new);
+            }
+            if deleted.next_if_eq(id).is_none() {
+                out.push(*id);
+            }
+        }
+        out.extend(inserted);
+    }
+
+    /// By how much the list can be longer than the snapshot's.
+    pub(crate) fn growth(&self) -> usize {
+        self.inserted.len()
     }
 }
 
@@ -50,9 +63,9 @@ impl GraphChanges {
     /// Whether the triple holds, if this graph's changes say anything about it.
     pub(crate) fn contains(&self, triple: TripleIds) -> Option<bool> {
         let change = self.neighbours(triple.subject, triple.predicate, Direction::Out)?;
-        if change.inserted.binary_search(&triple.object).is_ok() {
+        if change.inserted.contains(&triple.object) {
             Some(true)
-        } else if change.deleted.binary_search(&triple.object).is_ok() {
+        } else if change.deleted.contains(&triple.object) {
             Some(false)
         } else {
             None
@@ -148,9 +161,9 @@ impl Overlay {
         for (vertex, direction, other) in ends(quad) {
             let list = graph.list(vertex, quad.predicate, direction, &mut self.bytes);
             counted = if stored {
-                remove(&mut list.deleted, other)
+                list.deleted.remove(&other)
             } else {
-                add(&mut list.inserted, other)
+                list.inserted.insert(other)
             };
             self.bytes += if counted { ID_BYTES } else { 0 };
         }
@@ -168,9 +181,9 @@ impl Overlay {
         for (vertex, direction, other) in ends(quad) {
             let list = graph.list(vertex, quad.predicate, direction, &mut self.bytes);
             counted = if stored {
-                add(&mut list.deleted, other)
+                list.deleted.insert(other)
             } else {
-                remove(&mut list.inserted, other)
+                list.inserted.remove(&other)
             };
             self.bytes += if counted { ID_BYTES } else { 0 };
         }
@@ -207,22 +220,66 @@ fn ends(quad: QuadIds) -> [(TermId, Direction, TermId); 2] {
     ]
 }
 
-fn add(list: &mut Vec<TermId>, id: TermId) -> bool {
-    match list.binary_search(&id) {
-        Ok(_) => false,
-        Err(at) => {
-            list.insert(at, id);
-            true
-        }
-    }
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
 
-fn remove(list: &mut Vec<TermId>, id: TermId) -> bool {
-    match list.binary_search(&id) {
-        Ok(at) => {
-            list.remove(at);
-            true
+    fn quad(subject: u64, object: u64) -> QuadIds {
+        let id = TermId::from_raw;
+        TripleIds::new(id(subject), id(100), id(object)).in_graph(TermId::DEFAULT_GRAPH)
+    }
+
+    /// The neighbours of a vertex in a set of statements; a dull way to read.
+    fn neighbours(quads: &BTreeSet<QuadIds>, vertex: TermId, direction: Direction) -> Vec<TermId> {
+        let all = quads.iter().flat_map(|quad| ends(*quad));
+        let found = all.filter(|(from, way, _)| (*from, *way) == (vertex, direction));
+        let set: BTreeSet<TermId> = found.map(|(.., other)| other).collect();
+        set.into_iter().collect()
+    }
+
+    proptest! {
+        #[test]
+        fn a_snapshot_with_an_overlay_reads_as_the_set_does(
+            stored in prop::collection::btree_set((1u64..5, 10u64..16), 0..20),
+            steps in prop::collection::vec((1u64..5, 10u64..16, any::<bool>()), 0..60),
+        ) {
+            let stored: BTreeSet<QuadIds> = stored.iter().map(|(s, o)| quad(*s, *o)).collect();
+            let mut model = stored.clone();
+            let mut overlay = Overlay::default();
+            for (subject, object, insert) in steps {
+                let quad = quad(subject, object);
+                if insert {
+                    overlay.insert(quad, stored.contains(&quad));
+                    model.insert(quad);
+                } else {
+                    overlay.delete(quad, stored.contains(&quad));
+                    model.remove(&quad);
+                }
+            }
+            let changes = overlay.graph(TermId::DEFAULT_GRAPH);
+            let ways = [(1..5, Direction::Out), (10..16, Direction::In)];
+            for (vertex, direction) in ways.into_iter().flat_map(|(ids, way)| ids.map(move |id| (id, way))) {
+                let vertex = TermId::from_raw(vertex);
+                let mut found = neighbours(&stored, vertex, direction);
+                let predicate = TermId::from_raw(100);
+                if let Some(change) = changes.and_then(|c| c.neighbours(vertex, predicate, direction)) {
+                    let base = std::mem::take(&mut found);
+                    change.merge(&base, &mut found);
+                    prop_assert!(found.len() <= base.len() + change.growth());
+                }
+                prop_assert_eq!(found, neighbours(&model, vertex, direction));
+            }
+            for (subject, object) in (1..5).flat_map(|s| (10..16).map(move |o| (s, o))) {
+                let quad = quad(subject, object);
+                let own = changes.and_then(|changes| changes.contains(quad.triple()));
+                prop_assert_eq!(own.unwrap_or(stored.contains(&quad)), model.contains(&quad));
+            }
+            let counts = changes.map_or((0, 0), |c| (c.deleted(), c.inserted()));
+            let (deletes, inserts) = overlay.into_effects();
+            prop_assert_eq!(counts, (deletes.len(), inserts.len()));
+            prop_assert_eq!(deletes, stored.difference(&model).copied().collect::<Vec<_>>());
+            prop_assert_eq!(inserts, model.difference(&stored).copied().collect::<Vec<_>>());
         }
-        Err(_) => false,
     }
 }

@@ -2,7 +2,7 @@
 //! of an update's own writes (S14). Reads go straight to the store unless the overlay has changed
 //! the key that is read.
 
-use crate::overlay::Overlay;
+use crate::overlay::{ListChange, Overlay};
 use crate::view::{connected_singly, edges_singly, expand_singly};
 use crate::{Dataset, GraphView, NamedGraphs, Source};
 use somersault_model::{Direction, QuadIds, TermId, TripleIds};
@@ -164,7 +164,7 @@ impl GraphView for SnapshotView {
                 let own = self
                     .changes(source)
                     .and_then(|(changes, _)| changes.neighbours(vertex, predicate, direction))
-                    .map_or(0, |change| change.inserted.len());
+                    .map_or(0, ListChange::growth);
                 base + own
             }
         }
