@@ -24,6 +24,12 @@ pub enum QueryError {
         /// The limit that was reached.
         limit: u64,
     },
+    /// A step of it makes more rows than rows have numbers.
+    #[error(
+        "A step of the query makes more than {} rows, the most that an intermediate result may have. Make it more selective",
+        u32::MAX - 1
+    )]
+    TableRows,
     /// Its intermediate results need more memory than they may.
     #[error(
         "The intermediate results of the query need more than {limit} bytes, the limit on query memory. Make it more selective, or raise the limit (query_memory_bytes; total_query_memory_bytes is shared out among all that may run at once)"

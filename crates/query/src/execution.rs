@@ -268,9 +268,19 @@ impl<'a> Guard<'a> {
         if rows < ROWS_PER_LOOK {
             return self.tick();
         }
+        self.numbers(rows)?;
         let width = table.present().count() + new;
         self.fits(rows * (8 * width + 4) + table.bytes())?;
         self.look()
+    }
+
+    /// Whether so many rows can be numbered: the numbers have 32 bits, and the last one means none.
+    #[inline]
+    pub(crate) fn numbers(&self, rows: usize) -> Result<(), QueryError> {
+        if rows >= u32::MAX as usize {
+            return Err(QueryError::TableRows);
+        }
+        Ok(())
     }
 
     /// Looks at the clock and the cancel flag.
@@ -328,5 +338,25 @@ impl<'a> Guard<'a> {
             });
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_beyond_32_bits_are_a_limit() {
+        let limits = Limits {
+            query_memory_bytes: u64::MAX / 2,
+            ..Limits::default()
+        };
+        let execution = Execution::new(limits, EventTime(0));
+        let mut guard = Guard::start(&execution);
+        let table = Table::unit();
+        let most = u32::MAX as usize - 1;
+        assert!(guard.making(&table, most, 0).is_ok());
+        let error = guard.making(&table, most + 1, 0);
+        assert!(matches!(error, Err(QueryError::TableRows)), "{error:?}");
     }
 }

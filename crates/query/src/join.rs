@@ -176,6 +176,7 @@ pub(crate) fn extended(
     let (starts, order) = by_number(&numbers, count);
     workspace.give_rows(numbers);
     let (mut parents, mut picks) = (workspace.rows(), workspace.rows());
+    let mut next_look = PAIRS_PER_LOOK;
     for row in 0..left.rows {
         let group = groups.map_or(row, |groups| groups[row] as usize);
         match &order[starts[group] as usize..starts[group + 1] as usize] {
@@ -183,7 +184,8 @@ pub(crate) fn extended(
             list => picks.extend_from_slice(list),
         }
         parents.resize(picks.len(), row as u32);
-        if row % PAIRS_PER_LOOK == 0 {
+        if picks.len() >= next_look {
+            next_look = picks.len() + PAIRS_PER_LOOK;
             guard.making(&left, parents.len(), matched.present().count())?;
         }
     }

@@ -110,16 +110,20 @@ impl Runner<'_, '_> {
         } else {
             FIRST_PART.min(most)
         };
-        let mut from = 0;
+        let (mut from, mut held) = (0, 0);
         while from < rows.rows() && all.rows < limit {
             let to = (from + part).min(rows.rows());
             let start = rows.part(from..to, self.workspace);
             let made = self.run_part(steps, start, left_of(limit, all.rows))?;
+            let bytes = made.bytes();
             all.append(made, self.workspace);
-            self.guard.fits(all.bytes())?;
+            // What there is so far stays while the next part runs.
+            self.guard.hold(bytes)?;
+            held += bytes;
             from = to;
             part = (part * 4).min(most);
         }
+        self.guard.release(held);
         Ok(all)
     }
 

@@ -121,6 +121,7 @@ impl<'a> Runner<'_, 'a> {
             table.drop_repeats();
         }
         self.guard.made(table.rows);
+        self.guard.numbers(table.rows)?;
         self.guard.fits(table.bytes())?;
         if let Some(started) = started {
             let actual = &mut self.actual[step.number];
@@ -261,7 +262,10 @@ impl<'a> Runner<'_, 'a> {
                 let needed = filters.input.union(keep);
                 let joined =
                     join::join(numbered, right, shared, &needed, self.guard, self.workspace)?;
+                let held = table.bytes();
+                self.guard.hold(held)?;
                 let matched = self.run(filters, joined)?;
+                self.guard.release(held);
                 let count = table.rows;
                 join::extended(
                     table,
@@ -329,6 +333,7 @@ impl<'a> Runner<'_, 'a> {
     fn each_graph(&mut self, variable: VarId, plan: &Plan) -> Result<Table, QueryError> {
         let graphs = self.graphs;
         let mut all: Option<Table> = None;
+        let mut held = 0;
         for (name, [source]) in graphs.named() {
             let before = graphs.set_current(Some(*source));
             let result = self.run(plan, Table::unit());
@@ -342,12 +347,15 @@ impl<'a> Runner<'_, 'a> {
                 });
             }
             table.set(variable, vec![*name; table.rows]);
+            let bytes = table.bytes();
             match &mut all {
                 Some(all) => all.append(table, self.workspace),
                 None => all = Some(table),
             }
-            self.guard.fits(all.as_ref().map_or(0, Table::bytes))?;
+            self.guard.hold(bytes)?;
+            held += bytes;
         }
+        self.guard.release(held);
         Ok(all.unwrap_or_else(|| Table::of([], 0)))
     }
 
@@ -409,15 +417,19 @@ impl<'a> Runner<'_, 'a> {
 
     fn union(&mut self, branches: &[Plan], table: Table) -> Result<Table, QueryError> {
         let mut all: Option<Table> = None;
-        let held = table.bytes();
+        let mut held = table.bytes();
         self.guard.hold(held)?;
         for plan in branches {
             let start = table.copy(self.workspace);
             let one = self.run(plan, start)?;
+            let bytes = one.bytes();
             match &mut all {
                 Some(all) => all.append(one, self.workspace),
                 None => all = Some(one),
             }
+            // What there is so far stays while the next branch runs.
+            self.guard.hold(bytes)?;
+            held += bytes;
         }
         self.guard.release(held);
         Ok(all.unwrap_or_else(|| Table::empty_like(&table)))

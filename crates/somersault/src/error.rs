@@ -135,7 +135,7 @@ impl From<QueryError> for EngineError {
         let which = match error {
             QueryError::Time { .. } | QueryError::PinExpired => LimitKind::QueryTime,
             QueryError::Rows { .. } => LimitKind::ResultRows,
-            QueryError::Memory { .. } => LimitKind::QueryMemory,
+            QueryError::Memory { .. } | QueryError::TableRows => LimitKind::QueryMemory,
             QueryError::Cancelled => return EngineError::Stopped,
             QueryError::RemoteNotAllowed { .. }
             | QueryError::Refused { .. }

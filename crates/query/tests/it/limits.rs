@@ -43,6 +43,35 @@ fn a_cross_product_stops_at_the_memory_limit() {
 }
 
 #[test]
+fn the_branches_of_a_union_count_together() {
+    let execution = Execution::new(
+        Limits {
+            query_memory_bytes: 24 << 20,
+            ..Limits::default()
+        },
+        EventTime(0),
+    );
+    let rows = |text: &str| {
+        let prepared = Prepared::new(Parser::new().parse_query(text).expect("a query"));
+        match prepared.execute(&view(), &execution)? {
+            Answer::Solutions(solutions) => Ok(solutions.len()),
+            other => panic!("{other:?}"),
+        }
+    };
+    // 11 MB of ids stay of the first branch; the second one needs 17 MB for one row.
+    let all = "?a <http://x/p> ?b . ?c <http://x/p> ?d . ?e <http://x/p> ?f";
+    let one = format!("SELECT * {{ {all} }} ORDER BY ?b ?d ?f LIMIT 1");
+    assert_eq!(
+        rows(&format!("SELECT * {{ {all} }}")).ok(),
+        Some(60 * 60 * 60)
+    );
+    assert_eq!(rows(&one).ok(), Some(1));
+    let both: Result<usize, QueryError> =
+        rows(&format!("SELECT * {{ {{ {all} }} UNION {{ {one} }} }}"));
+    assert!(matches!(both, Err(QueryError::Memory { .. })), "{both:?}");
+}
+
+#[test]
 fn a_cross_product_stops_at_the_time_limit() {
     let limits = Limits {
         query_time: Duration::from_millis(5),

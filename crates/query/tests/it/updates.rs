@@ -203,7 +203,8 @@ fn the_operations_of_a_request_share_its_deadline() {
         "INSERT { ?s :q ?o } WHERE { ?s :p ?o }",
     ] {
         let done = limited(&many(1), text, |execution| {
-            execution.started = Some(started)
+            execution.started = started.checked_sub(earlier);
+            execution.limits.query_time = earlier;
         });
         assert!(matches!(done, Err(QueryError::Time { .. })), "{done:?}");
     }
