@@ -428,7 +428,7 @@ impl<'a> Run<'a> {
             QueryForm::Ask => Answer::Boolean(table.rows > 0),
             QueryForm::Construct { template } => {
                 if template.iter().any(has_blank_node) {
-                    table = in_order(&self.evaluation, table, workspace);
+                    table = in_order(&self.evaluation, &mut self.guard, table, workspace)?;
                 }
                 Answer::Graph(construct(
                     template,

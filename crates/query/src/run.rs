@@ -312,7 +312,7 @@ impl<'a> Runner<'_, 'a> {
                 let (_, firsts) = distinct_rows(&table, &variables, self.guard)?;
                 Ok(table.gather(&firsts, keep, self.workspace))
             }
-            StepKind::InTermOrder => Ok(in_order(self.evaluation, table, self.workspace)),
+            StepKind::InTermOrder => in_order(self.evaluation, self.guard, table, self.workspace),
             StepKind::Slice { offset, limit } => {
                 let mut table = table;
                 table.slice(*offset, *limit);

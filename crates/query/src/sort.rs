@@ -1,5 +1,6 @@
 //! ORDER BY. Where a key's values are of one kind, each row gets its rank under the key, and numbers
-//! are sorted; with a LIMIT behind it only the first rows are. Otherwise values are compared.
+//! are sorted; with a LIMIT behind it only the first rows are. Otherwise values are compared. Sorting
+//! goes by parts that are merged, so that the limits are looked at on the way.
 
 use crate::QueryError;
 use crate::evaluate::{Evaluation, Row};
@@ -13,6 +14,8 @@ use std::cmp::Ordering;
 
 /// Rows are only told apart before they are sorted where at least so many come for each that is wanted.
 const WORTH_TELLING: usize = 4;
+/// What is sorted between two looks at the limits.
+const SORTED_AT_ONCE: usize = 1 << 15;
 
 /// The numbers of the rows in order; of these the first `limit`.
 pub(crate) fn order(
@@ -186,17 +189,46 @@ fn order_all(
             None => a.cmp(b),
         }
     };
-    let mut order: Vec<u32> = (0..table.rows as u32).collect();
-    let limit = limit.unwrap_or(usize::MAX);
-    if limit == 0 {
-        return Ok(Vec::new());
-    }
-    if limit < order.len() {
-        order.select_nth_unstable_by(limit - 1, compare);
-        order.truncate(limit);
-    }
-    order.sort_unstable_by(compare);
+    let mut order = first_rows(table.rows, limit.unwrap_or(usize::MAX), guard, &compare)?;
+    in_order(&mut order, guard, compare)?;
     Ok(order)
+}
+
+/// The first so many rows under a total order, themselves in no order.
+fn first_rows(
+    rows: usize,
+    limit: usize,
+    guard: &Guard<'_>,
+    compare: &impl Fn(&u32, &u32) -> Ordering,
+) -> Result<Vec<u32>, QueryError> {
+    if limit == 0 || limit >= rows {
+        return Ok((0..if limit == 0 { 0 } else { rows } as u32).collect());
+    }
+    let mut first: Vec<u32> = Vec::new();
+    // Each part costs what is kept beside it: parts are no smaller than that.
+    let part = limit.max(SORTED_AT_ONCE);
+    for from in (0..rows).step_by(part) {
+        first.extend(from as u32..(from + part).min(rows) as u32);
+        if first.len() > limit {
+            first.select_nth_unstable_by(limit - 1, compare);
+            first.truncate(limit);
+        }
+        guard.look()?;
+    }
+    Ok(first)
+}
+
+/// Sorts by a total order.
+pub(crate) fn in_order<T: Copy>(
+    items: &mut Vec<T>,
+    guard: &mut Guard<'_>,
+    mut compare: impl FnMut(&T, &T) -> Ordering,
+) -> Result<(), QueryError> {
+    for part in items.chunks_mut(SORTED_AT_ONCE) {
+        part.sort_unstable_by(&mut compare);
+        guard.look()?;
+    }
+    merge(items, SORTED_AT_ONCE, guard, &mut compare)
 }
 
 /// Kinds of terms whose order is total.
@@ -249,7 +281,7 @@ fn ranks_of(
         .copied()
         .filter(|id| !id.is_unbound())
         .collect();
-    ids.sort_unstable();
+    in_order(&mut ids, guard, TermId::cmp)?;
     ids.dedup();
     let mut common = None;
     for id in &ids {
@@ -264,33 +296,68 @@ fn ranks_of(
         };
     }
     let Some(ranked) = (match common {
-        Some(Kind::Text | Kind::Iri) => rank_texts(e, &ids),
-        _ => rank_values(e, &ids),
+        Some(Kind::Text | Kind::Iri) => rank_texts(e, guard, &ids)?,
+        _ => rank_values(e, guard, &ids)?,
     }) else {
         return Ok(None);
     };
     let rank = |id: &TermId| ids.binary_search(id).map_or(0, |at| ranked[at]);
-    Ok(Some(column.iter().map(rank).collect()))
+    let mut ranks = Vec::with_capacity(column.len());
+    for part in column.chunks(SORTED_AT_ONCE) {
+        ranks.extend(part.iter().map(rank));
+        guard.look()?;
+    }
+    Ok(Some(ranks))
 }
 
-/// The ranks of different ids by their texts, which differ as well.
-fn rank_texts(e: &Evaluation<'_>, ids: &[TermId]) -> Option<Vec<u64>> {
-    let text = |id: &TermId| e.dictionary.with_str(*id, |text| text.to_owned());
-    let texts: Vec<String> = ids.iter().map(text).collect::<Option<_>>()?;
+/// The ranks of different ids by their texts, which differ as well; `None` where one has no text.
+fn rank_texts(
+    e: &Evaluation<'_>,
+    guard: &mut Guard<'_>,
+    ids: &[TermId],
+) -> Result<Option<Vec<u64>>, QueryError> {
+    let mut texts: Vec<String> = Vec::with_capacity(ids.len());
+    let mut bytes = ids.len() * (size_of::<String>() + 12);
+    for id in ids {
+        let length = e.dictionary.with_str(*id, str::len);
+        bytes += length.unwrap_or(0);
+        guard.tick()?;
+        guard.fits(bytes)?;
+        let Some(text) = e.dictionary.with_str(*id, str::to_owned) else {
+            return Ok(None);
+        };
+        texts.push(text);
+    }
     let mut order: Vec<u32> = (0..ids.len() as u32).collect();
-    order.sort_unstable_by(|a, b| texts[*a as usize].cmp(&texts[*b as usize]));
+    in_order(&mut order, guard, |a, b| {
+        texts[*a as usize].cmp(&texts[*b as usize])
+    })?;
     let mut ranks = vec![0; ids.len()];
     for (rank, at) in order.iter().enumerate() {
         ranks[*at as usize] = rank as u64 + 1;
     }
-    Some(ranks)
+    Ok(Some(ranks))
 }
 
-/// The ranks of different ids by their values, of which some may be equal.
-fn rank_values(e: &mut Evaluation<'_>, ids: &[TermId]) -> Option<Vec<u64>> {
-    let values: Vec<Value> = ids.iter().map(|id| e.value(*id)).collect::<Option<_>>()?;
+/// The ranks of different ids by their values, of which some may be equal; `None` where one has none.
+fn rank_values(
+    e: &mut Evaluation<'_>,
+    guard: &mut Guard<'_>,
+    ids: &[TermId],
+) -> Result<Option<Vec<u64>>, QueryError> {
+    guard.fits(ids.len() * (size_of::<Value>() + 12))?;
+    let mut values: Vec<Value> = Vec::with_capacity(ids.len());
+    for id in ids {
+        guard.tick()?;
+        let Some(value) = e.value(*id) else {
+            return Ok(None);
+        };
+        values.push(value);
+    }
     let mut order: Vec<u32> = (0..ids.len() as u32).collect();
-    order.sort_unstable_by(|a, b| values[*a as usize].order(&values[*b as usize]));
+    in_order(&mut order, guard, |a, b| {
+        values[*a as usize].order(&values[*b as usize])
+    })?;
     let mut ranks = vec![0; ids.len()];
     let (mut rank, mut previous) = (0, None);
     for at in order {
@@ -301,7 +368,7 @@ fn rank_values(e: &mut Evaluation<'_>, ids: &[TermId]) -> Option<Vec<u64>> {
         previous = Some(value);
         ranks[at as usize] = rank;
     }
-    Some(ranks)
+    Ok(Some(ranks))
 }
 
 /// By comparing values.
@@ -313,19 +380,26 @@ fn by_values(
     table: &Table,
 ) -> Result<Vec<u32>, QueryError> {
     let mut values: Vec<Vec<Option<Value>>> = Vec::with_capacity(table.rows);
+    let own = size_of::<Vec<Option<Value>>>() + keys.len() * size_of::<Option<Value>>() + 8;
+    let mut bytes = table.bytes();
     for at in 0..table.rows {
         guard.tick()?;
         let row = Row { table, at };
-        let key = keys
+        let key: Vec<Option<Value>> = keys
             .iter()
             .map(|(key, _)| evaluation.evaluate_value(key, row))
             .collect();
+        let texts = key.iter().flatten().map(Value::text_bytes);
+        bytes += own + texts.sum::<usize>();
         values.push(key);
-        guard.fits(evaluation.held_bytes())?;
+        guard.fits(evaluation.held_bytes().saturating_add(bytes))?;
     }
-    guard.fits(table.bytes() + values.len() * keys.len() * 64)?;
     let mut order: Vec<u32> = (0..table.rows as u32).collect();
-    merge_sort(&mut order, &mut |first, second| {
+    // From single rows on, by merging alone: it copes with an order that is none. Numbers are compared
+    // as doubles where one of them is one, so that two integers may equal a double and not each other,
+    // and the standard library's sort may panic then.
+    merge(&mut order, 1, guard, &mut |first, second| {
+        let (first, second) = (*first, *second);
         let (a, b) = (&values[first as usize], &values[second as usize]);
         for ((a, b), (_, descending)) in a.iter().zip(b).zip(keys) {
             let order = match (a, b) {
@@ -341,25 +415,30 @@ fn by_values(
             Some(_) => compare_rows(evaluation, table, first, second),
             None => Ordering::Equal,
         }
-    });
+    })?;
     order.truncate(limit.unwrap_or(usize::MAX));
     Ok(order)
 }
 
-/// A stable sort that copes with an order that is none: numbers are compared as doubles where one of
-/// them is one, so that two integers may equal a double and not each other, and the standard
-/// library's sort may panic then.
-fn merge_sort(rows: &mut Vec<u32>, order: &mut impl FnMut(u32, u32) -> Ordering) {
-    let mut from = std::mem::take(rows);
-    let mut to = Vec::with_capacity(from.len());
-    let mut width = 1;
-    while width < from.len() {
+/// Merges parts that are sorted and so wide, until all are one; equal items stay in their order.
+fn merge<T: Copy>(
+    items: &mut Vec<T>,
+    mut width: usize,
+    guard: &mut Guard<'_>,
+    order: &mut impl FnMut(&T, &T) -> Ordering,
+) -> Result<(), QueryError> {
+    if items.len() <= width {
+        return Ok(());
+    }
+    let mut to = Vec::with_capacity(items.len());
+    while width < items.len() {
         to.clear();
-        for pair in from.chunks(2 * width) {
+        for pair in items.chunks(2 * width) {
             let (left, right) = pair.split_at(width.min(pair.len()));
             let (mut l, mut r) = (0, 0);
             while l < left.len() && r < right.len() {
-                if order(right[r], left[l]) == Ordering::Less {
+                guard.tick()?;
+                if order(&right[r], &left[l]) == Ordering::Less {
                     to.push(right[r]);
                     r += 1;
                 } else {
@@ -370,10 +449,10 @@ fn merge_sort(rows: &mut Vec<u32>, order: &mut impl FnMut(u32, u32) -> Ordering)
             to.extend_from_slice(&left[l..]);
             to.extend_from_slice(&right[r..]);
         }
-        std::mem::swap(&mut from, &mut to);
+        std::mem::swap(items, &mut to);
         width *= 2;
     }
-    *rows = from;
+    Ok(())
 }
 
 #[cfg(test)]
@@ -388,6 +467,8 @@ mod tests {
     use somersault_lang::VarId;
     use somersault_model::{EventTime, Limits, QueryUid};
     use somersault_store::Dictionary;
+    use std::sync::Arc;
+    use std::sync::atomic::AtomicBool;
 
     /// Columns of one kind each, and of all kinds.
     fn column() -> impl Strategy<Value = Vec<Option<Term>>> {
@@ -441,5 +522,57 @@ mod tests {
             let dull = by_values(&mut e, &mut guard, &keys, limit, &table).expect("no limit is near");
             prop_assert_eq!(ranked, dull);
         }
+    }
+
+    #[test]
+    fn parts_are_merged_to_one_order() {
+        let execution = Execution::new(Limits::default(), EventTime(0));
+        let mut guard = Guard::start(&execution);
+        let count = 3 * SORTED_AT_ONCE + 17;
+        // A step that is prime to the count comes by every number once.
+        let mixed: Vec<u32> = (0..count).map(|n| (n * 7919 % count) as u32).collect();
+        let mut sorted = mixed.clone();
+        in_order(&mut sorted, &mut guard, u32::cmp).expect("no limit is near");
+        assert!(sorted.iter().enumerate().all(|(at, n)| *n == at as u32));
+        let compare = |a: &u32, b: &u32| mixed[*a as usize].cmp(&mixed[*b as usize]);
+        for limit in [0, 1, 100, SORTED_AT_ONCE + 1, count - 1, count, usize::MAX] {
+            let first = first_rows(count, limit, &guard, &compare).expect("no limit is near");
+            let mut numbers: Vec<u32> = first.iter().map(|row| mixed[*row as usize]).collect();
+            numbers.sort_unstable();
+            let wanted = limit.min(count) as u32;
+            assert_eq!(numbers, (0..wanted).collect::<Vec<_>>());
+        }
+    }
+
+    #[test]
+    fn sorting_looks_whether_it_is_cancelled() {
+        let flag = Arc::new(AtomicBool::new(false));
+        let execution = Execution {
+            cancel: Some(Arc::clone(&flag)),
+            ..Execution::new(Limits::default(), EventTime(0))
+        };
+        let mut guard = Guard::start(&execution);
+        let count = 2 * SORTED_AT_ONCE;
+        let mut compared = 0;
+        let mut items: Vec<usize> = (0..count).rev().collect();
+        let sorted = in_order(&mut items, &mut guard, |a, b| {
+            flag.store(true, std::sync::atomic::Ordering::Relaxed);
+            compared += 1;
+            a.cmp(b)
+        });
+        assert!(matches!(sorted, Err(QueryError::Cancelled)));
+        assert!(compared < count, "the first part alone was sorted");
+        flag.store(false, std::sync::atomic::Ordering::Relaxed);
+        let mut compared = 0;
+        let merged = merge(&mut items, 1, &mut guard, &mut |a, b| {
+            flag.store(true, std::sync::atomic::Ordering::Relaxed);
+            compared += 1;
+            a.cmp(b)
+        });
+        assert!(matches!(merged, Err(QueryError::Cancelled)));
+        assert!(compared < 1000, "{compared}");
+        flag.store(true, std::sync::atomic::Ordering::Relaxed);
+        let rows = first_rows(count, 5, &guard, &u32::cmp);
+        assert!(matches!(rows, Err(QueryError::Cancelled)));
     }
 }

@@ -2,7 +2,10 @@
 //! and one has to be chosen (S6). The one thing to know before changing it: the sequence of an id is
 //! of one run, as is whether a dictionary knows a term, so that neither may decide.
 
+use crate::QueryError;
 use crate::evaluate::{Evaluated, Evaluation};
+use crate::execution::Guard;
+use crate::sort;
 use crate::table::Table;
 use crate::value::Value;
 use crate::varset::VarSet;
@@ -32,14 +35,22 @@ pub(crate) fn compare_rows(e: &Evaluation<'_>, table: &Table, a: u32, b: u32) ->
 }
 
 /// The rows in the order of their terms: what is drawn for each is the same in every run then.
-pub(crate) fn in_order(e: &Evaluation<'_>, table: Table, workspace: &mut Workspace) -> Table {
+pub(crate) fn in_order(
+    e: &Evaluation<'_>,
+    guard: &mut Guard<'_>,
+    table: Table,
+    workspace: &mut Workspace,
+) -> Result<Table, QueryError> {
     if table.rows < 2 {
-        return table;
+        return Ok(table);
     }
+    guard.fits(table.bytes() + table.rows * 8)?;
     let mut order: Vec<u32> = (0..table.rows as u32).collect();
-    order.sort_unstable_by(|a, b| compare_rows(e, &table, *a, *b).then(a.cmp(b)));
+    sort::in_order(&mut order, guard, |a, b| {
+        compare_rows(e, &table, *a, *b).then(a.cmp(b))
+    })?;
     let all = VarSet::of(table.present().map(|(variable, _)| variable));
-    table.gather(&order, &all, workspace)
+    Ok(table.gather(&order, &all, workspace))
 }
 
 /// Whether of two results of equal value the first is written in the way that comes first.

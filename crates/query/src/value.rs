@@ -2,6 +2,7 @@
 //! spareval, which the native engine is compared with (EX-1): derived integers are integers, types
 //! without operators are compared by spelling and are otherwise errors (`None`).
 
+use crate::local::triple_bytes;
 use oxrdf::vocab::{rdf, xsd};
 use oxrdf::{BaseDirection, BlankNode, Literal, NamedNode, Term, Triple};
 use oxsdatatypes::{Boolean, Date, DateTime, Decimal, Double, Float, Integer, TimezoneOffset};
@@ -44,6 +45,27 @@ pub(crate) enum Operands {
 }
 
 impl Value {
+    /// The bytes of the texts that it holds, roughly.
+    pub(crate) fn text_bytes(&self) -> usize {
+        match self {
+            Value::NamedNode(node) => node.as_str().len(),
+            Value::BlankNode(node) => node.as_str().len(),
+            Value::String(value) => value.len(),
+            Value::LangString {
+                value, language, ..
+            } => value.len() + language.len(),
+            Value::Other { value, datatype } => value.len() + datatype.as_str().len(),
+            Value::Triple(triple) => triple_bytes(triple),
+            Value::Boolean(_)
+            | Value::Integer(_)
+            | Value::Decimal(_)
+            | Value::Float(_)
+            | Value::Double(_)
+            | Value::DateTime(_)
+            | Value::Date(_) => 0,
+        }
+    }
+
     /// The value of an inline id that needs no text; `None` for all others.
     #[inline]
     pub(crate) fn of_inline(id: TermId) -> Option<Value> {
