@@ -84,6 +84,8 @@ impl Degrees {
             Position::Constant(constant) => constants[constant.index()],
             Position::Variable(_) => TermId::UNBOUND,
         };
+        let most = sources::vertices_at_most(graphs.view, &reads, predicate, self.direction);
+        explorer.guard.fits(most * 16)?;
         let mut vertices = Vec::new();
         sources::vertices_with(
             graphs.view,

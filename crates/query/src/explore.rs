@@ -317,6 +317,9 @@ impl Edge<'_> {
         table: Table,
     ) -> Result<Table, QueryError> {
         let view = explorer.graphs.view;
+        let count = sources::vertices_at_most(view, self.sources, self.predicate, direction);
+        explorer.guard.tick()?;
+        explorer.guard.fits(table.bytes() + count * 8)?;
         let mut list = explorer.workspace.ids();
         sources::vertices_with(view, self.sources, self.predicate, direction, &mut list);
         if !keep.contains(variable) {

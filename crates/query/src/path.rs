@@ -299,7 +299,7 @@ impl Walker<'_, '_> {
                 }
             }
             Path::ZeroOrMore(_) | Path::ZeroOrOne(_) => {
-                let starts = self.vertices();
+                let starts = self.vertices()?;
                 return self.pairs_from(path, &starts);
             }
             Path::OneOrMore(inner) => {
@@ -349,19 +349,29 @@ impl Walker<'_, '_> {
     }
 
     /// Every subject and object of the graph.
-    fn vertices(&self) -> Vec<TermId> {
+    fn vertices(&mut self) -> Result<Vec<TermId>, QueryError> {
         let view = self.graphs.view;
         let (mut predicates, mut some, mut all) = (Vec::new(), Vec::new(), Vec::new());
         sources::predicates(view, self.sources, &mut predicates);
+        // Most vertices have several predicates: repeats go as often as there may be that many.
+        let mut distinct = 0;
         for predicate in predicates {
             for direction in [Direction::Out, Direction::In] {
+                self.guard.look()?;
+                let next = sources::vertices_at_most(view, self.sources, predicate, direction);
+                self.guard.fits((all.len() + 2 * next) * 8)?;
                 sources::vertices_with(view, self.sources, predicate, direction, &mut some);
                 all.extend_from_slice(&some);
+                if all.len() > 2 * distinct {
+                    all.sort_unstable();
+                    all.dedup();
+                    distinct = all.len();
+                }
             }
         }
         all.sort_unstable();
         all.dedup();
-        all
+        Ok(all)
     }
 }
 

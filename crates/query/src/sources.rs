@@ -158,6 +158,23 @@ pub(crate) fn vertices_with(
     });
 }
 
+/// An upper bound of how many [`vertices_with`] finds, but for what an update has just written.
+pub(crate) fn vertices_at_most(
+    view: &dyn GraphView,
+    sources: &[Source],
+    predicate: TermId,
+    direction: Direction,
+) -> usize {
+    let count = |source: &Source| {
+        let statistics = view.predicate_statistics(*source, predicate);
+        match direction {
+            Direction::Out => statistics.subjects,
+            Direction::In => statistics.objects,
+        }
+    };
+    sources.iter().map(count).sum::<u64>() as usize
+}
+
 /// The predicates of a vertex in all sources together.
 pub(crate) fn predicates_of(
     view: &dyn GraphView,
