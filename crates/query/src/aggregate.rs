@@ -25,6 +25,8 @@ pub(crate) struct Accumulator<'p> {
     seen_rows: FxHashSet<(u32, Box<[TermId]>)>,
     /// Whether what DISTINCT takes once may come again.
     pub(crate) repeats: bool,
+    /// The bytes of the texts that states hold.
+    text_bytes: usize,
 }
 
 /// The state of one aggregate in one group.
@@ -35,9 +37,32 @@ enum State {
     /// The least or greatest so far, with the id it came from.
     Extreme(Option<(Value, Evaluated)>),
     Sample(Option<Evaluated>),
-    Concat(Option<Vec<Value>>),
+    /// The strings so far, one after the other; `None` after an error.
+    Concat(Option<Joined>),
     /// An error: the value stays unbound.
     Failed,
+}
+
+/// What GROUP_CONCAT has joined so far: a simple literal, whatever the strings' languages.
+#[derive(Default)]
+struct Joined {
+    text: String,
+    strings: usize,
+}
+
+impl Joined {
+    /// Whether the text may become so long.
+    fn add(&mut self, text: &str, separator: &str, e: &mut Evaluation<'_>) -> bool {
+        if !e.may_have(self.text.len() + separator.len() + text.len()) {
+            return false;
+        }
+        if self.strings > 0 {
+            self.text.push_str(separator);
+        }
+        self.strings += 1;
+        self.text.push_str(text);
+        true
+    }
 }
 
 /// The widest type that a sum has met.
@@ -166,7 +191,7 @@ impl<'p> Accumulator<'p> {
                 F::Count => State::Count(0),
                 F::Sum | F::Avg => State::Sum(Some(Sum::new())),
                 F::Min | F::Max => State::Extreme(None),
-                F::GroupConcat { .. } => State::Concat(Some(Vec::new())),
+                F::GroupConcat { .. } => State::Concat(Some(Joined::default())),
                 F::Sample => State::Sample(None),
                 // Nobody knows it: an error for every group.
                 F::Custom(_) => State::Failed,
@@ -178,6 +203,7 @@ impl<'p> Accumulator<'p> {
             seen: FxHashSet::default(),
             seen_rows: FxHashSet::default(),
             repeats: true,
+            text_bytes: 0,
         }
     }
 
@@ -254,7 +280,10 @@ impl<'p> Accumulator<'p> {
                     *state = State::Sum(None);
                 }
             }
-            _ => accumulate(state, function, Evaluated::Id(id), e),
+            _ => {
+                let bytes = &mut self.text_bytes;
+                accumulate(state, function, Evaluated::Id(id), e, bytes);
+            }
         }
     }
 
@@ -289,14 +318,25 @@ impl<'p> Accumulator<'p> {
                         return;
                     }
                 }
-                accumulate(state, function, evaluated, e);
+                accumulate(state, function, evaluated, e, &mut self.text_bytes);
             }
         }
     }
 
-    /// Memory of what DISTINCT has to remember, roughly.
+    /// Whether its states hold texts, of which few may be much.
+    pub(crate) fn holds_texts(&self) -> bool {
+        matches!(
+            self.states.first(),
+            Some(State::Concat(_) | State::Extreme(_))
+        )
+    }
+
+    /// Memory of the states, and of what DISTINCT has to remember, roughly.
     pub(crate) fn bytes(&self) -> usize {
-        self.seen.len() * 20 + self.seen_rows.len() * 64
+        self.states.len() * size_of::<State>()
+            + self.seen.len() * 20
+            + self.seen_rows.len() * 64
+            + self.text_bytes
     }
 
     /// The value of a group; `None` where it is an error.
@@ -313,22 +353,9 @@ impl<'p> Accumulator<'p> {
             },
             State::Extreme(extreme) => extreme?.1,
             State::Sample(sample) => sample?,
-            State::Concat(values) => self.joined(&values?)?.into(),
+            State::Concat(joined) => Value::String(joined?.text).into(),
             State::Failed => return None,
         })
-    }
-
-    /// The strings one after the other; a simple literal, whatever their languages.
-    fn joined(&self, values: &[Value]) -> Option<Value> {
-        let Aggregate::Of {
-            function: AggregateFunction::GroupConcat { separator },
-            ..
-        } = self.aggregate
-        else {
-            return None;
-        };
-        let parts: Vec<&str> = values.iter().map(text).collect::<Option<_>>()?;
-        Some(Value::String(parts.join(separator)))
     }
 }
 
@@ -361,6 +388,7 @@ fn accumulate(
     function: &AggregateFunction,
     evaluated: Evaluated,
     e: &mut Evaluation<'_>,
+    text_bytes: &mut usize,
 ) {
     match state {
         State::Count(count) => *count += 1,
@@ -390,13 +418,25 @@ fn accumulate(
                 }
             });
             if replaces {
+                let before = extreme.as_ref().map_or(0, |(value, _)| value.text_bytes());
+                *text_bytes = (*text_bytes + value.text_bytes()).saturating_sub(before);
                 *extreme = Some((value, evaluated));
             }
         }
-        State::Concat(values) => match (value_of(e, evaluated), values.as_mut()) {
-            (Some(value), Some(list)) if text(&value).is_some() => list.push(value),
-            _ => *values = None,
-        },
+        State::Concat(joined) => {
+            let AggregateFunction::GroupConcat { separator } = function else {
+                unreachable!("only GROUP_CONCAT has such a state");
+            };
+            let Some(so_far) = joined else { return };
+            let before = so_far.text.capacity();
+            let value = value_of(e, evaluated);
+            let fits =
+                (value.as_ref().and_then(text)).is_some_and(|text| so_far.add(text, separator, e));
+            *text_bytes = (*text_bytes + so_far.text.capacity()).saturating_sub(before);
+            if !fits {
+                *joined = None;
+            }
+        }
     }
 }
 
@@ -493,7 +533,8 @@ mod tests {
                 quick.add(&table, 0..ids.len(), &[], &mut e);
                 let mut dull = Accumulator::new(&aggregate, 1);
                 for id in &ids {
-                    accumulate(&mut dull.states[0], &function, Evaluated::Id(*id), &mut e);
+                    let state = &mut dull.states[0];
+                    accumulate(state, &function, Evaluated::Id(*id), &mut e, &mut 0);
                 }
                 let quick = quick.finish(0).map(|found| e.id(found));
                 let dull = dull.finish(0).map(|found| e.id(found));

@@ -4,6 +4,7 @@
 use crate::QueryError;
 use crate::evaluate::Evaluation;
 use crate::execution::Guard;
+use crate::local::triple_bytes;
 use crate::random::Random;
 use crate::table::Table;
 use oxrdf::{BlankNode, GraphName, NamedOrBlankNode, Quad, Term, Triple};
@@ -81,7 +82,7 @@ pub(crate) fn construct(
     evaluation: &mut Evaluation<'_>,
     guard: &mut Guard<'_>,
 ) -> Result<Vec<Triple>, QueryError> {
-    let mut graph = Vec::new();
+    let (mut graph, mut bytes) = (Vec::new(), 0);
     let mut seen = FxHashSet::default();
     let mut blank_nodes = FxHashMap::default();
     let (local, dictionary) = (&evaluation.local, evaluation.dictionary);
@@ -95,13 +96,16 @@ pub(crate) fn construct(
         };
         for triple in template {
             if let Some(triple) = filler.triple(triple)
-                && seen.insert(triple.clone())
+                && !seen.contains(&triple)
             {
+                // In both lists, each time with its texts.
+                bytes += 2 * triple_bytes(&triple);
+                seen.insert(triple.clone());
                 graph.push(triple);
             }
         }
         guard.answer_rows(graph.len())?;
-        guard.fits(graph.len() * 256)?;
+        guard.fits(bytes)?;
     }
     Ok(graph)
 }

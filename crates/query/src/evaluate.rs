@@ -18,6 +18,11 @@ use somersault_store::Dictionary;
 /// So many bytes may a string have that a query computes; doubling strings would fill any memory.
 const LONGEST_STRING: usize = 64 << 20;
 
+/// So many values are remembered, of short texts alone: reading a long one again costs what copying
+/// it would, and all of them together would be memory that nobody counts.
+const REMEMBERED: usize = 1 << 16;
+const REMEMBERED_TEXT: usize = 64;
+
 /// Integers below this are doubles as they are (2^53).
 const EXACT_BELOW: f64 = 9_007_199_254_740_992.0;
 
@@ -167,7 +172,7 @@ impl<'a> Evaluation<'a> {
         self.local.term(id, self.dictionary)
     }
 
-    /// The value of an id. Literals of the dictionary are parsed once per execution.
+    /// The value of an id. Short literals of the dictionary are parsed once per execution.
     pub(crate) fn value(&mut self, id: TermId) -> Option<Value> {
         if let Some(value) = Value::of_inline(id) {
             return Some(value);
@@ -176,7 +181,10 @@ impl<'a> Evaluation<'a> {
             return Some(value.clone());
         }
         let value = Value::of_term(self.term(id)?);
-        if !matches!(id.tag(), Tag::NamedNode | Tag::BlankNode) {
+        if !matches!(id.tag(), Tag::NamedNode | Tag::BlankNode)
+            && self.values.len() < REMEMBERED
+            && value.text_bytes() <= REMEMBERED_TEXT
+        {
             self.values.insert(id, value.clone());
         }
         Some(value)

@@ -13,6 +13,8 @@ use somersault_model::TermId;
 
 /// Rows that an aggregate takes between two looks at the limits.
 const ROWS_PER_CHECK: usize = 1 << 12;
+/// The same where it keeps texts.
+const TEXTS_PER_CHECK: usize = 1 << 8;
 
 /// One row per group, with the keys and what the aggregates came to.
 pub(crate) fn aggregate(
@@ -49,8 +51,12 @@ pub(crate) fn aggregate(
         accumulator.repeats = firsts.is_none();
         held += firsts.as_ref().map_or(0, |firsts| firsts.len() * 4);
         let count = firsts.as_ref().map_or(table.rows, Vec::len);
-        for from in (0..count).step_by(ROWS_PER_CHECK) {
-            let to = (from + ROWS_PER_CHECK).min(count);
+        let part = match accumulator.holds_texts() {
+            true => TEXTS_PER_CHECK,
+            false => ROWS_PER_CHECK,
+        };
+        for from in (0..count).step_by(part) {
+            let to = (from + part).min(count);
             match &firsts {
                 Some(firsts) => {
                     let rows = firsts[from..to].iter().map(|row| *row as usize);
@@ -62,12 +68,16 @@ pub(crate) fn aggregate(
             guard.fits(held.saturating_add(evaluation.held_bytes()))?;
             guard.look()?;
         }
-        let column = (0..groups)
-            .map(|group| match accumulator.finish(group) {
+        let held = held + accumulator.bytes();
+        let mut column = Vec::with_capacity(groups);
+        for group in 0..groups {
+            column.push(match accumulator.finish(group) {
                 Some(evaluated) => evaluation.id(evaluated),
                 None => TermId::UNBOUND,
-            })
-            .collect();
+            });
+            guard.tick()?;
+            guard.fits(held.saturating_add(evaluation.held_bytes()))?;
+        }
         result.set(*variable, column);
     }
     Ok(result)

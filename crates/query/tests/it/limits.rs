@@ -1,7 +1,7 @@
 //! A query that would take forever, or the whole memory, stops at its limit and says which one it is.
 
 use crate::naive::NaiveView;
-use oxrdf::{GraphName, NamedNode, Quad};
+use oxrdf::{GraphName, Literal, NamedNode, Quad};
 use somersault_lang::Parser;
 use somersault_model::{EventTime, Limits};
 use somersault_query::{Answer, Execution, Prepared, QueryError};
@@ -185,4 +185,82 @@ fn a_group_ends_where_its_number_ends() {
     let prepared = Prepared::new(Parser::new().parse_query(text).expect("a query"));
     let answer = prepared.execute(&view(), &Execution::new(Limits::default(), EventTime(0)));
     assert!(matches!(answer, Ok(Answer::Boolean(true))));
+}
+
+/// Sixty subjects with the same literal of 100,000 bytes, and one with a literal of 40,000 each.
+fn long_view() -> NaiveView {
+    let iri = |name: String| NamedNode::new_unchecked(format!("http://x/{name}"));
+    let quads: Vec<Quad> = (0..60)
+        .flat_map(|n| {
+            let same = Literal::new_simple_literal("x".repeat(100_000));
+            let own = Literal::new_simple_literal(format!("{n}{}", "y".repeat(40_000)));
+            let graph = GraphName::DefaultGraph;
+            let s = iri(format!("s{n}"));
+            [
+                Quad::new(s.clone(), iri("same".into()), same, graph.clone()),
+                Quad::new(s, iri("own".into()), own, graph),
+            ]
+        })
+        .collect();
+    NaiveView::stored(&quads)
+}
+
+#[test]
+fn copies_of_long_literals_count_as_memory() {
+    let limited = |text: &str, bytes: u64| {
+        let limits = Limits {
+            query_memory_bytes: bytes,
+            ..Limits::default()
+        };
+        let prepared = Prepared::new(Parser::new().parse_query(text).expect("a query"));
+        prepared.execute(&long_view(), &Execution::new(limits, EventTime(0)))
+    };
+    for text in [
+        "SELECT (GROUP_CONCAT(?l) AS ?all) { ?s <http://x/same> ?l }",
+        "SELECT (STRLEN(GROUP_CONCAT(?l)) AS ?all) { ?s <http://x/same> ?l }",
+        "SELECT (MAX(?l) AS ?most) { ?s <http://x/own> ?l } GROUP BY ?s",
+        "CONSTRUCT { ?s <http://x/q> ?l } { ?s <http://x/same> ?l }",
+        "SELECT ?s { ?s <http://x/own> ?l } ORDER BY ?l",
+        "SELECT ?s { ?s <http://x/own> ?l } ORDER BY STR(?l)",
+    ] {
+        let answer = limited(text, 2 << 20);
+        assert!(matches!(answer, Err(QueryError::Memory { .. })), "{text}");
+        assert!(limited(text, 64 << 20).is_ok(), "{text}");
+    }
+    // What is only looked at is not kept.
+    let text = "SELECT (COUNT(*) AS ?n) { ?s <http://x/own> ?l FILTER(STRLEN(?l) > 7) }";
+    assert!(limited(text, 1 << 20).is_ok());
+}
+
+#[test]
+fn lists_of_vertices_count_as_memory() {
+    let limited = |text: &str, bytes: u64| {
+        let limits = Limits {
+            query_memory_bytes: bytes,
+            ..Limits::default()
+        };
+        let prepared = Prepared::new(Parser::new().parse_query(text).expect("a query"));
+        prepared.execute(&view(), &Execution::new(limits, EventTime(0)))
+    };
+    // Sixty vertices of eight bytes are read, of which one is enough for the answer.
+    let answer = limited("ASK { ?a <http://x/p> ?b }", 400);
+    assert!(matches!(answer, Err(QueryError::Memory { .. })));
+    assert!(limited("ASK { ?a <http://x/p> ?b }", 800).is_ok());
+    let path = "SELECT (COUNT(*) AS ?n) { ?a <http://x/none>* ?b }";
+    assert!(matches!(limited(path, 900), Err(QueryError::Memory { .. })));
+    assert!(limited(path, 1 << 20).is_ok());
+}
+
+#[test]
+fn texts_that_are_joined_may_not_be_too_long() {
+    let text =
+        "SELECT (GROUP_CONCAT(?l) AS ?all) { ?s <http://x/same> ?l . ?s2 <http://x/same> ?l }";
+    let prepared = Prepared::new(Parser::new().parse_query(text).expect("a query"));
+    let limits = Limits {
+        query_memory_bytes: 16 << 30,
+        ..Limits::default()
+    };
+    // 3,600 strings are 360 MB.
+    let answer = prepared.execute(&long_view(), &Execution::new(limits, EventTime(0)));
+    assert!(matches!(answer, Err(QueryError::Memory { .. })));
 }
