@@ -42,6 +42,12 @@ pub trait Crew: Send + Sync {
     /// Says that there may be something to share soon, so that whoever is free is awake by then.
     fn ready(&self) {}
 
+    /// Whether somebody waits for a thread that could be helping. Looked at between the parts of a
+    /// share, which then ends.
+    fn is_awaited(&self) -> bool {
+        false
+    }
+
     /// Calls `work` once with each number below `shares`, on the calling thread and on those that
     /// are free, and returns when all calls have. A panic of a share is passed on.
     fn share(&self, shares: usize, work: &(dyn Fn(usize) + Sync));

@@ -16,7 +16,6 @@ use crate::table::Table;
 use crate::workspace::Workspace;
 use oxrdf::Term;
 use parking_lot::Mutex;
-use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 /// How many rows are tried first where only some of the answer is wanted.
@@ -25,8 +24,10 @@ const FIRST_PART: usize = 64;
 /// time; so many rows has a part at least.
 const PARTS: usize = 16;
 const LEAST_PART: usize = 256;
-/// After so many parts, and near the end after fewer, a hand may be called away: a pool's thread looks
-/// for waiting queries between two shares, and a light one should not wait for all of a heavy one.
+/// So many parts has a share at most: less near the end, so that no hand waits long for the last one,
+/// and one where somebody waits. A pool's thread looks for waiting queries between two shares, and a
+/// light one should not wait for all of a heavy one. It does wait for one part, in which all steps that
+/// look at each row alone are run: however many rows they make of it.
 const PARTS_PER_SHARE: usize = 4;
 /// Each hand gets a copy of the terms that the query has computed; of more there is no sharing.
 const MOST_TERMS: usize = 1 << 12;
@@ -145,10 +146,9 @@ impl Runner<'_, '_> {
         let made_bytes = AtomicU64::new(0);
         let reports: Mutex<Vec<Result<Report, QueryError>>> = Mutex::new(Vec::new());
         let work = |_: usize| {
-            let numbers = taken.take();
-            if numbers.is_empty() {
+            let Some(first) = taken.take() else {
                 return;
-            }
+            };
             let graphs = Graphs::new(view);
             graphs.set_current(current);
             let mut evaluation = evaluation.evaluation();
@@ -162,13 +162,19 @@ impl Runner<'_, '_> {
                     workspace,
                     actual: actual.clone(),
                 };
-                for number in numbers {
+                let mut left = taken.share();
+                let mut next = Some(first);
+                while let Some(number) = next {
                     let rows = number * size..((number + 1) * size).min(start.rows());
                     let part = start.part(rows, runner.workspace);
                     let made = runner.run_part(steps, part, usize::MAX)?;
                     made_bytes.fetch_add(made.bytes() as u64, Ordering::Relaxed);
                     runner.guard.fits(0)?;
                     report.made.push((number, made));
+                    left -= 1;
+                    next = (left > 0 && !crew.is_awaited())
+                        .then(|| taken.take())
+                        .flatten();
                 }
                 report.actual = std::mem::take(&mut runner.actual);
                 Ok(())
@@ -261,16 +267,19 @@ impl Taken {
         }
     }
 
-    /// The parts of one more share; the fewer are left, the fewer it has, so that no hand waits long
-    /// for the last one.
-    fn take(&self) -> Range<usize> {
-        if self.stopped.load(Ordering::Relaxed) {
-            return 0..0;
-        }
+    /// How many parts the next share has; the fewer are left, the fewer it has.
+    fn share(&self) -> usize {
         let left = self.parts.saturating_sub(self.next.load(Ordering::Relaxed));
-        let share = (left / (2 * self.hands)).clamp(1, PARTS_PER_SHARE);
-        let first = self.next.fetch_add(share, Ordering::Relaxed);
-        first.min(self.parts)..(first + share).min(self.parts)
+        (left / (2 * self.hands)).clamp(1, PARTS_PER_SHARE)
+    }
+
+    /// One more part.
+    fn take(&self) -> Option<usize> {
+        if self.stopped.load(Ordering::Relaxed) {
+            return None;
+        }
+        let part = self.next.fetch_add(1, Ordering::Relaxed);
+        (part < self.parts).then_some(part)
     }
 
     /// Nothing more is to be done.

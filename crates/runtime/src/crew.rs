@@ -1,6 +1,7 @@
 //! Shares of heavy queries on the query pool. Whoever has a heavy query works on it, and threads of
 //! the pool that have nothing else to do take shares of it; after each share they look whether somebody
-//! waits, and then leave. So a job waits for a helper no longer than for one share.
+//! waits, and then leave. So a job waits for a helper no longer than for one share, which ends early
+//! where the work looks whether somebody waits.
 //!
 //! The one thing to know before changing it: the work is borrowed from the caller's stack. A helper
 //! touches it only between [`Task::enter`] and [`Task::leave`], and [`Task::run`] returns, or panics,

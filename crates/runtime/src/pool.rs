@@ -1,7 +1,9 @@
 //! The query pool: threads that execute continuous and one-shot queries. Firings go first, but after
-//! so many of them in a row a waiting one-shot query gets its turn; and one thread never takes
-//! one-shot queries, so that long ones cannot hold up the firings. Nobody starves. Threads for which
-//! there is no job help with heavy queries, a share at a time (`crew`).
+//! so many of them in a row a waiting one-shot query gets its turn; and there is always one thread that
+//! has not taken a one-shot query, so that long ones cannot hold up the firings. Nobody starves. Threads
+//! for which there is no job help with heavy queries, a share at a time (`crew`). That may be the one left
+//! for firings; on two threads it is. Then a firing waits for the part of a table that is being done,
+//! which takes long if each row of it makes very many.
 
 use crate::cores::{look_out, usable};
 use crate::crew::Task;
@@ -47,6 +49,12 @@ struct Queues {
 }
 
 impl Queues {
+    /// How many jobs a thread could take now.
+    fn waiting(&self) -> usize {
+        let places = self.one_shots_allowed - self.one_shots_running;
+        self.continuous.len() + self.one_shot.len().min(places)
+    }
+
     fn take(&mut self) -> Option<(Class, Job)> {
         let may_one_shot =
             !self.one_shot.is_empty() && self.one_shots_running < self.one_shots_allowed;
@@ -65,7 +73,7 @@ impl Queues {
 struct Shared {
     queues: Mutex<Queues>,
     wake: Condvar,
-    /// How many jobs wait; written with the queues locked.
+    /// How many jobs wait that a thread without a job could take; written with the queues locked.
     waiting: AtomicUsize,
     /// How often something to do has come.
     came: AtomicUsize,
@@ -75,8 +83,11 @@ struct Shared {
 
 impl Shared {
     fn count_waiting(&self, queues: &Queues) {
-        let waiting = queues.continuous.len() + queues.one_shot.len();
-        self.waiting.store(waiting, Ordering::Relaxed);
+        self.waiting.store(queues.waiting(), Ordering::Relaxed);
+    }
+
+    fn is_awaited(&self) -> bool {
+        self.waiting.load(Ordering::Relaxed) > 0
     }
 
     /// Called when something to do has come.
@@ -99,6 +110,10 @@ impl Crew for PoolCrew {
     fn ready(&self) {
         self.shared.announced.fetch_add(1, Ordering::Relaxed);
         (1..self.hands()).for_each(|_| _ = self.shared.wake.notify_one());
+    }
+
+    fn is_awaited(&self) -> bool {
+        self.shared.is_awaited()
     }
 
     fn share(&self, shares: usize, work: &(dyn Fn(usize) + Sync)) {
@@ -249,13 +264,14 @@ fn work(shared: &Shared) {
             queues = shared.queues.lock();
             if class == Class::OneShot {
                 queues.one_shots_running -= 1;
+                shared.count_waiting(&queues);
                 if !queues.one_shot.is_empty() {
                     shared.wake.notify_one();
                 }
             }
         } else if let Some(task) = queues.help.pop_front() {
             drop(queues);
-            let more = task.help(&|| shared.waiting.load(Ordering::Relaxed) > 0);
+            let more = task.help(&|| shared.is_awaited());
             helped = true;
             queues = shared.queues.lock();
             if more && !queues.stopping {
@@ -324,6 +340,37 @@ mod tests {
         pool.submit(Class::Continuous, move || done.send(()).unwrap());
         is_done.recv().unwrap();
         drop(release);
+        pool.stop();
+    }
+
+    #[test]
+    fn threads_are_awaited_for_what_they_may_take() {
+        let pool = QueryPool::start(2).unwrap();
+        let (started, is_started) = unbounded();
+        let busy = |class| {
+            let (release, released) = unbounded::<()>();
+            let started = started.clone();
+            pool.submit(class, move || {
+                started.send(()).unwrap();
+                let _ = released.recv();
+            });
+            release
+        };
+        let first = busy(Class::OneShot);
+        is_started.recv().unwrap();
+        assert!(!pool.crew().is_awaited());
+        // One thread is kept for firings, so that a second one-shot query calls no helper away.
+        let second = busy(Class::OneShot);
+        assert!(!pool.crew().is_awaited());
+        let firing = busy(Class::Continuous);
+        is_started.recv().unwrap();
+        assert!(!pool.crew().is_awaited());
+        let another = busy(Class::Continuous);
+        assert!(pool.crew().is_awaited());
+        drop((first, second, firing, another));
+        is_started.recv().unwrap();
+        is_started.recv().unwrap();
+        assert!(!pool.crew().is_awaited());
         pool.stop();
     }
 

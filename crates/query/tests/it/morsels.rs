@@ -194,6 +194,57 @@ fn a_crew_is_asked_where_there_is_much_to_do() {
     assert!(crew.shared.load(Ordering::Relaxed) > 0);
 }
 
+/// A crew of one thread for which somebody waits or not; counts how often that is looked at in a share.
+struct Awaited {
+    is_awaited: bool,
+    looks: AtomicUsize,
+    most_looks: AtomicUsize,
+}
+
+impl Crew for Awaited {
+    fn hands(&self) -> usize {
+        2
+    }
+
+    fn is_awaited(&self) -> bool {
+        self.looks.fetch_add(1, Ordering::Relaxed);
+        self.is_awaited
+    }
+
+    fn share(&self, shares: usize, work: &(dyn Fn(usize) + Sync)) {
+        for share in 0..shares {
+            self.looks.store(0, Ordering::Relaxed);
+            work(share);
+            let looks = self.looks.load(Ordering::Relaxed);
+            self.most_looks.fetch_max(looks, Ordering::Relaxed);
+        }
+    }
+}
+
+#[test]
+fn a_share_ends_after_the_part_that_somebody_waits_for() {
+    let text = "SELECT * { ?a <http://x/p> ?b . ?b <http://x/p> ?c . ?c <http://x/q> ?d }";
+    let prepared = Prepared::new(Parser::new().parse_query(text).expect("a query"));
+    let view = ring().view();
+    let alone = native_by(&view, &prepared, &execution(16, None));
+    let most_looks = |is_awaited| {
+        let crew = Arc::new(Awaited {
+            is_awaited,
+            looks: AtomicUsize::new(0),
+            most_looks: AtomicUsize::new(0),
+        });
+        let shared = native_by(
+            &view,
+            &prepared,
+            &execution(16, Some(Arc::clone(&crew) as _)),
+        );
+        assert_eq!(alone, shared);
+        crew.most_looks.load(Ordering::Relaxed)
+    };
+    assert_eq!(most_looks(true), 1);
+    assert!(most_looks(false) > 1);
+}
+
 #[test]
 fn limits_hold_for_all_hands_together() {
     let text = "SELECT * { ?a <http://x/p> ?b . ?c <http://x/p> ?d . ?e <http://x/p> ?f }";
