@@ -224,13 +224,20 @@ impl Prepared {
             let table = run.solutions(self, workspace)?;
             run.answer(self, table, workspace, reuse)
         });
-        if execution.budget.is_some() {
-            self.inner.kept.tried(!matches!(
-                answer,
-                Err(QueryError::OverBudget | QueryError::Memory { .. })
-            ));
+        let gave_up = matches!(
+            answer,
+            Err(QueryError::OverBudget | QueryError::Memory { .. })
+        );
+        if gave_up && execution.budget.is_some() {
+            self.inner.kept.tried(false);
         }
         answer
+    }
+
+    /// Notes whether an execution with a budget that has an answer kept to it, as its caller's clock
+    /// says: between two looks at the clock it may have gone far beyond. Then it is not light for a while.
+    pub fn note_in_place(&self, within_budget: bool) {
+        self.inner.kept.tried(within_budget);
     }
 
     /// The ids of all constants; those of parameters are the values given.

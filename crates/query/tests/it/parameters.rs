@@ -280,4 +280,14 @@ fn what_is_not_light_gives_up_within_its_budget() {
     let light = prepare("SELECT * { <http://x/n1> ?p ?b }");
     assert!(light.execute(&view, &tried).is_ok());
     assert!(light.is_light());
+    // It was answered, but took far longer than it might.
+    for pause in [1, 3] {
+        assert!(light.execute(&view, &tried).is_ok());
+        light.note_in_place(false);
+        assert!((0..pause).all(|_| !light.is_light()));
+        assert!(light.is_light());
+    }
+    light.note_in_place(true);
+    light.note_in_place(false);
+    assert!(!light.is_light() && light.is_light(), "a pause of one");
 }

@@ -24,6 +24,9 @@ const ONE_SHOT: QueryUid = QueryUid(u64::MAX);
 const PIN_SLACK_MS: i64 = 1_000;
 /// How long a query may take on its caller's thread.
 const BUDGET: Duration = Duration::from_micros(200);
+/// A query that took so many times its budget before it looked at the clock was no light one. Less may
+/// be a thread that had to wait for a processor.
+const FAR_BEYOND: u32 = 16;
 /// Patterns that are nested deeper are left to the pool, whose stacks are large.
 const DEPTH: usize = 16;
 
@@ -220,7 +223,10 @@ impl Engine {
         let mut execution = self.keyed(execution, options.timeout, options.result_rows);
         execution.budget = Some(BUDGET);
         match self.execute_on(snapshot, prepared, options, started, execution, run) {
-            Ok(executed) => Ok(Some(executed)),
+            Ok(executed) => {
+                prepared.note_in_place(executed.execution < FAR_BEYOND * BUDGET);
+                Ok(Some(executed))
+            }
             Err(QueryError::OverBudget | QueryError::Memory { .. }) => Ok(None),
             Err(error) => Err(options.error(error)),
         }
