@@ -59,7 +59,7 @@ fn university() -> Engine {
             let kind = if p % 3 == 0 { "Full" } else { "Associate" };
             writeln!(
                 update,
-                ":p{d}-{p} a :{kind}Professor ; :worksFor :department{d} ; :name \"{name}\" ; :teaches :c{d}-{p} ."
+                ":p{d}-{p} a :{kind}Professor ; :worksFor :department{d} ; :name \"{name}\" ; :teaches :c{d}-{p} ; :on :north ; :has :tenure, :office ."
             )
             .expect("a string takes everything");
         }
@@ -82,6 +82,11 @@ fn a_warm_selective_query_allocates_nothing() {
         ),
         (
             "SELECT ?x ?name ?course { ?x :worksFor ?department . ?x a :FullProfessor . ?x :name ?name . ?x :teaches ?course }",
+            4,
+        ),
+        // What more than three lists have in common.
+        (
+            "SELECT ?x { ?x :worksFor ?department . ?x a :FullProfessor . ?x :on :north . ?x :has :tenure . ?x :has :office }",
             4,
         ),
     ] {
