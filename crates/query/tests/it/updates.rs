@@ -270,7 +270,7 @@ fn a_where_clause_has_the_memory_that_earlier_operations_left() {
     let second = "INSERT { ?s :q ?o } WHERE { { SELECT * { ?s :p ?o } ORDER BY STR(?s) LIMIT 1 } }";
     let done = |text: &str| {
         limited(&data, text, |execution| {
-            execution.limits.query_memory_bytes = 512 << 10;
+            execution.limits.query_memory_bytes = 640 << 10;
         })
     };
     assert!(done(&first).is_ok());
