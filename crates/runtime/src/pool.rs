@@ -2,8 +2,8 @@
 //! so many of them in a row a waiting one-shot query gets its turn; and there is always one thread that
 //! has not taken a one-shot query, so that long ones cannot hold up the firings. Nobody starves. Threads
 //! for which there is no job help with heavy queries, a share at a time (`crew`). That may be the one left
-//! for firings; on two threads it is. Then a firing waits for the part of a table that is being done,
-//! which takes long if each row of it makes very many.
+//! for firings; on two threads it is. Spare threads take what has waited for long nevertheless, so that
+//! nothing waits for the end of a heavy query: there the system's scheduler shares out the cores.
 
 use crate::cores::{look_out, usable};
 use crate::crew::Task;
@@ -14,7 +14,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// After so many firings in a row a waiting one-shot query goes first.
 const FIRINGS_IN_A_ROW: u32 = 16;
@@ -22,6 +22,12 @@ const FIRINGS_IN_A_ROW: u32 = 16;
 /// A thread that has helped, or was told that help will be wanted, looks out for so long before it goes
 /// to sleep: the next shares of the same query come sooner than a thread wakes up.
 const LOOK_OUT: Duration = Duration::from_micros(150);
+
+/// How many threads there are for what has waited too long. The last is kept for firings.
+const SPARE_THREADS: usize = 3;
+
+/// After so long a waiting job is taken by a spare thread.
+const PATIENCE: Duration = Duration::from_millis(10);
 
 /// What kind of work it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,25 +40,44 @@ pub enum Class {
 
 type Job = Box<dyn FnOnce() + Send>;
 
+/// A job, and since when it waits.
+struct Waiting {
+    job: Job,
+    since: Instant,
+}
+
 #[derive(Default)]
 struct Queues {
-    continuous: VecDeque<Job>,
-    one_shot: VecDeque<Job>,
+    continuous: VecDeque<Waiting>,
+    one_shot: VecDeque<Waiting>,
     /// Heavy queries that want help, once for each helper. They come last.
     help: VecDeque<Arc<Task>>,
     /// Firings started since the last one-shot query while one was waiting.
     in_a_row: u32,
     one_shots_running: usize,
-    /// How many one-shot queries may run at once.
+    /// How many one-shot queries may run at once, unless they have waited for long.
     one_shots_allowed: usize,
+    /// How many threads have nothing to do, spare ones aside.
+    idle: usize,
+    spare_threads: usize,
     stopping: bool,
 }
 
 impl Queues {
     /// How many jobs a thread could take now.
     fn waiting(&self) -> usize {
-        let places = self.one_shots_allowed - self.one_shots_running;
-        self.continuous.len() + self.one_shot.len().min(places)
+        self.continuous.len() + self.one_shot.len().min(self.places())
+    }
+
+    /// How many one-shot queries may be taken now.
+    fn places(&self) -> usize {
+        self.one_shots_allowed
+            .saturating_sub(self.one_shots_running)
+    }
+
+    /// Whether some job has to wait for the end of another.
+    fn is_stuck(&self) -> bool {
+        self.one_shot.len() > self.places() || self.waiting() > self.idle
     }
 
     fn take(&mut self) -> Option<(Class, Job)> {
@@ -62,17 +87,44 @@ impl Queues {
         if may_one_shot && its_turn {
             self.in_a_row = 0;
             self.one_shots_running += 1;
-            return self.one_shot.pop_front().map(|job| (Class::OneShot, job));
+            let next = self.one_shot.pop_front();
+            return next.map(|next| (Class::OneShot, next.job));
         }
-        let job = self.continuous.pop_front()?;
+        let next = self.continuous.pop_front()?;
         self.in_a_row = if may_one_shot { self.in_a_row + 1 } else { 0 };
-        Some((Class::Continuous, job))
+        Some((Class::Continuous, next.job))
+    }
+
+    /// A job for a spare thread: one that has waited too long at `now`. Else how long it is until
+    /// there may be one, if any waits.
+    fn take_late(&mut self, now: Instant) -> Result<(Class, Job), Option<Duration>> {
+        let left = |queue: &VecDeque<Waiting>| {
+            let waited = now.saturating_duration_since(queue.front()?.since);
+            Some(PATIENCE.saturating_sub(waited))
+        };
+        let firing = left(&self.continuous);
+        let most = self.one_shots_allowed + self.spare_threads.saturating_sub(1);
+        let one_shot = left(&self.one_shot).filter(|_| self.one_shots_running < most);
+        if firing == Some(Duration::ZERO)
+            && let Some(next) = self.continuous.pop_front()
+        {
+            return Ok((Class::Continuous, next.job));
+        }
+        if one_shot == Some(Duration::ZERO)
+            && let Some(next) = self.one_shot.pop_front()
+        {
+            self.one_shots_running += 1;
+            return Ok((Class::OneShot, next.job));
+        }
+        Err(firing.into_iter().chain(one_shot).min())
     }
 }
 
 struct Shared {
     queues: Mutex<Queues>,
     wake: Condvar,
+    /// Wakes spare threads.
+    late: Condvar,
     /// How many jobs wait that a thread without a job could take; written with the queues locked.
     waiting: AtomicUsize,
     /// How often something to do has come.
@@ -88,6 +140,22 @@ impl Shared {
 
     fn is_awaited(&self) -> bool {
         self.waiting.load(Ordering::Relaxed) > 0
+    }
+
+    /// Runs a job that was taken; gives the queues, locked.
+    fn run(&self, class: Class, job: Job) -> MutexGuard<'_, Queues> {
+        if catch_unwind(AssertUnwindSafe(job)).is_err() {
+            tracing::error!("a query panicked; the thread goes on");
+        }
+        let mut queues = self.queues.lock();
+        if class == Class::OneShot {
+            queues.one_shots_running -= 1;
+            self.count_waiting(&queues);
+            if !queues.one_shot.is_empty() {
+                self.wake.notify_one();
+            }
+        }
+        queues
     }
 
     /// Called when something to do has come.
@@ -158,13 +226,24 @@ impl QueryPool {
     /// # Errors
     /// The system gives no threads.
     pub fn start(threads: usize) -> std::io::Result<QueryPool> {
+        QueryPool::start_with(threads, SPARE_THREADS)
+    }
+
+    /// How many jobs a pool of so many threads may run at once.
+    pub fn jobs_at_once(threads: usize) -> usize {
+        threads.max(2) + SPARE_THREADS
+    }
+
+    fn start_with(threads: usize, spare_threads: usize) -> std::io::Result<QueryPool> {
         let threads = threads.max(2);
         let shared = Arc::new(Shared {
             queues: Mutex::new(Queues {
                 one_shots_allowed: threads - 1,
+                spare_threads,
                 ..Queues::default()
             }),
             wake: Condvar::new(),
+            late: Condvar::new(),
             waiting: AtomicUsize::new(0),
             came: AtomicUsize::new(0),
             announced: AtomicUsize::new(0),
@@ -179,15 +258,18 @@ impl QueryPool {
             crew,
             threads: Mutex::new(Vec::new()),
         };
-        for number in 0..threads {
+        let spawn = |name: String, run: fn(&Shared)| {
             let shared = Arc::clone(&pool.shared);
             let thread = std::thread::Builder::new()
-                .name(format!("query-{number}"))
+                .name(name)
                 // Deeply nested patterns are evaluated by recursion.
                 .stack_size(16 << 20)
-                .spawn(move || work(&shared))?;
+                .spawn(move || run(&shared))?;
             pool.threads.lock().push(thread);
-        }
+            std::io::Result::Ok(())
+        };
+        (0..threads).try_for_each(|number| spawn(format!("query-{number}"), work))?;
+        (0..spare_threads).try_for_each(|number| spawn(format!("spare-{number}"), stand_by))?;
         Ok(pool)
     }
 
@@ -197,14 +279,22 @@ impl QueryPool {
         if queues.stopping {
             return;
         }
+        let waiting = Waiting {
+            job: Box::new(job),
+            since: Instant::now(),
+        };
         match class {
-            Class::Continuous => queues.continuous.push_back(Box::new(job)),
-            Class::OneShot => queues.one_shot.push_back(Box::new(job)),
+            Class::Continuous => queues.continuous.push_back(waiting),
+            Class::OneShot => queues.one_shot.push_back(waiting),
         }
         self.shared.count_waiting(&queues);
         self.shared.note_came();
+        let is_stuck = queues.is_stuck();
         drop(queues);
         self.shared.wake.notify_one();
+        if is_stuck {
+            self.shared.late.notify_one();
+        }
     }
 
     /// The threads of the pool, to be given to executions that may be heavy.
@@ -230,6 +320,7 @@ impl QueryPool {
             )
         };
         self.shared.wake.notify_all();
+        self.shared.late.notify_all();
         drop(dropped);
         let threads = std::mem::take(&mut *self.threads.lock());
         let own = std::thread::current().id();
@@ -258,17 +349,7 @@ fn work(shared: &Shared) {
             shared.count_waiting(&queues);
             drop(queues);
             helped = false;
-            if catch_unwind(AssertUnwindSafe(job)).is_err() {
-                tracing::error!("a query panicked; the thread goes on");
-            }
-            queues = shared.queues.lock();
-            if class == Class::OneShot {
-                queues.one_shots_running -= 1;
-                shared.count_waiting(&queues);
-                if !queues.one_shot.is_empty() {
-                    shared.wake.notify_one();
-                }
-            }
+            queues = shared.run(class, job);
         } else if let Some(task) = queues.help.pop_front() {
             drop(queues);
             let more = task.help(&|| shared.is_awaited());
@@ -281,6 +362,7 @@ fn work(shared: &Shared) {
             return;
         } else {
             let newest = shared.announced.load(Ordering::Relaxed);
+            queues.idle += 1;
             if std::mem::take(&mut helped) || newest != announced {
                 announced = newest;
                 let came = shared.came.load(Ordering::Relaxed);
@@ -292,6 +374,23 @@ fn work(shared: &Shared) {
             } else {
                 shared.wake.wait(&mut queues);
             }
+            queues.idle -= 1;
+        }
+    }
+}
+
+/// What a spare thread does: it runs what has waited too long.
+fn stand_by(shared: &Shared) {
+    let mut queues = shared.queues.lock();
+    while !queues.stopping {
+        match queues.take_late(Instant::now()) {
+            Ok((class, job)) => {
+                shared.count_waiting(&queues);
+                drop(queues);
+                queues = shared.run(class, job);
+            }
+            Err(None) => shared.late.wait(&mut queues),
+            Err(Some(left)) => _ = shared.late.wait_for(&mut queues, left),
         }
     }
 }
@@ -307,12 +406,12 @@ mod tests {
             one_shots_allowed: 1,
             ..Queues::default()
         };
-        for _ in 0..40 {
-            queues.continuous.push_back(Box::new(|| ()));
-        }
-        for _ in 0..2 {
-            queues.one_shot.push_back(Box::new(|| ()));
-        }
+        let nothing = || Waiting {
+            job: Box::new(|| ()),
+            since: Instant::now(),
+        };
+        queues.continuous.extend((0..40).map(|_| nothing()));
+        queues.one_shot.extend((0..2).map(|_| nothing()));
         let mut order = Vec::new();
         while let Some((class, _)) = queues.take() {
             if class == Class::OneShot {
@@ -344,8 +443,62 @@ mod tests {
     }
 
     #[test]
-    fn threads_are_awaited_for_what_they_may_take() {
+    fn nothing_waits_for_the_end_of_what_runs() {
         let pool = QueryPool::start(2).unwrap();
+        let (started, is_started) = unbounded();
+        let mut releases = Vec::new();
+        // More than the threads of the pool, and none of them ends.
+        for class in [
+            Class::OneShot,
+            Class::Continuous,
+            Class::OneShot,
+            Class::OneShot,
+            Class::Continuous,
+        ] {
+            let (release, released) = unbounded::<()>();
+            releases.push(release);
+            let started = started.clone();
+            pool.submit(class, move || {
+                started.send(class).unwrap();
+                let _ = released.recv();
+            });
+            assert_eq!(is_started.recv(), Ok(class));
+        }
+        releases.clear();
+        pool.stop();
+    }
+
+    #[test]
+    fn the_last_spare_thread_is_kept_for_firings() {
+        let now = Instant::now();
+        let late = || Waiting {
+            job: Box::new(|| ()),
+            since: now - PATIENCE,
+        };
+        let mut queues = Queues {
+            one_shots_allowed: 1,
+            one_shots_running: 2,
+            spare_threads: 2,
+            ..Queues::default()
+        };
+        queues.one_shot.push_back(late());
+        assert!(matches!(queues.take_late(now), Err(None)));
+        queues.continuous.push_back(late());
+        assert!(matches!(queues.take_late(now), Ok((Class::Continuous, _))));
+        queues.one_shots_running = 1;
+        assert!(matches!(queues.take_late(now), Ok((Class::OneShot, _))));
+        assert_eq!(queues.one_shots_running, 2);
+        // What has just come is left to the others for a while.
+        queues.continuous.push_back(Waiting {
+            since: now,
+            ..late()
+        });
+        assert_eq!(queues.take_late(now).map(|_| ()), Err(Some(PATIENCE)));
+    }
+
+    #[test]
+    fn threads_are_awaited_for_what_they_may_take() {
+        let pool = QueryPool::start_with(2, 0).unwrap();
         let (started, is_started) = unbounded();
         let busy = |class| {
             let (release, released) = unbounded::<()>();

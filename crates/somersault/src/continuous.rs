@@ -113,7 +113,7 @@ impl Standing {
         let limits = &self.config.limits;
         let in_place = limits.total_query_memory_bytes / IN_PLACE_PART;
         // Each thread of the pool runs one, and the sequencer an update.
-        let at_once = self.config.query_threads.max(2) as u64 + 1;
+        let at_once = QueryPool::jobs_at_once(self.config.query_threads) as u64 + 1;
         let share = (limits.total_query_memory_bytes - in_place) / at_once;
         limits.query_memory_bytes.min(share)
     }
