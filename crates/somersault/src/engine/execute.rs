@@ -68,6 +68,8 @@ pub struct HeavyQuery {
     engine: Engine,
     query: Arc<Bound>,
     options: QueryOptions,
+    /// When it was asked for: its time counts from then, waiting included.
+    asked: Instant,
 }
 
 impl HeavyQuery {
@@ -89,7 +91,7 @@ impl HeavyQuery {
         let pool = Arc::clone(&self.engine.inner.pool);
         let expects_help = self.query.prepared().expects_help();
         pool.submit(Class::OneShot, move || {
-            let run = AssertUnwindSafe(|| self.engine.execute_there(&self.query, &self.options));
+            let run = AssertUnwindSafe(|| self.engine.execute_there(&self));
             let result = catch_unwind(run).unwrap_or_else(|_| Err(panicked()));
             self.engine.inner.counters.lane().note(&result);
             // Given up before the answer is: the last handle must not be dropped by the pool.
@@ -171,6 +173,7 @@ impl Engine {
             engine: self.clone(),
             query,
             options: options.clone(),
+            asked: Instant::now(),
         }))
     }
 
@@ -185,6 +188,7 @@ impl Engine {
             engine: self.clone(),
             query,
             options: options.clone(),
+            asked: Instant::now(),
         })
     }
 
@@ -233,15 +237,14 @@ impl Engine {
     }
 
     /// Executes a query on a thread of the pool.
-    fn execute_there(
-        &self,
-        query: &Bound,
-        options: &QueryOptions,
-    ) -> Result<QueryResults, EngineError> {
+    fn execute_there(&self, heavy: &HeavyQuery) -> Result<QueryResults, EngineError> {
+        let HeavyQuery { query, options, .. } = heavy;
         let started = Instant::now();
-        let deadline_ms = self.pin_deadline(started, self.query_time(options.timeout));
+        let time = self.query_time(options.timeout);
+        let deadline_ms = self.pin_deadline(started, time);
         let snapshot = self.inner.store.pin_stable_until(deadline_ms);
-        let execution = self.one_shot_execution(options.timeout, options.result_rows);
+        let mut execution = self.one_shot_execution(options.timeout, options.result_rows);
+        execution.deadline = heavy.asked.checked_add(time);
         let run = |view: &SnapshotView, execution: &Execution| {
             query.execute(view, execution).map(Arc::new)
         };
