@@ -92,8 +92,9 @@ proptest! {
     }
 
     #[test]
-    fn nesting_is_measured_in_any_bytes(body in marked(&["<<(", ")>>", "<<", "\"", "'''", "\\", "#", "\n", "<", ">", "{", "]"])) {
+    fn nesting_is_measured_in_any_bytes(body in marked(&["<<(", ")>>", "<<", "\"", "'''", "\\", "#", "\n", "<", ">", "{", "]", "<!ENTITY a ", "&a;", "<!--", "<a>"])) {
         let _ = nesting::check(&body, RdfFormat::Turtle);
+        let _ = nesting::check(&body, RdfFormat::RdfXml);
         let _ = nesting::check(&body, RdfFormat::JsonLd { profile: oxrdfio::JsonLdProfileSet::empty() });
         let (line, column) = place(&body);
         prop_assert!(line >= 1 && column >= 1);

@@ -16,6 +16,7 @@ mod body;
 mod config;
 mod declarations;
 mod engine_error;
+mod entities;
 mod error;
 mod events;
 mod exposition;

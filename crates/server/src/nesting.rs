@@ -1,13 +1,16 @@
-//! How deeply the RDF in a body is nested. The parsers have no limit of their own for triple terms, nor
+//! How deeply the RDF in a body is nested (and what its entities come to, `entities`). The parsers have no limit of their own for triple terms, nor
 //! for JSON that a stack would survive, and terms are dropped recursively: without this check a body of
 //! a few hundred kilobytes overflows a thread's stack, which ends the process.
 
+use crate::entities;
 use crate::error::{ApiError, ApiResult};
 use oxrdfio::RdfFormat;
 
 /// The log refuses terms that are nested deeper.
 const TRIPLE_TERMS: usize = 64;
 const JSON_LEVELS: usize = 256;
+/// The parser takes quadratic time for what is nested.
+const XML_LEVELS: usize = 256;
 
 /// Looks over a body before it is parsed.
 ///
@@ -16,7 +19,7 @@ const JSON_LEVELS: usize = 256;
 pub(crate) fn check(bytes: &[u8], format: RdfFormat) -> ApiResult<()> {
     match format {
         RdfFormat::JsonLd { .. } => json(bytes),
-        RdfFormat::RdfXml => Ok(()),
+        RdfFormat::RdfXml => entities::check(bytes).and_then(|()| xml(bytes)),
         _ => triple_terms(bytes),
     }
 }
@@ -42,6 +45,51 @@ fn json(bytes: &[u8]) -> ApiResult<()> {
         }
     }
     Ok(())
+}
+
+/// Counts start tags against end tags outside comments, CDATA, declarations and instructions.
+fn xml(bytes: &[u8]) -> ApiResult<()> {
+    let mut depth = 0_usize;
+    let mut at = 0;
+    while let Some(open) = memchr::memchr(b'<', &bytes[at..]).map(|found| at + found) {
+        let rest = &bytes[open..];
+        let skipped: [(&[u8], &[u8]); 3] =
+            [(b"<!--", b"-->"), (b"<![CDATA[", b"]]>"), (b"<?", b"?>")];
+        if let Some((start, end)) = skipped.iter().find(|(start, _)| rest.starts_with(start)) {
+            let length = memchr::memmem::find(&rest[start.len()..], end);
+            at = length.map_or(bytes.len(), |length| {
+                open + start.len() + length + end.len()
+            });
+            continue;
+        }
+        let close = tag_end(bytes, open + 1);
+        match rest.get(1) {
+            Some(b'/') => depth = depth.saturating_sub(1),
+            Some(b'!') => {}
+            _ if bytes.get(close.wrapping_sub(1)) == Some(&b'/') => {}
+            _ if depth == XML_LEVELS => {
+                return Err(too_deep(bytes, open, "elements", XML_LEVELS));
+            }
+            _ => depth += 1,
+        }
+        at = (close + 1).min(bytes.len());
+    }
+    Ok(())
+}
+
+/// The place of the `>` that ends a tag; those in quotes do not.
+fn tag_end(bytes: &[u8], mut at: usize) -> usize {
+    while let Some(byte) = bytes.get(at) {
+        match byte {
+            b'>' => return at,
+            b'"' | b'\'' => {
+                let length = memchr::memchr(*byte, &bytes[at + 1..]);
+                at = length.map_or(bytes.len(), |length| at + 2 + length);
+            }
+            _ => at += 1,
+        }
+    }
+    bytes.len()
 }
 
 /// N-Triples, Turtle and their kin: counts `<<(` against `)>>` outside strings, IRIs and comments. Where
@@ -171,6 +219,29 @@ mod tests {
             "<<(".repeat(100)
         );
         assert!(check(opened_in_text.as_bytes(), RdfFormat::Turtle).is_ok());
+    }
+
+    #[test]
+    fn xml_levels() {
+        let levels = |n: usize| format!("{}x{}", "<a b='>'>\n".repeat(n), "</a>".repeat(n));
+        assert!(check(levels(XML_LEVELS).as_bytes(), RdfFormat::RdfXml).is_ok());
+        let error = check(levels(XML_LEVELS + 1).as_bytes(), RdfFormat::RdfXml);
+        let error = error.expect_err("too deep");
+        assert_eq!(error.to_json()["line"], XML_LEVELS + 1);
+        for flat in [
+            "<a/>",
+            "<!-- <a> -->",
+            "<![CDATA[<a>]]>",
+            "<?a <a> ?>",
+            "<a b=\"/\">x</a >",
+            "<!X>",
+        ] {
+            let text = format!("<r>{}</r>", flat.repeat(1000));
+            assert!(check(text.as_bytes(), RdfFormat::RdfXml).is_ok(), "{flat}");
+        }
+        for torn in ["<", "<a", "<a b='", "<!--", "<a><b", "</"] {
+            assert!(check(torn.as_bytes(), RdfFormat::RdfXml).is_ok(), "{torn}");
+        }
     }
 
     #[test]
