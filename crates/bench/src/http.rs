@@ -78,7 +78,8 @@ impl Client {
             io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => Failure::OverTime,
             _ => Failure::Refused(format!("the connection broke: {error}")),
         };
-        let mut connection = match self.connection.take() {
+        // While others had their turn a server may have closed what was idle.
+        let mut connection = match self.connection.take().filter(is_open) {
             Some(open) => open,
             None => self.connect().map_err(broken)?,
         };
@@ -142,6 +143,16 @@ impl Client {
         )
         .into_bytes()
     }
+}
+
+/// Whether the other side of an idle connection is still there.
+fn is_open(connection: &BufReader<TcpStream>) -> bool {
+    let stream = connection.get_ref();
+    let looked = stream
+        .set_nonblocking(true)
+        .and_then(|()| stream.peek(&mut [0]));
+    let waits = matches!(&looked, Err(error) if error.kind() == io::ErrorKind::WouldBlock);
+    waits && stream.set_nonblocking(false).is_ok()
 }
 
 fn escaped(text: &str) -> String {
@@ -327,6 +338,20 @@ mod tests {
         let mut short = &b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhello"[..];
         let head = read_head(&mut short).unwrap();
         assert!(read_body(&mut short, &head, &mut Vec::new()).is_err());
+    }
+
+    #[test]
+    fn a_connection_that_the_server_has_closed_is_not_used_again() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let connection = BufReader::new(stream);
+        let (other_side, _) = listener.accept().unwrap();
+        assert!(is_open(&connection));
+        drop(other_side);
+        // The news of it may take a moment.
+        while is_open(&connection) {
+            std::thread::yield_now();
+        }
     }
 
     #[test]

@@ -27,21 +27,38 @@ impl Machine {
                     .and_then(|number| number.parse().ok())
             })
             .unwrap_or_default();
-        let commit = Command::new("git")
-            .args(["describe", "--always", "--dirty", "--abbrev=12"])
-            .output()
-            .ok()
-            .filter(|output| output.status.success())
-            .map_or_else(
-                || "unknown".to_owned(),
-                |output| String::from_utf8_lossy(&output.stdout).trim().to_owned(),
-            );
+        let commit = commit();
         Self {
             processor,
             cores: std::thread::available_parallelism().map_or(1, usize::from),
             memory_gib: memory_kib >> 20,
             commit,
         }
+    }
+}
+
+/// The commit, with `-dirty` where something but earlier figures has changed since.
+fn commit() -> String {
+    let git = |arguments: &[&str]| {
+        let output = Command::new("git").args(arguments).output().ok()?;
+        let said = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+        Some((output.status.success(), said))
+    };
+    let Some((true, commit)) = git(&["describe", "--always", "--abbrev=12"]) else {
+        return "unknown".to_owned();
+    };
+    let beside_figures = [
+        "diff",
+        "--quiet",
+        "HEAD",
+        "--",
+        ":/",
+        ":(exclude,top)bench/results",
+        ":(exclude,top)docs/benchmarks.md",
+    ];
+    match git(&beside_figures) {
+        Some((true, _)) => commit,
+        _ => format!("{commit}-dirty"),
     }
 }
 

@@ -26,6 +26,36 @@ pub(crate) fn usable() -> usize {
     usize::MAX
 }
 
+/// Keeps the calling thread to one of the cores that this process may use, counted from 0. Whether it
+/// is kept there: else it runs wherever the system puts it, which is never wrong.
+#[cfg(target_os = "linux")]
+pub(crate) fn keep_to(number: usize) -> bool {
+    // SAFETY: as in `usable`; the set that is given holds one core of those that were found, and core
+    // numbers that CPU_ISSET is asked for are within the set's size.
+    unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        if libc::sched_getaffinity(libc::getpid(), size_of::<libc::cpu_set_t>(), &mut set) != 0 {
+            return false;
+        }
+        let cores = 0..8 * size_of::<libc::cpu_set_t>();
+        let Some(core) = cores
+            .filter(|core| libc::CPU_ISSET(*core, &set))
+            .nth(number)
+        else {
+            return false;
+        };
+        let mut one: libc::cpu_set_t = std::mem::zeroed();
+        libc::CPU_SET(core, &mut one);
+        libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &one) == 0
+    }
+}
+
+/// Leaves the thread to the system.
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn keep_to(_number: usize) -> bool {
+    false
+}
+
 /// Looks for so long whether something has happened; whether it has.
 pub(crate) fn look_out(most: Duration, happened: impl Fn() -> bool) -> bool {
     let started = Instant::now();
@@ -50,6 +80,15 @@ mod tests {
     #[test]
     fn there_is_a_core() {
         assert!(usable() >= 1);
+    }
+
+    #[test]
+    fn a_thread_is_kept_to_a_core_that_there_is() {
+        let kept = std::thread::spawn(|| (keep_to(usize::MAX), keep_to(0), keep_to(0)));
+        let (nowhere, first, again) = kept.join().unwrap();
+        assert!(!nowhere);
+        assert_eq!(first, cfg!(target_os = "linux"));
+        assert_eq!(first, again);
     }
 
     #[test]

@@ -5,7 +5,7 @@
 //! for firings; on two threads it is. Spare threads take what has waited for long nevertheless, so that
 //! nothing waits for the end of a heavy query: there the system's scheduler shares out the cores.
 
-use crate::cores::{look_out, usable};
+use crate::cores::{keep_to, look_out, usable};
 use crate::crew::Task;
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use somersault_query::Crew;
@@ -258,18 +258,28 @@ impl QueryPool {
             crew,
             threads: Mutex::new(Vec::new()),
         };
-        let spawn = |name: String, run: fn(&Shared)| {
+        // Two that work on one query are of use on two cores only, and where both are woken by one the
+        // system tends to put them there.
+        let cores = usable();
+        let spawn = |name: String, core: Option<usize>, run: fn(&Shared)| {
             let shared = Arc::clone(&pool.shared);
             let thread = std::thread::Builder::new()
                 .name(name)
                 // Deeply nested patterns are evaluated by recursion.
                 .stack_size(16 << 20)
-                .spawn(move || run(&shared))?;
+                .spawn(move || {
+                    core.is_some_and(keep_to);
+                    run(&shared);
+                })?;
             pool.threads.lock().push(thread);
             std::io::Result::Ok(())
         };
-        (0..threads).try_for_each(|number| spawn(format!("query-{number}"), work))?;
-        (0..spare_threads).try_for_each(|number| spawn(format!("spare-{number}"), stand_by))?;
+        (0..threads).try_for_each(|number| {
+            let core = (threads == cores).then_some(number);
+            spawn(format!("query-{number}"), core, work)
+        })?;
+        (0..spare_threads)
+            .try_for_each(|number| spawn(format!("spare-{number}"), None, stand_by))?;
         Ok(pool)
     }
 
