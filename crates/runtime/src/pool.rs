@@ -268,7 +268,9 @@ impl QueryPool {
                 // Deeply nested patterns are evaluated by recursion.
                 .stack_size(16 << 20)
                 .spawn(move || {
-                    core.is_some_and(keep_to);
+                    if let Some(core) = core {
+                        keep_to(core);
+                    }
                     run(&shared);
                 })?;
             pool.threads.lock().push(thread);
