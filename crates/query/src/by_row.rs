@@ -296,30 +296,21 @@ fn matches(
                 }
             }
         }
-        (true, false, false) => {
-            let end = (s, Direction::Out, dead[2]);
-            of_vertex(
-                view,
-                sources,
-                end,
-                (dead[1], alike),
-                scratch,
-                &mut |p, o| emit([s, p, o]),
-            )?;
-        }
-        (false, false, true) => {
-            let end = (o, Direction::In, dead[0]);
-            of_vertex(
-                view,
-                sources,
-                end,
-                (dead[1], alike),
-                scratch,
-                &mut |p, s| emit([s, p, o]),
-            )?;
+        (is_subject, false, is_object) if is_subject != is_object => {
+            let end = match is_subject {
+                true => (s, Direction::Out, dead[2]),
+                false => (o, Direction::In, dead[0]),
+            };
+            let any = (dead[1], alike);
+            of_vertex(view, sources, end, any, scratch, &mut |p, other| {
+                emit(match is_subject {
+                    true => [s, p, other],
+                    false => [other, p, o],
+                })
+            })?;
         }
         (false, true, false) => edges(graphs, sources, p, dead, scratch, emit)?,
-        (false, false, false) => {
+        (_, false, _) => {
             let mut predicates = Vec::new();
             sources::predicates(view, sources, &mut predicates);
             for p in predicates {
@@ -385,6 +376,7 @@ fn edges(
         list,
         merged,
         vertices,
+        all_vertices,
         ..
     } = scratch;
     if dead[0] || dead[2] {
@@ -393,7 +385,7 @@ fn edges(
         } else {
             Direction::In
         };
-        sources::vertices_with(view, sources, p, direction, vertices);
+        let vertices = sources::vertices_with(view, sources, p, direction, vertices, all_vertices);
         for vertex in &vertices[..shown(vertices.len(), dead[0] && dead[2])] {
             emit(match direction {
                 Direction::Out => [*vertex, p, TermId::UNBOUND],
@@ -402,20 +394,14 @@ fn edges(
         }
         return Ok(());
     }
-    let (mut subjects, mut objects) = (0, 0);
-    for source in sources {
-        let statistics = view.predicate_statistics(*source, p);
-        subjects += statistics.subjects;
-        objects += statistics.objects;
-    }
+    let at_most = |direction| sources::vertices_at_most(view, sources, p, direction);
     // From the side with fewer vertices there are fewer lists to fetch.
-    let direction = if objects < subjects {
+    let direction = if at_most(Direction::In) < at_most(Direction::Out) {
         Direction::In
     } else {
         Direction::Out
     };
-    sources::vertices_with(view, sources, p, direction, vertices);
-    for start in vertices.iter() {
+    for start in sources::vertices_with(view, sources, p, direction, vertices, all_vertices) {
         for end in sources::neighbours(view, sources, *start, p, direction, list, merged) {
             emit(match direction {
                 Direction::Out => [*start, p, *end],

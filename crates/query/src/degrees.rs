@@ -86,16 +86,17 @@ impl Degrees {
         };
         let most = sources::vertices_at_most(graphs.view, &reads, predicate, self.direction);
         explorer.guard.fits(most * 16)?;
-        let mut vertices = Vec::new();
-        sources::vertices_with(
+        let (mut list, mut merged) = (Vec::new(), Vec::new());
+        let vertices = sources::vertices_with(
             graphs.view,
             &reads,
             predicate,
             self.direction,
-            &mut vertices,
-        );
+            &mut list,
+            &mut merged,
+        )
+        .to_vec();
         let mut counts = Vec::with_capacity(vertices.len());
-        let (mut list, mut merged) = (Vec::new(), Vec::new());
         for part in vertices.chunks(VERTICES_PER_LOOK) {
             explorer.guard.fits(vertices.len() * 16)?;
             explorer.guard.look()?;

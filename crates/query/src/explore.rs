@@ -320,15 +320,18 @@ impl Edge<'_> {
         let count = sources::vertices_at_most(view, self.sources, self.predicate, direction);
         explorer.guard.tick()?;
         explorer.guard.fits(table.bytes() + count * 8)?;
-        let mut list = explorer.workspace.ids();
-        sources::vertices_with(view, self.sources, self.predicate, direction, &mut list);
+        let (mut list, mut merged) = (explorer.workspace.ids(), explorer.workspace.ids());
+        let (reads, predicate) = (self.sources, self.predicate);
+        let mut all =
+            sources::vertices_with(view, reads, predicate, direction, &mut list, &mut merged);
         if !keep.contains(variable) {
-            list.truncate(1);
+            all = &all[..all.len().min(1)];
         }
         let (mut parents, mut ids) = (explorer.workspace.rows(), explorer.workspace.ids());
-        repeat(explorer, &list, wanted, &table, &mut parents, &mut ids)?;
+        repeat(explorer, all, wanted, &table, &mut parents, &mut ids)?;
         let workspace = &mut *explorer.workspace;
         workspace.give_ids(list);
+        workspace.give_ids(merged);
         let mut table = table.gather(&parents, keep, workspace);
         workspace.give_rows(parents);
         table.set_kept(variable, ids, keep, workspace);

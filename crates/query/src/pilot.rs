@@ -320,13 +320,8 @@ impl Planner<'_> {
         };
         let (view, predicate) = (self.graphs.view, pattern.predicate);
         let (mut list, mut merged) = (Vec::new(), Vec::new());
-        let all = match pattern.sources.as_slice() {
-            [source] => view.vertices_with(*source, predicate, away, &mut list),
-            many => {
-                sources::vertices_with(view, many, predicate, away, &mut merged);
-                &merged
-            }
-        };
+        let reads = &pattern.sources;
+        let all = sources::vertices_with(view, reads, predicate, away, &mut list, &mut merged);
         let mut chosen = Rows::none_of(rows);
         chosen.complete = all.len() <= most;
         for place in evenly(all.len(), most) {

@@ -13,7 +13,7 @@ use somersault_lang::VarId;
 use somersault_model::{Direction, TermId};
 
 /// An index vertex at most so many times as long as the table is read as a whole.
-const READ_FACTOR: u64 = 8;
+const READ_FACTOR: usize = 8;
 /// Rows between two looks at the limits.
 const ROWS_AT_ONCE: usize = 1 << 12;
 
@@ -42,22 +42,11 @@ pub(crate) fn reduce(
     let graphs = explorer.graphs;
     let view = graphs.view;
     let reads = graphs.reads(pattern.graph, |c| constants[c.index()]);
-    let vertices = reads.iter().map(|source| {
-        let statistics = view.predicate_statistics(*source, predicate);
-        match direction {
-            Direction::Out => statistics.subjects,
-            Direction::In => statistics.objects,
-        }
-    });
     let (mut list, mut merged) = (explorer.workspace.ids(), explorer.workspace.ids());
-    let index = if vertices.sum::<u64>() > READ_FACTOR * column.len() as u64 {
-        None
-    } else if let [source] = &*reads {
-        Some(view.vertices_with(*source, predicate, direction, &mut list))
-    } else {
-        sources::vertices_with(view, &reads, predicate, direction, &mut merged);
-        Some(&*merged)
-    };
+    let vertices = sources::vertices_at_most(view, &reads, predicate, direction);
+    let index = (vertices <= READ_FACTOR * column.len()).then(|| {
+        sources::vertices_with(view, &reads, predicate, direction, &mut list, &mut merged)
+    });
     let has_edge = |vertex: &TermId| match index {
         Some(index) => index.binary_search(vertex).is_ok(),
         None => sources::neighbour_estimate(view, &reads, *vertex, predicate, direction) > 0,

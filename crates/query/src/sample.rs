@@ -251,13 +251,14 @@ impl Planner<'_> {
                 &mut list,
                 &mut merged,
             ),
-            Err(_) => match from.sources.as_slice() {
-                [source] => view.vertices_with(*source, from.predicate, there, &mut list),
-                _ => {
-                    sources::vertices_with(view, &from.sources, from.predicate, there, &mut merged);
-                    &merged
-                }
-            },
+            Err(_) => sources::vertices_with(
+                view,
+                &from.sources,
+                from.predicate,
+                there,
+                &mut list,
+                &mut merged,
+            ),
         };
         // A vertex counts once for each row that has it.
         let weighs = from.far_end(there).is_err() && from.triples > 1.1 * vertices;

@@ -120,6 +120,8 @@ pub(crate) struct Scratch {
     pub(crate) list: Vec<TermId>,
     pub(crate) merged: Vec<TermId>,
     pub(crate) vertices: Vec<TermId>,
+    /// The vertices of several sources together.
+    pub(crate) all_vertices: Vec<TermId>,
     /// The predicates of the vertex before.
     pub(crate) before: Vec<TermId>,
 }
@@ -144,18 +146,22 @@ pub(crate) fn neighbours<'s>(
     merged
 }
 
-/// The vertices of an index vertex in all sources together.
-pub(crate) fn vertices_with(
-    view: &dyn GraphView,
+/// The vertices of an index vertex in all sources together; ascending, without repeats.
+pub(crate) fn vertices_with<'s>(
+    view: &'s dyn GraphView,
     sources: &[Source],
     predicate: TermId,
     direction: Direction,
-    into: &mut Vec<TermId>,
-) {
-    let mut list = Vec::new();
-    union(into, sources, |source, into| {
-        into.extend_from_slice(view.vertices_with(source, predicate, direction, &mut list));
+    list: &'s mut Vec<TermId>,
+    merged: &'s mut Vec<TermId>,
+) -> &'s [TermId] {
+    if let [source] = sources {
+        return view.vertices_with(*source, predicate, direction, list);
+    }
+    union(merged, sources, |source, into| {
+        into.extend_from_slice(view.vertices_with(source, predicate, direction, list));
     });
+    merged
 }
 
 /// An upper bound of how many [`vertices_with`] finds, but for what an update has just written.

@@ -1,5 +1,5 @@
-//! What threads that work together ask of the machine: how many cores there are for them, and waiting for
-//! something that is about to happen without going to sleep.
+//! What threads that work together ask of the machine: how many cores there are for them, to be kept to
+//! one, and waiting for something that is about to happen without going to sleep.
 #![allow(unsafe_code)]
 
 use std::time::{Duration, Instant};
@@ -7,17 +7,24 @@ use std::time::{Duration, Instant};
 /// So often is looked between two looks at the clock.
 const LOOKS: u32 = 32;
 
-/// How many cores this process may use now; that may change while it runs.
+/// The cores that this process may use now; that may change while it runs.
 #[cfg(target_os = "linux")]
-pub(crate) fn usable() -> usize {
+fn allowed() -> Option<libc::cpu_set_t> {
     // SAFETY: a set of cores is plain bits, of which none is a valid state; the call writes at most as many
     // bytes as it is told that there are.
-    let count = unsafe {
+    unsafe {
         let mut set: libc::cpu_set_t = std::mem::zeroed();
         let found = libc::sched_getaffinity(libc::getpid(), size_of::<libc::cpu_set_t>(), &mut set);
-        (found == 0).then(|| libc::CPU_COUNT(&set))
-    };
-    count.map_or(usize::MAX, |count| count.max(1) as usize)
+        (found == 0).then_some(set)
+    }
+}
+
+/// How many cores this process may use now.
+#[cfg(target_os = "linux")]
+pub(crate) fn usable() -> usize {
+    // SAFETY: counting reads the set alone.
+    let count = |set| unsafe { libc::CPU_COUNT(&set) }.max(1) as usize;
+    allowed().map_or(usize::MAX, count)
 }
 
 /// How many cores this process may use now, where the system can be asked; else any number.
@@ -30,18 +37,15 @@ pub(crate) fn usable() -> usize {
 /// is kept there: else it runs wherever the system puts it, which is never wrong.
 #[cfg(target_os = "linux")]
 pub(crate) fn keep_to(number: usize) -> bool {
-    // SAFETY: as in `usable`; the set that is given holds one core of those that were found, and core
-    // numbers that CPU_ISSET is asked for are within the set's size.
+    let Some(set) = allowed() else {
+        return false;
+    };
+    let cores = 0..8 * size_of::<libc::cpu_set_t>();
+    // SAFETY: the cores that are asked for are within the size of a set, and so is the one that is put
+    // into the new set, which is as in `allowed`.
     unsafe {
-        let mut set: libc::cpu_set_t = std::mem::zeroed();
-        if libc::sched_getaffinity(libc::getpid(), size_of::<libc::cpu_set_t>(), &mut set) != 0 {
-            return false;
-        }
-        let cores = 0..8 * size_of::<libc::cpu_set_t>();
-        let Some(core) = cores
-            .filter(|core| libc::CPU_ISSET(*core, &set))
-            .nth(number)
-        else {
+        let is_allowed = |core: &usize| libc::CPU_ISSET(*core, &set);
+        let Some(core) = cores.filter(is_allowed).nth(number) else {
             return false;
         };
         let mut one: libc::cpu_set_t = std::mem::zeroed();

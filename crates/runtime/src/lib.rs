@@ -17,6 +17,7 @@ mod host;
 mod injectors;
 mod lines;
 mod pool;
+mod queues;
 mod resolver;
 
 pub use clock::{Clock, ManualClock, SystemClock};
@@ -31,5 +32,6 @@ pub use fabric::{
 pub use host::{Answered, FiringJob, Host};
 pub use injectors::{Injectors, ShardCounters};
 pub use lines::{LineSyntax, LinesError, TakeLines, read_lines};
-pub use pool::{Class, QueryPool};
+pub use pool::QueryPool;
+pub use queues::Class;
 pub use resolver::{intern_quad, intern_quad_with};

@@ -7,17 +7,14 @@
 
 use crate::cores::{keep_to, look_out, usable};
 use crate::crew::Task;
+use crate::queues::{Class, Job, Queues};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use somersault_query::Crew;
-use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
-
-/// After so many firings in a row a waiting one-shot query goes first.
-const FIRINGS_IN_A_ROW: u32 = 16;
 
 /// A thread that has helped, or was told that help will be wanted, looks out for so long before it goes
 /// to sleep: the next shares of the same query come sooner than a thread wakes up.
@@ -25,100 +22,6 @@ const LOOK_OUT: Duration = Duration::from_micros(150);
 
 /// How many threads there are for what has waited too long. The last is kept for firings.
 const SPARE_THREADS: usize = 3;
-
-/// After so long a waiting job is taken by a spare thread.
-const PATIENCE: Duration = Duration::from_millis(10);
-
-/// What kind of work it is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Class {
-    /// The firing of a continuous query.
-    Continuous,
-    /// A one-shot query.
-    OneShot,
-}
-
-type Job = Box<dyn FnOnce() + Send>;
-
-/// A job, and since when it waits.
-struct Waiting {
-    job: Job,
-    since: Instant,
-}
-
-#[derive(Default)]
-struct Queues {
-    continuous: VecDeque<Waiting>,
-    one_shot: VecDeque<Waiting>,
-    /// Heavy queries that want help, once for each helper. They come last.
-    help: VecDeque<Arc<Task>>,
-    /// Firings started since the last one-shot query while one was waiting.
-    in_a_row: u32,
-    one_shots_running: usize,
-    /// How many one-shot queries may run at once, unless they have waited for long.
-    one_shots_allowed: usize,
-    /// How many threads have nothing to do, spare ones aside.
-    idle: usize,
-    spare_threads: usize,
-    stopping: bool,
-}
-
-impl Queues {
-    /// How many jobs a thread could take now.
-    fn waiting(&self) -> usize {
-        self.continuous.len() + self.one_shot.len().min(self.places())
-    }
-
-    /// How many one-shot queries may be taken now.
-    fn places(&self) -> usize {
-        self.one_shots_allowed
-            .saturating_sub(self.one_shots_running)
-    }
-
-    /// Whether some job has to wait for the end of another.
-    fn is_stuck(&self) -> bool {
-        self.one_shot.len() > self.places() || self.waiting() > self.idle
-    }
-
-    fn take(&mut self) -> Option<(Class, Job)> {
-        let may_one_shot =
-            !self.one_shot.is_empty() && self.one_shots_running < self.one_shots_allowed;
-        let its_turn = self.continuous.is_empty() || self.in_a_row >= FIRINGS_IN_A_ROW;
-        if may_one_shot && its_turn {
-            self.in_a_row = 0;
-            self.one_shots_running += 1;
-            let next = self.one_shot.pop_front();
-            return next.map(|next| (Class::OneShot, next.job));
-        }
-        let next = self.continuous.pop_front()?;
-        self.in_a_row = if may_one_shot { self.in_a_row + 1 } else { 0 };
-        Some((Class::Continuous, next.job))
-    }
-
-    /// A job for a spare thread: one that has waited too long at `now`. Else how long it is until
-    /// there may be one, if any waits.
-    fn take_late(&mut self, now: Instant) -> Result<(Class, Job), Option<Duration>> {
-        let left = |queue: &VecDeque<Waiting>| {
-            let waited = now.saturating_duration_since(queue.front()?.since);
-            Some(PATIENCE.saturating_sub(waited))
-        };
-        let firing = left(&self.continuous);
-        let most = self.one_shots_allowed + self.spare_threads.saturating_sub(1);
-        let one_shot = left(&self.one_shot).filter(|_| self.one_shots_running < most);
-        if firing == Some(Duration::ZERO)
-            && let Some(next) = self.continuous.pop_front()
-        {
-            return Ok((Class::Continuous, next.job));
-        }
-        if one_shot == Some(Duration::ZERO)
-            && let Some(next) = self.one_shot.pop_front()
-        {
-            self.one_shots_running += 1;
-            return Ok((Class::OneShot, next.job));
-        }
-        Err(firing.into_iter().chain(one_shot).min())
-    }
-}
 
 struct Shared {
     queues: Mutex<Queues>,
@@ -148,13 +51,10 @@ impl Shared {
             tracing::error!("a query panicked; the thread goes on");
         }
         let mut queues = self.queues.lock();
-        if class == Class::OneShot {
-            queues.one_shots_running -= 1;
-            self.count_waiting(&queues);
-            if !queues.one_shot.is_empty() {
-                self.wake.notify_one();
-            }
+        if queues.ended(class) {
+            self.wake.notify_one();
         }
+        self.count_waiting(&queues);
         queues
     }
 
@@ -237,11 +137,7 @@ impl QueryPool {
     fn start_with(threads: usize, spare_threads: usize) -> std::io::Result<QueryPool> {
         let threads = threads.max(2);
         let shared = Arc::new(Shared {
-            queues: Mutex::new(Queues {
-                one_shots_allowed: threads - 1,
-                spare_threads,
-                ..Queues::default()
-            }),
+            queues: Mutex::new(Queues::new(threads - 1, spare_threads)),
             wake: Condvar::new(),
             late: Condvar::new(),
             waiting: AtomicUsize::new(0),
@@ -291,14 +187,7 @@ impl QueryPool {
         if queues.stopping {
             return;
         }
-        let waiting = Waiting {
-            job: Box::new(job),
-            since: Instant::now(),
-        };
-        match class {
-            Class::Continuous => queues.continuous.push_back(waiting),
-            Class::OneShot => queues.one_shot.push_back(waiting),
-        }
+        queues.push(class, Box::new(job));
         self.shared.count_waiting(&queues);
         self.shared.note_came();
         let is_stuck = queues.is_stuck();
@@ -317,20 +206,12 @@ impl QueryPool {
     /// How many one-shot queries wait or run.
     pub fn one_shots(&self) -> usize {
         let queues = self.shared.queues.lock();
-        queues.one_shot.len() + queues.one_shots_running
+        queues.one_shots()
     }
 
     /// Takes no more jobs, drops those that wait, and waits for those that run.
     pub fn stop(&self) {
-        let dropped = {
-            let mut queues = self.shared.queues.lock();
-            queues.stopping = true;
-            queues.help.clear();
-            (
-                std::mem::take(&mut queues.continuous),
-                std::mem::take(&mut queues.one_shot),
-            )
-        };
+        let dropped = self.shared.queues.lock().stop();
         self.shared.wake.notify_all();
         self.shared.late.notify_all();
         drop(dropped);
@@ -413,31 +294,6 @@ mod tests {
     use crossbeam_channel::unbounded;
 
     #[test]
-    fn firings_go_first_and_one_shots_get_their_turn() {
-        let mut queues = Queues {
-            one_shots_allowed: 1,
-            ..Queues::default()
-        };
-        let nothing = || Waiting {
-            job: Box::new(|| ()),
-            since: Instant::now(),
-        };
-        queues.continuous.extend((0..40).map(|_| nothing()));
-        queues.one_shot.extend((0..2).map(|_| nothing()));
-        let mut order = Vec::new();
-        while let Some((class, _)) = queues.take() {
-            if class == Class::OneShot {
-                queues.one_shots_running -= 1;
-            }
-            order.push(class);
-        }
-        assert_eq!(order.len(), 42);
-        assert_eq!(order[16], Class::OneShot);
-        assert_eq!(order[33], Class::OneShot);
-        assert_eq!(order[0], Class::Continuous);
-    }
-
-    #[test]
     fn long_one_shots_leave_a_thread_for_firings() {
         let pool = QueryPool::start(2).unwrap();
         let (release, released) = unbounded::<()>();
@@ -478,34 +334,6 @@ mod tests {
         }
         releases.clear();
         pool.stop();
-    }
-
-    #[test]
-    fn the_last_spare_thread_is_kept_for_firings() {
-        let now = Instant::now();
-        let late = || Waiting {
-            job: Box::new(|| ()),
-            since: now - PATIENCE,
-        };
-        let mut queues = Queues {
-            one_shots_allowed: 1,
-            one_shots_running: 2,
-            spare_threads: 2,
-            ..Queues::default()
-        };
-        queues.one_shot.push_back(late());
-        assert!(matches!(queues.take_late(now), Err(None)));
-        queues.continuous.push_back(late());
-        assert!(matches!(queues.take_late(now), Ok((Class::Continuous, _))));
-        queues.one_shots_running = 1;
-        assert!(matches!(queues.take_late(now), Ok((Class::OneShot, _))));
-        assert_eq!(queues.one_shots_running, 2);
-        // What has just come is left to the others for a while.
-        queues.continuous.push_back(Waiting {
-            since: now,
-            ..late()
-        });
-        assert_eq!(queues.take_late(now).map(|_| ()), Err(Some(PATIENCE)));
     }
 
     #[test]

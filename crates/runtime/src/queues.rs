@@ -1,0 +1,204 @@
+//! What waits for the threads of the query pool, and who may take what: the rules of the pool, without its
+//! threads.
+
+use crate::crew::Task;
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// After so many firings in a row a waiting one-shot query goes first.
+const FIRINGS_IN_A_ROW: u32 = 16;
+
+/// After so long a waiting job is taken by a spare thread.
+const PATIENCE: Duration = Duration::from_millis(10);
+
+/// What kind of work it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Class {
+    /// The firing of a continuous query.
+    Continuous,
+    /// A one-shot query.
+    OneShot,
+}
+
+pub(crate) type Job = Box<dyn FnOnce() + Send>;
+
+/// A job, and since when it waits.
+struct Waiting {
+    job: Job,
+    since: Instant,
+}
+
+/// See the module.
+#[derive(Default)]
+pub(crate) struct Queues {
+    continuous: VecDeque<Waiting>,
+    one_shot: VecDeque<Waiting>,
+    /// Heavy queries that want help, once for each helper. They come last.
+    pub(crate) help: VecDeque<Arc<Task>>,
+    /// Firings started since the last one-shot query while one was waiting.
+    in_a_row: u32,
+    one_shots_running: usize,
+    /// How many one-shot queries may run at once, unless they have waited for long.
+    one_shots_allowed: usize,
+    /// How many threads have nothing to do, spare ones aside.
+    pub(crate) idle: usize,
+    spare_threads: usize,
+    pub(crate) stopping: bool,
+}
+
+impl Queues {
+    /// Nothing waits yet. So many one-shot queries may run at once, and so many threads are spare ones.
+    pub(crate) fn new(one_shots_allowed: usize, spare_threads: usize) -> Queues {
+        Queues {
+            one_shots_allowed,
+            spare_threads,
+            ..Queues::default()
+        }
+    }
+
+    pub(crate) fn push(&mut self, class: Class, job: Job) {
+        let since = Instant::now();
+        match class {
+            Class::Continuous => self.continuous.push_back(Waiting { job, since }),
+            Class::OneShot => self.one_shot.push_back(Waiting { job, since }),
+        }
+    }
+
+    /// Takes note that a job has ended; whether another one may be taken because of that.
+    pub(crate) fn ended(&mut self, class: Class) -> bool {
+        match class {
+            Class::Continuous => false,
+            Class::OneShot => {
+                self.one_shots_running -= 1;
+                !self.one_shot.is_empty()
+            }
+        }
+    }
+
+    /// How many one-shot queries wait or run.
+    pub(crate) fn one_shots(&self) -> usize {
+        self.one_shot.len() + self.one_shots_running
+    }
+
+    /// Nothing is to be taken any more; what waits is given back, to be dropped where nothing is locked.
+    pub(crate) fn stop(&mut self) -> Vec<Job> {
+        self.stopping = true;
+        self.help.clear();
+        let left = self.continuous.drain(..).chain(self.one_shot.drain(..));
+        left.map(|waiting| waiting.job).collect()
+    }
+
+    /// How many jobs a thread could take now.
+    pub(crate) fn waiting(&self) -> usize {
+        self.continuous.len() + self.one_shot.len().min(self.places())
+    }
+
+    /// How many one-shot queries may be taken now.
+    fn places(&self) -> usize {
+        self.one_shots_allowed
+            .saturating_sub(self.one_shots_running)
+    }
+
+    /// Whether some job has to wait for the end of another.
+    pub(crate) fn is_stuck(&self) -> bool {
+        self.one_shot.len() > self.places() || self.waiting() > self.idle
+    }
+
+    pub(crate) fn take(&mut self) -> Option<(Class, Job)> {
+        let may_one_shot =
+            !self.one_shot.is_empty() && self.one_shots_running < self.one_shots_allowed;
+        let its_turn = self.continuous.is_empty() || self.in_a_row >= FIRINGS_IN_A_ROW;
+        if may_one_shot && its_turn {
+            self.in_a_row = 0;
+            self.one_shots_running += 1;
+            let next = self.one_shot.pop_front();
+            return next.map(|next| (Class::OneShot, next.job));
+        }
+        let next = self.continuous.pop_front()?;
+        self.in_a_row = if may_one_shot { self.in_a_row + 1 } else { 0 };
+        Some((Class::Continuous, next.job))
+    }
+
+    /// A job for a spare thread: one that has waited too long at `now`. Else how long it is until
+    /// there may be one, if any waits.
+    pub(crate) fn take_late(&mut self, now: Instant) -> Result<(Class, Job), Option<Duration>> {
+        let left = |queue: &VecDeque<Waiting>| {
+            let waited = now.saturating_duration_since(queue.front()?.since);
+            Some(PATIENCE.saturating_sub(waited))
+        };
+        let firing = left(&self.continuous);
+        let most = self.one_shots_allowed + self.spare_threads.saturating_sub(1);
+        let one_shot = left(&self.one_shot).filter(|_| self.one_shots_running < most);
+        if firing == Some(Duration::ZERO)
+            && let Some(next) = self.continuous.pop_front()
+        {
+            return Ok((Class::Continuous, next.job));
+        }
+        if one_shot == Some(Duration::ZERO)
+            && let Some(next) = self.one_shot.pop_front()
+        {
+            self.one_shots_running += 1;
+            return Ok((Class::OneShot, next.job));
+        }
+        Err(firing.into_iter().chain(one_shot).min())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn firings_go_first_and_one_shots_get_their_turn() {
+        let mut queues = Queues {
+            one_shots_allowed: 1,
+            ..Queues::default()
+        };
+        let nothing = || Waiting {
+            job: Box::new(|| ()),
+            since: Instant::now(),
+        };
+        queues.continuous.extend((0..40).map(|_| nothing()));
+        queues.one_shot.extend((0..2).map(|_| nothing()));
+        let mut order = Vec::new();
+        while let Some((class, _)) = queues.take() {
+            if class == Class::OneShot {
+                queues.one_shots_running -= 1;
+            }
+            order.push(class);
+        }
+        assert_eq!(order.len(), 42);
+        assert_eq!(order[16], Class::OneShot);
+        assert_eq!(order[33], Class::OneShot);
+        assert_eq!(order[0], Class::Continuous);
+    }
+
+    #[test]
+    fn the_last_spare_thread_is_kept_for_firings() {
+        let now = Instant::now();
+        let late = || Waiting {
+            job: Box::new(|| ()),
+            since: now - PATIENCE,
+        };
+        let mut queues = Queues {
+            one_shots_allowed: 1,
+            one_shots_running: 2,
+            spare_threads: 2,
+            ..Queues::default()
+        };
+        queues.one_shot.push_back(late());
+        assert!(matches!(queues.take_late(now), Err(None)));
+        queues.continuous.push_back(late());
+        assert!(matches!(queues.take_late(now), Ok((Class::Continuous, _))));
+        queues.one_shots_running = 1;
+        assert!(matches!(queues.take_late(now), Ok((Class::OneShot, _))));
+        assert_eq!(queues.one_shots_running, 2);
+        // What has just come is left to the others for a while.
+        queues.continuous.push_back(Waiting {
+            since: now,
+            ..late()
+        });
+        assert_eq!(queues.take_late(now).map(|_| ()), Err(Some(PATIENCE)));
+    }
+}
