@@ -55,6 +55,17 @@ impl Client {
         })
     }
 
+    /// One more like this one, not connected yet.
+    pub(crate) fn another(&self) -> Client {
+        Client {
+            address: self.address.clone(),
+            path: self.path.clone(),
+            style: self.style.clone(),
+            connection: None,
+            body: Vec::new(),
+        }
+    }
+
     /// Asks the same query so many times in a row.
     pub(crate) fn run(
         &mut self,

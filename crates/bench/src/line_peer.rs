@@ -77,10 +77,16 @@ impl LinePeer {
     }
 
     /// The client of its endpoint, once it is loaded.
-    pub(crate) fn client(&mut self) -> Result<&mut Client, String> {
+    fn client(&mut self) -> Result<&mut Client, String> {
         self.endpoint
             .as_mut()
             .ok_or_else(|| "it has no server".to_owned())
+    }
+
+    /// One more client of its endpoint, with a connection of its own.
+    pub(crate) fn another_client(&self) -> Result<Client, String> {
+        let client = self.endpoint.as_ref().map(Client::another);
+        client.ok_or_else(|| "it has no server".to_owned())
     }
 
     /// Says a command and returns what follows the expected first word of the answer.

@@ -6,6 +6,7 @@ mod check;
 mod child;
 mod contender;
 mod http;
+mod http_cost;
 mod line_peer;
 mod load;
 mod machine;

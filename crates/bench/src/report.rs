@@ -228,10 +228,11 @@ fn crowds(out: &mut String, figures: &Throughput) {
             None => writeln!(out, "| {what} | not measured | | |"),
         };
     }
-    if let Some(cost) = &figures.http {
+    for cost in &figures.http {
         let _ = writeln!(
             out,
-            "| text over HTTP, one connection | {:.1} µs of the server's processor time a request, {} requests/s | {} | {} |",
+            "| text over HTTP, clients: {} | {:.1} µs of the server's processor time a request, {} requests/s | {} | {} |",
+            cost.clients,
             cost.processor_us_per_request,
             table::thousands(cost.requests_per_second as u64),
             time(cost.p50_us),

@@ -2,8 +2,9 @@
 //! and what a second thread is worth to a heavy one. On lubm-40, this engine alone.
 
 use crate::contender::{Contender, Figure};
+use crate::http_cost::{self, HttpCost};
 use crate::line_peer::LinePeer;
-use crate::machine::{Machine, processor_time_of};
+use crate::machine::Machine;
 use crate::mix::{self, Class, Draw};
 use crate::ours::{configuration, load, read_all};
 use crate::peers;
@@ -42,7 +43,9 @@ pub(crate) struct Throughput {
     pub(crate) prepared: Option<Crowd>,
     /// Texts that are all new.
     pub(crate) text: Option<Crowd>,
-    pub(crate) http: Option<HttpCost>,
+    /// Texts that are all new over HTTP, with more and more clients.
+    #[serde(default)]
+    pub(crate) http: Vec<HttpCost>,
     pub(crate) beside: Option<Beside>,
     /// Heavy queries on one thread and on two.
     pub(crate) scaling: Vec<Scaling>,
@@ -57,16 +60,6 @@ pub(crate) struct Crowd {
     pub(crate) p99_us: f64,
     /// The share of each class.
     pub(crate) shares: Vec<(String, f64)>,
-}
-
-/// What requests cost the process of the server.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub(crate) struct HttpCost {
-    pub(crate) requests: u64,
-    pub(crate) processor_us_per_request: f64,
-    pub(crate) requests_per_second: f64,
-    pub(crate) p50_us: f64,
-    pub(crate) p99_us: f64,
 }
 
 /// Light queries alone, and while a heavy one runs over and over.
@@ -130,12 +123,7 @@ pub(crate) fn run(options: &Options) -> Result<(), String> {
     engine.shutdown().map_err(|error| error.to_string())?;
     drop(engine);
 
-    let http = http_cost(&packed, &classes, &draw, options.requests)?;
-    println!(
-        "  HTTP, every text new: {:.1} µs of the server's processor time a request; {:.0} requests/s over one connection, p50 {:.1} µs, p99 {:.1} µs",
-        http.processor_us_per_request, http.requests_per_second, http.p50_us, http.p99_us
-    );
-    figures.http = Some(http);
+    figures.http = http_cost::measure(&packed, &classes, &draw, options.requests)?;
     match scaling(&packed) {
         Ok(rows) => figures.scaling = rows,
         Err(reason) => println!("  what a second thread is worth: not measured, {reason}"),
@@ -252,7 +240,7 @@ fn prepared_crowd(
 }
 
 /// Runs the same on so many threads, and gives what all return together.
-fn on_threads(
+pub(crate) fn on_threads(
     threads: usize,
     one: impl Fn(usize) -> Result<Vec<Duration>, String> + Sync,
 ) -> Result<Vec<Duration>, String> {
@@ -360,42 +348,4 @@ fn scaling(packed: &Path) -> Result<Vec<Scaling>, String> {
         });
     }
     Ok(rows)
-}
-
-/// Texts that are all new over one kept-alive connection, to a server in a process of its own.
-fn http_cost(
-    packed: &Path,
-    classes: &[Class],
-    draw: &Draw,
-    requests: u64,
-) -> Result<HttpCost, String> {
-    let mut server = LinePeer::ours()?;
-    server.load(packed)?;
-    let process = server.process();
-    let client = server.client()?;
-    let limit = Duration::from_secs(60);
-    let mut draw = draw.seeded(99);
-    let mut ask = |number: u64| {
-        let (class, constant) = draw.next(classes);
-        let request = client.request(&classes[class].new_text(constant, number));
-        let took = client.ask(&request, limit);
-        took.map_err(|failure| format!("a request failed: {failure}"))
-    };
-    for number in 0..1_000 {
-        ask(number)?;
-    }
-    let (before, start) = (processor_time_of(&process), Instant::now());
-    let mut times = Vec::new();
-    for number in 0..requests {
-        times.push(ask(1_000 + number)?);
-    }
-    let (elapsed, after) = (start.elapsed(), processor_time_of(&process));
-    let (p50_us, p99_us) = quantiles_us(&mut times).unwrap_or((f64::NAN, f64::NAN));
-    Ok(HttpCost {
-        requests,
-        processor_us_per_request: (after - before).as_secs_f64() * 1e6 / requests as f64,
-        requests_per_second: requests as f64 / elapsed.as_secs_f64(),
-        p50_us,
-        p99_us,
-    })
 }

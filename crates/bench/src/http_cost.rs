@@ -1,0 +1,92 @@
+//! What a request over HTTP costs the server. Clients and server share the cores, so that it is the time of the server's process
+//! that counts, not requests a second; and it hangs on how busy it is: with one client it falls asleep after each answer,
+//! and what it takes to wake a sleeping core is part of its time.
+
+use crate::contender::Contender;
+use crate::line_peer::LinePeer;
+use crate::machine::processor_time_of;
+use crate::mix::{Class, Draw};
+use crate::results::quantiles_us;
+use crate::throughput::on_threads;
+use serde::{Deserialize, Serialize};
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// How many clients there are, each with one connection that is kept. Two are the crowd of the other figures.
+const CLIENTS: [usize; 3] = [1, 2, 8];
+
+/// Requests of each client before anything is counted.
+const WARMING: u64 = 1_000;
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// What requests cost the process of the server.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct HttpCost {
+    pub(crate) clients: usize,
+    pub(crate) requests: u64,
+    pub(crate) processor_us_per_request: f64,
+    pub(crate) requests_per_second: f64,
+    pub(crate) p50_us: f64,
+    pub(crate) p99_us: f64,
+}
+
+/// Texts that are all new, to a server in a process of its own; `requests` for each number of clients.
+pub(crate) fn measure(
+    packed: &Path,
+    classes: &[Class],
+    draw: &Draw,
+    requests: u64,
+) -> Result<Vec<HttpCost>, String> {
+    let mut server = LinePeer::ours()?;
+    server.load(packed)?;
+    let texts = AtomicU64::new(0);
+    let mut costs = Vec::new();
+    for clients in CLIENTS {
+        let each = requests / clients as u64;
+        ask(&server, classes, draw, clients, WARMING, &texts)?;
+        let (before, start) = (processor_time_of(&server.process()), Instant::now());
+        let mut times = ask(&server, classes, draw, clients, each, &texts)?;
+        let (elapsed, after) = (start.elapsed(), processor_time_of(&server.process()));
+        let asked = times.len() as f64;
+        let (p50_us, p99_us) = quantiles_us(&mut times).unwrap_or((f64::NAN, f64::NAN));
+        let cost = HttpCost {
+            clients,
+            requests: each * clients as u64,
+            processor_us_per_request: (after - before).as_secs_f64() * 1e6 / asked,
+            requests_per_second: asked / elapsed.as_secs_f64(),
+            p50_us,
+            p99_us,
+        };
+        println!(
+            "  HTTP, every text new, {clients} clients: {:.1} µs of the server's processor time a request; {:.0} requests/s, p50 {p50_us:.1} µs, p99 {p99_us:.1} µs",
+            cost.processor_us_per_request, cost.requests_per_second
+        );
+        costs.push(cost);
+    }
+    Ok(costs)
+}
+
+/// The times of so many requests from each of so many clients at once.
+fn ask(
+    server: &LinePeer,
+    classes: &[Class],
+    draw: &Draw,
+    clients: usize,
+    requests: u64,
+    texts: &AtomicU64,
+) -> Result<Vec<Duration>, String> {
+    on_threads(clients, |seed| {
+        let mut client = server.another_client()?;
+        let mut draw = draw.seeded(99 + seed as u64);
+        let mut times = Vec::new();
+        for _ in 0..requests {
+            let (class, constant) = draw.next(classes);
+            let number = texts.fetch_add(1, Ordering::Relaxed);
+            let request = client.request(&classes[class].new_text(constant, number));
+            let took = client.ask(&request, LIMIT);
+            times.push(took.map_err(|failure| format!("a request failed: {failure}"))?);
+        }
+        Ok(times)
+    })
+}
