@@ -1,5 +1,6 @@
 //! The command line: every subcommand, its options and an example. Nothing here does anything.
 
+use crate::values;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 
@@ -114,22 +115,22 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
     pub(crate) query_threads: Option<u16>,
     /// Namespace of bare names in the paper's dialect
-    #[arg(long, value_name = "IRI")]
+    #[arg(long, value_name = "IRI", value_parser = values::iri)]
     pub(crate) namespace: Option<String>,
     /// Longest time one query may take, in milliseconds
-    #[arg(long, value_name = "MS")]
+    #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) query_time_ms: Option<u64>,
     /// Most rows that one answer may have
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) result_rows: Option<u64>,
     /// Largest body of a request, in bytes
-    #[arg(long, value_name = "BYTES")]
+    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) body_bytes: Option<u64>,
     /// Origin whose web pages may use the server, `*` for any; may be repeated
-    #[arg(long, value_name = "ORIGIN")]
+    #[arg(long, value_name = "ORIGIN", value_parser = values::origin)]
     pub(crate) cors: Vec<String>,
     /// The server's URL as clients see it, behind a proxy
-    #[arg(long, value_name = "URL")]
+    #[arg(long, value_name = "URL", value_parser = values::public_url)]
     pub(crate) public_url: Option<String>,
     /// Let SERVICE and LOAD fetch from other machines
     #[arg(long)]
@@ -270,7 +271,7 @@ pub(crate) struct ReplayArgs {
     #[arg(long, value_name = "MS")]
     pub(crate) until: Option<i64>,
     /// Namespace of bare names in the paper's dialect
-    #[arg(long, value_name = "IRI")]
+    #[arg(long, value_name = "IRI", value_parser = values::iri)]
     pub(crate) namespace: Option<String>,
     /// Where the answers go; standard output by default
     #[arg(long, short, value_name = "FILE")]

@@ -1,7 +1,7 @@
 //! A client of the server's HTTP interface: requests in, bodies out, every refusal as the server's own sentence.
 
 use crate::error::CliError;
-use std::io::Read;
+use std::io::{self, Read};
 use ureq::http::Response;
 use ureq::{Agent, Body, SendBody};
 
@@ -51,7 +51,7 @@ impl Client {
     /// POSTs a body.
     ///
     /// # Errors
-    /// When the server cannot be reached or refuses.
+    /// When the body cannot be read, or the server cannot be reached or refuses.
     pub(crate) fn post(
         &self,
         path: &str,
@@ -62,8 +62,15 @@ impl Client {
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
-        let mut body = body;
-        self.accept(request.send(SendBody::from_reader(&mut body)))
+        let mut body = Watched {
+            body,
+            unreadable: None,
+        };
+        let outcome = request.send(SendBody::from_reader(&mut body));
+        match body.unreadable {
+            Some(error) => Err(CliError::failed("it cannot be read to its end", error)),
+            None => self.accept(outcome),
+        }
     }
 
     /// PUTs a text.
@@ -113,6 +120,22 @@ impl Client {
             "{} ({status})",
             sentence.trim_end()
         )))
+    }
+}
+
+/// A body whose own failure is told apart from the connection's.
+struct Watched<R> {
+    body: R,
+    unreadable: Option<String>,
+}
+
+impl<R: Read> Read for Watched<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.body.read(buffer).inspect_err(|error| {
+            if error.kind() != io::ErrorKind::Interrupted {
+                self.unreadable = Some(error.to_string());
+            }
+        })
     }
 }
 

@@ -9,6 +9,7 @@ mod files;
 mod sse;
 mod table;
 mod target;
+mod values;
 
 use args::{Cli, Command};
 use clap::Parser;

@@ -22,11 +22,26 @@ pub(crate) enum Place {
 }
 
 impl Place {
-    /// The place that the options name; with `stored` files an engine in memory that has loaded them.
+    /// The place that the options name, where there is something already; with `stored` files an engine in memory that
+    /// has loaded them.
+    ///
+    /// # Errors
+    /// When no place is named, or it is not there, or it cannot be opened.
+    pub(crate) fn open(target: &Target, stored: &[PathBuf]) -> Result<Self, CliError> {
+        if let Some(folder) = target.data.as_ref().filter(|folder| !folder.is_dir()) {
+            return Err(CliError::Failed(format!(
+                "there is no data folder {}; `somersault load … --data {0}` makes one",
+                folder.display()
+            )));
+        }
+        Self::open_or_make(target, stored)
+    }
+
+    /// Like [`Place::open`], but a data folder that is not there is made.
     ///
     /// # Errors
     /// When no place is named, or it cannot be opened.
-    pub(crate) fn open(target: &Target, stored: &[PathBuf]) -> Result<Self, CliError> {
+    pub(crate) fn open_or_make(target: &Target, stored: &[PathBuf]) -> Result<Self, CliError> {
         if !stored.is_empty() {
             let engine = Engine::open(EngineConfig::default())?;
             for path in stored {

@@ -11,7 +11,7 @@ use crate::target::{Place, load_file};
 /// # Errors
 /// Names the file that failed; what was loaded before it stays.
 pub(crate) fn run(args: &LoadArgs) -> Result<(), CliError> {
-    let place = Place::open(&args.target, &[])?;
+    let place = Place::open_or_make(&args.target, &[])?;
     for path in &args.files {
         match &place {
             Place::Engine(engine) => {

@@ -147,6 +147,42 @@ fn files_are_loaded_compressed_or_not() {
     .unwrap();
     let said = fails(&["load", &path("torn.nt.zst"), "--data", &data], 1);
     assert!(said.contains("torn.nt.zst"), "{said}");
+    let server = Server::start(&[]);
+    let said = fails(&["load", &path("torn.nt.zst"), "--server", &server.url], 1);
+    assert!(
+        said.contains("torn.nt.zst") && said.contains("cannot be read") && !said.contains("server"),
+        "{said}"
+    );
+}
+
+#[test]
+fn a_folder_that_is_not_there_is_no_empty_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let wrong = folder.path().join("wrong").to_str().unwrap().to_owned();
+    for asked in [
+        ["query", "ASK {}", "--data", &wrong],
+        ["explain", "ASK {}", "--data", &wrong],
+        ["update", "CLEAR ALL", "--data", &wrong],
+    ] {
+        let said = fails(&asked, 1);
+        assert!(said.contains(&wrong) && said.contains("load"), "{said}");
+    }
+    assert!(!folder.path().join("wrong").exists());
+}
+
+#[test]
+fn values_that_cannot_work_are_refused_at_the_start() {
+    for (option, value) in [
+        ("--public-url", "xx"),
+        ("--cors", "https://e.org/console"),
+        ("--namespace", "ns"),
+        ("--query-time-ms", "0"),
+        ("--result-rows", "0"),
+        ("--body-bytes", "0"),
+    ] {
+        let said = fails(&["serve", option, value], 2);
+        assert!(said.contains(option), "{said}");
+    }
 }
 
 #[test]
