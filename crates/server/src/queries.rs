@@ -7,12 +7,16 @@ use crate::error::ApiResult;
 use crate::text::percent_encode;
 use axum::extract::{Request, State};
 use serde_json::{Value, json};
-use somersault::{Engine, EngineError, QueryInfo};
+use somersault::{Engine, EngineError, QueryInfo, Reached};
 use std::time::Duration;
 
 /// A duration in whole microseconds, for JSON.
 pub(crate) fn micros(duration: Duration) -> u64 {
     u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
+}
+
+fn reached_json(reached: &Reached) -> Value {
+    json!({ "stream": reached.stream, "complete_through_ms": reached.complete_through_ms, "since_ms": reached.since_ms })
 }
 
 fn query_json(info: &QueryInfo) -> Value {
@@ -22,8 +26,11 @@ fn query_json(info: &QueryInfo) -> Value {
         .iter()
         .map(|window| json!({ "stream": window.stream, "range_ms": window.range_ms, "step_ms": window.step_ms }))
         .collect();
-    let held_up_by = info.held_up_by.as_ref().map(|held| {
-        json!({ "stream": held.stream, "complete_through_ms": held.complete_through_ms, "close_ms": held.close_ms })
+    let streams: Vec<Value> = info.streams.iter().map(reached_json).collect();
+    let held_up_by = info.held_up_by.as_ref().map(|reached| {
+        let mut held = reached_json(reached);
+        held["close_ms"] = info.next_close_ms.into();
+        held
     });
     json!({
         "name": info.name,
@@ -36,7 +43,11 @@ fn query_json(info: &QueryInfo) -> Value {
         "firings": info.firings,
         "rows": info.rows,
         "last_close_ms": info.last_close_ms,
+        "next_close_ms": info.next_close_ms,
+        "streams": streams,
         "held_up_by": held_up_by,
+        "passed_in_bulk": info.passed_in_bulk,
+        "passed_while_paused": info.passed_while_paused,
         "last_error": info.last_error,
         "subscribers": info.subscribers,
         "execution_us": { "p50": micros(info.execution_p50), "p99": micros(info.execution_p99) },

@@ -44,15 +44,15 @@ pub struct WindowInfo {
     pub step_ms: i64,
 }
 
-/// Why a query has not fired: the stream whose time it waits for.
-#[derive(Clone, Debug)]
-pub struct HeldUp {
-    /// The stream that is behind.
+/// How far a stream of a query is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reached {
+    /// The stream.
     pub stream: String,
     /// Its complete-through time; `None` if it has no time yet.
     pub complete_through_ms: Option<i64>,
-    /// The close that waits for it.
-    pub close_ms: Option<i64>,
+    /// When that last moved, by the engine's clock; `None` if it never has.
+    pub since_ms: Option<i64>,
 }
 
 /// A registered continuous query.
@@ -72,8 +72,17 @@ pub struct QueryInfo {
     pub rows: u64,
     /// The newest close that has been answered.
     pub last_close_ms: Option<i64>,
-    /// What it waits for, if a stream is behind the others.
-    pub held_up_by: Option<HeldUp>,
+    /// The close that it fires for next; `None` while it is paused or a stream of it has no time.
+    pub next_close_ms: Option<i64>,
+    /// How far each of its streams is.
+    pub streams: Vec<Reached>,
+    /// The stream that the next close waits for, which is the one that is furthest behind; `None` while it is paused, and
+    /// while every stream has reached that close.
+    pub held_up_by: Option<Reached>,
+    /// Closes passed in bulk after jumps in time.
+    pub passed_in_bulk: u64,
+    /// Closes that passed while it was paused.
+    pub passed_while_paused: u64,
     /// Whether it is paused.
     pub paused: bool,
     /// The newest firing's error, if it failed (a limit, for example).

@@ -44,7 +44,7 @@ pub use engine::{
     UpdateSummary,
 };
 pub use error::{EngineError, LimitKind};
-pub use info::{Health, HealthStatus, HeldUp, QueryInfo, StreamInfo, WindowInfo};
+pub use info::{Health, HealthStatus, QueryInfo, Reached, StreamInfo, WindowInfo};
 pub use load::{GraphWrite, LoadOptions, LoadProgress, LoadSummary};
 pub use metrics::{Latency, MemoryUse, MetricsSnapshot, QueryMetrics, ShardMetrics, StreamMetrics};
 pub use push::{Push, PushReceipt, StreamStatement};

@@ -24,4 +24,4 @@ pub use declaration::{QueryDeclaration, Resolve, ResolveError, WindowDeclaration
 pub use input::{Admission, Input, Push, PushStatement, Repeat};
 pub use output::{ClosedBatch, Firing, Inject, Output, WindowBatches};
 pub use refusal::{Refusal, RefusalKind};
-pub use status::{HeldUp, QueryStatus, StreamStatus};
+pub use status::{QueryStatus, Reached, StreamStatus};

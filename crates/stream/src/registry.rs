@@ -61,11 +61,14 @@ pub(crate) fn schedule_of(declaration: &QueryDeclaration) -> Schedule {
 }
 
 impl Query {
+    /// The distinct streams that it windows, ascending.
+    pub(crate) fn streams(&self) -> BTreeSet<StreamUid> {
+        self.windows.iter().map(|window| window.stream).collect()
+    }
+
     pub(crate) fn group_key(&self) -> GroupKey {
-        let streams: BTreeSet<StreamUid> =
-            self.windows.iter().map(|window| window.stream).collect();
         GroupKey {
-            streams: streams.into_iter().collect(),
+            streams: self.streams().into_iter().collect(),
             schedule: schedule_of(&self.declaration),
         }
     }

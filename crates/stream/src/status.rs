@@ -48,8 +48,10 @@ pub struct QueryStatus {
     pub next_close: Option<EventTime>,
     /// The newest close that it fired for.
     pub last_close: Option<EventTime>,
-    /// The stream that it waits for while others are further on.
-    pub held_up_by: Option<HeldUp>,
+    /// How far each of its streams is, in the order of their uids.
+    pub streams: Vec<Reached>,
+    /// The stream that its next close waits for: of those that have not reached it the one that is furthest behind.
+    pub held_up_by: Option<Reached>,
     /// Firings that became due so far.
     pub firings: u64,
     /// Closes passed in bulk after jumps in time.
@@ -60,9 +62,9 @@ pub struct QueryStatus {
     pub paused: bool,
 }
 
-/// The stream that a query waits for.
+/// How far a stream of a query is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct HeldUp {
+pub struct Reached {
     /// The stream's IRI.
     pub stream: String,
     /// Where it stands; `None` before its first push or advance.
@@ -111,6 +113,7 @@ impl Coordinator {
             State::Running { group, base } => self.groups.get(group).next_of(base),
             State::Paused { .. } => None,
         };
+        let (streams, held_up_by) = self.reached(query, next_close);
         QueryStatus {
             uid: query.uid,
             name: query.name.clone(),
@@ -118,7 +121,8 @@ impl Coordinator {
             declaration: query.declaration.clone(),
             next_close,
             last_close: query.last_close,
-            held_up_by: self.held_up_by(query, next_close),
+            streams,
+            held_up_by,
             firings: query.firings,
             passed_in_bulk: query.passed_in_bulk,
             passed_while_paused: query.passed_while_paused,
@@ -126,28 +130,32 @@ impl Coordinator {
         }
     }
 
-    /// The stream that is furthest behind, if it has no time at all or another one has reached the next close.
-    fn held_up_by(&self, query: &Query, next_close: Option<EventTime>) -> Option<HeldUp> {
-        let State::Running { group, .. } = query.state else {
-            return None;
-        };
-        let streams = self.groups.get(group).key.streams.iter();
-        let streams = streams.filter_map(|uid| self.streams.get(uid));
-        let behind = streams
-            .clone()
-            .min_by_key(|stream| stream.complete_through)?;
-        let another_is_there = || {
-            streams
-                .clone()
-                .any(|stream| stream.complete_through >= next_close)
-        };
-        let waits = behind.complete_through.is_none()
-            || (behind.complete_through < next_close && another_is_there());
-        waits.then(|| HeldUp {
-            stream: behind.iri().to_owned(),
-            complete_through: behind.complete_through,
-            since_ms: behind.moved_ms,
-        })
+    /// How far the streams of a query are, and the one that its next close waits for.
+    fn reached(
+        &self,
+        query: &Query,
+        next_close: Option<EventTime>,
+    ) -> (Vec<Reached>, Option<Reached>) {
+        let streams: Vec<Reached> = query
+            .streams()
+            .iter()
+            .filter_map(|uid| self.streams.get(uid))
+            .map(|stream| Reached {
+                stream: stream.iri().to_owned(),
+                complete_through: stream.complete_through,
+                since_ms: stream.moved_ms,
+            })
+            .collect();
+        let is_paused = matches!(query.state, State::Paused { .. });
+        // None is before every time: a stream without one holds up whoever reads it.
+        let furthest_behind = streams
+            .iter()
+            .min_by_key(|reached| reached.complete_through)
+            .filter(|reached| {
+                !is_paused && reached.complete_through < next_close.or(Some(EventTime::MIN))
+            })
+            .cloned();
+        (streams, furthest_behind)
     }
 }
 

@@ -179,14 +179,15 @@ fn queries(all: &mut Map<String, Value>) {
         object(json!({ "stream": text("The stream's IRI."), "range_ms": integer("RANGE."), "step_ms": integer("STEP.") }), &[]),
     );
     all.insert(
-        "HeldUp".into(),
+        "Reached".into(),
         object(
             json!({
-                "stream": text("The stream that is behind the others."),
+                "stream": text("The stream's IRI."),
                 "complete_through_ms": optional("How far it is complete; null if it has no time yet."),
-                "close_ms": optional("The close that waits for it."),
+                "since_ms": optional("When that last moved, by the server's clock; null if it never has."),
+                "close_ms": optional("In held_up_by: the close that waits for it; null until every stream has a time."),
             }),
-            &[],
+            &["close_ms"],
         ),
     );
     all.insert(
@@ -203,7 +204,11 @@ fn queries(all: &mut Map<String, Value>) {
                 "firings": integer("Firings so far, empty ones included."),
                 "rows": integer("Rows in all of them."),
                 "last_close_ms": optional("The newest close that has been answered."),
-                "held_up_by": json!({ "anyOf": [refer("HeldUp"), { "type": "null" }] }),
+                "next_close_ms": optional("The close that it fires for next; null while it is paused or one of its streams has no time."),
+                "streams": list_of("Reached"),
+                "held_up_by": json!({ "anyOf": [refer("Reached"), { "type": "null" }], "description": "The stream that the next close waits for: the one that is furthest behind." }),
+                "passed_in_bulk": integer("Closes that were passed without a firing, after jumps in time over which its windows held nothing."),
+                "passed_while_paused": integer("Closes that passed while it was paused."),
                 "last_error": optional_text("The newest firing's error, if it failed."),
                 "subscribers": integer("Open event streams."),
                 "execution_us": refer("Quantiles"),

@@ -104,7 +104,7 @@ fn a_stream_that_is_windowed_stays() {
 #[test]
 fn status_says_who_holds_a_query_up() {
     let server = TestServer::start();
-    let (s, _t) = (server.stream("s", ""), server.stream("t", ""));
+    let (s, t) = (server.stream("s", ""), server.stream("t", ""));
     let text = "SELECT ?a FROM STREAM <http://e/s> [RANGE 2s STEP 1s] FROM STREAM <http://e/t> [RANGE 2s STEP 1s] WHERE { GRAPH <http://e/s> { ?a ?p ?b } GRAPH <http://e/t> { ?a ?q ?c } }";
     server.put("/queries/both", text).expect(201);
     server
@@ -112,8 +112,27 @@ fn status_says_who_holds_a_query_up() {
         .expect(200);
     server.advance(&s, 10_000);
     let info = server.get("/queries/both").expect(200).json();
-    assert_eq!(info["held_up_by"]["stream"], "http://e/t", "{info}");
+    let held_up_by = &info["held_up_by"];
+    assert_eq!(held_up_by["stream"], "http://e/t", "{info}");
+    assert!(
+        held_up_by["since_ms"].is_null(),
+        "t never had a time: {info}"
+    );
     assert_eq!(info["firings"], 0);
+    server.advance(&t, 10_500);
+    let info = server.get("/queries/both").expect(200).json();
+    let held_up_by = &info["held_up_by"];
+    assert_eq!(held_up_by["stream"], "http://e/s", "{info}");
+    assert_eq!(held_up_by["complete_through_ms"], 10_000, "{info}");
+    assert_eq!(held_up_by["close_ms"], 11_000, "{info}");
+    assert!(held_up_by["since_ms"].is_i64(), "{info}");
+    let reached: Vec<_> = info["streams"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .map(|stream| stream["complete_through_ms"].as_i64())
+        .collect();
+    assert_eq!(reached, [Some(10_000), Some(10_500)], "{info}");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use super::Engine;
 use super::data::check_nesting;
 use crate::error::{EngineError, LimitKind};
-use crate::info::{HeldUp, QueryInfo, StreamInfo, WindowInfo};
+use crate::info::{QueryInfo, Reached, StreamInfo, WindowInfo};
 use crate::push::{Push, PushReceipt};
 use crate::subscription::{SubscribeOptions, Subscription};
 use somersault_lang::{CreateStream, RegistrationKind, Statement};
@@ -328,11 +328,11 @@ impl Engine {
             firings: 0,
             rows: 0,
             last_close_ms: None,
-            held_up_by: status.held_up_by.map(|held| HeldUp {
-                stream: held.stream,
-                complete_through_ms: held.complete_through.map(|time| time.0),
-                close_ms: status.next_close.map(|close| close.0),
-            }),
+            next_close_ms: status.next_close.map(|close| close.0),
+            streams: status.streams.into_iter().map(Reached::from).collect(),
+            held_up_by: status.held_up_by.map(Reached::from),
+            passed_in_bulk: status.passed_in_bulk,
+            passed_while_paused: status.passed_while_paused,
             paused: status.paused,
             last_error: None,
             execution_p50: Duration::ZERO,
@@ -385,5 +385,15 @@ impl Engine {
     /// When something is received, by the engine's clock.
     fn now_ms(&self) -> i64 {
         self.inner.driver.now_ms()
+    }
+}
+
+impl From<somersault_stream::Reached> for Reached {
+    fn from(reached: somersault_stream::Reached) -> Reached {
+        Reached {
+            stream: reached.stream,
+            complete_through_ms: reached.complete_through.map(|time| time.0),
+            since_ms: reached.since_ms,
+        }
     }
 }

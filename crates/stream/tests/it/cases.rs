@@ -111,6 +111,17 @@ fn a_query_says_which_stream_holds_it_up_and_since_when() {
     assert_eq!(held_up.complete_through, Some(EventTime(0)));
     assert_eq!(held_up.since_ms, Some(1_000));
     assert_eq!(status.next_close, Some(EventTime(20)));
+    let reached: Vec<_> = (status.streams.iter())
+        .map(|reached| (reached.stream.as_str(), reached.complete_through))
+        .collect();
+    assert_eq!(reached, [(A, Some(EventTime(50))), (B, Some(EventTime(0)))]);
+    // Also one that has no other stream to be compared with.
+    driver.register("alone", windows(&[(A, 20, 20)])).unwrap();
+    let alone = driver.coordinator.query("alone").unwrap();
+    assert_eq!(alone.next_close, Some(EventTime(60)));
+    assert_eq!(alone.held_up_by.unwrap().since_ms, Some(2_000));
+    driver.pause("alone");
+    assert_eq!(driver.coordinator.query("alone").unwrap().held_up_by, None);
 }
 
 #[test]
