@@ -237,7 +237,7 @@ fn measure(
         let step_ms = info
             .windows
             .iter()
-            .map(|window| window.step_ms)
+            .filter_map(|window| window.step_ms)
             .min()
             .unwrap_or(BATCH_MS);
         readers.push((

@@ -6,7 +6,8 @@
 use crate::continuous::{Dialect, WindowClause};
 use crate::cursor::Cursor;
 use crate::error::ParseError;
-use crate::surface::{Surface, read_window, source_token};
+use crate::extent::read_extent;
+use crate::surface::{Surface, source_token};
 use crate::token::{Place, Token, TokenKind};
 use oxrdf::NamedNode;
 use std::collections::HashSet;
@@ -88,10 +89,10 @@ fn stream_block(
     let stream = surface.names.resolve(cursor.source, stream_token)?;
     surface.bare |= stream_token.kind == TokenKind::Word;
     let start = cursor.at;
-    let (range, step) = read_window(cursor)?;
+    let extent = read_extent(cursor, Dialect::CqelsQl)?;
     surface.removed.push(start..cursor.at);
     let same = (surface.windows.iter())
-        .find(|window| (&window.stream, window.range, window.step) == (&stream, range, step));
+        .find(|window| (&window.stream, window.extent) == (&stream, extent));
     let name = match same {
         Some(window) => window.name.clone(),
         None => {
@@ -101,8 +102,7 @@ fn stream_block(
             surface.windows.push(WindowClause {
                 stream,
                 name: name.clone(),
-                range,
-                step,
+                extent,
                 in_default: false,
                 named: true,
                 line: place.line,

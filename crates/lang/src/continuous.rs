@@ -28,6 +28,53 @@ pub enum Dialect {
     CqelsQl,
 }
 
+/// What of its answers a continuous query gives (the relation-to-stream operator of RSP-QL and CQL).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[non_exhaustive]
+pub enum StreamOperator {
+    /// RSTREAM: every firing gives its whole answer.
+    #[default]
+    RStream,
+    /// ISTREAM: the solutions that the firing before had not, as a difference of bags.
+    IStream,
+    /// DSTREAM: the solutions of the firing before that this one has not.
+    DStream,
+}
+
+impl StreamOperator {
+    /// Whether an answer hangs on the firing before.
+    #[must_use]
+    pub fn compares(self) -> bool {
+        self != StreamOperator::RStream
+    }
+}
+
+/// What a window holds, and when it closes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Extent {
+    /// `RANGE r STEP s`, or `FROM NOW-a TO NOW-b STEP s` with r = a − b and until = b: what has an event time from
+    /// close − until − range on, and before close − until.
+    Time {
+        /// How long the span of event time is.
+        range: Millis,
+        /// How far before the close it ends.
+        until: Millis,
+        /// How often it closes; `None` = with every batch of the stream.
+        step: Option<Millis>,
+    },
+    /// `NOW`: the batch that has just closed.
+    Now,
+    /// `ALL`: everything since the query was registered, as far back as the stream's KEEP.
+    All,
+    /// `ELEMENTS n STEP m`, `RANGE TRIPLES n STEP m`: the last `count` statements, closing with every `step` more.
+    Statements {
+        /// How many statements it holds.
+        count: u64,
+        /// After how many more it closes.
+        step: u64,
+    },
+}
+
 /// One window over one stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WindowClause {
@@ -36,10 +83,8 @@ pub struct WindowClause {
     /// The name by which the pattern reads the window: in C-SPARQL the stream's own, in RSP-QL the one that the
     /// text gives it, in CQELS-QL one that no text can say.
     pub name: NamedNode,
-    /// How far back it reaches.
-    pub range: Millis,
-    /// How often it closes.
-    pub step: Millis,
+    /// What it holds, and when it closes.
+    pub extent: Extent,
     /// Whether its content is part of the default graph.
     pub in_default: bool,
     /// Whether GRAPH (in RSP-QL WINDOW, in CQELS-QL STREAM) reads it.
@@ -57,6 +102,8 @@ pub struct ContinuousQuery {
     pub name: Option<String>,
     /// What is registered.
     pub kind: RegistrationKind,
+    /// What of its answers it gives.
+    pub operator: StreamOperator,
     /// The windows, in the order of the text; at least one.
     pub windows: Vec<WindowClause>,
     /// `COMPUTED EVERY`: fires at these times instead of at the closes.

@@ -16,6 +16,7 @@ mod display;
 mod duration;
 mod error;
 pub mod expression;
+mod extent;
 mod grammar;
 pub mod lift;
 mod names;
@@ -39,7 +40,9 @@ pub use algebra::{
     GraphTarget, NameOrVariable, PathExpression, Pattern, QuadTemplate, TemplateGraph,
     TemplateTerm, TermPattern, TriplePattern, TripleTemplate, VarId,
 };
-pub use continuous::{ContinuousQuery, Dialect, RegistrationKind, WindowClause};
+pub use continuous::{
+    ContinuousQuery, Dialect, Extent, RegistrationKind, StreamOperator, WindowClause,
+};
 pub use error::{ParseError, ParseErrorKind};
 pub use expression::{
     Aggregate, AggregateFunction, Arithmetic, Comparison, Expression, Function, OrderKey,

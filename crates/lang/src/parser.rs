@@ -134,6 +134,7 @@ impl Parser {
                 .map(|header| surface::name_text(text, header.name, &surface.names))
                 .transpose()?,
             kind: header.map_or(RegistrationKind::Query, |header| header.kind),
+            operator: surface.operator,
             windows: surface.windows,
             computed_every: header.and_then(|header| header.computed_every),
             starting_at: (surface.starting_at)

@@ -4,10 +4,11 @@
 //! They are read on our tokens and taken out, or written as SPARQL says it; every other token stays at its old place.
 
 use crate::blocks;
-use crate::continuous::{Dialect, RegistrationKind, WindowClause};
+use crate::continuous::{Dialect, RegistrationKind, StreamOperator, WindowClause};
 use crate::cursor::Cursor;
-use crate::duration::{self, instant, positive_duration};
+use crate::duration::{instant, positive_duration};
 use crate::error::ParseError;
+use crate::extent::read_extent;
 use crate::names::Names;
 use crate::token::{Place, Token, TokenKind};
 use crate::words;
@@ -15,10 +16,11 @@ use oxrdf::NamedNode;
 use somersault_model::{EventTime, Millis};
 use std::ops::Range;
 
-/// `REGISTER (QUERY|STREAM|RSTREAM) name [COMPUTED EVERY dur] [STARTING AT instant] [AS]`
+/// `REGISTER (QUERY|STREAM|RSTREAM|ISTREAM|DSTREAM) name [COMPUTED EVERY dur] [STARTING AT instant] [AS]`
 #[derive(Debug)]
 pub(crate) struct Header {
     pub(crate) kind: RegistrationKind,
+    pub(crate) operator: Option<StreamOperator>,
     pub(crate) name: Token,
     pub(crate) computed_every: Option<Millis>,
     pub(crate) starting_at: Option<EventTime>,
@@ -30,6 +32,7 @@ pub(crate) struct Header {
 #[derive(Debug)]
 pub(crate) struct Surface {
     pub(crate) header: Option<Header>,
+    pub(crate) operator: StreamOperator,
     pub(crate) windows: Vec<WindowClause>,
     /// Where the source of each window stands.
     pub(crate) window_offsets: Vec<usize>,
@@ -78,6 +81,7 @@ pub(crate) fn is_continuous(source: &str, tokens: &[Token]) -> Option<usize> {
 pub(crate) fn read(source: &str, tokens: &[Token], names: Names) -> Result<Surface, ParseError> {
     let mut surface = Surface {
         header: None,
+        operator: StreamOperator::default(),
         windows: Vec::new(),
         window_offsets: Vec::new(),
         stored: Vec::new(),
@@ -96,7 +100,8 @@ pub(crate) fn read(source: &str, tokens: &[Token], names: Names) -> Result<Surfa
         surface.removed.push(start..cursor.at);
         surface.names.read_prologue(&mut cursor)?;
     }
-    if takes_stream_operator(&cursor)? {
+    surface.operator = read_operator(surface.header.as_ref(), &cursor)?;
+    if operator_at(&cursor, 1).is_some() {
         surface.removed.push(cursor.at + 1..cursor.at + 2);
     }
     surface.read_dataset(&mut cursor)?;
@@ -107,15 +112,9 @@ pub(crate) fn read(source: &str, tokens: &[Token], names: Names) -> Result<Surfa
 fn read_header(cursor: &mut Cursor<'_>) -> Result<Header, ParseError> {
     let offset = cursor.offset();
     cursor.expect_keyword("REGISTER")?;
-    if cursor.is_any_keyword(&["ISTREAM", "DSTREAM"]) {
-        let what = format!(
-            "REGISTER {} of RSP-QL; use REGISTER RSTREAM, of which every firing gives the whole answer",
-            cursor.peek_text().to_ascii_uppercase()
-        );
-        return Err(ParseError::not_yet(cursor.source, cursor.offset(), &what));
-    }
-    // RSTREAM: every firing gives its whole answer, as a query does.
-    let kind = if cursor.take_keyword("QUERY") || cursor.take_keyword("RSTREAM") {
+    let operator = operator_at(cursor, 0);
+    cursor.at += usize::from(operator.is_some());
+    let kind = if operator.is_some() || cursor.take_keyword("QUERY") {
         RegistrationKind::Query
     } else if cursor.is_keyword("STREAM") {
         return Err(ParseError::not_yet(
@@ -124,7 +123,7 @@ fn read_header(cursor: &mut Cursor<'_>) -> Result<Header, ParseError> {
             "REGISTER STREAM (a derived stream); use REGISTER QUERY and push its answers yourself",
         ));
     } else {
-        return Err(cursor.unexpected("QUERY, STREAM or RSTREAM after REGISTER"));
+        return Err(cursor.unexpected("QUERY, STREAM, RSTREAM, ISTREAM or DSTREAM after REGISTER"));
     };
     let name = name_token(cursor, "the name of the query")?;
     let computed_every = if cursor.take_keyword("COMPUTED") {
@@ -142,6 +141,7 @@ fn read_header(cursor: &mut Cursor<'_>) -> Result<Header, ParseError> {
     cursor.take_keyword("AS");
     Ok(Header {
         kind,
+        operator,
         name,
         computed_every,
         starting_at,
@@ -172,22 +172,48 @@ pub(crate) fn name_text(source: &str, token: Token, names: &Names) -> Result<Str
     })
 }
 
-/// Whether RSTREAM stands after the query form, which says what every query does.
-fn takes_stream_operator(cursor: &Cursor<'_>) -> Result<bool, ParseError> {
-    let found = ["ISTREAM", "DSTREAM"]
-        .into_iter()
-        .find(|word| cursor.is_keyword_at(1, word));
-    match found {
-        Some(word) => Err(ParseError::not_yet(
-            cursor.source,
-            cursor.tokens[cursor.at + 1].start,
-            &format!("{word} of RSP-QL; without it every firing gives the whole answer"),
-        )),
-        None => Ok(cursor.is_keyword_at(1, "RSTREAM")),
-    }
+/// The stream operator that the token so far ahead is.
+fn operator_at(cursor: &Cursor<'_>, ahead: usize) -> Option<StreamOperator> {
+    let named = [
+        ("RSTREAM", StreamOperator::RStream),
+        ("ISTREAM", StreamOperator::IStream),
+        ("DSTREAM", StreamOperator::DStream),
+    ];
+    (named.into_iter())
+        .find_map(|(word, operator)| cursor.is_keyword_at(ahead, word).then_some(operator))
 }
 
-fn at_starting(cursor: &Cursor<'_>) -> bool {
+/// The operator of a query with its cursor at the query form: `SELECT ISTREAM …` and the header must not differ, and
+/// there must be solutions to compare.
+fn read_operator(
+    header: Option<&Header>,
+    cursor: &Cursor<'_>,
+) -> Result<StreamOperator, ParseError> {
+    let refuse = |ahead: usize, message: &str| {
+        let offset = cursor.tokens.get(cursor.at + ahead).map_or(0, |t| t.start);
+        Err(ParseError::semantics(cursor.source, offset, message))
+    };
+    let (given, of_header) = (operator_at(cursor, 1), header.and_then(|h| h.operator));
+    if let (Some(given), Some(of_header)) = (given, of_header)
+        && given != of_header
+    {
+        return refuse(
+            1,
+            "REGISTER says another stream operator than this; write one of them, or the same in both places",
+        );
+    }
+    let operator = given.or(of_header).unwrap_or_default();
+    if operator.compares() && cursor.is_any_keyword(&["ASK", "DESCRIBE"]) {
+        return refuse(
+            0,
+            "ISTREAM and DSTREAM compare solutions with those of the firing before, and ASK and DESCRIBE give none; \
+             use SELECT or CONSTRUCT, or leave the operator out",
+        );
+    }
+    Ok(operator)
+}
+
+pub(crate) fn at_starting(cursor: &Cursor<'_>) -> bool {
     cursor.is_keyword("STARTING") && cursor.is_keyword_at(1, "AT")
 }
 
@@ -199,7 +225,7 @@ fn read_starting_at(cursor: &mut Cursor<'_>) -> Result<EventTime, ParseError> {
 }
 
 /// Options that language.md knows and this parser does not do yet.
-fn refuse_options(cursor: &Cursor<'_>) -> Result<(), ParseError> {
+pub(crate) fn refuse_options(cursor: &Cursor<'_>) -> Result<(), ParseError> {
     let what = if cursor.is_keyword("REPORT")
         && (cursor.is_keyword_at(1, "ON") || cursor.is_keyword_at(1, "NON"))
     {
@@ -276,14 +302,17 @@ impl Surface {
             self.is_of(Dialect::CSparql, cursor)?;
         }
         let iri = self.names.resolve(cursor.source, stream)?;
-        let (range, step) = read_window(cursor)?;
+        let dialect = match window_name {
+            Some(_) => Dialect::RspQl,
+            None => Dialect::CSparql,
+        };
+        let extent = read_extent(cursor, dialect)?;
         let place = Place::of(cursor.source, cursor.tokens[start].start);
         let (name, name_offset) = window_name.unwrap_or_else(|| (iri.clone(), stream.start));
         self.windows.push(WindowClause {
             name,
             stream: iri,
-            range,
-            step,
+            extent,
             in_default: !only_named,
             named: true,
             line: place.line,
@@ -394,62 +423,4 @@ pub(crate) fn source_token(cursor: &mut Cursor<'_>, expected: &str) -> Result<To
         return Err(cursor.unexpected(expected));
     }
     Ok(cursor.bump().expect("a token was just seen"))
-}
-
-/// `'[' RANGE dur (STEP dur | SLIDE dur | TUMBLING) ']'`: its range and step.
-pub(crate) fn read_window(cursor: &mut Cursor<'_>) -> Result<(Millis, Millis), ParseError> {
-    let open = cursor.offset();
-    cursor.expect_punctuation("[")?;
-    let not_yet = |cursor: &Cursor<'_>, what: &str| {
-        Err(ParseError::not_yet(cursor.source, cursor.offset(), what))
-    };
-    if cursor.is_any_keyword(&["ELEMENTS", "TRIPLES"]) {
-        return not_yet(
-            cursor,
-            "windows of a number of statements; use [RANGE 10s STEP 1s]",
-        );
-    }
-    if cursor.is_any_keyword(&["NOW", "ALL", "FROM"]) {
-        return not_yet(cursor, "this window; use [RANGE 10s STEP 1s]");
-    }
-    if !cursor.take_keyword("RANGE") {
-        return Err(cursor.unexpected("RANGE and a duration, as in [RANGE 10s STEP 1s],"));
-    }
-    if cursor.is_keyword("TRIPLES") {
-        return not_yet(
-            cursor,
-            "windows of a number of statements (RANGE TRIPLES); use [RANGE 10s STEP 1s]",
-        );
-    }
-    let range = positive_duration(cursor, "RANGE")?;
-    let step = if cursor.take_keyword("TUMBLING") {
-        range
-    } else if cursor.is_any_keyword(&["STEP", "SLIDE"]) {
-        let keyword = cursor.peek_text().to_ascii_uppercase();
-        cursor.bump();
-        positive_duration(cursor, &keyword)?
-    } else if cursor.is_punctuation("]") {
-        let range = duration::spell(range);
-        return Err(ParseError::syntax(
-            cursor.source,
-            open,
-            format!(
-                "this window says how far back it reaches but not how often it closes; write [RANGE {range} STEP 1s], or [RANGE {range} TUMBLING]"
-            ),
-        ));
-    } else {
-        return Err(cursor.unexpected("STEP and a duration, or TUMBLING,"));
-    };
-    if at_starting(cursor) {
-        return Err(ParseError::semantics(
-            cursor.source,
-            cursor.offset(),
-            "STARTING AT is said once for all windows of a query; write it behind the last FROM clause, or in the REGISTER header before AS",
-        ));
-    }
-    refuse_options(cursor)?;
-    if !cursor.take_punctuation("]") {
-        return Err(cursor.unexpected("`]` at the end of the window"));
-    }
-    Ok((range, step))
 }

@@ -29,6 +29,7 @@ mod construct;
 mod cost;
 mod degrees;
 mod describe;
+mod difference;
 mod digest;
 mod equality;
 mod error;
@@ -85,6 +86,7 @@ mod workspace;
 
 pub use answer::{Answer, Solutions};
 pub use cache::PlanCache;
+pub use difference::Template;
 pub use error::QueryError;
 pub use execution::{Crew, Execution, PlanChoices, Remote, RemoteSolutions};
 pub use explain::Explanation;

@@ -502,7 +502,7 @@ fn columns(
 }
 
 /// Whether a new blank node is drawn for each row.
-fn has_blank_node(template: &TripleTemplate) -> bool {
+pub(crate) fn has_blank_node(template: &TripleTemplate) -> bool {
     [&template.subject, &template.object]
         .into_iter()
         .any(|term| match term {

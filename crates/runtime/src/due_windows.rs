@@ -2,7 +2,7 @@
 //! put down the SN's slices slides them, so that no firing's execution does. Firings still ask the
 //! store, which has the versions ready; where it does not, it makes the same ones (S11).
 
-use somersault_store::{Store, WindowVersion};
+use somersault_store::{Store, ViewKey, WindowVersion};
 use somersault_stream::{Output, WindowBatches};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -27,8 +27,8 @@ impl DueWindows {
         let mut windows: Vec<WindowBatches> = Vec::new();
         for window in due.flat_map(|windows| windows.iter()) {
             let same = |other: &WindowBatches| {
-                (other.stream, other.lo, other.hi, other.step_batches)
-                    == (window.stream, window.lo, window.hi, window.step_batches)
+                (other.stream, other.lo, other.hi, other.shape)
+                    == (window.stream, window.lo, window.hi, window.shape)
             };
             if window.lo < window.hi && !windows.iter().any(same) {
                 windows.push(*window);
@@ -62,13 +62,18 @@ impl DueWindows {
 
 /// The version of a window that a firing sees.
 pub fn window_version(store: &Store, window: &WindowBatches) -> Arc<WindowVersion> {
-    let step = u64::try_from(window.step_batches).unwrap_or(1).max(1);
     if window.lo >= window.hi {
         return WindowVersion::empty();
     }
+    let shape = window.shape;
+    let view = ViewKey {
+        range: shape.range,
+        until: shape.until,
+        step: shape.step,
+    };
     store
         .slices()
-        .window(window.stream, window.lo, window.hi, step)
+        .window(window.stream, window.lo, window.hi, view)
 }
 
 #[cfg(test)]
@@ -81,7 +86,7 @@ mod tests {
         TimedTriple, TripleIds,
     };
     use somersault_store::ShardBatch;
-    use somersault_stream::Firing;
+    use somersault_stream::{BatchShape, Firing};
 
     const STREAM: StreamUid = StreamUid(3);
 
@@ -90,14 +95,18 @@ mod tests {
             stream: STREAM,
             lo: BatchNumber(lo),
             hi: BatchNumber(hi),
-            range_batches: 2,
-            step_batches: 1,
+            shape: BatchShape {
+                range: 2,
+                until: 0,
+                step: 1,
+            },
         };
         Output::Due(Firing {
             query: QueryUid(1),
             close: EventTime(hi),
             ordinal: 0,
             revision: 0,
+            first: false,
             sn: Sn(1),
             windows: [window].into(),
             complete_from: None,

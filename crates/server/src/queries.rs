@@ -24,7 +24,7 @@ fn query_json(info: &QueryInfo) -> Value {
     let windows: Vec<Value> = info
         .windows
         .iter()
-        .map(|window| json!({ "stream": window.stream, "range_ms": window.range_ms, "step_ms": window.step_ms }))
+        .map(|window| json!({ "stream": window.stream, "window": window.extent, "range_ms": window.range_ms, "step_ms": window.step_ms }))
         .collect();
     let streams: Vec<Value> = info.streams.iter().map(reached_json).collect();
     let held_up_by = info.held_up_by.as_ref().map(|reached| {

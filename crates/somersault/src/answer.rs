@@ -60,6 +60,10 @@ impl Answer {
         }
     }
 
+    pub(crate) fn inner(&self) -> &Arc<Inner> {
+        &self.inner
+    }
+
     /// Takes out the answer itself, if nobody else has this one: what is left is an answer of no row.
     pub(crate) fn reclaim(&mut self) -> Option<Arc<Inner>> {
         Arc::get_mut(&mut self.inner)?;

@@ -3,6 +3,7 @@
 //! the query's hub.
 
 use crate::answer::Answer;
+use crate::changes::Changes;
 use crate::config::EngineConfig;
 use crate::hub::Hub;
 use crate::metrics::{QueryMetrics, Recorder};
@@ -10,7 +11,7 @@ use crate::subscription::{FiringResult, SubscribeOptions, Subscription};
 use parking_lot::{Mutex, RwLock};
 use somersault_lang::{ContinuousQuery, Parser};
 use somersault_model::{EventTime, QueryUid, Sn, TermId};
-use somersault_query::{Dataset, Execution, NamedGraphs, Prepared, SnapshotView, Source};
+use somersault_query::{Dataset, Execution, NamedGraphs, Prepared, SnapshotView, Source, Template};
 use somersault_runtime::{
     Answered, Class, FiringJob, Host, QueryPool, RuntimeError, window_version,
 };
@@ -134,19 +135,29 @@ impl Standing {
         }
     }
 
-    fn parse(&self, text: &str, namespace: Option<&str>) -> Result<Ready, String> {
+    fn parse(
+        &self,
+        text: &str,
+        namespace: Option<&str>,
+    ) -> Result<(Ready, Option<Changes>), String> {
         let mut parser = Parser::new();
         if let Some(namespace) = namespace {
             parser = parser.with_default_namespace(namespace);
         }
-        let query = parser
+        let mut query = parser
             .parse_continuous(text)
             .map_err(|error| error.to_string())?;
         let dataset = continuous_dataset(&query, &self.store);
-        Ok(Ready {
+        let changes = query.operator.compares().then(|| {
+            let template = Template::split_off(&mut query.query);
+            let dictionary = Arc::clone(self.store.dictionary_arc());
+            Changes::new(query.operator, template, dictionary)
+        });
+        let ready = Ready {
             prepared: Prepared::new(query.query),
             dataset: Arc::new(dataset),
-        })
+        };
+        Ok((ready, changes))
     }
 }
 
@@ -188,11 +199,15 @@ impl Host for Standing {
     }
 
     fn registered(&self, uid: QueryUid, name: &str, text: &str, namespace: Option<&str>) {
+        let (prepared, changes) = match self.parse(text, namespace) {
+            Ok((ready, changes)) => (Ok(ready), changes),
+            Err(error) => (Err(error), None),
+        };
         let query = StandingQuery {
             uid,
             name: name.to_owned(),
-            prepared: self.parse(text, namespace),
-            hub: Mutex::new(Hub::new(self.config.kept_firings)),
+            prepared,
+            hub: Mutex::new(Hub::new(self.config.kept_firings, changes)),
             stats: Mutex::new(Stats::new()),
         };
         self.queries.write().insert(uid, Arc::new(query));
@@ -279,10 +294,12 @@ impl Standing {
             delay: ready.saturating_duration_since(acknowledged.unwrap_or(released)),
             waiting: started.saturating_duration_since(released),
         };
-        query.count(&result);
         let mut hub = query.hub.lock();
         // Told under the hub's lock, so that the driver hears of one query's closes in order.
-        for published in hub.publish(ticket, result) {
+        for published in hub.publish(ticket, result, firing.first) {
+            if let Some(result) = &published.result {
+                query.count(result);
+            }
             if let Some(answered) = self.answered.get() {
                 answered.tell(query.uid, EventTime(published.close_ms));
             }

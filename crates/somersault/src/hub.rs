@@ -1,19 +1,29 @@
 //! The hub of one continuous query: puts its answers in close order, keeps the newest of them for
 //! subscribers that reconnect, and hands them to the live ones (WI-2).
 
+use crate::changes::Changes;
 use crate::subscription::{
     FiringResult, Mailbox, SubscribeOptions, Subscription, SubscriptionEvent,
 };
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Weak};
 
+/// A firing whose turn has come.
+pub(crate) struct Published {
+    pub(crate) close_ms: i64,
+    /// What subscribers were given; `None` where they had it before a restart.
+    pub(crate) result: Option<Arc<FiringResult>>,
+}
+
 /// See the module. Behind a mutex of its owner.
 pub(crate) struct Hub {
     capacity: usize,
     next_ticket: u64,
     next_published: u64,
-    /// Answers whose predecessors are still being computed.
-    early: BTreeMap<u64, Arc<FiringResult>>,
+    /// Answers whose predecessors are still being computed, and whether they are of the query's first firing.
+    early: BTreeMap<u64, (FiringResult, bool)>,
+    /// Of a query with ISTREAM or DSTREAM.
+    changes: Option<Changes>,
     kept: VecDeque<Arc<FiringResult>>,
     /// The newest close that is kept no more.
     gone_ms: Option<i64>,
@@ -22,12 +32,13 @@ pub(crate) struct Hub {
 }
 
 impl Hub {
-    pub(crate) fn new(capacity: usize) -> Hub {
+    pub(crate) fn new(capacity: usize, changes: Option<Changes>) -> Hub {
         Hub {
             capacity,
             next_ticket: 0,
             next_published: 0,
             early: BTreeMap::new(),
+            changes,
             kept: VecDeque::new(),
             gone_ms: None,
             subscribers: Vec::new(),
@@ -41,14 +52,27 @@ impl Hub {
         self.next_ticket - 1
     }
 
-    /// Takes an answer; returns those that are published by it, in order.
-    pub(crate) fn publish(&mut self, ticket: u64, result: FiringResult) -> Vec<Arc<FiringResult>> {
-        self.early.insert(ticket, Arc::new(result));
+    /// Takes an answer; returns the firings whose turn has come by it, in order.
+    pub(crate) fn publish(
+        &mut self,
+        ticket: u64,
+        result: FiringResult,
+        is_first: bool,
+    ) -> Vec<Published> {
+        self.early.insert(ticket, (result, is_first));
         let mut published = Vec::new();
-        while let Some(result) = self.early.remove(&self.next_published) {
+        while let Some((result, is_first)) = self.early.remove(&self.next_published) {
             self.next_published += 1;
-            self.deliver(&result);
-            published.push(result);
+            let close_ms = result.close_ms;
+            let result = match &mut self.changes {
+                Some(changes) => changes.of(result, is_first),
+                None => Some(result),
+            };
+            let result = result.map(Arc::new);
+            if let Some(result) = &result {
+                self.deliver(result);
+            }
+            published.push(Published { close_ms, result });
         }
         published
     }

@@ -38,10 +38,12 @@ pub struct StreamInfo {
 pub struct WindowInfo {
     /// The stream that it is over.
     pub stream: String,
-    /// RANGE.
-    pub range_ms: i64,
-    /// STEP.
-    pub step_ms: i64,
+    /// What stands between its brackets, as it was understood: `RANGE 10s STEP 1s`.
+    pub extent: String,
+    /// RANGE, of a window over a span of time.
+    pub range_ms: Option<i64>,
+    /// STEP, where the window says one in time.
+    pub step_ms: Option<i64>,
 }
 
 /// How far a stream of a query is.

@@ -24,6 +24,7 @@
 mod answer;
 pub mod answer_format;
 mod blank;
+mod changes;
 mod config;
 mod continuous;
 mod engine;

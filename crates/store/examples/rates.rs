@@ -6,7 +6,7 @@ use somersault_model::{
     BatchNumber, Direction, EventTime, Millis, Mutation, Placement, QuadIds, ShardId, Sn,
     StreamUid, Tag, TermId, TimedTriple, TripleIds, VirtualShard, inline, term_hash,
 };
-use somersault_store::{ShardBatch, Slice, Store};
+use somersault_store::{ShardBatch, Slice, Store, ViewKey};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -148,10 +148,15 @@ fn windows(store: &Store) {
                 }
             },
         );
+        let key = ViewKey {
+            range,
+            until: 0,
+            step: 1,
+        };
         let window = |hi: i64| {
             store
                 .slices()
-                .window(stream, BatchNumber(hi - range), BatchNumber(hi), 1)
+                .window(stream, BatchNumber(hi - range), BatchNumber(hi), key)
         };
         window(range);
         per(

@@ -73,7 +73,7 @@ pub use dictionary::{Dictionary, rdf_type};
 pub use interner::Interner;
 pub use run::Run;
 pub use slice::Slice;
-pub use slice_store::SliceStore;
+pub use slice_store::{SliceStore, ViewKey};
 pub use snapshot::{Ends, PredicateStatistics, Snapshot, StoreHold};
 pub use snapshots::{PinStatus, SnapshotError, Snapshots};
 pub use somersault_model::{Mutation, Operation};

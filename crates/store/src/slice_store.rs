@@ -24,11 +24,22 @@ struct StreamSlices {
     state: RwLock<Slices>,
     /// By level and first batch: the run of 2^level batches.
     merged: Mutex<FxHashMap<(u32, i64), Arc<Run>>>,
-    /// By RANGE and STEP in batches.
     views: Mutex<Views>,
 }
 
-type Views = FxHashMap<(i64, u64), Arc<Mutex<View>>>;
+type Views = FxHashMap<ViewKey, Arc<Mutex<View>>>;
+
+/// What tells windows over one stream apart that slide differently, all in batches. A window that reaches further back
+/// than what is there is shorter than its range, and the same window all the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ViewKey {
+    /// How many batches it holds at most.
+    pub range: i64,
+    /// How many batches before its close it ends.
+    pub until: i64,
+    /// How many batches it goes on at a time.
+    pub step: i64,
+}
 
 #[derive(Default)]
 struct Slices {
@@ -75,22 +86,21 @@ impl SliceStore {
     }
 
     /// The window over the batches `lo..hi`, without `hi`; batches without a slice are empty.
-    /// `step` (in batches) tells apart windows that slide differently. All callers with the same
-    /// arguments get the same version while somebody holds it.
+    /// All callers with the same arguments get the same version while somebody holds it.
     pub fn window(
         &self,
         stream: StreamUid,
         lo: BatchNumber,
         hi: BatchNumber,
-        step: u64,
+        key: ViewKey,
     ) -> Arc<WindowVersion> {
         let Some(slices) = self.stream(stream) else {
             return WindowVersion::empty();
         };
-        let view = Arc::clone(slices.views.lock().entry((hi.0 - lo.0, step)).or_default());
+        let view = Arc::clone(slices.views.lock().entry(key).or_default());
         let mut view = view.lock();
         let (generation, parts) = slices.range(lo, hi);
-        if let Some(version) = view.find(generation, hi) {
+        if let Some(version) = view.find(generation, (lo, hi)) {
             return version;
         }
         let previous = view.latest.as_ref().map(|(_, version)| version);
@@ -283,9 +293,13 @@ impl Slices {
 }
 
 impl View {
-    fn find(&self, generation: u64, hi: BatchNumber) -> Option<Arc<WindowVersion>> {
+    fn find(
+        &self,
+        generation: u64,
+        batches: (BatchNumber, BatchNumber),
+    ) -> Option<Arc<WindowVersion>> {
         let fits =
-            |made: u64, version: &WindowVersion| made == generation && version.batches().1 == hi;
+            |made: u64, version: &WindowVersion| made == generation && version.batches() == batches;
         if let Some((made, version)) = &self.latest
             && fits(*made, version)
         {

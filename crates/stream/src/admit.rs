@@ -8,11 +8,11 @@ use crate::coordinator::Coordinator;
 use crate::declaration::{QueryDeclaration, WindowDeclaration};
 use crate::input::{Admission, Input, Push, Repeat};
 use crate::refusal::Refusal;
-use crate::registry::{Query, State, schedule_of};
-use crate::schedule::greatest_common_divisor;
+use crate::registry::{Query, State, schedule_of, shape_of};
+use crate::schedule::{WindowShape, greatest_common_divisor};
 use crate::stream::Stream;
 use oxrdf::Quad;
-use somersault_lang::{CreateStream, LatePolicy};
+use somersault_lang::{CreateStream, Extent, LatePolicy};
 use somersault_log::{
     AdvanceRecord, Command, CommandRecord, LoadRecord, PushRecord, Record, Resolved,
     StreamStatement, UpdateRecord,
@@ -326,12 +326,21 @@ impl Coordinator {
         let latest = stream_times.iter().map(|(_, time)| *time).max();
         let first_close = latest
             .filter(|_| stream_times.len() == uids.len())
-            .map(|latest| schedule_of(declaration).first_after(latest));
+            .map(|latest| schedule_of(declaration, self.shapes(declaration)).first_after(latest));
         Resolved {
             stream_times,
             first_close,
             ..self.resolved_for(query)
         }
+    }
+
+    /// The windows of a declaration, on the streams that there are.
+    fn shapes(&self, declaration: &QueryDeclaration) -> impl Iterator<Item = WindowShape> {
+        declaration.windows.iter().filter_map(|window| {
+            let uid = self.by_iri.get(window.stream.as_str())?;
+            let stream = &self.streams[uid].declaration;
+            Some(shape_of(window.extent, declaration.starting_at, stream))
+        })
     }
 
     fn check_windows(&self, query: &str, declaration: &QueryDeclaration) -> Result<(), Refusal> {
@@ -345,8 +354,21 @@ impl Coordinator {
             check_span("COMPUTED EVERY", subject(), every.0)?;
         }
         for window in &declaration.windows {
-            check_span("RANGE", subject(), window.range.0)?;
-            check_span("STEP", subject(), window.step.0)?;
+            if let Extent::Time { range, until, step } = window.extent {
+                check_span("RANGE", subject(), range.0)?;
+                if until.0 != 0 {
+                    check_span("the offset of NOW", subject(), until.0)?;
+                }
+                if let Some(step) = step {
+                    check_span("STEP", subject(), step.0)?;
+                }
+            }
+            if matches!(window.extent, Extent::Statements { .. }) {
+                return Err(Refusal::NotYet {
+                    what: "a window of a number of statements",
+                    remedy: "use [RANGE 10s STEP 1s]",
+                });
+            }
             let iri = window.stream.as_str();
             let stream = self
                 .known_stream(iri)
@@ -368,9 +390,19 @@ fn check_batch(
     declaration: &QueryDeclaration,
 ) -> Result<(), Refusal> {
     let batch_ms = stream.interval().0;
+    let [range, until, step] = match window.extent {
+        Extent::Time { range, until, step } => [range.0, until.0, step.map_or(0, |step| step.0)],
+        Extent::Now | Extent::All | Extent::Statements { .. } => [0; 3],
+    };
+    let (from, range) = match until {
+        0 => (0, range),
+        _ => (range + until, 0),
+    };
     let clauses = [
-        ("RANGE", window.range.0),
-        ("STEP", window.step.0),
+        ("RANGE", range),
+        ("the offset NOW -", from),
+        ("the offset NOW -", until),
+        ("STEP", step),
         ("STARTING AT", declaration.starting_at.0),
         (
             "COMPUTED EVERY",

@@ -177,10 +177,10 @@ impl Coordinator {
                     query.name
                 );
                 query.last_close = Some(close);
-                query.firings += 1;
-                if self.delivered.get(&uid).is_none_or(|done| *done < close) {
+                if !query.is_delivered(close, self.delivered.get(&uid).copied()) {
                     firings.push(query.firing(&self.streams, group, close, sn));
                 }
+                query.firings += 1;
             }
             self.groups.fired(&mut self.streams, id, close, &mut passed);
         }
@@ -240,9 +240,9 @@ impl Coordinator {
                 }
             }
             for firing in cut.firings {
-                let delivered = self.delivered.get(&firing.query);
-                let done = delivered.is_some_and(|done| *done >= firing.close);
-                if done || !self.queries.contains_key(&firing.query) {
+                let delivered = self.delivered.get(&firing.query).copied();
+                let query = self.queries.get(&firing.query);
+                if query.is_none_or(|query| query.is_delivered(firing.close, delivered)) {
                     let (query, close) = (firing.query, firing.close);
                     out.push(Output::Cancelled(firing));
                     self.on_fired(query, close, out);

@@ -4,7 +4,9 @@
 //! dictionary), or recovery ends somewhere else than the live run did (S6).
 
 use oxrdf::NamedNode;
-use somersault_lang::{ContinuousQuery, CreateStream, ParseError, Parser, Statement};
+use somersault_lang::{
+    ContinuousQuery, CreateStream, Extent, ParseError, Parser, Statement, StreamOperator,
+};
 use somersault_log::LoadSegment;
 use somersault_model::{EventTime, Intern, Millis, QuadIds};
 use std::sync::Arc;
@@ -12,6 +14,8 @@ use std::sync::Arc;
 /// What a continuous query's text says about windows and closes; nothing of its pattern.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct QueryDeclaration {
+    /// What of its answers it gives.
+    pub operator: StreamOperator,
     /// The windows, in the order of the text.
     pub windows: Vec<WindowDeclaration>,
     /// `COMPUTED EVERY`.
@@ -20,27 +24,25 @@ pub struct QueryDeclaration {
     pub starting_at: EventTime,
 }
 
-/// One window: RANGE and STEP over a stream.
+/// One window over a stream.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct WindowDeclaration {
     /// The stream.
     pub stream: NamedNode,
-    /// How far back it reaches.
-    pub range: Millis,
-    /// How often it closes.
-    pub step: Millis,
+    /// What it holds, and when it closes.
+    pub extent: Extent,
 }
 
 impl From<&ContinuousQuery> for QueryDeclaration {
     fn from(query: &ContinuousQuery) -> Self {
         QueryDeclaration {
+            operator: query.operator,
             windows: query
                 .windows
                 .iter()
                 .map(|window| WindowDeclaration {
                     stream: window.stream.clone(),
-                    range: window.range,
-                    step: window.step,
+                    extent: window.extent,
                 })
                 .collect(),
             computed_every: query.computed_every,

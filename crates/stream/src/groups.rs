@@ -99,7 +99,7 @@ impl Group {
                 if end <= to {
                     return Some(close);
                 }
-                let shown_from = shape.first_close_at_or_after(end);
+                let shown_from = shape.first_close_over(end);
                 later = Some(later.map_or(shown_from, |later| later.min(shown_from)));
             }
             close = self.key.schedule.first_at_or_after(later?);

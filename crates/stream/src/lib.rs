@@ -22,6 +22,6 @@ mod stream;
 pub use coordinator::Coordinator;
 pub use declaration::{QueryDeclaration, Resolve, ResolveError, WindowDeclaration};
 pub use input::{Admission, Input, Push, PushStatement, Repeat};
-pub use output::{ClosedBatch, Firing, Inject, Output, WindowBatches};
+pub use output::{BatchShape, ClosedBatch, Firing, Inject, Output, WindowBatches};
 pub use refusal::{Refusal, RefusalKind};
 pub use status::{QueryStatus, Reached, StreamStatus};

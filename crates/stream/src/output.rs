@@ -122,6 +122,8 @@ pub struct Firing {
     pub ordinal: u32,
     /// 0; higher when late statements amended the windows.
     pub revision: u32,
+    /// Whether the query has not fired before, since it was registered: what ISTREAM and DSTREAM compare with is empty.
+    pub first: bool,
     /// The stored graph is read at this SN.
     pub sn: Sn,
     /// What each window holds, in the order of the query's windows.
@@ -139,8 +141,17 @@ pub struct WindowBatches {
     pub lo: BatchNumber,
     /// The first batch after the window; equal to `lo` where it holds nothing.
     pub hi: BatchNumber,
-    /// The window's RANGE in batches of this stream (more than `hi − lo` where it reaches further back than what is kept).
-    pub range_batches: i64,
-    /// The window's STEP in batches of this stream.
-    pub step_batches: i64,
+    /// Which window it is: the versions of one slide from each other.
+    pub shape: BatchShape,
+}
+
+/// A window over a stream, counted in its batches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct BatchShape {
+    /// RANGE (more than `hi − lo` where the window reaches further back than what is kept).
+    pub range: i64,
+    /// How far before the close it ends.
+    pub until: i64,
+    /// STEP.
+    pub step: i64,
 }

@@ -4,11 +4,14 @@
 //! from what the streams *logically* retain then. A firing never reads below it, even where slices happen to be there
 //! still, so that its content follows from the log alone.
 
+use crate::adaptor::FARTHEST_MS;
 use crate::coordinator::Coordinator;
-use crate::declaration::QueryDeclaration;
+use crate::declaration::{QueryDeclaration, WindowDeclaration};
 use crate::groups::{Group, GroupId, GroupKey, Streams};
 use crate::output::{Firing, Output, WindowBatches};
 use crate::schedule::{Schedule, WindowShape};
+use crate::status::StreamStatus;
+use somersault_lang::{CreateStream, Extent, StreamOperator};
 use somersault_log::Resolved;
 use somersault_model::{BatchNumber, EventTime, Millis, QueryUid, Sn, StreamUid};
 use std::collections::BTreeSet;
@@ -45,18 +48,45 @@ pub(crate) enum State {
 struct Window {
     stream: StreamUid,
     shape: WindowShape,
+    /// For ALL: the batch that was open when the query was registered.
+    since: Option<BatchNumber>,
     /// The first batch that the stream retained when the query was registered or resumed.
     kept_from: BatchNumber,
 }
 
 /// When the query fires: at every close of any window, or at those of COMPUTED EVERY.
-pub(crate) fn schedule_of(declaration: &QueryDeclaration) -> Schedule {
+pub(crate) fn schedule_of(
+    declaration: &QueryDeclaration,
+    shapes: impl Iterator<Item = WindowShape>,
+) -> Schedule {
     match declaration.computed_every {
         Some(every) => Schedule::new(declaration.starting_at, [every]),
-        None => Schedule::new(
-            declaration.starting_at,
-            declaration.windows.iter().map(|window| window.step),
-        ),
+        None => Schedule::new(declaration.starting_at, shapes.map(|shape| shape.step)),
+    }
+}
+
+/// What a window is on its stream, whose BATCH and KEEP it may hang on.
+pub(crate) fn shape_of(extent: Extent, origin: EventTime, stream: &CreateStream) -> WindowShape {
+    let batch = stream.batch;
+    let (range, until, step) = match extent {
+        Extent::Time { range, until, step } => (range, until, step.unwrap_or(batch)),
+        Extent::Now => (batch, Millis(0), batch),
+        // As far back as KEEP, in whole batches.
+        Extent::All => {
+            let keep = stream.keep.0.min(FARTHEST_MS);
+            (
+                Millis((keep - keep % batch.0).max(batch.0)),
+                Millis(0),
+                batch,
+            )
+        }
+        Extent::Statements { .. } => unreachable!("admission refuses them"),
+    };
+    WindowShape {
+        origin,
+        range,
+        until,
+        step,
     }
 }
 
@@ -66,11 +96,25 @@ impl Query {
         self.windows.iter().map(|window| window.stream).collect()
     }
 
+    /// Whether a firing needs not be executed again, if the answers up to `delivered` were given to everybody. What is
+    /// to be compared with the last of them needs that one.
+    pub(crate) fn is_delivered(&self, close: EventTime, delivered: Option<EventTime>) -> bool {
+        match self.declaration.operator.compares() {
+            true => delivered > Some(close),
+            false => delivered >= Some(close),
+        }
+    }
+
     pub(crate) fn group_key(&self) -> GroupKey {
         GroupKey {
             streams: self.streams().into_iter().collect(),
-            schedule: schedule_of(&self.declaration),
+            schedule: self.schedule(),
         }
+    }
+
+    pub(crate) fn schedule(&self) -> Schedule {
+        let shapes = self.windows.iter().map(|window| window.shape);
+        schedule_of(&self.declaration, shapes)
     }
 
     /// The first close of this query at or after `close`, a close of its group.
@@ -99,15 +143,20 @@ impl Query {
         let mut complete_from = None;
         let windows = self.windows.iter().map(|window| {
             let stream = &streams[&window.stream];
-            let (from, to) = window.shape.span_at(close);
+            let (mut from, to) = window.shape.span_at(close);
             let kept_with_group = group.kept_from.get(&window.stream);
             let kept = window
                 .kept_from
                 .max(kept_with_group.copied().unwrap_or(window.kept_from));
-            let seen_from = stream
-                .begin
-                .unwrap_or(EventTime::MIN)
-                .max(kept.start(stream.interval()));
+            let begin = stream.begin.unwrap_or(EventTime::MIN);
+            if let Some(since) = window.since {
+                let since = since.start(stream.interval()).max(begin);
+                if from > since {
+                    complete_from = complete_from.max(Some(from));
+                }
+                from = from.max(since);
+            }
+            let seen_from = begin.max(kept.start(stream.interval()));
             if from < seen_from {
                 complete_from = complete_from.max(Some(seen_from));
             }
@@ -116,8 +165,7 @@ impl Query {
                 stream: window.stream,
                 lo: stream.batch_of(from).max(kept).min(hi),
                 hi,
-                range_batches: window.shape.range.0 / stream.interval().0,
-                step_batches: window.shape.step.0 / stream.interval().0,
+                shape: window.shape.in_batches(stream.interval()),
             }
         });
         let windows = windows.collect();
@@ -126,6 +174,7 @@ impl Query {
             close,
             ordinal: 0,
             revision: 0,
+            first: self.firings == 0,
             sn,
             windows,
             complete_from,
@@ -150,17 +199,26 @@ impl Coordinator {
         let uid = resolved
             .query
             .expect("a registration is logged with the query's uid");
-        let windows = declaration.windows.iter().map(|window| Window {
-            stream: *self
+        let windows = declaration.windows.iter().map(|window| {
+            let uid = *self
                 .by_iri
                 .get(window.stream.as_str())
-                .expect("admission refuses windows on unknown streams"),
-            shape: WindowShape {
-                origin: declaration.starting_at,
-                range: window.range,
-                step: window.step,
-            },
-            kept_from: BatchNumber(i64::MIN),
+                .expect("admission refuses windows on unknown streams");
+            let stream = &self.streams[&uid];
+            let since = || {
+                let times = resolved.stream_times.iter();
+                let time = times
+                    .filter(|(of, _)| *of == uid)
+                    .map(|(_, time)| *time)
+                    .max();
+                stream.batch_of(time.unwrap_or(EventTime::MIN))
+            };
+            Window {
+                stream: uid,
+                shape: shape_of(window.extent, declaration.starting_at, &stream.declaration),
+                since: (window.extent == Extent::All).then(since),
+                kept_from: BatchNumber(i64::MIN),
+            }
         });
         let query = Query {
             uid,
@@ -250,7 +308,7 @@ impl Coordinator {
         if let Some(query) = self.queries.get_mut(&uid)
             && let State::Paused { next: Some(next) } = query.state
         {
-            query.passed_while_paused += schedule_of(&query.declaration).count(next, base);
+            query.passed_while_paused += query.schedule().count(next, base);
         }
         out.push(Output::QueryResumed {
             uid,
@@ -284,6 +342,45 @@ impl Coordinator {
     }
 }
 
+impl WindowDeclaration {
+    /// The window at its latest close, whatever of it is still kept: what EXPLAIN looks at. None before the stream has
+    /// a time.
+    pub fn latest(&self, starting_at: EventTime, stream: &StreamStatus) -> Option<WindowBatches> {
+        let batch = stream.declaration.batch;
+        let shape = shape_of(self.extent, starting_at, &stream.declaration);
+        let (from, to) = shape.span_at(stream.stable_time?);
+        Some(WindowBatches {
+            stream: stream.uid,
+            lo: BatchNumber::of(from, batch),
+            hi: BatchNumber::of(to, batch),
+            shape: shape.in_batches(batch),
+        })
+    }
+}
+
+/// When a window closes and what it then holds, in words.
+fn explain_extent(extent: Extent, since: &str) -> String {
+    match extent {
+        Extent::Time { range, until, step } => {
+            let (range, until) = (range.0, until.0);
+            let step = match step {
+                Some(step) => format!("{} ms", step.0),
+                None => "BATCH of the stream".to_owned(),
+            };
+            let (from, to) = match until {
+                0 => (range, "c".to_owned()),
+                _ => (range + until, format!("c − {until} ms")),
+            };
+            format!("closes at c = {since}k·{step}; holds c − {from} ms ≤ event time < {to}")
+        }
+        Extent::Now => "closes with every batch; holds the batch that has just closed (NOW)".to_owned(),
+        Extent::All => "closes with every batch; holds everything since the batch that was open at registration, as far back as KEEP of the stream (ALL); \
+             complete_from_ms says from when, once KEEP has let go of some"
+            .to_owned(),
+        Extent::Statements { .. } => unreachable!("admission refuses them"),
+    }
+}
+
 impl QueryDeclaration {
     /// When the query fires and what its windows then hold, in sentences, for EXPLAIN.
     pub fn explain(&self) -> String {
@@ -294,12 +391,12 @@ impl QueryDeclaration {
             origin => format!("{origin} ms + "),
         };
         for window in &self.windows {
-            let (range, step) = (window.range.0, window.step.0);
             // Writing to a String cannot fail.
             let _ = writeln!(
                 text,
-                "window on <{}>: closes at c = {since}k·{step} ms; holds c − {range} ms ≤ event time < c, each triple once",
-                window.stream.as_str()
+                "window on <{}>: {}, each triple once",
+                window.stream.as_str(),
+                explain_extent(window.extent, &since)
             );
         }
         let _ = match self.computed_every {
@@ -311,6 +408,17 @@ impl QueryDeclaration {
                 text,
                 "fires at every close of any window; each window shows its latest close ≤ t"
             ),
+        };
+        let _ = match self.operator {
+            StreamOperator::IStream => writeln!(
+                text,
+                "gives the solutions that the firing before had not, as a difference of bags (ISTREAM); before the first firing there were none"
+            ),
+            StreamOperator::DStream => writeln!(
+                text,
+                "gives the solutions of the firing before that this one has not, as a difference of bags (DSTREAM)"
+            ),
+            _ => Ok(()),
         };
         let _ = writeln!(
             text,

@@ -4,6 +4,7 @@
 //! `origin + k·S` for every whole k, also before the origin and before the epoch; the content of a window at its close
 //! `c` is `c−R ≤ event time < c`. The dull twin in tests/it compares all of it with a list.
 
+use crate::output::BatchShape;
 use somersault_model::{EventTime, Millis};
 
 /// The closes of a query: the union of arithmetic progressions with one origin.
@@ -120,11 +121,12 @@ fn latest(origin: i64, step: i64, time: i64) -> i64 {
     i64::try_from(close).unwrap_or(i64::MIN)
 }
 
-/// RANGE and STEP of one window with its origin.
+/// One window with its origin: it closes every `step`, and then holds `range`, which ends `until` before the close.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct WindowShape {
     pub(crate) origin: EventTime,
     pub(crate) range: Millis,
+    pub(crate) until: Millis,
     pub(crate) step: Millis,
 }
 
@@ -134,15 +136,25 @@ impl WindowShape {
         EventTime(latest(self.origin.0, self.step.0, close.0))
     }
 
-    /// The first close of this window at or after `time`.
-    pub(crate) fn first_close_at_or_after(&self, time: EventTime) -> EventTime {
+    /// The first close of this window that may hold what is before `time`.
+    pub(crate) fn first_close_over(&self, time: EventTime) -> EventTime {
+        let time = time.plus(self.until);
         let before = latest(self.origin.0, self.step.0, time.0.saturating_sub(1));
         EventTime(before.saturating_add(self.step.0))
     }
 
+    /// The window, counted in batches of this length, which divides all of it.
+    pub(crate) fn in_batches(&self, interval: Millis) -> BatchShape {
+        BatchShape {
+            range: self.range.0 / interval.0,
+            until: self.until.0 / interval.0,
+            step: self.step.0 / interval.0,
+        }
+    }
+
     /// What the window shows at a close of its query: `from ≤ event time < to`.
     pub(crate) fn span_at(&self, close: EventTime) -> (EventTime, EventTime) {
-        let to = self.close_at(close);
+        let to = self.close_at(close).minus(self.until);
         (to.minus(self.range), to)
     }
 }
@@ -174,12 +186,23 @@ mod tests {
         let window = WindowShape {
             origin: EventTime(0),
             range: Millis(300),
+            until: Millis(0),
             step: Millis(200),
         };
         assert_eq!(
             window.span_at(EventTime(500)),
             (EventTime(100), EventTime(400))
         );
+        let past = WindowShape {
+            until: Millis(1000),
+            ..window
+        };
+        assert_eq!(
+            past.span_at(EventTime(500)),
+            (EventTime(-900), EventTime(-600))
+        );
+        assert_eq!(past.first_close_over(EventTime(-600)), EventTime(400));
+        assert_eq!(past.first_close_over(EventTime(-599)), EventTime(600));
         assert_eq!(
             window.span_at(EventTime(600)),
             (EventTime(300), EventTime(600))

@@ -11,7 +11,8 @@ use oxrdf::{Dataset, GraphName, NamedNode, Quad, Triple};
 use oxrdfio::RdfParser;
 use somersault::StreamStatement;
 use somersault_lang::{
-    Classification, ContinuousQuery, CreateStream, Parser, Query, Statement, WindowClause,
+    Classification, ContinuousQuery, CreateStream, Extent, Parser, Query, Statement,
+    StreamOperator, WindowClause,
 };
 use somersault_model::EventTime;
 use std::collections::{BTreeMap, BTreeSet};
@@ -42,6 +43,8 @@ struct Standing {
     world: Dataset,
     /// So many of the stored statements are in `world`.
     synced: usize,
+    /// The rows of the firing before.
+    before: Vec<Vec<Option<String>>>,
 }
 
 impl Twin {
@@ -116,10 +119,35 @@ impl Twin {
             query: standing.number,
             close_ms,
             revision: 0,
-            answer: answer.map(given),
+            answer: answer.map(given).map(|given| standing.changed(given)),
         });
     }
 }
+
+impl Standing {
+    /// What ISTREAM or DSTREAM leaves of an answer. Graphs are compared as graphs, which is the same where a template has
+    /// the variables of its pattern and no blank node.
+    fn changed(&mut self, (names, now): Rows) -> Rows {
+        let operator = self.query.operator;
+        if !operator.compares() {
+            return (names, now);
+        }
+        let before = std::mem::replace(&mut self.before, now.clone());
+        let (mut rows, others) = match operator {
+            StreamOperator::DStream => (before, now),
+            _ => (now, before),
+        };
+        for other in &others {
+            if let Some(at) = rows.iter().position(|row| row == other) {
+                rows.swap_remove(at);
+            }
+        }
+        (names, rows)
+    }
+}
+
+/// The names of an answer's columns, and its rows.
+type Rows = (Vec<String>, Vec<Vec<Option<String>>>);
 
 /// The places of a stored statement in the dataset of a continuous query: FROM merges graphs into the default one, FROM NAMED
 /// names them, and without any FROM the stored default graph takes part.
@@ -141,6 +169,17 @@ fn visible(query: &Query, quad: &Quad) -> Vec<Quad> {
     places
 }
 
+/// RANGE, how far before its close it ends, and STEP. KEEP is longer than any window of the suites but ALL.
+fn spans(window: &WindowClause, stream: &Stream) -> (i64, i64, i64) {
+    let (batch_ms, keep_ms) = (stream.declaration.batch.0, stream.declaration.keep.0);
+    match window.extent {
+        Extent::Time { range, until, step } => (range.0, until.0, step.map_or(batch_ms, |s| s.0)),
+        Extent::Now => (batch_ms, 0, batch_ms),
+        Extent::All => (keep_ms / batch_ms * batch_ms, 0, batch_ms),
+        Extent::Statements { .. } => (0, 0, batch_ms),
+    }
+}
+
 /// The triples that a window shows at a close: those of its own latest close.
 fn content(
     window: &WindowClause,
@@ -148,14 +187,13 @@ fn content(
     origin_ms: i64,
     close_ms: i64,
 ) -> Vec<Triple> {
-    let step_ms = window.step.0;
-    let end_ms = origin_ms + (close_ms - origin_ms).div_euclid(step_ms) * step_ms;
     let Some(stream) = streams.get(window.stream.as_str()) else {
         return Vec::new();
     };
-    let from = stream
-        .fed
-        .partition_point(|(at_ms, _)| *at_ms < end_ms - window.range.0);
+    let (range_ms, until_ms, step_ms) = spans(window, stream);
+    let close_ms = origin_ms + (close_ms - origin_ms).div_euclid(step_ms) * step_ms;
+    let end_ms = close_ms - until_ms;
+    let from = (stream.fed).partition_point(|(at_ms, _)| *at_ms < end_ms - range_ms);
     let to = stream.fed.partition_point(|(at_ms, _)| *at_ms < end_ms);
     stream.fed[from..to.max(from)]
         .iter()
@@ -164,10 +202,16 @@ fn content(
 }
 
 /// The closes of a query in `from_ms < t ≤ to_ms`.
-fn closes(query: &ContinuousQuery, from_ms: i64, to_ms: i64) -> BTreeSet<i64> {
+fn closes(
+    query: &ContinuousQuery,
+    streams: &BTreeMap<String, Stream>,
+    from_ms: i64,
+    to_ms: i64,
+) -> BTreeSet<i64> {
+    let step = |window: &WindowClause| Some(spans(window, streams.get(window.stream.as_str())?).2);
     let steps: Vec<i64> = match query.computed_every {
         Some(every) => vec![every.0],
-        None => query.windows.iter().map(|window| window.step.0).collect(),
+        None => query.windows.iter().filter_map(step).collect(),
     };
     let origin_ms = query.starting_at.0;
     let (from_ms, to_ms) = (from_ms - origin_ms, to_ms - origin_ms);
@@ -192,7 +236,7 @@ impl IsTimeless for CreateStream {
     }
 }
 
-fn given(outcome: Outcome) -> (Vec<String>, Vec<Vec<Option<String>>>) {
+fn given(outcome: Outcome) -> Rows {
     match outcome {
         Outcome::Boolean(value) => (Vec::new(), vec![vec![Some(value.to_string())]]),
         Outcome::Graph(graph) => {
@@ -269,6 +313,7 @@ impl Host for Twin {
             query: parsed,
             world: Dataset::new(),
             synced: 0,
+            before: Vec::new(),
         });
         Ok(())
     }
@@ -302,7 +347,7 @@ impl Host for Twin {
         if let Some(from_ms) = self.time_ms.replace(*time_ms) {
             let due: BTreeSet<(i64, usize)> = (0..self.standing.len())
                 .flat_map(|at| {
-                    closes(&self.standing[at].query, from_ms, *time_ms)
+                    closes(&self.standing[at].query, &self.streams, from_ms, *time_ms)
                         .into_iter()
                         .map(move |close_ms| (close_ms, at))
                 })

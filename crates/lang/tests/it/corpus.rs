@@ -65,7 +65,7 @@ fn the_papers_query_means_the_same_in_both_dialects() {
         query
             .windows
             .iter()
-            .map(|w| (w.stream.clone(), w.range, w.step, w.in_default, w.named))
+            .map(|w| (w.stream.clone(), w.extent, w.in_default, w.named))
             .collect::<Vec<_>>()
     };
     assert_eq!(windows(&paper), windows(&ours));

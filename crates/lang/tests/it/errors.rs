@@ -108,7 +108,13 @@ fn windows(report: &mut Report) {
     report.continuous(&with("FROM STREAM <http://s> [RANGE 10x STEP 1s]"));
     report.continuous(&with("FROM STREAM <http://s> [RANGE 10s STEP 1s"));
     report.continuous(&with("FROM STREAM <http://s> [10s]"));
-    report.continuous(&with("FROM STREAM <http://s> [RANGE TRIPLES 10]"));
+    report.continuous(&with("FROM STREAM <http://s> [RANGE TRIPLES 0]"));
+    report.continuous(&with("FROM STREAM <http://s> [RANGE TRIPLES 10s]"));
+    report.continuous(&with("FROM STREAM <http://s> [RANGE TRIPLES 10 STEP]"));
+    report.continuous(&with("FROM STREAM <http://s> [NOW]"));
+    report.continuous(&with(
+        "FROM STREAM <http://s> [FROM NOW-10s TO NOW-5s STEP 1s]",
+    ));
     report.continuous(&with("FROM STREAM <http://s> [ELEMENTS 10 STEP 2]"));
     report.continuous(&with(
         "FROM STREAM <http://s> [RANGE 1s STEP 1s STARTING AT 5]",
@@ -166,7 +172,24 @@ fn dialects(report: &mut Report) {
     query(window, "WINDOW ?w { ?x ?y ?z } ?x ?y");
     query(window, &of("STREAM <http://s> [RANGE 1s SLIDE 1s]"));
     query("", &of("STREAM <http://s>"));
-    query("", &of("STREAM <http://s> [NOW]"));
+    query("", &of("STREAM <http://s> [NOW STEP 1s]"));
+    query("", &of("STREAM <http://s> [ELEMENTS 3]"));
+    query("", &of("STREAM <http://s> [TRIPLES -3]"));
+    for past in [
+        "FROM NOW-5s TO NOW-10s STEP 1s",
+        "FROM NOW-10s TO NOW-5s",
+        "FROM NOW TO NOW-5s STEP 1s",
+        "FROM NOW-10s NOW-5s STEP 1s",
+        "FROM 10s TO NOW-5s STEP 1s",
+        "ELEMENTS",
+        "TRIPLES 3",
+        "ALL",
+    ] {
+        query(
+            &format!("FROM NAMED WINDOW <http://w> ON <http://s> [{past}]"),
+            &of("WINDOW <http://w>"),
+        );
+    }
     query("", &of("STREAM ?s [RANGE 1s SLIDE 1s]"));
     query(
         "FROM STREAM <http://t> [RANGE 1s STEP 1s]",
@@ -185,8 +208,15 @@ fn registrations(report: &mut Report) {
     report.continuous(&format!("REGISTER QUERY AS {rest}"));
     report.continuous(&format!("REGISTER QUERY q COMPUTED EVERY 0s AS {rest}"));
     report.continuous(&format!("REGISTER STREAM q AS {rest}"));
-    report.continuous(&format!("REGISTER ISTREAM q AS {rest}"));
-    report.continuous(&rest.replace("SELECT", "SELECT ISTREAM"));
+    report.continuous(&format!(
+        "REGISTER ISTREAM q AS {}",
+        rest.replace("SELECT", "SELECT DSTREAM")
+    ));
+    report.continuous(&rest.replace("SELECT ?x", "ASK ISTREAM"));
+    report.continuous(&format!(
+        "REGISTER DSTREAM q AS {}",
+        rest.replace("SELECT", "DESCRIBE")
+    ));
     report.continuous(
         &rest
             .replace("{ ?x", "{ WINDOW ?w { ?x")

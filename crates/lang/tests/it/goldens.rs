@@ -11,19 +11,21 @@ fn continuous_text(query: &ContinuousQuery) -> String {
     if let Some(every) = query.computed_every {
         let _ = writeln!(out, "computed every {} ms", every.0);
     }
+    if query.operator.compares() {
+        let _ = writeln!(out, "{:?}", query.operator);
+    }
     if query.starting_at.0 != 0 {
         let _ = writeln!(out, "starting at {} ms", query.starting_at.0);
     }
     for window in &query.windows {
         let _ = writeln!(
             out,
-            "window {} as {} (line {}, column {}): range {} ms, step {} ms, default {}, named {}",
+            "window {} as {} (line {}, column {}): {}, default {}, named {}",
             window.stream,
             window.name,
             window.line,
             window.column,
-            window.range.0,
-            window.step.0,
+            window.extent,
             window.in_default,
             window.named
         );

@@ -176,7 +176,7 @@ fn queries(all: &mut Map<String, Value>) {
     all.insert("Quantiles".into(), object(json!({ "p50": integer("Half of the firings, in microseconds."), "p99": integer("99 of 100 firings, in microseconds.") }), &[]));
     all.insert(
         "Window".into(),
-        object(json!({ "stream": text("The stream's IRI."), "range_ms": integer("RANGE."), "step_ms": integer("STEP.") }), &[]),
+        object(json!({ "stream": text("The stream's IRI."), "window": text("What stands between its brackets, as it was understood."), "range_ms": integer("RANGE; null for a window of statements, NOW and ALL."), "step_ms": integer("STEP, where the window says one in time.") }), &[]),
     );
     all.insert(
         "Reached".into(),

@@ -7,11 +7,11 @@ use crate::continuous::continuous_dataset;
 use crate::error::{EngineError, LimitKind};
 use parking_lot::Mutex;
 use somersault_lang::{DatasetClause, Update};
-use somersault_model::{BatchNumber, EventTime, QueryUid};
+use somersault_model::{EventTime, QueryUid};
 use somersault_query::{Bound, Dataset, Prepared, SnapshotView, Using, evaluate_update};
 use somersault_runtime::{Change, UpdateJob, UpdateResult, window_version};
 use somersault_store::{Snapshot, WindowVersion};
-use somersault_stream::{QueryDeclaration, WindowBatches};
+use somersault_stream::{QueryDeclaration, WindowDeclaration};
 use std::borrow::Cow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -171,11 +171,12 @@ impl Engine {
         options: &QueryOptions,
         analyze: bool,
     ) -> Result<String, EngineError> {
-        let mut text = QueryDeclaration::from(query).explain();
-        let windows = query
+        let declaration = QueryDeclaration::from(query);
+        let mut text = declaration.explain();
+        let windows = declaration
             .windows
             .iter()
-            .map(|window| self.latest_window(query, window))
+            .map(|window| self.latest_window(&declaration, window))
             .collect();
         let dataset = continuous_dataset(query, &self.inner.store);
         let prepared = Prepared::new(query.query.clone());
@@ -186,31 +187,15 @@ impl Engine {
     /// The window at its latest close, as far as its slices are still there.
     fn latest_window(
         &self,
-        query: &somersault_lang::ContinuousQuery,
-        window: &somersault_lang::WindowClause,
+        query: &QueryDeclaration,
+        window: &WindowDeclaration,
     ) -> Arc<WindowVersion> {
         let status = self.inner.driver.stream(window.stream.as_str());
-        let Some((status, through)) = status.and_then(|status| {
-            let through = status.stable_time?;
-            Some((status, through))
-        }) else {
-            return WindowVersion::empty();
-        };
-        let (origin, step) = (query.starting_at.0, window.step.0.max(1));
-        let close = origin + (through.0 - origin).div_euclid(step) * step;
-        let batch = status.declaration.batch;
-        let of = |ms: i64| BatchNumber::of(EventTime(ms), batch);
-        let in_batches = |ms: i64| (ms / batch.0).max(1);
-        window_version(
-            &self.inner.store,
-            &WindowBatches {
-                stream: status.uid,
-                lo: of(close - window.range.0),
-                hi: of(close),
-                range_batches: in_batches(window.range.0),
-                step_batches: in_batches(window.step.0),
-            },
-        )
+        status
+            .and_then(|status| window.latest(query.starting_at, &status))
+            .map_or_else(WindowVersion::empty, |batches| {
+                window_version(&self.inner.store, &batches)
+            })
     }
 
     fn explain_on(

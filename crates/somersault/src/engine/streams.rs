@@ -6,11 +6,12 @@ use crate::error::{EngineError, LimitKind};
 use crate::info::{QueryInfo, Reached, StreamInfo, WindowInfo};
 use crate::push::{Push, PushReceipt};
 use crate::subscription::{SubscribeOptions, Subscription};
-use somersault_lang::{CreateStream, RegistrationKind, Statement};
+use somersault_lang::{CreateStream, Extent, RegistrationKind, Statement};
 use somersault_model::EventTime;
 use somersault_runtime::{Done, Outcome};
 use somersault_stream::{
     Input, Push as PushInput, PushStatement, QueryDeclaration, QueryStatus, StreamStatus,
+    WindowDeclaration,
 };
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -316,15 +317,7 @@ impl Engine {
             name: status.name,
             uid: status.uid.0,
             text: status.text,
-            windows: declaration
-                .windows
-                .iter()
-                .map(|window| WindowInfo {
-                    stream: window.stream.as_str().to_owned(),
-                    range_ms: window.range.0,
-                    step_ms: window.step.0,
-                })
-                .collect(),
+            windows: declaration.windows.iter().map(window_info).collect(),
             firings: 0,
             rows: 0,
             last_close_ms: None,
@@ -395,5 +388,18 @@ impl From<somersault_stream::Reached> for Reached {
             complete_through_ms: reached.complete_through.map(|time| time.0),
             since_ms: reached.since_ms,
         }
+    }
+}
+
+fn window_info(window: &WindowDeclaration) -> WindowInfo {
+    let (range, step) = match window.extent {
+        Extent::Time { range, step, .. } => (Some(range), step),
+        _ => (None, None),
+    };
+    WindowInfo {
+        stream: window.stream.as_str().to_owned(),
+        extent: window.extent.to_string(),
+        range_ms: range.map(|span| span.0),
+        step_ms: step.map(|span| span.0),
     }
 }

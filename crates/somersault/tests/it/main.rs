@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod changes;
+mod kinds;
 mod loading;
 mod queries;
 mod refusals;

@@ -7,11 +7,19 @@ use proptest::prelude::*;
 use somersault_model::{
     BatchNumber, Direction, EventTime, Millis, StreamUid, TimedTriple, TripleIds,
 };
-use somersault_store::{Slice, SliceStore, Store, WindowVersion};
+use somersault_store::{Slice, SliceStore, Store, ViewKey, WindowVersion};
 use std::collections::{BTreeMap, BTreeSet};
 
 const STREAM: StreamUid = StreamUid(1);
 const INTERVAL: Millis = Millis(10);
+
+fn key(range: i64, step: i64) -> ViewKey {
+    ViewKey {
+        range,
+        until: 0,
+        step,
+    }
+}
 
 fn triple(s: u64, p: u64, o: u64) -> TripleIds {
     TripleIds::new(vertex(s), predicate(p), vertex(o))
@@ -127,10 +135,10 @@ proptest! {
         for k in 0..12 {
             let hi = BatchNumber(k * step);
             let lo = BatchNumber(hi.0 - range);
-            let window = store.slices().window(STREAM, lo, hi, step as u64);
+            let window = store.slices().window(STREAM, lo, hi, key(range, step));
             let twin = twin(&statements, lo, hi);
             compare(&window, &twin);
-            let again = store.slices().window(STREAM, lo, hi, step as u64);
+            let again = store.slices().window(STREAM, lo, hi, key(range, step));
             prop_assert!(window.is_empty() || std::sync::Arc::ptr_eq(&window, &again), "queries share versions");
             held.push((window, twin));
         }
@@ -150,7 +158,7 @@ proptest! {
         for k in (0..12).rev() {
             let hi = BatchNumber(k * step);
             let lo = BatchNumber(hi.0 - range);
-            compare(&store.slices().window(STREAM, lo, hi, step as u64), &twin(&amended, lo, hi));
+            compare(&store.slices().window(STREAM, lo, hi, key(range, step)), &twin(&amended, lo, hi));
         }
     }
 }
@@ -175,7 +183,7 @@ fn large_windows_equal_their_statements() {
     fill(store.slices(), &statements);
     for (lo, hi) in [(0, 40), (3, 29), (4, 30), (5, 31), (17, 40), (-5, 21)] {
         let (lo, hi) = (BatchNumber(lo), BatchNumber(hi));
-        let window = store.slices().window(STREAM, lo, hi, 1);
+        let window = store.slices().window(STREAM, lo, hi, key(hi.0 - lo.0, 1));
         compare(&window, &twin(&statements, lo, hi));
         let sum = window.len_estimate();
         assert!(sum > 1 << 16 && sum >= window.len());
@@ -189,7 +197,7 @@ fn retired_slices_are_freed_once_nobody_holds_them() {
     fill(store.slices(), &statements);
     let full = store.slices().memory_bytes(STREAM);
     let (lo, hi) = (BatchNumber(2), BatchNumber(12));
-    let window = store.slices().window(STREAM, lo, hi, 1);
+    let window = store.slices().window(STREAM, lo, hi, key(hi.0 - lo.0, 1));
     store.slices().retire(STREAM, BatchNumber(20));
     assert!(store.slices().memory_bytes(STREAM) < full / 2);
     compare(&window, &twin(&statements, lo, hi));
@@ -197,7 +205,12 @@ fn retired_slices_are_freed_once_nobody_holds_them() {
     assert_eq!(extent, Some((10, BatchNumber(20), BatchNumber(29))));
     store.slices().drop_stream(STREAM);
     assert_eq!(store.slices().memory_bytes(STREAM), 0);
-    assert!(store.slices().window(STREAM, lo, hi, 1).is_empty());
+    assert!(
+        store
+            .slices()
+            .window(STREAM, lo, hi, key(hi.0 - lo.0, 1))
+            .is_empty()
+    );
 }
 
 #[test]

@@ -335,7 +335,7 @@ fn logged_texts_are_read_by_the_parser() {
     let query = world.query_declaration(text, Some("http://n/")).unwrap();
     assert_eq!(query.windows.len(), 1);
     assert_eq!(query.windows[0].stream.as_str(), "http://n/s");
-    assert_eq!(query.windows[0].range, Millis(10_000));
+    assert_eq!(query.windows[0].extent.to_string(), "RANGE 10s STEP 1s");
     assert_eq!(query.computed_every, Some(Millis(2_000)));
     let error = world.stream_declaration("DROP STREAM <http://n/s>", None);
     assert!(matches!(error, Err(ResolveError::NotAStream { .. })));

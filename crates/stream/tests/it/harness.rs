@@ -5,7 +5,9 @@
 
 use oxrdf::{GraphName, NamedNode, NamedOrBlankNode, Quad, Term, TermRef};
 use rustc_hash::FxHashMap;
-use somersault_lang::{Classification, CreateStream, LatePolicy, TimeDomain};
+use somersault_lang::{
+    Classification, CreateStream, Extent, LatePolicy, StreamOperator, TimeDomain,
+};
 use somersault_log::{LoadSegment, PlanRecord, Position, Record};
 use somersault_model::{
     BatchNumber, EventTime, Intern, Millis, Operation, QuadIds, StreamUid, Tag, TermId,
@@ -107,13 +109,30 @@ pub(crate) fn predicate(name: &str) -> NamedNode {
 
 /// A query over windows (stream, RANGE, STEP).
 pub(crate) fn windows(of: &[(&str, i64, i64)]) -> QueryDeclaration {
+    over(
+        of.iter()
+            .map(|(stream, range, step)| (*stream, span(*range, *step))),
+    )
+}
+
+/// `RANGE range STEP step`
+pub(crate) fn span(range: i64, step: i64) -> Extent {
+    Extent::Time {
+        range: Millis(range),
+        until: Millis(0),
+        step: Some(Millis(step)),
+    }
+}
+
+/// A query over windows of any kind.
+pub(crate) fn over<'a>(of: impl IntoIterator<Item = (&'a str, Extent)>) -> QueryDeclaration {
     QueryDeclaration {
+        operator: StreamOperator::RStream,
         windows: of
-            .iter()
-            .map(|(stream, range, step)| WindowDeclaration {
-                stream: NamedNode::new(*stream).unwrap(),
-                range: Millis(*range),
-                step: Millis(*step),
+            .into_iter()
+            .map(|(stream, extent)| WindowDeclaration {
+                stream: NamedNode::new(stream).unwrap(),
+                extent,
             })
             .collect(),
         computed_every: None,

@@ -2,10 +2,10 @@
 //!
 //! The one thing to know: a law here is only worth something because the tests at the end break what it watches.
 
-use crate::harness::{Driver, World, statement, stream, windows};
+use crate::harness::{Driver, World, over, span, statement, stream, windows};
 use crate::twin::Twin;
 use proptest::prelude::*;
-use somersault_lang::LatePolicy;
+use somersault_lang::{Extent, LatePolicy};
 use somersault_log::{Position, Record};
 use somersault_model::{EventTime, Millis};
 use somersault_stream::{Admission, Coordinator, Input, Output, QueryDeclaration};
@@ -26,7 +26,7 @@ enum Step {
         by: i64,
     },
     Register {
-        windows: Vec<(usize, i64, i64)>,
+        windows: Vec<(usize, Extent)>,
         computed_every: Option<i64>,
         origin: i64,
     },
@@ -50,7 +50,7 @@ fn managed_step() -> impl Strategy<Value = Step> {
 fn step() -> impl Strategy<Value = Step> {
     let gap = prop_oneof![8 => 0i64..12, 2 => -8i64..0, 1 => 20i64..90];
     let by = prop_oneof![8 => 0i64..60, 1 => 1000i64..6000];
-    let window = (0..3usize, 1i64..7, 1i64..7);
+    let window = (0..3usize, extent());
     prop_oneof![
         6 => (0..3usize, any::<bool>(), prop::collection::vec(gap, 1..8), any::<bool>())
             .prop_map(|(stream, source, gaps, timeless)| Step::Push { stream, source, gaps, timeless }),
@@ -58,13 +58,27 @@ fn step() -> impl Strategy<Value = Step> {
             .prop_map(|(streams, by)| Step::Advance { streams, by }),
         2 => (prop::collection::vec(window, 1..4), prop::option::weighted(0.3, 1i64..6), -3i64..4)
             .prop_map(|(windows, computed_every, origin)| Step::Register {
-                windows: windows.into_iter().map(|(s, range, step)| (s, range * 10, step * 10)).collect(),
+                windows,
                 computed_every: computed_every.map(|every| every * 10),
                 origin: origin * 10,
             }),
         1 => Just(Step::Freshness),
         2 => Just(Step::Stabilise),
         1 => Just(Step::Finish),
+    ]
+}
+
+fn extent() -> impl Strategy<Value = Extent> {
+    let past = prop_oneof![3 => Just(0i64), 1 => 1i64..5];
+    let step = prop::option::weighted(0.9, 1i64..7);
+    prop_oneof![
+        10 => (1i64..7, past, step).prop_map(|(range, until, step)| Extent::Time {
+            range: Millis(range * 10),
+            until: Millis(until * 10),
+            step: step.map(|step| Millis(step * 10)),
+        }),
+        1 => Just(Extent::Now),
+        2 => Just(Extent::All),
     ]
 }
 
@@ -92,18 +106,17 @@ fn shape() -> impl Strategy<Value = Shape> {
 }
 
 fn declaration(
-    over: &[(usize, i64, i64)],
+    windows: &[(usize, Extent)],
     computed_every: Option<i64>,
     origin: i64,
 ) -> QueryDeclaration {
-    let over: Vec<_> = over
+    let windows = windows
         .iter()
-        .map(|(stream, range, step)| (STREAMS[*stream], *range, *step))
-        .collect();
+        .map(|(stream, extent)| (STREAMS[*stream], *extent));
     QueryDeclaration {
         computed_every: computed_every.map(Millis),
         starting_at: EventTime(origin),
-        ..windows(&over)
+        ..over(windows)
     }
 }
 
@@ -364,7 +377,10 @@ fn sound() -> (Driver, Twin) {
         timeless: false,
     };
     let register = |windows: &[(usize, i64, i64)]| Step::Register {
-        windows: windows.to_vec(),
+        windows: windows
+            .iter()
+            .map(|(stream, range, step)| (*stream, span(*range, *step)))
+            .collect(),
         computed_every: None,
         origin: 0,
     };

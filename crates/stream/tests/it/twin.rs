@@ -4,14 +4,16 @@
 //! waiting lists or bulk). Where the two differ, one of them has misread language.md.
 
 use crate::harness::{Driver, Seen};
+use somersault_lang::Extent;
 use somersault_model::QueryUid;
-use somersault_stream::{Output, QueryDeclaration};
+use somersault_stream::{Output, QueryDeclaration, WindowDeclaration};
 use std::collections::{BTreeMap, BTreeSet};
 
 #[derive(Default)]
 struct TwinStream {
     lateness: i64,
     keep: i64,
+    batch: i64,
     accepted: Vec<(i64, u64)>,
     sources: BTreeMap<String, i64>,
     complete_through: Option<i64>,
@@ -23,6 +25,8 @@ struct TwinQuery {
     declaration: QueryDeclaration,
     /// Closes at or before this do not fire; for a stream that had no time, that stream's beginning is added later.
     after: Vec<i64>,
+    /// For each window: where the batch began that was open at the registration.
+    since: Vec<Option<i64>>,
     /// From when on the engine has promised to have kept everything; known once all streams have a time.
     kept_from: Option<i64>,
 }
@@ -38,6 +42,7 @@ impl Twin {
         let stream = TwinStream {
             lateness,
             keep,
+            batch: 10,
             ..TwinStream::default()
         };
         self.streams.insert(iri.to_owned(), stream);
@@ -95,12 +100,16 @@ impl Twin {
             uid,
             declaration: declaration.clone(),
             after: Vec::new(),
+            since: Vec::new(),
             kept_from: None,
         };
         for window in &declaration.windows {
+            let stream = &self.streams[window.stream.as_str()];
+            query.after.extend(stream.complete_through);
+            let since = stream.complete_through;
             query
-                .after
-                .extend(self.streams[window.stream.as_str()].complete_through);
+                .since
+                .push(since.map(|time| time.div_euclid(stream.batch) * stream.batch));
         }
         self.queries.push(query);
         self.note_kept();
@@ -171,24 +180,59 @@ impl Twin {
             Some(every) => (t - origin).rem_euclid(every.0) == 0,
             None => {
                 let mut windows = declaration.windows.iter();
-                windows.any(|window| (t - origin).rem_euclid(window.step.0) == 0)
+                windows.any(|window| (t - origin).rem_euclid(self.spans(window).2) == 0)
             }
         };
         (after + 1..=until).filter(is_close).collect()
+    }
+
+    /// RANGE, how far before its close it ends, and STEP.
+    fn spans(&self, window: &WindowDeclaration) -> (i64, i64, i64) {
+        let stream = &self.streams[window.stream.as_str()];
+        match window.extent {
+            Extent::Time { range, until, step } => {
+                (range.0, until.0, step.map_or(stream.batch, |step| step.0))
+            }
+            Extent::Now => (stream.batch, 0, stream.batch),
+            Extent::All => (stream.keep / stream.batch * stream.batch, 0, stream.batch),
+            Extent::Statements { .. } => panic!("no span of time"),
+        }
     }
 
     /// The content of window `index` at a close: all statements that were accepted with `from ≤ event time < to`.
     fn content(&self, query: &TwinQuery, index: usize, close: i64) -> (i64, Vec<(i64, u64)>) {
         let window = &query.declaration.windows[index];
         let origin = query.declaration.starting_at.0;
+        let (range, until, step) = self.spans(window);
         let to = (i64::MIN..=close)
             .rev()
-            .find(|t| (t - origin).rem_euclid(window.step.0) == 0)
-            .unwrap();
-        let from = to - window.range.0;
+            .find(|t| (t - origin).rem_euclid(step) == 0)
+            .unwrap()
+            - until;
+        let from = match window.extent {
+            // All since the registration: what KEEP has let go of is missing, and the firing says so.
+            Extent::All => {
+                let begin = self.streams[window.stream.as_str()].begin.unwrap();
+                query.since[index].map_or(begin, |since| since.max(begin))
+            }
+            _ => to - range,
+        };
         let accepted = self.streams[window.stream.as_str()].accepted.iter();
         let inside = accepted.filter(|(at, _)| from <= *at && *at < to);
         (from, inside.copied().collect())
+    }
+
+    /// From when on a window must be complete: what was kept at the registration, and for ALL what KEEP covers.
+    fn promised(&self, query: &TwinQuery, index: usize, close: i64) -> i64 {
+        let kept = query.kept_from.unwrap();
+        let window = &query.declaration.windows[index];
+        match window.extent {
+            Extent::All => {
+                let (keep, _, batch) = self.spans(window);
+                kept.max(close.div_euclid(batch) * batch - keep)
+            }
+            _ => kept,
+        }
     }
 
     fn check_passed(
@@ -223,7 +267,8 @@ impl Twin {
                 for index in 0..query.declaration.windows.len() {
                     // What was not kept is in no window; a firing would have said so by complete_from.
                     let (_, content) = self.content(query, index, close);
-                    if content.iter().any(|(at, _)| Some(*at) >= query.kept_from) {
+                    let promised = self.promised(query, index, close);
+                    if content.iter().any(|(at, _)| *at >= promised) {
                         return Err(format!("WI-2: close {close} was passed but held something"));
                     }
                 }
@@ -235,10 +280,11 @@ impl Twin {
 
     fn check_content(&self, query: &TwinQuery, seen: &Seen) -> Result<(), String> {
         let close = seen.firing.close.0;
-        let promised = query.kept_from.unwrap();
+        let mut promised = query.kept_from.unwrap();
         let mut reaches_further = false;
         for (index, window) in seen.windows.iter().enumerate() {
             let (from, expected) = self.content(query, index, close);
+            promised = promised.max(self.promised(query, index, close));
             reaches_further |= from < promised;
             let complete_from = seen.firing.complete_from.map_or(from, |time| time.0);
             let after = |all: &[(i64, u64)]| -> Vec<(i64, u64)> {
