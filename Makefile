@@ -18,7 +18,7 @@ DURATION ?= 20
 USERS ?= 1000
 LISTEN ?= 127.0.0.1:7878
 
-.PHONY: help demo build test lint fmt unit examples programs w3c rsp bench bench-oneshot bench-http bench-load bench-check bench-report fuzz doctor clean
+.PHONY: help demo build test lint fmt unit examples programs w3c rsp bench bench-oneshot bench-http bench-load bench-check bench-report fuzz nightly doctor clean
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -100,6 +100,16 @@ bench-report: doctor ## writes the newest figures into docs/benchmarks.md
 
 fuzz: ## lists the fuzz targets; they run with a nightly cargo-fuzz
 	@ls fuzz/fuzz_targets | sed 's/\.rs$$//' | sed 's/^/  cargo +nightly fuzz run /'
+
+SEEDS ?= 10000
+FUZZ_SECONDS ?= 60
+
+nightly: doctor ## what takes too long for make test: SEEDS=10000 of the simulator, each fuzz target for FUZZ_SECONDS=60
+	$(CARGO) run --release --locked -p somersault-sim -- --seeds $(SEEDS)
+	@if cargo fuzz --version >/dev/null 2>&1 && cargo +nightly --version >/dev/null 2>&1; then \
+	  for t in $$(ls fuzz/fuzz_targets | sed 's/\.rs$$//'); do \
+	    echo "fuzz $$t"; cargo +nightly fuzz run $$t -- -max_total_time=$(FUZZ_SECONDS) -verbosity=0 -print_final_stats=1; done; \
+	else echo "skipped: no nightly cargo-fuzz (rustup toolchain install nightly, cargo install cargo-fuzz)"; fi
 
 clean: ## removes what was built
 	$(CARGO) clean

@@ -1,69 +1,143 @@
-//! What a registered query owes: the answers that are due by the twin, and what is wrong about those that come.
+//! What a registered query owes: its firings are read and compared with those that are due by the twin.
 
-use crate::scenario::node_of;
-use crate::twin::{Bag, QueryModel};
-use somersault::oxrdf::Term;
-use somersault::{Answer, FiringResult, Subscription};
-use std::collections::BTreeMap;
+use crate::algebra::Bag;
+use crate::model::QueryModel;
+use crate::render::{bag_of_answer, iri, query_text};
+use crate::twin::{Plant, Twin};
+use somersault::{Engine, FiringResult, SubscribeOptions, Subscription, SubscriptionEvent};
 
 /// A registered query.
 pub(crate) struct Registered {
+    pub(crate) number: u8,
     pub(crate) name: String,
     pub(crate) text: String,
-    pub(crate) model: QueryModel,
-    pub(crate) subscription: Option<Subscription>,
-    /// The answers that are due and have not come.
-    pub(crate) due: BTreeMap<i64, Bag>,
-    pub(crate) last_close_ms: Option<i64>,
+    subscription: Option<Subscription>,
+    last_close_ms: Option<i64>,
+}
+
+/// What was read.
+#[derive(Default)]
+pub(crate) struct Read {
+    pub(crate) firings: u64,
+    pub(crate) rows: u64,
+}
+
+/// The name that a query is registered under.
+pub(crate) fn name_of(number: u8) -> String {
+    format!("q{number}")
 }
 
 impl Registered {
-    /// Checks a firing against what is due; returns its rows.
-    pub(crate) fn take(&mut self, firing: &FiringResult) -> Result<u64, String> {
+    pub(crate) fn new(number: u8, model: &QueryModel) -> Self {
+        let name = name_of(number);
+        Self {
+            number,
+            text: query_text(&name, model),
+            name,
+            subscription: None,
+            last_close_ms: None,
+        }
+    }
+
+    /// Reads on from the newest firing that was read, at a new engine too.
+    pub(crate) fn subscribe(&mut self, engine: &Engine) -> Result<(), String> {
+        let options = SubscribeOptions {
+            after_ms: self.last_close_ms,
+            empties: true,
+            capacity: 1 << 16,
+        };
+        let subscription = engine
+            .subscribe(&self.name, options)
+            .map_err(|error| format!("{}: {error}", self.name))?;
+        self.subscription = Some(subscription);
+        Ok(())
+    }
+
+    /// Compares all that has come.
+    pub(crate) fn read(&mut self, twin: &mut Twin, plant: Option<Plant>) -> Result<Read, String> {
+        let mut read = Read::default();
+        while let Some(event) = self.subscription.as_ref().and_then(Subscription::try_recv) {
+            let SubscriptionEvent::Firing(firing) = event else {
+                return Err(format!("{} lost firings: {event:?}", self.name));
+            };
+            read.firings += 1;
+            let times = 1 + usize::from(plant == Some(Plant::RepeatedFiring));
+            for _ in 0..times {
+                read.rows += self.take(&firing, twin).map_err(|what| {
+                    format!(
+                        "{} at close {}: {what}\n{}",
+                        self.name, firing.close_ms, self.text
+                    )
+                })?;
+            }
+        }
+        Ok(read)
+    }
+
+    /// Checks a firing against what is due; returns how many rows it has.
+    fn take(&mut self, firing: &FiringResult, twin: &mut Twin) -> Result<u64, String> {
         let close_ms = firing.close_ms;
-        let place = format!("{} at close {close_ms}", self.name);
         if self.last_close_ms.is_some_and(|last| close_ms <= last) {
-            return Err(format!("{place}: comes after {:?}", self.last_close_ms));
+            return Err(format!("it comes after {:?}", self.last_close_ms));
         }
         self.last_close_ms = Some(close_ms);
-        if let Some((passed_ms, bag)) = self.due.range(..close_ms).next() {
-            return Err(format!(
-                "{place}: {passed_ms} was passed over, where {bag:?} is due:\n{}",
-                self.text
-            ));
+        self.pass_over(twin, close_ms)?;
+        let query = twin
+            .queries
+            .get_mut(&self.number)
+            .ok_or("nobody registered it")?;
+        let due = query.due.remove(&close_ms).ok_or("it is not due")?;
+        let answer = firing.answer.as_ref().map_err(Clone::clone)?;
+        let found = bag_of_answer(answer)?;
+        let expected = twin.answer(self.number, &due, close_ms, firing.complete_from_ms)?;
+        match expected {
+            Some(expected) if expected != found => Err(difference(&expected, &found)),
+            _ => Ok(answer.len() as u64),
         }
-        let expected = self
-            .due
-            .remove(&close_ms)
-            .ok_or_else(|| format!("{place}: is not due:\n{}", self.text))?;
-        let answer = firing
-            .answer
-            .as_ref()
-            .map_err(|error| format!("{place}: {error}"))?;
-        let found = bag_of(answer).map_err(|error| format!("{place}: {error}"))?;
-        if found != expected {
-            return Err(format!(
-                "{place}: expected {expected:?}, found {found:?}:\n{}",
-                self.text
-            ));
+    }
+
+    /// What is due before a close and has not come was passed in bulk, or lost.
+    fn pass_over(&self, twin: &mut Twin, close_ms: i64) -> Result<(), String> {
+        let query = twin
+            .queries
+            .get_mut(&self.number)
+            .ok_or("nobody registered it")?;
+        while let Some((passed_ms, due)) = query.due.first_key_value() {
+            if *passed_ms >= close_ms {
+                break;
+            }
+            if !due.may_be_passed {
+                return Err(format!(
+                    "the close {passed_ms}, which is due, was passed over"
+                ));
+            }
+            query.due.pop_first();
         }
-        Ok(answer.len() as u64)
+        Ok(())
+    }
+
+    /// The first close that is due and has not come, at the end.
+    pub(crate) fn owes(&self, twin: &Twin) -> Option<i64> {
+        let query = twin.queries.get(&self.number)?;
+        query.due.keys().next().copied()
     }
 }
 
-fn bag_of(answer: &Answer) -> Result<Bag, String> {
-    let mut bag = Bag::new();
-    for row in answer.rows() {
-        let nodes: Option<Vec<u8>> = row
-            .iter()
-            .map(|term| match term {
-                Some(Term::NamedNode(node)) => node_of(node.as_str()),
-                _ => None,
-            })
-            .collect();
-        let nodes =
-            nodes.ok_or_else(|| format!("the row {row:?} has a term that nobody stored"))?;
-        *bag.entry(nodes).or_insert(0) += 1;
+/// What differs between two bags.
+fn difference(expected: &Bag, found: &Bag) -> String {
+    let mut lines = String::new();
+    let rows: std::collections::BTreeSet<_> = expected.keys().chain(found.keys()).collect();
+    for row in rows {
+        let [due, come] = [expected, found].map(|bag| bag.get(row).copied().unwrap_or(0));
+        if due != come {
+            let terms: Vec<String> = (row.iter())
+                .map(|value| value.map_or("nothing".to_owned(), iri))
+                .collect();
+            lines.push_str(&format!(
+                "\n  {due} times expected, {come} times found: {}",
+                terms.join(" ")
+            ));
+        }
     }
-    Ok(bag)
+    lines
 }

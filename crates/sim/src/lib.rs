@@ -3,10 +3,19 @@
 //! Then liveness: once everything has healed, every due firing has happened. The seed decides all that is done and all that a crash
 //! keeps; only how far the log's and the pool's threads have come at a crash is the machine's, so that a rare failure may need a few runs.
 
+pub mod algebra;
 pub mod draw;
+mod engine;
 mod expect;
-pub mod run;
-pub mod scenario;
+pub mod generate;
+pub mod model;
+mod queries;
+pub mod render;
+mod report;
+mod run;
+mod shrink;
 pub mod twin;
 
-pub use run::{Failure, Plant, Summary, run, run_planted};
+pub use report::{Failure, Summary};
+pub use run::{run, run_part, run_planted};
+pub use twin::Plant;

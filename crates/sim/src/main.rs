@@ -1,6 +1,7 @@
 //! `somersault-sim`: runs seeds and says which one failed. Exit codes: 0 all held, 1 one failed, 2 wrong usage.
 
 use clap::Parser;
+use somersault_sim::{Summary, run, run_part};
 use std::process::ExitCode;
 
 /// Random streams, windows, queries, updates and crashes on the simulated fabric and disk, compared with a dull twin.
@@ -20,18 +21,35 @@ struct Arguments {
     /// How many things happen in each.
     #[arg(long, default_value_t = 120)]
     steps: usize,
+    /// Only these steps, by number, of the one seed.
+    #[arg(long, value_delimiter = ',', conflicts_with = "seeds")]
+    only: Option<Vec<usize>>,
+    /// Say what each seed did, not only what all of them did.
+    #[arg(long)]
+    verbose: bool,
 }
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
+    let mut total = Summary::default();
     for seed in arguments.seed..arguments.seed.saturating_add(arguments.seeds) {
-        match somersault_sim::run(seed, arguments.steps) {
-            Ok(summary) => println!("seed {seed}: {summary:?}"),
+        let outcome = match &arguments.only {
+            Some(only) => run_part(seed, arguments.steps, only),
+            None => run(seed, arguments.steps),
+        };
+        match outcome {
+            Ok(summary) => {
+                if arguments.verbose {
+                    println!("seed {seed}: {summary}");
+                }
+                total += summary;
+            }
             Err(failure) => {
                 eprintln!("{failure}");
                 return ExitCode::FAILURE;
             }
         }
     }
+    println!("{} seeds: {total}", arguments.seeds);
     ExitCode::SUCCESS
 }

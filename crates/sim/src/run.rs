@@ -1,405 +1,390 @@
-//! Runs one seed: draws what happens next, does it to the engine and to the twin, and compares. All streams move together in rounds as
-//! long as the smallest batch, so that what a firing sees of the stored graph is the same in every order of work.
+//! Runs a scenario: each step is done to the engine and to the twin, and what comes is compared.
 
-use crate::draw::Draw;
-use crate::expect::Registered;
-use crate::scenario::{
-    draw_query, draw_stream, draw_triple, query_text, statement, stream_iri, stream_text,
-    triple_text,
-};
-use crate::twin::{History, StreamModel, Triple};
+use crate::algebra::{Stored, Value};
+use crate::engine::{Asked, Subject};
+use crate::expect::{Registered, name_of};
+use crate::generate;
+use crate::model::{QueryModel, Scenario, Statement, Step};
+use crate::render::{iri, statement, stream_iri, stream_text, triple_text};
+use crate::report::{Failure, Fault, Summary, failure, update_text};
+use crate::shrink;
+use crate::twin::{Plant, Twin, Verdict};
 use somersault::oxrdf::Term;
-use somersault::{
-    Clock, Engine, EngineConfig, EngineError, FabricKind, Push, PushReceipt, QueryOptions,
-    SubscribeOptions, Subscription, SubscriptionEvent, UpdateOptions,
-};
-use somersault_log::{CrashKeep, SimDisk};
+use somersault::{Engine, EngineError, Push, PushReceipt, QueryOptions, UpdateOptions};
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 use std::time::Duration;
 
-/// The length of a round, and the smallest batch.
-const ROUND_MS: i64 = 100;
-/// Where event time begins.
-const START_MS: i64 = 10_000;
-/// Queries that are registered at most.
-const QUERIES: usize = 6;
 /// How long everything that is due may take once it has healed.
 const SETTLE: Duration = Duration::from_secs(60);
 
-/// A seed that failed, and where.
-#[derive(Debug, thiserror::Error)]
-#[error(
-    "seed {seed}, step {step}: {what}\nagain: somersault-sim --seed {seed}\nlast steps:\n{history}"
-)]
-pub struct Failure {
-    /// The seed.
-    pub seed: u64,
-    /// How many things had been done.
-    pub step: usize,
-    /// What was wrong.
-    pub what: String,
-    /// What had been done last.
-    pub history: String,
-}
-
-/// What a seed did.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Summary {
-    /// Statements pushed.
-    pub statements: u64,
-    /// Firings compared.
-    pub firings: u64,
-    /// Rows in them.
-    pub rows: u64,
-    /// Crashes.
-    pub crashes: u64,
-    /// Updates.
-    pub updates: u64,
-}
-
-/// A bug that is planted in the twin, so that a run sees the engine as faulty: a checker is trusted once it has failed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Plant {
-    /// Windows miss the statements at their beginning.
-    OpenOnTheLeft,
-    /// An update is never sent, as if the engine had lost one that it acknowledged.
-    LostUpdate,
-    /// A firing is seen twice.
-    RepeatedFiring,
-}
-
-/// Runs a seed for so many steps.
+/// Runs a seed for so many steps; where it fails, looks for fewer steps that fail too.
+///
+/// # Errors
+/// What was wrong, and what to run to see it again.
 pub fn run(seed: u64, steps: usize) -> Result<Summary, Failure> {
-    run_planted(seed, steps, None)
+    let scenario = generate::scenario(seed, steps);
+    let all: Vec<usize> = (0..scenario.steps.len()).collect();
+    execute(seed, &scenario, &all, None).map_err(|fault| {
+        let (fault, left) = shrink::shrink(seed, &scenario, fault);
+        failure(seed, steps, &scenario, &left, fault)
+    })
+}
+
+/// Runs some steps of a seed only, by number.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_part(seed: u64, steps: usize, only: &[usize]) -> Result<Summary, Failure> {
+    let scenario = generate::scenario(seed, steps);
+    let only: Vec<usize> = (only.iter().copied())
+        .filter(|at| *at < scenario.steps.len())
+        .collect();
+    execute(seed, &scenario, &only, None)
+        .map_err(|fault| failure(seed, steps, &scenario, &only, fault))
 }
 
 /// Runs a seed with a bug planted.
-pub fn run_planted(seed: u64, steps: usize, plant: Option<Plant>) -> Result<Summary, Failure> {
-    let mut simulation = Simulation::new(seed);
-    simulation.plant = plant;
-    simulation.history.left_open = plant == Some(Plant::OpenOnTheLeft);
-    let outcome = simulation.live(steps);
-    outcome
-        .map(|()| simulation.summary)
-        .map_err(|what| Failure {
-            seed,
-            step: simulation.done.len(),
-            what,
-            history: simulation
-                .done
-                .iter()
-                .rev()
-                .take(12)
-                .rev()
-                .map(|line| format!("  {line}\n"))
-                .collect(),
-        })
+///
+/// # Errors
+/// As [`run`]: what a run that sees the bug says.
+pub fn run_planted(seed: u64, steps: usize, plant: Plant) -> Result<Summary, Failure> {
+    let scenario = generate::scenario(seed, steps);
+    let all: Vec<usize> = (0..scenario.steps.len()).collect();
+    execute(seed, &scenario, &all, Some(plant))
+        .map_err(|fault| failure(seed, steps, &scenario, &[], fault))
+}
+
+/// Does the given steps of a scenario.
+pub(crate) fn execute(
+    seed: u64,
+    scenario: &Scenario,
+    steps: &[usize],
+    plant: Option<Plant>,
+) -> Result<Summary, Fault> {
+    let mut at = 0;
+    let mut run = || -> Result<Summary, String> {
+        let mut simulation = Simulation::open(seed, scenario, plant)?;
+        for step in steps {
+            at = *step;
+            simulation.step(&scenario.steps[*step])?;
+            simulation.read()?;
+        }
+        simulation.heal()?;
+        Ok(simulation.summary)
+    };
+    run().map_err(|what| Fault { step: at, what })
 }
 
 struct Simulation {
-    draw: Draw,
-    seed: u64,
-    disk: SimDisk,
-    engine: Option<Engine>,
-    /// Whether the disk will crash by itself at one of the next syncs.
-    crash_planned: bool,
-    streams: Vec<StreamModel>,
-    /// The next push of each stream.
-    next_seq: Vec<u64>,
-    /// Statements of timeless streams whose batch is still open.
-    waiting: Vec<Vec<(i64, Triple)>>,
-    queries: Vec<Registered>,
-    history: History,
+    subject: Subject,
+    twin: Twin,
+    queries: BTreeMap<u8, Registered>,
+    /// The next push of each source of each stream.
+    next_seq: BTreeMap<(usize, u8), u64>,
     plant: Option<Plant>,
-    done: Vec<String>,
     summary: Summary,
 }
 
 impl Simulation {
-    fn new(seed: u64) -> Self {
-        let mut draw = Draw::new(seed);
-        let streams: Vec<StreamModel> = (0..1 + draw.below(3))
-            .map(|_| draw_stream(&mut draw))
-            .collect();
-        Self {
-            draw,
-            seed,
-            disk: SimDisk::new(),
-            engine: None,
-            crash_planned: false,
-            next_seq: vec![0; streams.len()],
-            waiting: vec![Vec::new(); streams.len()],
-            history: History {
-                fed: vec![Vec::new(); streams.len()],
-                ..History::default()
-            },
-            streams,
-            queries: Vec::new(),
-            plant: None,
-            done: Vec::new(),
+    fn open(seed: u64, scenario: &Scenario, plant: Option<Plant>) -> Result<Self, String> {
+        let mut simulation = Self {
+            subject: Subject::open(seed)?,
+            twin: Twin::new(&scenario.streams, plant),
+            queries: BTreeMap::new(),
+            next_seq: BTreeMap::new(),
+            plant,
             summary: Summary::default(),
-        }
-    }
-
-    fn live(&mut self, steps: usize) -> Result<(), String> {
-        self.engine = Some(self.open()?);
-        for number in 0..self.streams.len() {
-            let text = stream_text(number, &self.streams[number]);
-            self.note(text.clone());
-            self.insist(|engine| engine.create_stream(None, &text).map(|_| ()))?;
-        }
-        self.register()?;
-        self.register()?;
-        self.advance_to(START_MS)?;
-        for _ in 0..steps {
-            match self.draw.below(100) {
-                0..=69 => self.round()?,
-                70..=76 => {
-                    let rounds = 1 + i64::from(self.draw.small(30));
-                    self.advance_to(self.now_ms() + rounds * ROUND_MS)?;
-                }
-                77..=84 => self.update()?,
-                85..=88 if self.queries.len() < QUERIES => self.register()?,
-                89..=91 => self.push_too_late()?,
-                92..=95 => self.crash()?,
-                96..=97 => self.plan_crash(),
-                _ => self.check_stored()?,
-            }
-            self.read_firings()?;
-        }
-        self.heal()
-    }
-
-    fn note(&mut self, what: String) {
-        self.done.push(what);
-    }
-
-    fn now_ms(&self) -> i64 {
-        self.history.time_ms.unwrap_or(START_MS)
-    }
-
-    fn open(&mut self) -> Result<Engine, String> {
-        let config = EngineConfig {
-            workers: 1 + u16::from(self.draw.small(4)),
-            query_threads: 1,
-            fabric: FabricKind::Simulated {
-                seed: self.seed ^ self.summary.crashes,
-            },
-            clock: Clock::Manual,
-            kept_firings: 1 << 16,
-            ..EngineConfig::default()
         };
-        Engine::open_on(config, Arc::new(self.disk.clone()))
-            .map_err(|error| format!("the engine does not open: {error}"))
+        for (number, stream) in scenario.streams.iter().enumerate() {
+            let text = stream_text(number, stream);
+            simulation.insist(|engine| engine.create_stream(None, &text).map(|_| ()))?;
+        }
+        Ok(simulation)
     }
 
-    /// Does something until it is acknowledged: if the disk crashes meanwhile, the engine is restarted and asked again.
-    fn insist<T>(&mut self, ask: impl Fn(&Engine) -> Result<T, EngineError>) -> Result<T, String> {
-        loop {
-            let engine = self.engine.as_ref().ok_or("there is no engine")?;
-            match ask(engine) {
-                Ok(given) => return Ok(given),
-                Err(error) if self.crash_planned => {
-                    self.note(format!("the planned crash came ({error})"));
-                    self.restart(self.disk.restarted())?;
+    fn step(&mut self, step: &Step) -> Result<(), String> {
+        match step {
+            Step::Push {
+                stream,
+                source,
+                statements,
+                again,
+            } => {
+                self.push(*stream, *source, statements)?;
+                if *again {
+                    self.push_again(*stream, *source, statements)?;
                 }
-                Err(error) => return Err(format!("refused: {error}")),
+                Ok(())
+            }
+            Step::Advance(to) => self.advance(to),
+            Step::Register(number, query) => self.register(*number, query),
+            Step::Drop(number) => {
+                let name = name_of(*number);
+                // Taken out first: after a crash that the drop survives there is nothing to subscribe to.
+                let is_known = self.queries.remove(number).is_some();
+                self.command(is_known, |engine| engine.drop_query(&name))?;
+                self.twin.queries.remove(number);
+                Ok(())
+            }
+            Step::Pause(number) => {
+                let name = name_of(*number);
+                self.command(self.queries.contains_key(number), |engine| {
+                    engine.pause_query(&name)
+                })?;
+                self.twin.pause(*number);
+                Ok(())
+            }
+            Step::Resume(number) => {
+                let name = name_of(*number);
+                self.command(self.queries.contains_key(number), |engine| {
+                    engine.resume_query(&name)
+                })?;
+                self.twin.resume(*number);
+                Ok(())
+            }
+            Step::Update {
+                insert,
+                graph,
+                triple,
+            } => {
+                let text = update_text(*insert, *graph, *triple);
+                if self.plant != Some(Plant::LostUpdate) {
+                    self.insist(|engine| {
+                        engine.update(&text, &UpdateOptions::default()).map(|_| ())
+                    })?;
+                }
+                self.summary.updates += 1;
+                self.twin.update(*insert, *graph, *triple);
+                Ok(())
+            }
+            Step::Look => self.look(),
+            Step::Crash(keep) => {
+                self.subject.crash(*keep)?;
+                self.twin.restarted();
+                self.subscribe_all()
+            }
+            Step::PlanCrash(syncs, keep) => {
+                self.subject.plan_crash(*syncs, *keep);
+                Ok(())
             }
         }
     }
 
-    /// One round: pushes of the round's event times into each stream, then all streams advance together.
-    fn round(&mut self) -> Result<(), String> {
-        let from_ms = self.now_ms();
-        for stream in 0..self.streams.len() {
-            let mut times: Vec<i64> = (0..self.draw.below(5))
-                .map(|_| {
-                    // Often at the beginning of the round, where windows begin and end.
-                    let on_boundary = self.draw.chance(25);
-                    from_ms
-                        + if on_boundary {
-                            0
-                        } else {
-                            i64::from(self.draw.small(100))
-                        }
-                })
-                .collect();
-            times.sort_unstable();
-            if times.is_empty() {
-                continue;
+    /// Asks until there is an answer or a refusal.
+    fn ask<T>(
+        &mut self,
+        request: impl Fn(&Engine) -> Result<T, EngineError>,
+    ) -> Result<Asked<T>, String> {
+        self.ask_and_look(request, |_| ())
+    }
+
+    /// The same, with a look at the engine after each restart that it took.
+    fn ask_and_look<T>(
+        &mut self,
+        request: impl Fn(&Engine) -> Result<T, EngineError>,
+        mut look: impl FnMut(&Engine),
+    ) -> Result<Asked<T>, String> {
+        let (twin, queries) = (&mut self.twin, &mut self.queries);
+        self.subject.ask(request, |engine| {
+            look(engine);
+            twin.restarted();
+            queries
+                .values_mut()
+                .try_for_each(|query| query.subscribe(engine))
+        })
+    }
+
+    /// Asks for what must not be refused.
+    fn insist<T>(
+        &mut self,
+        request: impl Fn(&Engine) -> Result<T, EngineError>,
+    ) -> Result<T, String> {
+        match self.ask(request)? {
+            Asked::Done(given) => Ok(given),
+            Asked::Refused(why) => Err(format!("refused: {why}")),
+        }
+    }
+
+    /// Asks for something about a query, which is refused exactly if there is none.
+    fn command(
+        &mut self,
+        is_known: bool,
+        request: impl Fn(&Engine) -> Result<(), EngineError>,
+    ) -> Result<(), String> {
+        let crashes = self.subject.crashes;
+        match self.ask(request)? {
+            Asked::Done(()) if !is_known => {
+                Err("there is no such query, but nothing was said of that".to_owned())
             }
-            let statements: Vec<(i64, Triple)> = times
-                .iter()
-                .map(|at_ms| (*at_ms, draw_triple(&mut self.draw)))
-                .collect();
-            let receipt = self.push(stream, &statements)?;
-            if receipt.accepted + u64::from(receipt.repeated) == 0 {
+            // It may have been done before a crash that kept the acknowledgement from coming.
+            Asked::Refused(why) if is_known && crashes == self.subject.crashes => {
+                Err(format!("refused: {why}"))
+            }
+            Asked::Done(()) | Asked::Refused(_) => Ok(()),
+        }
+    }
+
+    fn push(&mut self, stream: usize, source: u8, statements: &[Statement]) -> Result<(), String> {
+        let crashes = self.subject.crashes;
+        let verdict = self.twin.verdict(stream, source, statements);
+        let push = self.push_of(stream, source, statements);
+        let before = self.before_a_crash();
+        let asked = self.ask(|engine| engine.push(&stream_iri(stream), push.clone()))?;
+        let (receipt, expected) = match (asked, verdict) {
+            (Asked::Refused(_), Verdict::Refused) => {
+                self.summary.late += 1;
+                return Ok(());
+            }
+            (Asked::Refused(why), _) => return Err(format!("a push was refused: {why}")),
+            (Asked::Done(receipt), Verdict::Refused) => {
                 return Err(format!(
-                    "a push was acknowledged but not taken: {receipt:?}"
+                    "a push with a statement that is too late was taken: {receipt:?}"
                 ));
             }
-            if self.draw.chance(10) {
-                let again = self.push(stream, &statements)?;
-                if !again.repeated {
-                    return Err(format!("a push was taken twice: {again:?}"));
-                }
+            (Asked::Done(receipt), Verdict::Taken { accepted, dropped }) => {
+                self.summary.late += dropped;
+                (
+                    receipt,
+                    PushReceipt {
+                        accepted,
+                        dropped,
+                        repeated: false,
+                    },
+                )
             }
-            self.next_seq[stream] += 1;
-            self.summary.statements += statements.len() as u64;
-            if self.streams[stream].timeless {
-                self.waiting[stream].extend(&statements);
-            }
-            self.history.fed[stream].extend(statements);
-        }
-        self.advance_to(from_ms + ROUND_MS)
-    }
-
-    fn push(&mut self, stream: usize, statements: &[(i64, Triple)]) -> Result<PushReceipt, String> {
-        let seq = self.next_seq[stream];
-        self.note(format!("push {seq} of stream {stream}: {statements:?}"));
-        let push = Push {
-            source: None,
-            seq: Some(seq),
-            statements: statements
-                .iter()
-                .map(|(at_ms, triple)| statement(*at_ms, *triple))
-                .collect(),
         };
-        self.insist(|engine| engine.push(&stream_iri(stream), push.clone()))
-    }
-
-    /// A push whose event time goes back is refused, and nothing of it is there afterwards.
-    fn push_too_late(&mut self) -> Result<(), String> {
-        let stream = usize::from(
-            self.draw
-                .small(u8::try_from(self.streams.len()).unwrap_or(1)),
-        );
-        let late = statement(self.now_ms() - 1, draw_triple(&mut self.draw));
-        self.note(format!("a push to stream {stream} that is too late"));
-        let push = Push {
-            source: None,
-            seq: None,
-            statements: vec![late],
-        };
-        let engine = self.engine.as_ref().ok_or("there is no engine")?;
-        match engine.push(&stream_iri(stream), push) {
-            Ok(receipt) => Err(format!(
-                "a statement that is too late was acknowledged: {receipt:?}"
-            )),
-            Err(_) => Ok(()),
+        let survived = receipt.repeated && crashes < self.subject.crashes;
+        if receipt != expected && !survived {
+            return Err(format!(
+                "a push was acknowledged with {receipt:?}, not {expected:?}"
+            ));
         }
-    }
-
-    fn advance_to(&mut self, to_ms: i64) -> Result<(), String> {
-        self.note(format!("advance all streams to {to_ms}"));
-        let to: Vec<(String, i64)> = (0..self.streams.len())
-            .map(|stream| (stream_iri(stream), to_ms))
-            .collect();
-        self.insist(|engine| engine.advance(&to).map(|_| ()))?;
-        self.advance_twin(to_ms);
+        *self.next_seq.entry((stream, source)).or_insert(0) += 1;
+        self.summary.statements += statements.len() as u64;
+        self.effect(before.filter(|_| survived), |twin| {
+            twin.push(stream, source, statements)
+        });
         Ok(())
     }
 
-    /// What became due, close by close; a batch is absorbed when it ends.
-    fn advance_twin(&mut self, to_ms: i64) {
-        let Some(from_ms) = self.history.time_ms.replace(to_ms) else {
-            // Before its first advance no stream had a time, so nothing up to here is due.
-            return;
-        };
-        let mut close_ms = from_ms.div_euclid(ROUND_MS) * ROUND_MS + ROUND_MS;
-        while close_ms <= to_ms {
-            self.absorb(close_ms);
-            for query in self
-                .queries
-                .iter_mut()
-                .filter(|query| query.model.closes_at(close_ms))
-            {
-                query
-                    .due
-                    .insert(close_ms, query.model.answer(&self.history, close_ms));
+    /// The twin as it is, if a crash may interrupt what is asked next.
+    fn before_a_crash(&self) -> Option<Twin> {
+        self.subject.has_crash_planned().then(|| self.twin.clone())
+    }
+
+    /// Does something to the twin. Where the log held it through the crash that interrupted it, it came before the restart, which
+    /// stored what was closed.
+    fn effect(&mut self, survived: Option<Twin>, does: impl FnOnce(&mut Twin)) {
+        match survived {
+            None => does(&mut self.twin),
+            Some(before) => {
+                self.twin = before;
+                does(&mut self.twin);
+                self.twin.restarted();
             }
-            close_ms += ROUND_MS;
         }
     }
 
-    fn absorb(&mut self, time_ms: i64) {
-        for (waiting, stream) in self.waiting.iter_mut().zip(&self.streams) {
-            let closed_ms = time_ms.div_euclid(stream.batch_ms) * stream.batch_ms;
-            let ready = waiting.partition_point(|(at_ms, _)| *at_ms < closed_ms);
-            self.history
-                .stored
-                .extend(waiting.drain(..ready).map(|(_, triple)| triple));
+    fn push_of(&self, stream: usize, source: u8, statements: &[Statement]) -> Push {
+        let seq = self.next_seq.get(&(stream, source)).copied().unwrap_or(0);
+        Push {
+            source: (source > 0).then(|| format!("source {source}")),
+            seq: Some(seq),
+            statements: statements.iter().map(statement).collect(),
         }
     }
 
-    fn register(&mut self) -> Result<(), String> {
-        let name = format!("q{}", self.queries.len());
-        let model = draw_query(&mut self.draw, &self.streams);
-        let text = query_text(&name, &model);
-        self.note(text.clone());
-        self.insist(|engine| engine.register(None, &text).map(|_| ()))?;
-        self.queries.push(Registered {
-            name,
-            text,
-            model,
-            subscription: None,
-            due: BTreeMap::new(),
-            last_close_ms: None,
-        });
-        self.subscribe_all()
+    /// The newest push of a source once more: a repeat, unless it was refused.
+    fn push_again(
+        &mut self,
+        stream: usize,
+        source: u8,
+        statements: &[Statement],
+    ) -> Result<(), String> {
+        let Some(seq) = self
+            .next_seq
+            .get(&(stream, source))
+            .and_then(|next| next.checked_sub(1))
+        else {
+            return Ok(());
+        };
+        let push = Push {
+            seq: Some(seq),
+            ..self.push_of(stream, source, statements)
+        };
+        let receipt = self.insist(|engine| engine.push(&stream_iri(stream), push.clone()))?;
+        match receipt.repeated {
+            true => Ok(()),
+            false => Err(format!("a push was taken twice: {receipt:?}")),
+        }
+    }
+
+    fn advance(&mut self, to: &[(usize, i64)]) -> Result<(), String> {
+        let named: Vec<(String, i64)> = to
+            .iter()
+            .map(|(stream, to_ms)| (stream_iri(*stream), *to_ms))
+            .collect();
+        let before = self.before_a_crash();
+        let mut survived = false;
+        let is_there = |engine: &Engine| {
+            (named.iter()).all(|(stream, to_ms)| {
+                engine
+                    .stream(stream)
+                    .is_ok_and(|info| info.complete_through_ms >= Some(*to_ms))
+            })
+        };
+        let asked = self.ask_and_look(
+            |engine| engine.advance(&named).map(|_| ()),
+            |engine| survived = is_there(engine),
+        )?;
+        if let Asked::Refused(why) = asked {
+            return Err(format!("a heartbeat was refused: {why}"));
+        }
+        self.effect(before.filter(|_| survived), |twin| twin.advance(to));
+        Ok(())
+    }
+
+    /// Registers a query; where the name is taken by another text, that is refused.
+    fn register(&mut self, number: u8, model: &QueryModel) -> Result<(), String> {
+        let mut registered = Registered::new(number, model);
+        let text = registered.text.clone();
+        let asked = self.ask(|engine| engine.register(None, &text).map(|_| ()))?;
+        let before = self.queries.get(&number);
+        match (asked, before) {
+            (Asked::Done(()), None) => {
+                self.twin.register(number, model);
+                registered.subscribe(self.subject.engine())?;
+                self.queries.insert(number, registered);
+                Ok(())
+            }
+            (Asked::Done(()), Some(before)) if before.text == text => Ok(()),
+            (Asked::Done(()), Some(before)) => {
+                Err(format!("{text}\nwas registered over\n{}", before.text))
+            }
+            (Asked::Refused(_), Some(before)) if before.text != text => Ok(()),
+            (Asked::Refused(why), _) => Err(format!("a registration was refused: {why}\n{text}")),
+        }
     }
 
     fn subscribe_all(&mut self) -> Result<(), String> {
-        let engine = self.engine.as_ref().ok_or("there is no engine")?;
-        for query in self
-            .queries
-            .iter_mut()
-            .filter(|query| query.subscription.is_none())
-        {
-            let options = SubscribeOptions {
-                after_ms: query.last_close_ms,
-                empties: true,
-                capacity: 1 << 16,
-            };
-            let subscription = engine
-                .subscribe(&query.name, options)
-                .map_err(|error| format!("{}: {error}", query.name))?;
-            query.subscription = Some(subscription);
-        }
-        Ok(())
+        let engine = self.subject.engine();
+        self.queries
+            .values_mut()
+            .try_for_each(|query| query.subscribe(engine))
     }
 
-    fn update(&mut self) -> Result<(), String> {
-        let insert = self.draw.chance(60);
-        let triple = draw_triple(&mut self.draw);
-        let operation = if insert { "INSERT" } else { "DELETE" };
-        let text = format!("{operation} DATA {{ {} }}", triple_text(triple));
-        self.note(text.clone());
-        if self.plant != Some(Plant::LostUpdate) {
-            self.insist(|engine| engine.update(&text, &UpdateOptions::default()).map(|_| ()))?;
-        }
-        self.summary.updates += 1;
-        if insert {
-            self.history.stored.insert(triple);
-        } else {
-            self.history.stored.remove(&triple);
-        }
-        self.check_stored()
-    }
-
-    /// The stored graph is the twin's; an update without effect makes sure that everything closed has been absorbed.
-    fn check_stored(&mut self) -> Result<(), String> {
+    /// The stored graphs are the twin's, and the engine says of each query what it waits for. An update without effect makes sure that
+    /// everything closed has been absorbed.
+    fn look(&mut self) -> Result<(), String> {
         self.insist(|engine| {
             engine
                 .update("INSERT DATA { }", &UpdateOptions::default())
                 .map(|_| ())
         })?;
-        let all = "SELECT ?s ?p ?o WHERE { ?s ?p ?o }";
+        self.twin.restarted();
+        let all = "SELECT ?s ?p ?o ?g WHERE { { ?s ?p ?o } UNION { GRAPH ?g { ?s ?p ?o } } }";
         let results = self.insist(|engine| engine.query(all, &QueryOptions::default()))?;
-        let found: BTreeSet<String> = results
-            .answer
-            .rows()
+        let found: BTreeSet<String> = (results.answer.rows())
             .map(|row| {
                 row.iter()
                     .flatten()
@@ -408,109 +393,83 @@ impl Simulation {
                     .join(" ")
             })
             .collect();
-        let expected: BTreeSet<String> = self
-            .history
-            .stored
-            .iter()
-            .map(|triple| triple_text(*triple))
-            .collect();
-        if found == expected {
-            return Ok(());
-        }
-        let missing: Vec<&String> = expected.difference(&found).collect();
-        let extra: Vec<&String> = found.difference(&expected).collect();
-        Err(format!(
-            "the stored graph differs: missing {missing:?}, extra {extra:?}"
-        ))
-    }
-
-    fn crash(&mut self) -> Result<(), String> {
-        let keep = self.draw_keep();
-        self.note(format!("crash, the disk keeps {keep:?}"));
-        let disk = self.disk.crash(keep);
-        self.restart(disk)
-    }
-
-    fn plan_crash(&mut self) {
-        let keep = self.draw_keep();
-        let syncs = self.draw.below(12);
-        self.note(format!(
-            "a crash is planned after {syncs} syncs, the disk keeps {keep:?}"
-        ));
-        self.disk.crash_at_sync(syncs, keep);
-        self.crash_planned = true;
-    }
-
-    fn draw_keep(&mut self) -> CrashKeep {
-        match self.draw.below(3) {
-            0 => CrashKeep::Synced,
-            1 => CrashKeep::Written,
-            _ => CrashKeep::Seeded(self.draw.below(u64::MAX)),
-        }
-    }
-
-    fn restart(&mut self, disk: SimDisk) -> Result<(), String> {
-        self.disk = disk;
-        // The machine may have crashed before the newest plan was made, and that plan must not outlive the restart.
-        self.disk.crash_at_sync(u64::MAX, CrashKeep::Written);
-        self.crash_planned = false;
-        self.summary.crashes += 1;
-        for query in &mut self.queries {
-            query.subscription = None;
-        }
-        self.engine = None;
-        let engine = self.open()?;
-        let (streams, queries) = (engine.streams().len(), engine.queries().len());
-        self.engine = Some(engine);
-        if queries < self.queries.len() {
+        let expected = lines_of(self.twin.stored());
+        if found != expected {
+            let missing: Vec<&String> = expected.difference(&found).collect();
+            let extra: Vec<&String> = found.difference(&expected).collect();
             return Err(format!(
-                "after the crash there are {streams} streams and {queries} queries"
+                "the stored graphs differ: missing {missing:?}, extra {extra:?}"
             ));
         }
-        self.subscribe_all()
-    }
-
-    /// Safety: what has come is right, and nothing came twice or out of order.
-    fn read_firings(&mut self) -> Result<(), String> {
-        for query in &mut self.queries {
-            while let Some(event) = query.subscription.as_ref().and_then(Subscription::try_recv) {
-                match event {
-                    SubscriptionEvent::Firing(firing) => {
-                        let rows = query.take(&firing)?;
-                        if self.plant == Some(Plant::RepeatedFiring) {
-                            query.take(&firing)?;
-                        }
-                        self.summary.firings += 1;
-                        self.summary.rows += rows;
-                    }
-                    other => return Err(format!("{} lost firings: {other:?}", query.name)),
-                }
+        for (number, query) in &self.queries {
+            let info = self
+                .subject
+                .engine()
+                .query_info(&query.name)
+                .map_err(|error| error.to_string())?;
+            let expected: Vec<String> = self
+                .twin
+                .held_up_by(*number)
+                .into_iter()
+                .map(stream_iri)
+                .collect();
+            let right = match &info.held_up_by {
+                None => expected.is_empty(),
+                Some(held) => expected.contains(&held.stream),
+            };
+            if !right || info.paused != self.twin.queries[number].paused {
+                return Err(format!(
+                    "{}: paused: {}, waits for {:?}, should wait for {expected:?}\n{}",
+                    query.name, info.paused, info.held_up_by, query.text
+                ));
             }
         }
         Ok(())
     }
 
-    /// Liveness: with no more crashes, everything due is answered, the empty answers too: no jump in time is so long that closes
-    /// are passed in bulk.
-    fn heal(&mut self) -> Result<(), String> {
-        self.note("no more crashes".to_owned());
-        if self.crash_planned {
-            let disk = self.disk.crash(CrashKeep::Synced);
-            self.restart(disk)?;
+    /// Safety: what has come is right, and nothing came twice or out of order.
+    fn read(&mut self) -> Result<(), String> {
+        for query in self.queries.values_mut() {
+            let read = query.read(&mut self.twin, self.plant)?;
+            self.summary.firings += read.firings;
+            self.summary.rows += read.rows;
         }
-        self.round()?;
+        Ok(())
+    }
+
+    /// Liveness: with no more crashes, everything due is answered, the empty answers too.
+    fn heal(&mut self) -> Result<(), String> {
+        if self.subject.has_crash_planned() {
+            self.subject.crash(somersault_log::CrashKeep::Synced)?;
+            self.twin.restarted();
+            self.subscribe_all()?;
+        }
         self.insist(|engine| engine.quiesce(SETTLE))?;
-        self.read_firings()?;
-        for query in &self.queries {
-            if let Some((close_ms, bag)) = query.due.first_key_value() {
+        self.read()?;
+        for query in self.queries.values() {
+            if let Some(close_ms) = query.owes(&self.twin) {
                 return Err(format!(
-                    "{} never fired for {close_ms}, where {bag:?} is due:\n{}",
+                    "{} never fired for {close_ms}, which is due\n{}",
                     query.name, query.text
                 ));
             }
         }
-        self.check_stored()?;
+        self.look()?;
         self.insist(Engine::check)?;
+        self.summary.crashes = self.subject.crashes;
         self.insist(Engine::shutdown)
     }
+}
+
+/// What is stored, a line for each statement.
+fn lines_of(stored: &Stored) -> BTreeSet<String> {
+    let line = |graph: &Option<u8>, triple: &crate::model::Triple| {
+        let graph = graph.map_or(String::new(), |graph| {
+            format!(" {}", iri(Value::Graph(graph)))
+        });
+        triple_text(*triple) + &graph
+    };
+    (stored.iter())
+        .flat_map(|(graph, triples)| triples.iter().map(move |triple| line(graph, triple)))
+        .collect()
 }

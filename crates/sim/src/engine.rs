@@ -1,0 +1,122 @@
+//! The engine under test on a disk that crashes: opened, asked, restarted. Asking goes on until there is an answer or a refusal; what a
+//! planned crash interrupts is asked again after the restart, as a client would.
+
+use somersault::{Clock, Engine, EngineConfig, EngineError, FabricKind};
+use somersault_log::{CrashKeep, SimDisk};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Cuts are made by what happens, never by the clock: what a firing sees of the stored graphs follows from the scenario.
+const NEVER: Duration = Duration::from_secs(3600);
+
+/// What became of a request.
+pub(crate) enum Asked<T> {
+    /// It was acknowledged.
+    Done(T),
+    /// It was refused, for this reason.
+    Refused(String),
+}
+
+/// An engine and its disk.
+pub(crate) struct Subject {
+    seed: u64,
+    disk: SimDisk,
+    engine: Option<Engine>,
+    /// Whether the disk will crash by itself at one of the next syncs.
+    crash_planned: bool,
+    pub(crate) crashes: u64,
+}
+
+impl Subject {
+    pub(crate) fn open(seed: u64) -> Result<Self, String> {
+        let mut subject = Self {
+            seed,
+            disk: SimDisk::new(),
+            engine: None,
+            crash_planned: false,
+            crashes: 0,
+        };
+        subject.start()?;
+        Ok(subject)
+    }
+
+    fn start(&mut self) -> Result<(), String> {
+        let seed = self.seed ^ self.crashes;
+        let config = EngineConfig {
+            workers: u16::try_from(1 + seed % 4).unwrap_or(1),
+            query_threads: 1 + usize::from(seed.is_multiple_of(2)),
+            fabric: FabricKind::Simulated { seed },
+            clock: Clock::Manual,
+            kept_firings: 1 << 16,
+            freshness: NEVER,
+            ..EngineConfig::default()
+        };
+        let engine = Engine::open_on(config, Arc::new(self.disk.clone()))
+            .map_err(|error| format!("the engine does not open: {error}"))?;
+        self.engine = Some(engine);
+        Ok(())
+    }
+
+    pub(crate) fn engine(&self) -> &Engine {
+        self.engine
+            .as_ref()
+            .expect("an engine is open between steps")
+    }
+
+    /// Asks until there is an answer; `restarted` is called after each restart that it took.
+    pub(crate) fn ask<T>(
+        &mut self,
+        request: impl Fn(&Engine) -> Result<T, EngineError>,
+        mut restarted: impl FnMut(&Engine) -> Result<(), String>,
+    ) -> Result<Asked<T>, String> {
+        loop {
+            match request(self.engine()) {
+                Ok(given) => return Ok(Asked::Done(given)),
+                Err(error) if is_refusal(&error) => return Ok(Asked::Refused(error.to_string())),
+                Err(_) if self.crash_planned => {
+                    self.restart(self.disk.restarted())?;
+                    restarted(self.engine())?;
+                }
+                Err(error) => return Err(format!("failed: {error}")),
+            }
+        }
+    }
+
+    pub(crate) fn crash(&mut self, keep: CrashKeep) -> Result<(), String> {
+        let disk = self.disk.crash(keep);
+        self.restart(disk)
+    }
+
+    pub(crate) fn plan_crash(&mut self, syncs: u64, keep: CrashKeep) {
+        self.disk.crash_at_sync(syncs, keep);
+        self.crash_planned = true;
+    }
+
+    /// Whether a planned crash may have come, or may yet come.
+    pub(crate) fn has_crash_planned(&self) -> bool {
+        self.crash_planned
+    }
+
+    fn restart(&mut self, disk: SimDisk) -> Result<(), String> {
+        self.disk = disk;
+        // The machine may have crashed before the newest plan was made, and that plan must not outlive the restart.
+        self.disk.crash_at_sync(u64::MAX, CrashKeep::Written);
+        self.crash_planned = false;
+        self.crashes += 1;
+        self.engine = None;
+        self.start()
+    }
+}
+
+/// Whether the engine has understood and says no, rather than having failed.
+fn is_refusal(error: &EngineError) -> bool {
+    matches!(
+        error,
+        EngineError::Invalid(_)
+            | EngineError::NotFound(_)
+            | EngineError::Conflict(_)
+            | EngineError::NotSupported(_)
+            | EngineError::Parse { .. }
+            | EngineError::Limit { .. }
+    )
+}

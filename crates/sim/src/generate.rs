@@ -1,0 +1,360 @@
+//! What a seed means: which streams there are and what happens, drawn at random and bent towards what goes wrong elsewhere: statements at
+//! t − R and at t, repeats within and across batches and windows, late data, silent streams, two windows on one stream.
+
+use crate::draw::Draw;
+use crate::model::{
+    Absorbs, Dialect, Late, QueryModel, Scenario, Statement, Step, StreamModel, Triple, WindowModel,
+};
+use crate::queries::draw_pattern_and_form;
+use somersault_log::CrashKeep;
+
+/// How many nodes the triples are made of; few, so that patterns join.
+pub const NODES: u8 = 6;
+/// How many predicates.
+pub const PREDICATES: u8 = 3;
+/// How many named graphs.
+pub const GRAPHS: u8 = 2;
+/// Queries that may be registered at once.
+const QUERIES: u8 = 8;
+/// Where event time begins.
+const START_MS: i64 = 10_000;
+
+struct Generator {
+    draw: Draw,
+    streams: Vec<StreamModel>,
+    /// How far each source of each stream is.
+    sources: Vec<Vec<i64>>,
+    /// What was pushed lately: to be repeated.
+    lately: Vec<Triple>,
+    /// Whether all streams keep step, as in a replay, or each goes at its own pace.
+    together: bool,
+    /// The streams that have stopped.
+    silent: Vec<bool>,
+    steps: Vec<Step>,
+}
+
+/// The scenario of a seed.
+pub fn scenario(seed: u64, steps: usize) -> Scenario {
+    let mut draw = Draw::new(seed);
+    let streams: Vec<StreamModel> = (0..1 + draw.below(3))
+        .map(|_| draw_stream(&mut draw))
+        .collect();
+    let sources = (streams.iter())
+        .map(|_| vec![START_MS; 1 + usize::from(draw.chance(30))])
+        .collect();
+    let mut generator = Generator {
+        together: draw.chance(50),
+        silent: vec![false; streams.len()],
+        draw,
+        streams,
+        sources,
+        lately: Vec::new(),
+        steps: Vec::new(),
+    };
+    generator.register();
+    generator.register();
+    if generator.draw.chance(60) {
+        let to = (0..generator.streams.len())
+            .map(|stream| (stream, START_MS))
+            .collect();
+        generator.steps.push(Step::Advance(to));
+    }
+    while generator.steps.len() < steps {
+        generator.step();
+    }
+    generator.end();
+    Scenario {
+        streams: generator.streams,
+        steps: generator.steps,
+    }
+}
+
+fn draw_stream(draw: &mut Draw) -> StreamModel {
+    StreamModel {
+        batch_ms: *draw.pick(&[50, 100, 200, 400]),
+        absorbs: match draw.below(10) {
+            0..=2 => Absorbs::Everything,
+            3..=4 => Absorbs::AllBut(vec![draw.small(PREDICATES)]),
+            _ => Absorbs::Nothing,
+        },
+        into: draw.chance(40).then(|| draw.small(GRAPHS)),
+        lateness_ms: *draw.pick(&[0, 0, 0, 70, 200, 333]),
+        late: *draw.pick(&[Late::Reject, Late::Drop]),
+        keep_ms: *draw.pick(&[600_000, 600_000, 600_000, 600_000, 600_000, 500, 0]),
+    }
+}
+
+impl Generator {
+    fn step(&mut self) {
+        let number = self.draw.small(QUERIES);
+        let step = match self.draw.below(100) {
+            0..=69 => return self.round(),
+            70..=75 => return self.heartbeat(),
+            76..=81 => Step::Update {
+                insert: self.draw.chance(65),
+                graph: self.draw_graph(),
+                triple: self.draw_triple(),
+            },
+            82..=87 => return self.register(),
+            88 => Step::Drop(number),
+            89..=90 => Step::Pause(number),
+            91..=93 => Step::Resume(number),
+            94..=95 => Step::Crash(self.draw_keep()),
+            96 => Step::PlanCrash(self.draw.below(12), self.draw_keep()),
+            97 => {
+                // A stream stops, or goes on.
+                let stream = self.draw_stream_number();
+                self.silent[stream] = !self.silent[stream];
+                return;
+            }
+            _ => Step::Look,
+        };
+        self.steps.push(step);
+    }
+
+    /// Some pushes; where all keep step, a heartbeat of all streams behind them.
+    fn round(&mut self) {
+        let span_ms = i64::from(1 + self.draw.small(150));
+        let end_ms = self.newest() + span_ms;
+        for stream in 0..self.streams.len() {
+            if self.silent[stream] || (!self.together && self.draw.chance(40)) {
+                continue;
+            }
+            for source in 0..self.sources[stream].len() {
+                if self.draw.chance(85) {
+                    self.push(stream, source, span_ms);
+                }
+            }
+        }
+        if self.together {
+            self.advance_all(end_ms);
+        }
+    }
+
+    fn push(&mut self, stream: usize, source: usize, span_ms: i64) {
+        let StreamModel { lateness_ms, .. } = self.streams[stream];
+        let from_ms = self.sources[stream][source];
+        let mut times: Vec<i64> = (0..self.draw.below(6))
+            .map(|_| self.draw_time(from_ms, span_ms))
+            .collect();
+        times.sort_unstable();
+        for time in &mut times {
+            // Within LATENESS, event times go back and forth.
+            if lateness_ms > 0 && self.draw.chance(40) {
+                *time -= i64::try_from(self.draw.below(lateness_ms.unsigned_abs())).unwrap_or(0);
+            }
+        }
+        if self.draw.chance(6) && !times.is_empty() {
+            // Mostly too late, at times just not.
+            times[0] = from_ms - lateness_ms - i64::from(self.draw.small(120));
+        }
+        let statements: Vec<Statement> = times
+            .iter()
+            .map(|at_ms| self.draw_statement(*at_ms))
+            .collect();
+        let newest = times.iter().copied().max().unwrap_or(from_ms);
+        self.sources[stream][source] = newest.max(from_ms);
+        if !statements.is_empty() {
+            self.steps.push(Step::Push {
+                stream,
+                source: u8::try_from(source).unwrap_or(u8::MAX),
+                statements,
+                again: self.draw.chance(8),
+            });
+        }
+    }
+
+    /// A time in a span, often where windows begin and end, or just beside.
+    fn draw_time(&mut self, from_ms: i64, span_ms: i64) -> i64 {
+        let at_ms = from_ms + i64::try_from(self.draw.below(span_ms.unsigned_abs())).unwrap_or(0);
+        let boundary_ms = at_ms.div_euclid(50) * 50;
+        match self.draw.below(10) {
+            0..=2 => boundary_ms.max(from_ms),
+            3 => (boundary_ms - 1).max(from_ms),
+            4 => (boundary_ms + 1).max(from_ms),
+            _ => at_ms,
+        }
+    }
+
+    fn draw_statement(&mut self, at_ms: i64) -> Statement {
+        let triple = match self.lately.is_empty() || self.draw.chance(65) {
+            true => self.draw_triple(),
+            false => *self.draw.pick(&self.lately),
+        };
+        self.lately.push(triple);
+        if self.lately.len() > 6 {
+            self.lately.remove(0);
+        }
+        Statement {
+            at_ms,
+            triple,
+            graph: self.draw_graph(),
+        }
+    }
+
+    fn draw_triple(&mut self) -> Triple {
+        (
+            self.draw.small(NODES),
+            self.draw.small(PREDICATES),
+            self.draw.small(NODES),
+        )
+    }
+
+    fn draw_graph(&mut self) -> Option<u8> {
+        self.draw.chance(30).then(|| self.draw.small(GRAPHS))
+    }
+
+    fn draw_stream_number(&mut self) -> usize {
+        usize::from(
+            self.draw
+                .small(u8::try_from(self.streams.len()).unwrap_or(1)),
+        )
+    }
+
+    fn draw_keep(&mut self) -> CrashKeep {
+        match self.draw.below(3) {
+            0 => CrashKeep::Synced,
+            1 => CrashKeep::Written,
+            _ => CrashKeep::Seeded(self.draw.below(u64::MAX)),
+        }
+    }
+
+    fn newest(&self) -> i64 {
+        self.sources
+            .iter()
+            .flatten()
+            .copied()
+            .max()
+            .unwrap_or(START_MS)
+    }
+
+    fn advance_all(&mut self, to_ms: i64) {
+        let to = (0..self.streams.len())
+            .map(|stream| (stream, to_ms))
+            .collect();
+        self.steps.push(Step::Advance(to));
+        for source in self.sources.iter_mut().flatten() {
+            *source = (*source).max(to_ms);
+        }
+    }
+
+    /// A heartbeat of one stream or all, now and then a long jump, now and then one that says nothing new.
+    fn heartbeat(&mut self) {
+        let jump_ms = *self.draw.pick(&[-100, 0, 50, 130, 400, 1500, 9000]);
+        if self.together || self.draw.chance(40) {
+            return self.advance_all(self.newest() + jump_ms);
+        }
+        let stream = self.draw_stream_number();
+        let to_ms = self.sources[stream]
+            .iter()
+            .copied()
+            .max()
+            .unwrap_or(START_MS)
+            + jump_ms;
+        self.steps.push(Step::Advance(vec![(stream, to_ms)]));
+        for source in &mut self.sources[stream] {
+            *source = (*source).max(to_ms);
+        }
+    }
+
+    /// Everything that is due becomes so: all streams get to one time, with a last statement on its boundary.
+    fn end(&mut self) {
+        let end_ms = (self.newest() + 2000).div_euclid(400) * 400;
+        for stream in 0..self.streams.len() {
+            let statements = vec![self.draw_statement(end_ms - 1), self.draw_statement(end_ms)];
+            self.steps.push(Step::Push {
+                stream,
+                source: 0,
+                statements,
+                again: false,
+            });
+        }
+        self.advance_all(end_ms + 400);
+        self.steps.push(Step::Look);
+    }
+
+    /// A registration, often of one query in every dialect that can say it.
+    fn register(&mut self) {
+        let mut query = self.draw_query();
+        let able: Vec<Dialect> = ([Dialect::CSparql, Dialect::RspQl, Dialect::CqelsQl].into_iter())
+            .filter(|dialect| query.can_be_said_in(*dialect))
+            .collect();
+        let first = *self.draw.pick(&able);
+        query.dialect = first;
+        draw_pattern_and_form(&mut self.draw, &mut query);
+        let number = self.draw.small(QUERIES);
+        if self.draw.chance(30) {
+            // Replaced, not refused.
+            self.steps.push(Step::Drop(number));
+        }
+        let others = able
+            .into_iter()
+            .filter(|dialect| *dialect != first && query.is_common());
+        let in_all = self.draw.chance(40);
+        let models: Vec<QueryModel> = (std::iter::once(first))
+            .chain(others.filter(|_| in_all))
+            .map(|dialect| QueryModel {
+                dialect,
+                ..query.clone()
+            })
+            .collect();
+        for (model, number) in models.into_iter().zip(number..) {
+            self.steps
+                .push(Step::Register(number % QUERIES, Box::new(model)));
+        }
+    }
+
+    /// The windows of a query, which BATCH of each stream divides.
+    fn draw_query(&mut self) -> QueryModel {
+        let draw = &mut self.draw;
+        let count = 1 + usize::from(draw.chance(55)) + usize::from(draw.chance(15));
+        let repeats = draw.chance(40);
+        let mut numbers: Vec<usize> = Vec::new();
+        for _ in 0..count {
+            let stream = usize::from(draw.small(u8::try_from(self.streams.len()).unwrap_or(1)));
+            if repeats || !numbers.contains(&stream) {
+                numbers.push(stream);
+            }
+        }
+        let mut once = numbers.clone();
+        once.sort_unstable();
+        once.dedup();
+        let windows: Vec<WindowModel> = (numbers.iter())
+            .map(|stream| {
+                let batch_ms = self.streams[*stream].batch_ms;
+                let range_ms = batch_ms * (1 + i64::from(draw.small(12)));
+                let tumbling = draw.chance(15);
+                WindowModel {
+                    stream: *stream,
+                    range_ms,
+                    step_ms: match tumbling {
+                        true => range_ms,
+                        false => batch_ms * (1 + i64::from(draw.small(6))),
+                    },
+                    in_default: once.len() == numbers.len() && draw.chance(25),
+                }
+            })
+            .collect();
+        // Each BATCH divides the longest.
+        let common_ms = (numbers
+            .iter()
+            .map(|stream| self.streams[*stream].batch_ms)
+            .max())
+        .unwrap_or(400);
+        QueryModel {
+            dialect: Dialect::CSparql,
+            form: crate::model::Form::Ask,
+            windows,
+            every_ms: draw
+                .chance(15)
+                .then(|| common_ms * (1 + i64::from(draw.small(5)))),
+            origin_ms: match draw.chance(20) {
+                true => common_ms * i64::from(draw.small(50)),
+                false => 0,
+            },
+            from: (0..GRAPHS).filter(|_| draw.chance(15)).collect(),
+            from_named: (0..GRAPHS).filter(|_| draw.chance(50)).collect(),
+            pattern: crate::model::Group::default(),
+        }
+    }
+}

@@ -1,0 +1,299 @@
+//! What a scenario is made of: streams, windows, queries and steps, as plain data. The twin computes with them, `render` writes them as
+//! text for the engine, `generate` draws them. Nothing here depends on what was done before, so that any part of a scenario is one.
+
+use somersault_log::CrashKeep;
+use std::collections::BTreeSet;
+
+/// A triple of the small alphabets: subject and object are nodes, the predicate is from its own.
+pub type Triple = (u8, u8, u8);
+
+/// A statement of a stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Statement {
+    /// Its event time.
+    pub at_ms: i64,
+    /// What it says.
+    pub triple: Triple,
+    /// The graph that it is pushed with; windows ignore it.
+    pub graph: Option<u8>,
+}
+
+/// What of a stream is absorbed into the stored graph.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Absorbs {
+    /// TIMELESS: everything.
+    Everything,
+    /// TIMING ALL: nothing.
+    Nothing,
+    /// TIMING (…): everything but these predicates.
+    AllBut(Vec<u8>),
+}
+
+/// What happens to a statement that is later than LATENESS allows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Late {
+    /// The whole push is refused.
+    Reject,
+    /// It is left out and counted.
+    Drop,
+}
+
+/// A stream as declared.
+#[derive(Debug, Clone)]
+pub struct StreamModel {
+    /// BATCH.
+    pub batch_ms: i64,
+    /// TIMELESS or TIMING.
+    pub absorbs: Absorbs,
+    /// INTO GRAPH.
+    pub into: Option<u8>,
+    /// LATENESS.
+    pub lateness_ms: i64,
+    /// LATE.
+    pub late: Late,
+    /// KEEP.
+    pub keep_ms: i64,
+}
+
+/// A window of a query.
+#[derive(Debug, Clone)]
+pub struct WindowModel {
+    /// The stream's number.
+    pub stream: usize,
+    /// RANGE.
+    pub range_ms: i64,
+    /// STEP.
+    pub step_ms: i64,
+    /// Whether the window is part of the default graph (FROM STREAM) or only a named one (FROM NAMED STREAM).
+    pub in_default: bool,
+}
+
+/// The surface syntax that a query is written in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Dialect {
+    /// C-SPARQL.
+    CSparql,
+    /// RSP-QL.
+    RspQl,
+    /// CQELS-QL.
+    CqelsQl,
+}
+
+/// Where a block of patterns looks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Place {
+    /// The window with this number.
+    Window(usize),
+    /// The default graph: the stored one or those of FROM, and the windows that are in it.
+    Default,
+    /// A stored graph of FROM NAMED.
+    Graph(u8),
+    /// `GRAPH ?v`: any graph of FROM NAMED, and in C-SPARQL any window.
+    AnyGraph(u8),
+    /// `WINDOW ?v` of RSP-QL: any window.
+    AnyWindow(u8),
+}
+
+/// Subject or object of a pattern.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Slot {
+    /// A constant.
+    Term(u8),
+    /// A variable.
+    Var(u8),
+}
+
+/// What leads from the subject of a pattern to its object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Path {
+    /// `p`
+    One(u8),
+    /// `?v`
+    Var(u8),
+    /// `^p`
+    Inverse(u8),
+    /// `p/q`
+    Sequence(u8, u8),
+    /// `p|q`
+    Either(u8, u8),
+    /// `p+`
+    OneOrMore(u8),
+}
+
+/// A triple or path pattern.
+pub type Pattern = (Slot, Path, Slot);
+
+/// A group of a WHERE clause: its elements in order, then its filters.
+#[derive(Debug, Clone, Default)]
+pub struct Group {
+    /// What is joined, from left to right.
+    pub elements: Vec<Element>,
+    /// What must hold of the result.
+    pub filters: Vec<Condition>,
+}
+
+/// An element of a group.
+#[derive(Debug, Clone)]
+pub enum Element {
+    /// Patterns over one graph.
+    Block(Place, Vec<Pattern>),
+    /// OPTIONAL
+    Optional(Group),
+    /// UNION
+    Union(Group, Group),
+    /// MINUS
+    Minus(Group),
+    /// `{ SELECT DISTINCT … WHERE … }`
+    Distinct(Vec<u8>, Group),
+}
+
+/// What a FILTER says.
+#[derive(Debug, Clone)]
+pub enum Condition {
+    /// `a = b`
+    Equal(Slot, Slot),
+    /// `a != b`
+    Unequal(Slot, Slot),
+    /// `BOUND(?v)`
+    Bound(u8),
+    /// `!`
+    Not(Box<Condition>),
+    /// `||`
+    Or(Box<Condition>, Box<Condition>),
+    /// `EXISTS`, of blocks and comparisons only
+    Exists(Group),
+    /// `NOT EXISTS`, likewise
+    NotExists(Group),
+}
+
+/// What a query answers with.
+#[derive(Debug, Clone)]
+pub enum Form {
+    /// SELECT
+    Select {
+        /// The projected variables.
+        variables: Vec<u8>,
+        /// DISTINCT
+        distinct: bool,
+        /// ORDER BY all projected variables, LIMIT.
+        limit: Option<usize>,
+    },
+    /// SELECT with a COUNT as its last column.
+    Count {
+        /// GROUP BY
+        group_by: Vec<u8>,
+        /// What is counted; `None` is `*`.
+        counted: Option<u8>,
+        /// DISTINCT within the COUNT.
+        distinct: bool,
+    },
+    /// ASK
+    Ask,
+    /// CONSTRUCT
+    Construct(Vec<(Slot, u8, Slot)>),
+}
+
+/// A continuous query.
+#[derive(Debug, Clone)]
+pub struct QueryModel {
+    /// The syntax that it is written in.
+    pub dialect: Dialect,
+    /// What it answers with.
+    pub form: Form,
+    /// Its windows; in C-SPARQL each over another stream.
+    pub windows: Vec<WindowModel>,
+    /// COMPUTED EVERY
+    pub every_ms: Option<i64>,
+    /// STARTING AT, or 0.
+    pub origin_ms: i64,
+    /// FROM
+    pub from: Vec<u8>,
+    /// FROM NAMED
+    pub from_named: Vec<u8>,
+    /// WHERE
+    pub pattern: Group,
+}
+
+/// Something that happens.
+#[derive(Debug, Clone)]
+pub enum Step {
+    /// A push of one of a stream's sources.
+    Push {
+        /// The stream.
+        stream: usize,
+        /// The source.
+        source: u8,
+        /// What is pushed.
+        statements: Vec<Statement>,
+        /// Whether the same push is sent again.
+        again: bool,
+    },
+    /// A heartbeat of some streams, in one record.
+    Advance(Vec<(usize, i64)>),
+    /// A registration under a number.
+    Register(u8, Box<QueryModel>),
+    /// DROP QUERY
+    Drop(u8),
+    /// PAUSE QUERY
+    Pause(u8),
+    /// RESUME QUERY
+    Resume(u8),
+    /// INSERT DATA or DELETE DATA of one triple.
+    Update {
+        /// Whether it is inserted.
+        insert: bool,
+        /// The graph.
+        graph: Option<u8>,
+        /// The triple.
+        triple: Triple,
+    },
+    /// The stored graphs and what the engine says about its queries are compared.
+    Look,
+    /// The machine crashes.
+    Crash(CrashKeep),
+    /// The machine will crash at a later sync of the disk.
+    PlanCrash(u64, CrashKeep),
+}
+
+/// Streams and what happens to them.
+#[derive(Debug, Clone)]
+pub struct Scenario {
+    /// The streams.
+    pub streams: Vec<StreamModel>,
+    /// What happens, in order.
+    pub steps: Vec<Step>,
+}
+
+impl Group {
+    /// The variables that its solutions may bind, ascending.
+    pub fn variables(&self) -> BTreeSet<u8> {
+        let of_slot = |slot: &Slot| match slot {
+            Slot::Var(variable) => Some(*variable),
+            Slot::Term(_) => None,
+        };
+        let mut all = BTreeSet::new();
+        for element in &self.elements {
+            match element {
+                Element::Block(place, patterns) => {
+                    if let Place::AnyGraph(variable) | Place::AnyWindow(variable) = place {
+                        all.insert(*variable);
+                    }
+                    for (subject, path, object) in patterns {
+                        all.extend(of_slot(subject).into_iter().chain(of_slot(object)));
+                        if let Path::Var(variable) = path {
+                            all.insert(*variable);
+                        }
+                    }
+                }
+                Element::Optional(inner) => all.extend(inner.variables()),
+                Element::Union(left, right) => {
+                    all.extend(left.variables());
+                    all.extend(right.variables());
+                }
+                Element::Minus(_) => {}
+                Element::Distinct(variables, _) => all.extend(variables),
+            }
+        }
+        all
+    }
+}

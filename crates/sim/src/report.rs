@@ -1,0 +1,145 @@
+//! What a run says of itself: what it did, or what was wrong, with the steps that led there and the command that does them again.
+
+use crate::expect::name_of;
+use crate::model::{Scenario, Step, Triple};
+use crate::render::{in_graph, query_text, stream_text, triple_text};
+use std::fmt::Write;
+
+/// A seed that failed, and where.
+#[derive(Debug, thiserror::Error)]
+#[error("seed {seed}, step {step}: {what}\nagain: {again}\nall steps of that:\n{history}")]
+pub struct Failure {
+    /// The seed.
+    pub seed: u64,
+    /// The number of the step that was done when it showed.
+    pub step: usize,
+    /// What was wrong.
+    pub what: String,
+    /// What to run.
+    pub again: String,
+    /// What is done then.
+    pub history: String,
+}
+
+/// What a seed did.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Summary {
+    /// Statements pushed.
+    pub statements: u64,
+    /// Statements too late, dropped or refused with their push.
+    pub late: u64,
+    /// Firings compared.
+    pub firings: u64,
+    /// Rows in them.
+    pub rows: u64,
+    /// Crashes.
+    pub crashes: u64,
+    /// Updates.
+    pub updates: u64,
+}
+
+impl std::fmt::Display for Summary {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Summary {
+            statements,
+            late,
+            firings,
+            rows,
+            crashes,
+            updates,
+        } = self;
+        write!(
+            f,
+            "{firings} firings with {rows} rows compared; {statements} statements, {late} too late; {updates} updates, {crashes} crashes"
+        )
+    }
+}
+
+impl std::ops::AddAssign for Summary {
+    fn add_assign(&mut self, other: Summary) {
+        self.statements += other.statements;
+        self.late += other.late;
+        self.firings += other.firings;
+        self.rows += other.rows;
+        self.crashes += other.crashes;
+        self.updates += other.updates;
+    }
+}
+
+/// Where and how a run failed.
+pub(crate) struct Fault {
+    pub(crate) step: usize,
+    pub(crate) what: String,
+}
+
+/// A fault as a person is told it, where those of the steps that are left were done.
+pub(crate) fn failure(
+    seed: u64,
+    steps: usize,
+    scenario: &Scenario,
+    left: &[usize],
+    fault: Fault,
+) -> Failure {
+    let numbers: Vec<String> = left.iter().map(usize::to_string).collect();
+    let mut again = format!("somersault-sim --seed {seed} --steps {steps}");
+    if left.len() < scenario.steps.len() {
+        let _ = write!(again, " --only {}", numbers.join(","));
+    }
+    let mut history = String::new();
+    for (number, stream) in scenario.streams.iter().enumerate() {
+        let _ = writeln!(history, "  {}", stream_text(number, stream));
+    }
+    for at in left {
+        let _ = writeln!(history, "  {at}: {}", describe(&scenario.steps[*at]));
+    }
+    Failure {
+        seed,
+        step: fault.step,
+        what: fault.what,
+        again,
+        history,
+    }
+}
+
+fn describe(step: &Step) -> String {
+    match step {
+        Step::Push {
+            stream,
+            source,
+            statements,
+            again,
+        } => {
+            let listed: Vec<String> = statements
+                .iter()
+                .map(|s| {
+                    let graph = s
+                        .graph
+                        .map_or(String::new(), |graph| format!(" in g{graph}"));
+                    let (subject, predicate, object) = s.triple;
+                    format!("{} n{subject} p{predicate} n{object}{graph}", s.at_ms)
+                })
+                .collect();
+            let twice = if *again { " twice" } else { "" };
+            format!(
+                "push{twice} to stream{stream} by source {source}: {}",
+                listed.join("; ")
+            )
+        }
+        Step::Register(number, query) => query_text(&name_of(*number), query),
+        Step::Update {
+            insert,
+            graph,
+            triple,
+        } => update_text(*insert, *graph, *triple),
+        other => format!("{other:?}"),
+    }
+}
+
+/// The update of a step.
+pub(crate) fn update_text(insert: bool, graph: Option<u8>, triple: Triple) -> String {
+    let operation = if insert { "INSERT" } else { "DELETE" };
+    format!(
+        "{operation} DATA {{ {} }}",
+        in_graph(graph, &triple_text(triple))
+    )
+}
