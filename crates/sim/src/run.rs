@@ -407,20 +407,17 @@ impl Simulation {
                 .engine()
                 .query_info(&query.name)
                 .map_err(|error| error.to_string())?;
-            let expected: Vec<String> = self
-                .twin
-                .held_up_by(*number)
-                .into_iter()
-                .map(stream_iri)
-                .collect();
-            let right = match &info.held_up_by {
-                None => expected.is_empty(),
-                Some(held) => expected.contains(&held.stream),
+            let (next_ms, behind) = self.twin.waits_for(*number);
+            let behind: Vec<String> = behind.into_iter().map(stream_iri).collect();
+            let waits_rightly = match &info.held_up_by {
+                None => behind.is_empty(),
+                Some(held) => behind.contains(&held.stream),
             };
-            if !right || info.paused != self.twin.queries[number].paused {
+            let is_paused = self.twin.queries[number].paused;
+            if !waits_rightly || info.next_close_ms != next_ms || info.paused != is_paused {
                 return Err(format!(
-                    "{}: paused: {}, waits for {:?}, should wait for {expected:?}\n{}",
-                    query.name, info.paused, info.held_up_by, query.text
+                    "{}: paused: {}, fires next for {:?} and waits for {:?}; it should be {is_paused}, {next_ms:?}, {behind:?}\n{}",
+                    query.name, info.paused, info.next_close_ms, info.held_up_by, query.text
                 ));
             }
         }

@@ -199,20 +199,20 @@ impl Twin {
         self.store_closed(i64::MAX);
     }
 
-    /// The stream that a query waits for while another one has reached its next close: one that is furthest behind.
-    pub(crate) fn held_up_by(&self, number: u8) -> Vec<usize> {
+    /// What a query fires for next, and the streams that may be said to hold it up: of those that have not reached that
+    /// close, or have no time, the ones that are furthest behind.
+    pub(crate) fn waits_for(&self, number: u8) -> (Option<i64>, Vec<usize>) {
         let query = &self.queries[&number];
+        if query.paused {
+            return (None, Vec::new());
+        }
         let streams: BTreeSet<usize> = query.model.windows.iter().map(|w| w.stream).collect();
         let time = |stream: &usize| self.streams[*stream].complete_through;
-        let Some(least) = streams.iter().map(time).min().filter(|_| !query.paused) else {
-            return Vec::new();
-        };
-        let another_is_there = streams.iter().any(|stream| time(stream) >= query.next);
-        let waits = least.is_none() || (least < query.next && another_is_there);
-        (streams
-            .into_iter()
-            .filter(|stream| waits && time(stream) == least))
-        .collect()
+        let least = streams.iter().map(time).min().flatten();
+        let furthest_behind = (streams.into_iter())
+            .filter(|stream| time(stream) == least && (least.is_none() || least < query.next))
+            .collect();
+        (query.next, furthest_behind)
     }
 
     /// Makes every close due that all streams of its query have reached, in the order of closes.

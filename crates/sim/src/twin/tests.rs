@@ -119,7 +119,7 @@ fn the_slowest_source_of_the_slowest_stream_says_what_is_due() {
     twin.advance(&[(1, 500)]);
     twin.push(0, 0, &[statement(900, 1, 7)]);
     twin.advance(&[(1, 5000)]);
-    assert_eq!(twin.held_up_by(0), [0]);
+    assert_eq!(twin.waits_for(0), (Some(1000), vec![0]));
     // Its first source promises nothing older than 700, its second nothing older than 2100.
     twin.push(0, 1, &[statement(2300, 1, 8), statement(2150, 1, 9)]);
     assert_eq!(due(&twin), []);
