@@ -21,6 +21,6 @@ pub use load::{CompressedPart, LoadPart, LoadSegmentReader, LoadSegmentText, Loa
 pub use log::{Log, LogOptions};
 pub use open::{Recovered, TornTail};
 pub use record::{
-    AdvanceRecord, Command, CommandRecord, DeliveredRecord, LoadRecord, LoadSegment, PlanRecord,
-    Position, PushRecord, Record, Resolved, StreamStatement, UpdateRecord,
+    AdvanceRecord, Command, CommandRecord, DeliveredRecord, DerivedRecord, LoadRecord, LoadSegment,
+    PlanRecord, Position, PushRecord, Record, Resolved, StreamStatement, UpdateRecord,
 };

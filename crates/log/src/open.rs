@@ -6,12 +6,12 @@ use crate::commit::{create_segment, place};
 use crate::disk::{Disk, DiskFile};
 use crate::error::LogError;
 use crate::load::{is_load_file, load_number};
-use crate::record::{Position, Record};
+use crate::record::{DeliveredRecord, Position, Record};
 use crate::segment::{
     Extent, Frame, Header, frame_at, read_extent, read_header, segment_name, segment_number,
 };
 use crate::wire::decode;
-use somersault_model::{EventTime, QueryUid};
+use somersault_model::QueryUid;
 use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::io::Read;
 use std::sync::Arc;
@@ -137,7 +137,7 @@ struct Survey {
     /// The newest segment, whose creation was not finished.
     unfinished: Option<u64>,
     load_segments: HashSet<String>,
-    delivered: BTreeMap<QueryUid, EventTime>,
+    delivered: BTreeMap<QueryUid, DeliveredRecord>,
 }
 
 impl Survey {
@@ -307,7 +307,7 @@ pub struct Recovered {
     end: Position,
     torn: Option<TornTail>,
     closed: bool,
-    delivered: BTreeMap<QueryUid, EventTime>,
+    delivered: BTreeMap<QueryUid, DeliveredRecord>,
 }
 
 struct Reading {
@@ -328,9 +328,9 @@ impl Recovered {
         self.closed
     }
 
-    /// Per query, the newest close whose `Delivered` mark is in the log: recovery needs it before the first record.
-    pub fn delivered(&self) -> impl Iterator<Item = (QueryUid, EventTime)> + '_ {
-        self.delivered.iter().map(|(query, close)| (*query, *close))
+    /// Per query, the newest `Delivered` mark in the log: recovery needs it before the first record.
+    pub fn delivered(&self) -> impl Iterator<Item = DeliveredRecord> + '_ {
+        self.delivered.values().copied()
     }
 
     /// The position of the last record.

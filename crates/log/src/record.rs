@@ -52,6 +52,8 @@ pub enum Record {
     Plan(PlanRecord),
     /// A firing whose answer has been handed over; recovery does not execute it again (S12).
     Delivered(DeliveredRecord),
+    /// What a firing of a query that derives a stream gave: the one way back from an answer to a stream.
+    Derived(DerivedRecord),
 }
 
 impl Record {
@@ -231,6 +233,27 @@ pub struct PlanRecord {
 pub struct DeliveredRecord {
     /// The query.
     pub query: QueryUid,
-    /// The close: this one and all before it are done.
+    /// The close of the newest of them.
     pub close: EventTime,
+    /// Every firing of the query that became due with this SN or before is done. Logs of version 0.1 have none: there no
+    /// firing is for a close before that of an earlier one, and all up to `close` are done.
+    pub sn: Option<Sn>,
+}
+
+/// The statements that a firing puts into the stream that its query derives. The key (query, close, ordinal, revision)
+/// is taken once: a second record with it changes nothing (S13).
+#[derive(Clone, Debug, PartialEq)]
+pub struct DerivedRecord {
+    /// The query.
+    pub query: QueryUid,
+    /// The close, which is the event time of the statements.
+    pub close: EventTime,
+    /// Counts the firings at one close from 0.
+    pub ordinal: u32,
+    /// 0; of a firing that was amended, its revision: the statements take the place of those of the revisions before.
+    pub revision: u32,
+    /// When the firing was done, in milliseconds since the Unix epoch.
+    pub received_ms: i64,
+    /// The statements; blank nodes are named as in the stored graphs.
+    pub statements: Vec<Quad>,
 }

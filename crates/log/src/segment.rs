@@ -15,9 +15,9 @@
 //! docs/adr/0006 has the reasons.
 
 use crate::error::LogError;
-use crate::record::Position;
+use crate::record::{DeliveredRecord, Position};
 use crate::wire::{Noted, note};
-use somersault_model::{EventTime, QueryUid};
+use somersault_model::QueryUid;
 use std::collections::BTreeMap;
 
 pub(crate) const MAGIC: [u8; 8] = *b"SOMERLOG";
@@ -244,7 +244,7 @@ pub(crate) struct Extent {
     /// The load segments that its records name.
     pub(crate) load_segments: Vec<String>,
     /// Its newest mark of delivery of each query.
-    pub(crate) delivered: BTreeMap<QueryUid, EventTime>,
+    pub(crate) delivered: BTreeMap<QueryUid, DeliveredRecord>,
 }
 
 /// Reads a whole segment whose header has been read.
@@ -263,8 +263,8 @@ pub(crate) fn read_extent(number: u64, first: Position, bytes: &[u8]) -> Extent 
             Frame::Record(payload) if in_group => {
                 match note(payload) {
                     Some(Noted::LoadSegment(name)) => extent.load_segments.push(name),
-                    Some(Noted::Delivered(query, close)) => {
-                        extent.delivered.insert(query, close);
+                    Some(Noted::Delivered(mark)) => {
+                        extent.delivered.insert(mark.query, mark);
                     }
                     None => {}
                 }

@@ -19,10 +19,11 @@ pub(crate) const MAX_NESTING: usize = 64;
 
 /// The first byte of an encoded `Load` record: opening looks for them without decoding the others.
 const LOAD_TAG: u8 = 3;
-/// The first byte of an encoded `Delivered` record.
+/// The first byte of an encoded `Delivered` record without an SN, and of one with it.
 const DELIVERED_TAG: u8 = 6;
+const DELIVERED_AT_TAG: u8 = 9;
 
-/// The discriminants are postcard's: the order counts. 7 is reserved for `Txn`.
+/// The discriminants are postcard's: the order counts.
 #[derive(Serialize, Deserialize)]
 enum WireRecord<'a> {
     #[serde(borrow)]
@@ -37,6 +38,11 @@ enum WireRecord<'a> {
     Update(WireUpdate<'a>),
     Plan(WirePlan),
     Delivered(WireDelivered),
+    /// Keeps 7 free for streaming transactions.
+    Txn,
+    #[serde(borrow)]
+    Derived(WireDerived<'a>),
+    DeliveredAt(WireDeliveredAt),
 }
 
 #[derive(Serialize, Deserialize)]
@@ -129,6 +135,25 @@ struct WirePlan {
 struct WireDelivered {
     query: u64,
     close: i64,
+}
+
+#[derive(Serialize, Deserialize)]
+struct WireDeliveredAt {
+    query: u64,
+    close: i64,
+    sn: u64,
+}
+
+#[derive(Serialize, Deserialize)]
+struct WireDerived<'a> {
+    query: u64,
+    close: i64,
+    ordinal: u32,
+    revision: u32,
+    received_ms: i64,
+    #[serde(borrow)]
+    terms: Vec<WireTerm<'a>>,
+    statements: Vec<WireQuad>,
 }
 
 /// Numbers are indexes into the record's table of terms.

@@ -18,14 +18,14 @@ use crate::acks::Acks;
 use crate::clock::Clock;
 use crate::error::RuntimeError;
 use crate::fabric::Fabric;
-use crate::host::{Answered, Host};
+use crate::host::{Answered, Fired, Host};
 use crate::resolver::Resolver;
 use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 use parking_lot::Mutex;
 use requests::{Request, Want};
 use sequencer::Sequencer;
 use somersault_log::{LoadSegment, Log, Position, Recovered};
-use somersault_model::{EventTime, QuadIds, QueryUid, Sn};
+use somersault_model::{QuadIds, Sn};
 use somersault_store::Store;
 use somersault_stream::{Coordinator, Input, QueryStatus, StreamStatus};
 use std::collections::VecDeque;
@@ -379,7 +379,7 @@ impl Drop for Driver {
 /// Where the sequencer hears from the rest.
 pub(crate) struct Channels {
     pub(crate) requests: Receiver<Request>,
-    pub(crate) fired: Receiver<(QueryUid, EventTime)>,
+    pub(crate) fired: Receiver<Fired>,
     pub(crate) woken: Receiver<()>,
 }
 

@@ -2,6 +2,7 @@
 //! put down the SN's slices slides them, so that no firing's execution does. Firings still ask the
 //! store, which has the versions ready; where it does not, it makes the same ones (S11).
 
+use somersault_model::Sn;
 use somersault_store::{Store, ViewKey, WindowVersion};
 use somersault_stream::{Output, WindowBatches};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -11,6 +12,7 @@ use std::sync::{Arc, OnceLock};
 /// injectors may be several closes ahead of a firing, and the store keeps the newest version only.
 #[derive(Debug)]
 pub struct DueWindows {
+    sn: Sn,
     windows: Vec<WindowBatches>,
     shards_left: AtomicUsize,
     versions: OnceLock<Vec<Arc<WindowVersion>>>,
@@ -20,12 +22,17 @@ impl DueWindows {
     /// The windows of the firings that these outputs make due; `None` where none of them can hold
     /// anything. Each of `shards` shards is to call [`DueWindows::shard_done`].
     pub(crate) fn of(outputs: &[Output], shards: u16) -> Option<Arc<DueWindows>> {
-        let due = outputs.iter().filter_map(|output| match output {
-            Output::Due(firing) => Some(&firing.windows),
-            _ => None,
-        });
+        let mut due = outputs
+            .iter()
+            .filter_map(|output| match output {
+                Output::Due(firing) => Some(firing),
+                _ => None,
+            })
+            .peekable();
+        // Outputs are of one record, and it cuts one SN at most.
+        let sn = due.peek()?.sn;
         let mut windows: Vec<WindowBatches> = Vec::new();
-        for window in due.flat_map(|windows| windows.iter()) {
+        for window in due.flat_map(|firing| firing.windows.iter()) {
             let same = |other: &WindowBatches| {
                 (other.stream, other.lo, other.hi, other.shape)
                     == (window.stream, window.lo, window.hi, window.shape)
@@ -36,6 +43,7 @@ impl DueWindows {
         }
         (!windows.is_empty()).then(|| {
             Arc::new(DueWindows {
+                sn,
                 windows,
                 shards_left: AtomicUsize::new(shards.into()),
                 versions: OnceLock::new(),
@@ -48,7 +56,10 @@ impl DueWindows {
     pub(crate) fn shard_done(&self, store: &Store) {
         // Release and acquire: the last one sees what all others have put down.
         if self.shards_left.fetch_sub(1, Ordering::AcqRel) == 1 {
-            let versions = self.windows.iter().map(|w| window_version(store, w));
+            let versions = self
+                .windows
+                .iter()
+                .map(|w| window_version(store, w, self.sn));
             // Each shard comes once, so nobody has set it.
             let _ = self.versions.set(versions.collect());
         }
@@ -60,8 +71,8 @@ impl DueWindows {
     }
 }
 
-/// The version of a window that a firing sees.
-pub fn window_version(store: &Store, window: &WindowBatches) -> Arc<WindowVersion> {
+/// The version of a window that a firing at this SN sees.
+pub fn window_version(store: &Store, window: &WindowBatches, sn: Sn) -> Arc<WindowVersion> {
     if window.lo >= window.hi {
         return WindowVersion::empty();
     }
@@ -71,15 +82,14 @@ pub fn window_version(store: &Store, window: &WindowBatches) -> Arc<WindowVersio
         until: shape.until,
         step: shape.step,
     };
-    store
-        .slices()
-        .window(window.stream, window.lo, window.hi, view)
+    let batches = (window.lo, window.hi);
+    store.slices().window_at(window.stream, batches, view, sn)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fabric::{Apply, ShardWork, SliceWork};
+    use crate::fabric::{Apply, ShardWork, SliceKind, SliceWork};
     use crate::injectors::Injectors;
     use somersault_model::{
         BatchNumber, EventTime, Millis, Placement, QueryUid, ShardId, Sn, StreamUid, TermId,
@@ -127,6 +137,7 @@ mod tests {
                     TermId::from_raw(1 << 60 | 7),
                 ),
             }],
+            kind: SliceKind::Whole,
         });
         ShardWork {
             batch: ShardBatch::split(&[], placement).swap_remove(usize::from(shard)),
@@ -154,14 +165,14 @@ mod tests {
             panic!("one window");
         };
         assert_eq!(made.len(), 2);
-        let asked = window_version(&store, &windows.windows[0]);
+        let asked = window_version(&store, &windows.windows[0], windows.sn);
         assert!(Arc::ptr_eq(made, &asked), "the store has it ready");
 
         // Another close follows, and the first version stays as long as a firing may read it.
         let next = DueWindows::of(&[due(1, 3)], 2).unwrap();
         injectors.apply(ShardId(0), Sn(2), work(0, &[2], &next));
         injectors.apply(ShardId(1), Sn(2), work(1, &[], &next));
-        let asked = window_version(&store, &windows.windows[0]);
+        let asked = window_version(&store, &windows.windows[0], windows.sn);
         assert!(Arc::ptr_eq(&windows.versions().unwrap()[0], &asked));
 
         // Once nobody needs them, retiring the slices lets go of the versions too.

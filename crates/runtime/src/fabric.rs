@@ -23,8 +23,21 @@ pub struct SliceWork {
     pub batch: BatchNumber,
     /// The stream's batch interval.
     pub interval: Millis,
-    /// All statements of the batch in order of arrival.
+    /// Statements of the batch in order of arrival.
     pub statements: Vec<TimedTriple>,
+    /// What they are to the slice.
+    pub kind: SliceKind,
+}
+
+/// What the statements of a [`SliceWork`] are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SliceKind {
+    /// All of a batch that has closed just now.
+    Whole,
+    /// Late ones, of a batch that was a slice before.
+    Late,
+    /// All of a batch that was another slice before.
+    Replaced,
 }
 
 /// What one SN is for one shard.

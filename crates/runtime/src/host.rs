@@ -3,9 +3,10 @@
 use crate::due_windows::DueWindows;
 use crate::error::RuntimeError;
 use crossbeam_channel::Sender;
+use oxrdf::Quad;
 use somersault_model::{EventTime, QueryUid, Sn};
 use somersault_store::Snapshot;
-use somersault_stream::Firing;
+use somersault_stream::{Firing, FiringKey};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -25,20 +26,38 @@ pub struct FiringJob {
 
 /// By which a host says that a firing has been answered.
 #[derive(Clone)]
-pub struct Answered(pub(crate) Sender<(QueryUid, EventTime)>);
+pub struct Answered(pub(crate) Sender<Fired>);
+
+/// A firing that has been answered.
+#[derive(Debug)]
+pub(crate) struct Fired {
+    pub(crate) key: FiringKey,
+    /// Of a query that derives a stream: the statements for it.
+    pub(crate) derived: Option<Vec<Quad>>,
+}
 
 impl Answered {
-    /// The firing of this query for this close has its answer, as have those before it.
-    pub fn tell(&self, query: QueryUid, close: EventTime) {
+    /// This firing has its answer, as have those of its query that became due before it.
+    pub fn tell(&self, key: FiringKey) {
+        self.send(Fired { key, derived: None });
+    }
+
+    /// The same of a firing whose query derives a stream, with the statements for it; none if it failed.
+    pub fn tell_derived(&self, key: FiringKey, statements: Vec<Quad>) {
+        let derived = Some(statements);
+        self.send(Fired { key, derived });
+    }
+
+    fn send(&self, fired: Fired) {
         // After the sequencer has stopped there is nobody to tell.
-        let _ = self.0.send((query, close));
+        let _ = self.0.send(fired);
     }
 }
 
 /// Told by the driver's thread, in order; it must return quickly and hand execution to the pool.
 ///
 /// Each [`Host::fire`] is followed, when its answer is ready and those of the query's earlier firings
-/// are, by one call of [`Answered::tell`].
+/// are, by one call of [`Answered::tell`] or [`Answered::tell_derived`].
 pub trait Host: Send + Sync + 'static {
     /// Called once, before anything else.
     fn attach(&self, answered: Answered);

@@ -1,7 +1,7 @@
 //! The injectors: the one writer of each shard, owned outside the fabric so that shards survive it
 //! (S16). A mutex guards each writer; only its shard's thread takes it, so it is never contended.
 
-use crate::fabric::{Apply, ShardWork};
+use crate::fabric::{Apply, ShardWork, SliceKind, SliceWork};
 use parking_lot::Mutex;
 use somersault_model::{ShardId, Sn};
 use somersault_store::{ShardWriter, Slice, Store, WriterTaken};
@@ -67,6 +67,26 @@ impl Injectors {
     }
 }
 
+impl Injectors {
+    /// Makes a closed batch a slice, or changes one.
+    fn put(&self, sn: Sn, work: &SliceWork) {
+        let slices = self.store.slices();
+        let build = |revision| Slice::build(work.batch, work.interval, revision, &work.statements);
+        if work.kind == SliceKind::Whole {
+            slices.insert(work.stream, build(0));
+            return;
+        }
+        let floor = self.store.snapshots().floor();
+        slices.amend(work.stream, work.batch, sn, floor, |old| match old {
+            Some(old) if work.kind == SliceKind::Late => {
+                old.with_late(work.interval, &work.statements)
+            }
+            Some(old) => build(old.revision() + 1),
+            None => build(1),
+        });
+    }
+}
+
 impl Apply for Injectors {
     fn tidy(&self, shard: ShardId) {
         self.writers[usize::from(shard.0)]
@@ -89,8 +109,7 @@ impl Apply for Injectors {
         }
         for slice in work.slices {
             injected += slice.statements.len() as u64;
-            let built = Slice::build(slice.batch, slice.interval, 0, &slice.statements);
-            self.store.slices().insert(slice.stream, built);
+            self.put(sn, &slice);
             counters.slices.fetch_add(1, Ordering::Relaxed);
         }
         if let Some(windows) = work.windows {

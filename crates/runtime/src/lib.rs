@@ -27,7 +27,7 @@ pub use driver::{
 pub use due_windows::{DueWindows, window_version};
 pub use error::RuntimeError;
 pub use fabric::{
-    Apply, Fabric, FabricError, OnApplied, ShardWork, SimFabric, SliceWork, TimelyFabric,
+    Apply, Fabric, FabricError, OnApplied, ShardWork, SimFabric, SliceKind, SliceWork, TimelyFabric,
 };
 pub use host::{Answered, FiringJob, Host};
 pub use injectors::{Injectors, ShardCounters};

@@ -20,7 +20,7 @@ use axum::response::Response;
 use oxrdfio::RdfFormat;
 use serde_json::json;
 use somersault::{
-    Answer, AnswerKind, EngineError, FiringResult, QueryResultsFormat, SubscribeOptions,
+    Answer, AnswerKind, EngineError, FiringId, FiringResult, QueryResultsFormat, SubscribeOptions,
     Subscription, SubscriptionEvent,
 };
 use std::convert::Infallible;
@@ -50,7 +50,7 @@ pub(crate) async fn results(State(app): State<App>, request: Request) -> ApiResu
     let after = after(&head.headers, &params)?;
     let from_now = from_now(&params)?;
     let options = SubscribeOptions {
-        after_ms: after,
+        after,
         empties: params.flag("empties")?,
         capacity: app.config.subscriber_backlog.max(1),
     };
@@ -92,15 +92,16 @@ fn subscribe(
     mut options: SubscribeOptions,
     from_now: bool,
 ) -> Result<Subscription, EngineError> {
-    if from_now && options.after_ms.is_none() {
-        options.after_ms = engine.query_info(query)?.last_close_ms;
+    if from_now && options.after.is_none() {
+        let last_close_ms = engine.query_info(query)?.last_close_ms;
+        options.after = last_close_ms.map(FiringId::at);
     }
     engine.subscribe(query, options)
 }
 
 /// The close after which a client wants to go on. The header, which browsers set when they reconnect, is
 /// newer than the URL.
-fn after(headers: &HeaderMap, params: &Params) -> ApiResult<Option<i64>> {
+fn after(headers: &HeaderMap, params: &Params) -> ApiResult<Option<FiringId>> {
     let from_header = headers
         .get("last-event-id")
         .map(|value| value.to_str().unwrap_or("not text"));
@@ -110,10 +111,10 @@ fn after(headers: &HeaderMap, params: &Params) -> ApiResult<Option<i64>> {
     else {
         return Ok(None);
     };
-    let close = id.trim().parse().map_err(|_| {
-        ApiError::bad_request("bad_event_id", format!("Last-Event-ID is the close time of a firing, a whole number of milliseconds, not \"{}\".", shorten(id)))
+    let id = id.trim().parse().map_err(|()| {
+        ApiError::bad_request("bad_event_id", format!("Last-Event-ID is the id of an event, or the close time of a firing in whole milliseconds, not \"{}\".", shorten(id)))
     })?;
-    Ok(Some(close))
+    Ok(Some(id))
 }
 
 fn from_now(params: &Params) -> ApiResult<bool> {
@@ -142,7 +143,7 @@ struct Feed {
     app: App,
     name: String,
     subscription: Subscription,
-    last_id: Option<i64>,
+    last_id: Option<FiringId>,
     /// Events sent so far, gaps included.
     events: u64,
     state: FeedState,
@@ -175,11 +176,11 @@ impl Feed {
         self.events += 1;
         match event {
             Some(SubscriptionEvent::Firing(firing)) => {
-                self.last_id = Some(firing.close_ms);
+                self.last_id = Some(firing.id());
                 Some(written(firing).await)
             }
             Some(SubscriptionEvent::Lagged { missed }) if self.events == 1 => {
-                Some(event_bytes("gap", &json!({ "query": self.name, "missed": missed, "after_ms": self.last_id }).to_string()))
+                Some(event_bytes("gap", &json!({ "query": self.name, "missed": missed, "after_ms": self.last_id.map(|id| id.close_ms) }).to_string()))
             }
             Some(SubscriptionEvent::Lagged { missed }) => Some(self.end(
                 "",
@@ -187,7 +188,7 @@ impl Feed {
                     "reason": "slow",
                     "message": "This client reads more slowly than the query fires. Reconnect with the Last-Event-ID to get what is still kept.",
                     "missed": missed,
-                    "last_event_id": self.last_id,
+                    "last_event_id": self.last_id.map(id_json),
                 }),
             )),
             Some(_) => Some(Bytes::from_static(b": an event that this version does not know\n\n")),
@@ -207,6 +208,14 @@ impl Feed {
         let mut bytes = comment.as_bytes().to_vec();
         bytes.extend_from_slice(&event_bytes("end", &data.to_string()));
         bytes.into()
+    }
+}
+
+/// An id is a number wherever it is a close alone.
+fn id_json(id: FiringId) -> serde_json::Value {
+    match (id.ordinal, id.revision) {
+        (0, 0) => json!(id.close_ms),
+        _ => json!(id.to_string()),
     }
 }
 
@@ -257,7 +266,7 @@ fn firing_bytes(firing: &FiringResult) -> Bytes {
     text.pop();
     format!(
         "id: {}\ndata: {text},\"{member}\":{value}}}\n\n",
-        firing.close_ms
+        firing.id()
     )
     .into()
 }
@@ -293,13 +302,22 @@ mod tests {
         assert_eq!(after(&headers, &params("")).expect("none"), None);
         assert_eq!(
             after(&headers, &params("lastEventId=-5")).expect("valid"),
-            Some(-5)
+            Some(FiringId::at(-5))
         );
-        assert!(after(&headers, &params("lastEventId=x")).is_err());
+        let amended = after(&headers, &params("lastEventId=-5.0.2.17")).expect("valid");
+        assert_eq!(amended.map(|id| (id.revision, id.sn)), Some((2, Some(17))));
+        assert_eq!(
+            amended.map(|id| id.to_string()),
+            Some("-5.0.2.17".to_owned())
+        );
+        for bad in ["x", "5.0", "5.0.1", "5.0.1.2.3", "5.0.1.x", "5."] {
+            let bad = format!("lastEventId={bad}");
+            assert!(after(&headers, &params(&bad)).is_err(), "{bad}");
+        }
         headers.insert("last-event-id", HeaderValue::from_static("7"));
         assert_eq!(
             after(&headers, &params("lastEventId=5")).expect("the header wins"),
-            Some(7)
+            Some(FiringId::at(7))
         );
         headers.insert("last-event-id", HeaderValue::from_static(""));
         assert_eq!(after(&headers, &params("")).expect("empty is none"), None);

@@ -41,6 +41,7 @@ fn query_json(info: &QueryInfo) -> Value {
         "windows": windows,
         "paused": info.paused,
         "firings": info.firings,
+        "amended": info.amended,
         "rows": info.rows,
         "last_close_ms": info.last_close_ms,
         "next_close_ms": info.next_close_ms,

@@ -24,6 +24,7 @@ fn stream_json(info: &StreamInfo) -> Value {
         "lag_ms": info.lag_ms,
         "tuples": info.tuples,
         "late": info.late,
+        "amended": info.amended,
         "batches": info.batches,
         "memory_bytes": info.memory_bytes,
         "budget_bytes": info.budget_bytes,

@@ -4,7 +4,7 @@ use crate::algebra::Bag;
 use crate::model::QueryModel;
 use crate::render::{bag_of_answer, iri, query_text};
 use crate::twin::{Plant, Twin};
-use somersault::{Engine, FiringResult, SubscribeOptions, Subscription, SubscriptionEvent};
+use somersault::{Engine, FiringId, FiringResult, SubscribeOptions, Subscription, SubscriptionEvent};
 
 /// A registered query.
 pub(crate) struct Registered {
@@ -42,7 +42,7 @@ impl Registered {
     /// Reads on from the newest firing that was read, at a new engine too.
     pub(crate) fn subscribe(&mut self, engine: &Engine) -> Result<(), String> {
         let options = SubscribeOptions {
-            after_ms: self.last_close_ms,
+            after: self.last_close_ms.map(FiringId::at),
             empties: true,
             capacity: 1 << 16,
         };

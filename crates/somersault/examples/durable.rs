@@ -3,7 +3,7 @@
 
 use somersault::oxrdf::{GraphName, Literal, NamedNode, Quad};
 use somersault::{
-    Engine, EngineConfig, Push, StreamStatement, SubscribeOptions, SubscriptionEvent,
+    Engine, EngineConfig, FiringId, Push, StreamStatement, SubscribeOptions, SubscriptionEvent,
 };
 use std::path::Path;
 
@@ -46,7 +46,7 @@ fn push(engine: &Engine, second: i64) -> Result<(), somersault::EngineError> {
 /// Prints the firings after a close; returns the last one.
 fn read(engine: &Engine, after_ms: Option<i64>, count: usize) -> Result<Option<i64>, String> {
     let options = SubscribeOptions {
-        after_ms,
+        after: after_ms.map(FiringId::at),
         ..SubscribeOptions::default()
     };
     let answers = engine

@@ -40,7 +40,6 @@ pub(crate) struct Standing {
 
 /// One standing query.
 pub(crate) struct StandingQuery {
-    uid: QueryUid,
     name: String,
     /// Or the sentence that says why it cannot be run.
     prepared: Result<Ready, String>,
@@ -204,7 +203,6 @@ impl Host for Standing {
             Err(error) => (Err(error), None),
         };
         let query = StandingQuery {
-            uid,
             name: name.to_owned(),
             prepared,
             hub: Mutex::new(Hub::new(self.config.kept_firings, changes)),
@@ -223,7 +221,7 @@ impl Host for Standing {
         let Some(query) = self.query(job.firing.query) else {
             // Dropped since: nobody waits for the answer, but the driver counts it.
             if let Some(answered) = self.answered.get() {
-                answered.tell(job.firing.query, job.firing.close);
+                answered.tell(job.firing.key());
             }
             return;
         };
@@ -264,7 +262,7 @@ impl Standing {
             let windows = firing
                 .windows
                 .iter()
-                .map(|window| window_version(&self.store, window))
+                .map(|window| window_version(&self.store, window, firing.sn))
                 .collect();
             let view = SnapshotView::new(snapshot, windows, Arc::clone(&ready.dataset));
             let mut execution = self.execution(firing.close, firing.query);
@@ -301,7 +299,7 @@ impl Standing {
                 query.count(result);
             }
             if let Some(answered) = self.answered.get() {
-                answered.tell(query.uid, EventTime(published.close_ms));
+                answered.tell(published.key);
             }
         }
     }

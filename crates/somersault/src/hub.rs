@@ -3,14 +3,15 @@
 
 use crate::changes::Changes;
 use crate::subscription::{
-    FiringResult, Mailbox, SubscribeOptions, Subscription, SubscriptionEvent,
+    FiringId, FiringResult, Mailbox, SubscribeOptions, Subscription, SubscriptionEvent,
 };
+use somersault_stream::FiringKey;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Weak};
 
 /// A firing whose turn has come.
 pub(crate) struct Published {
-    pub(crate) close_ms: i64,
+    pub(crate) key: FiringKey,
     /// What subscribers were given; `None` where they had it before a restart.
     pub(crate) result: Option<Arc<FiringResult>>,
 }
@@ -25,8 +26,8 @@ pub(crate) struct Hub {
     /// Of a query with ISTREAM or DSTREAM.
     changes: Option<Changes>,
     kept: VecDeque<Arc<FiringResult>>,
-    /// The newest close that is kept no more.
-    gone_ms: Option<i64>,
+    /// The newest firing that is kept no more.
+    gone: Option<FiringId>,
     subscribers: Vec<Weak<Mailbox>>,
     ended: bool,
 }
@@ -40,7 +41,7 @@ impl Hub {
             early: BTreeMap::new(),
             changes,
             kept: VecDeque::new(),
-            gone_ms: None,
+            gone: None,
             subscribers: Vec::new(),
             ended: false,
         }
@@ -63,7 +64,7 @@ impl Hub {
         let mut published = Vec::new();
         while let Some((result, is_first)) = self.early.remove(&self.next_published) {
             self.next_published += 1;
-            let close_ms = result.close_ms;
+            let key = result.key();
             let result = match &mut self.changes {
                 Some(changes) => changes.of(result, is_first),
                 None => Some(result),
@@ -72,7 +73,7 @@ impl Hub {
             if let Some(result) = &result {
                 self.deliver(result);
             }
-            published.push(Published { close_ms, result });
+            published.push(Published { key, result });
         }
         published
     }
@@ -81,7 +82,7 @@ impl Hub {
         self.kept.push_back(Arc::clone(result));
         while self.kept.len() > self.capacity {
             let gone = self.kept.pop_front();
-            self.gone_ms = gone.map(|result| result.close_ms).or(self.gone_ms);
+            self.gone = gone.map(|result| result.id()).or(self.gone);
         }
         self.subscribers.retain(|subscriber| {
             let mailbox = subscriber.upgrade();
@@ -94,10 +95,8 @@ impl Hub {
 
     pub(crate) fn subscribe(&mut self, options: &SubscribeOptions) -> Subscription {
         let capacity = options.capacity.max(self.kept.len()).max(1);
-        let mailbox = Arc::new(Mailbox::new(options, capacity));
-        if let (Some(after), Some(gone)) = (options.after_ms, self.gone_ms)
-            && gone > after
-        {
+        let mailbox = Arc::new(Mailbox::new(options, capacity, self.gone));
+        if self.gone.is_some_and(|gone| options.has_not_seen(gone)) {
             mailbox.put(SubscriptionEvent::Lagged { missed: None });
         }
         for result in &self.kept {

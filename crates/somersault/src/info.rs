@@ -21,8 +21,10 @@ pub struct StreamInfo {
     pub lag_ms: Option<i64>,
     /// Statements taken so far.
     pub tuples: u64,
-    /// Late statements dropped so far.
+    /// Late statements dropped so far (LATE DROP, and LATE AMEND beyond WITHIN).
     pub late: u64,
+    /// Late statements taken so far (LATE AMEND).
+    pub amended: u64,
     /// Batches closed so far that held something.
     pub batches: u64,
     /// What its slices take.
@@ -81,6 +83,8 @@ pub struct QueryInfo {
     /// The stream that the next close waits for, which is the one that is furthest behind; `None` while it is paused, and
     /// while every stream has reached that close.
     pub held_up_by: Option<Reached>,
+    /// Those among them that late statements caused: closes that had been answered, with a higher revision.
+    pub amended: u64,
     /// Closes passed in bulk after jumps in time.
     pub passed_in_bulk: u64,
     /// Closes that passed while it was paused.

@@ -49,7 +49,7 @@ pub use info::{Health, HealthStatus, QueryInfo, Reached, StreamInfo, WindowInfo}
 pub use load::{GraphWrite, LoadOptions, LoadProgress, LoadSummary};
 pub use metrics::{Latency, MemoryUse, MetricsSnapshot, QueryMetrics, ShardMetrics, StreamMetrics};
 pub use push::{Push, PushReceipt, StreamStatement};
-pub use subscription::{FiringResult, SubscribeOptions, Subscription, SubscriptionEvent};
+pub use subscription::{FiringId, FiringResult, SubscribeOptions, Subscription, SubscriptionEvent};
 
 pub use somersault_model::Limits;
 pub use somersault_query::{Remote, RemoteSolutions};

@@ -3,6 +3,8 @@
 
 use crate::answer::Answer;
 use parking_lot::{Condvar, Mutex};
+use somersault_model::{EventTime, QueryUid};
+use somersault_stream::FiringKey;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
@@ -36,16 +38,101 @@ pub struct FiringResult {
     pub waiting: Duration,
 }
 
+/// Where a firing stands among those of its query, in the order in which they are given. As text it is the id of an event:
+/// the close alone, unless late statements made the firing or the close has several.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FiringId {
+    /// The close.
+    pub close_ms: i64,
+    /// Counts the firings at one close from 0.
+    pub ordinal: u32,
+    /// 0, and more for amended firings.
+    pub revision: u32,
+    /// The snapshot number that it saw: later firings saw no earlier one. `None` where only the close is known.
+    pub sn: Option<u64>,
+}
+
+impl FiringId {
+    /// The only firing for a close that nothing amended.
+    pub fn at(close_ms: i64) -> FiringId {
+        FiringId {
+            close_ms,
+            ordinal: 0,
+            revision: 0,
+            sn: None,
+        }
+    }
+}
+
+impl std::fmt::Display for FiringId {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let FiringId {
+            close_ms,
+            ordinal,
+            revision,
+            sn,
+        } = self;
+        match (ordinal, revision, sn) {
+            (0, 0, _) | (_, _, None) => write!(f, "{close_ms}"),
+            (_, _, Some(sn)) => write!(f, "{close_ms}.{ordinal}.{revision}.{sn}"),
+        }
+    }
+}
+
+impl std::str::FromStr for FiringId {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<FiringId, ()> {
+        let mut parts = text.split('.');
+        let close_ms = parts.next().ok_or(())?.parse().map_err(|_| ())?;
+        let Some(ordinal) = parts.next() else {
+            return Ok(FiringId::at(close_ms));
+        };
+        let ordinal = ordinal.parse().map_err(|_| ())?;
+        let revision = parts.next().ok_or(())?.parse().map_err(|_| ())?;
+        let sn = Some(parts.next().ok_or(())?.parse().map_err(|_| ())?);
+        let id = FiringId {
+            close_ms,
+            ordinal,
+            revision,
+            sn,
+        };
+        parts.next().is_none().then_some(id).ok_or(())
+    }
+}
+
+impl FiringResult {
+    /// Its place among the firings of its query.
+    pub fn id(&self) -> FiringId {
+        FiringId {
+            close_ms: self.close_ms,
+            ordinal: self.ordinal,
+            revision: self.revision,
+            sn: Some(self.sn),
+        }
+    }
+
+    pub(crate) fn key(&self) -> FiringKey {
+        FiringKey {
+            query: QueryUid(self.uid),
+            close: EventTime(self.close_ms),
+            ordinal: self.ordinal,
+            revision: self.revision,
+        }
+    }
+}
+
 /// From where and what a subscriber wants.
 ///
 /// ```
-/// let options = somersault::SubscribeOptions { after_ms: Some(802_000), ..Default::default() };
+/// use somersault::{FiringId, SubscribeOptions};
+/// let options = SubscribeOptions { after: Some(FiringId::at(802_000)), ..Default::default() };
 /// assert!(options.empties);
 /// ```
 #[derive(Clone, Debug)]
 pub struct SubscribeOptions {
-    /// Only firings with a later close (Last-Event-ID); `None` begins with the oldest that is kept.
-    pub after_ms: Option<i64>,
+    /// Only firings that came after this one (Last-Event-ID); `None` begins with the oldest that is kept.
+    pub after: Option<FiringId>,
     /// Also firings without rows.
     pub empties: bool,
     /// How many firings may wait to be read before the oldest of them are given up.
@@ -55,10 +142,22 @@ pub struct SubscribeOptions {
 impl Default for SubscribeOptions {
     fn default() -> Self {
         SubscribeOptions {
-            after_ms: None,
+            after: None,
             empties: true,
             capacity: 1024,
         }
+    }
+}
+
+impl SubscribeOptions {
+    /// Whether a firing came after the one that was seen last, as far as that is told from the two alone.
+    pub(crate) fn has_not_seen(&self, id: FiringId) -> bool {
+        self.after.is_some_and(|after| match (after.sn, id.sn) {
+            (Some(seen), Some(sn)) => {
+                (sn, id.close_ms, id.ordinal) > (seen, after.close_ms, after.ordinal)
+            }
+            _ => id.revision == 0 && (id.close_ms, id.ordinal) > (after.close_ms, after.ordinal),
+        })
     }
 }
 
@@ -77,9 +176,8 @@ pub enum SubscriptionEvent {
 
 /// Where the firings for one subscriber wait.
 pub(crate) struct Mailbox {
-    /// Closes up to here are not wanted; recovery may answer some of them again.
-    after_ms: Option<i64>,
-    empties: bool,
+    /// Firings up to here are not wanted; recovery may answer some of them again.
+    options: SubscribeOptions,
     capacity: usize,
     inner: Mutex<Waiting>,
     arrived: Condvar,
@@ -92,6 +190,8 @@ struct Waiting {
     missed: u64,
     ended: bool,
     waker: Option<Waker>,
+    /// The firing that was seen last, of which only the close is known, has been passed: what is amended now is new.
+    passed: bool,
 }
 
 impl Waiting {
@@ -105,23 +205,43 @@ impl Waiting {
 }
 
 impl Mailbox {
-    pub(crate) fn new(options: &SubscribeOptions, capacity: usize) -> Mailbox {
+    /// `gone` is the newest firing that is kept no more.
+    pub(crate) fn new(
+        options: &SubscribeOptions,
+        capacity: usize,
+        gone: Option<FiringId>,
+    ) -> Mailbox {
+        let seen_ms = options.after.map(|after| after.close_ms);
+        let waiting = Waiting {
+            passed: gone.is_some_and(|gone| Some(gone.close_ms) >= seen_ms),
+            ..Waiting::default()
+        };
         Mailbox {
-            after_ms: options.after_ms,
-            empties: options.empties,
+            options: options.clone(),
             capacity,
-            inner: Mutex::new(Waiting::default()),
+            inner: Mutex::new(waiting),
             arrived: Condvar::new(),
         }
     }
 
     pub(crate) fn deliver(&self, result: &Arc<FiringResult>) {
-        if self.after_ms.is_some_and(|after| result.close_ms <= after) {
-            return;
-        }
         let is_empty = result.answer.as_ref().is_ok_and(Answer::is_empty);
-        if self.empties || !is_empty {
+        if self.is_new(result) && (self.options.empties || !is_empty) {
             self.put(SubscriptionEvent::Firing(Arc::clone(result)));
+        }
+    }
+
+    /// Whether the subscriber has not seen a firing; firings come here in their order.
+    fn is_new(&self, result: &FiringResult) -> bool {
+        let Some(after) = self.options.after else {
+            return true;
+        };
+        let is_amended = result.revision > 0;
+        let mut inner = self.inner.lock();
+        inner.passed |= !is_amended && result.close_ms >= after.close_ms;
+        match after.sn {
+            None if is_amended => inner.passed,
+            _ => self.options.has_not_seen(result.id()),
         }
     }
 

@@ -59,6 +59,16 @@ impl Slice {
         }
     }
 
+    /// The slice with statements that came late, after all that it holds.
+    ///
+    /// # Panics
+    /// Where an event time is not in the batch.
+    pub fn with_late(&self, interval: Millis, late: &[TimedTriple]) -> Slice {
+        let mut statements = self.in_order_of_arrival();
+        statements.extend_from_slice(late);
+        Slice::build(self.batch, interval, self.revision + 1, &statements)
+    }
+
     /// The number of the batch.
     pub fn batch(&self) -> BatchNumber {
         self.batch

@@ -9,7 +9,7 @@
 use crate::{Run, Slice, WindowVersion};
 use parking_lot::{Mutex, RwLock};
 use rustc_hash::FxHashMap;
-use somersault_model::{BatchNumber, StreamUid};
+use somersault_model::{BatchNumber, Sn, StreamUid};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 
@@ -44,6 +44,8 @@ pub struct ViewKey {
 #[derive(Default)]
 struct Slices {
     by_batch: BTreeMap<BatchNumber, Arc<Slice>>,
+    /// What amended batches were before, oldest first: those that read below the SN still see them so.
+    superseded: BTreeMap<BatchNumber, Vec<(Sn, Option<Arc<Slice>>)>>,
     bytes: usize,
     /// Goes up when a slice comes for a batch over which a window may have been made.
     generation: u64,
@@ -83,6 +85,60 @@ impl SliceStore {
         if let Some(old) = state.by_batch.insert(batch, Arc::new(slice)) {
             state.bytes -= old.memory_bytes();
         }
+    }
+
+    /// Changes a closed batch with this SN: `revise` makes its slice from the one that there was. Who reads below the SN
+    /// still sees that one, until nobody reads below `floor` any more.
+    pub fn amend(
+        &self,
+        stream: StreamUid,
+        batch: BatchNumber,
+        sn: Sn,
+        floor: Sn,
+        revise: impl FnOnce(Option<&Slice>) -> Slice,
+    ) {
+        let slices = self.stream_or_new(stream);
+        let mut state = slices.state.write();
+        let old = state.by_batch.get(&batch).cloned();
+        let revised = revise(old.as_deref());
+        state.bytes += revised.memory_bytes();
+        state.by_batch.insert(batch, Arc::new(revised));
+        // The old one stays counted until it is forgotten.
+        state.superseded.entry(batch).or_default().push((sn, old));
+        state.forget_superseded(floor);
+        state.generation += 1;
+        let covers =
+            |(level, first): &(u32, i64)| (*first..first + (1 << level)).contains(&batch.0);
+        slices.merged.lock().retain(|part, _| !covers(part));
+    }
+
+    /// Frees what amended batches were before, as far as nobody reads below `floor` any more.
+    pub fn forget_superseded(&self, floor: Sn) {
+        for slices in self.streams.read().values() {
+            if !slices.state.read().superseded.is_empty() {
+                slices.state.write().forget_superseded(floor);
+            }
+        }
+    }
+
+    /// The window over `lo..hi` as a reader at this SN sees it: [`SliceStore::window`], unless a batch of it has been amended
+    /// since.
+    pub fn window_at(
+        &self,
+        stream: StreamUid,
+        (lo, hi): (BatchNumber, BatchNumber),
+        view: ViewKey,
+        sn: Sn,
+    ) -> Arc<WindowVersion> {
+        let newest = self.window(stream, lo, hi, view);
+        // Looked up afterwards: had a batch been amended before the window was made, it would be known by now.
+        let earlier = (self.stream(stream)).and_then(|it| it.state.read().before(lo, hi, sn));
+        let Some(slices) = earlier else {
+            return newest;
+        };
+        // Only a firing that was overtaken by an amendment comes here: what it reads is of no use to others.
+        let runs = || slices.iter().map(|slice| Arc::clone(slice.run())).collect();
+        Arc::new(WindowVersion::slide(None, &slices, lo, hi, runs))
     }
 
     /// The window over the batches `lo..hi`, without `hi`; batches without a slice are empty.
@@ -129,6 +185,7 @@ impl SliceStore {
                 .values()
                 .map(|slice| slice.memory_bytes())
                 .sum::<usize>();
+            state.forget_superseded_batches(below);
         }
         slices
             .merged
@@ -280,6 +337,50 @@ impl StreamSlices {
 }
 
 impl Slices {
+    /// The slices of `lo..hi` as they were at an SN, if one of them has been amended since.
+    fn before(&self, lo: BatchNumber, hi: BatchNumber, sn: Sn) -> Option<Vec<Arc<Slice>>> {
+        if lo >= hi || self.superseded.is_empty() {
+            return None;
+        }
+        let at_sn = |revisions: &[(Sn, Option<Arc<Slice>>)]| {
+            let first = revisions.iter().find(|(until, _)| sn < *until);
+            first.map(|(_, slice)| slice.clone())
+        };
+        let mut earlier = self
+            .superseded
+            .range(lo..hi)
+            .filter_map(|(batch, revisions)| Some((*batch, at_sn(revisions)?)))
+            .peekable();
+        earlier.peek()?;
+        let mut slices: BTreeMap<BatchNumber, Arc<Slice>> = (self.by_batch.range(lo..hi))
+            .map(|(batch, slice)| (*batch, Arc::clone(slice)))
+            .collect();
+        for (batch, slice) in earlier {
+            match slice {
+                Some(slice) => slices.insert(batch, slice),
+                None => slices.remove(&batch),
+            };
+        }
+        Some(slices.into_values().collect())
+    }
+
+    fn forget_superseded(&mut self, floor: Sn) {
+        let mut freed = 0;
+        self.superseded.retain(|_, revisions| {
+            let gone = revisions.partition_point(|(until, _)| *until <= floor);
+            freed += revisions.drain(..gone).map(bytes_of).sum::<usize>();
+            !revisions.is_empty()
+        });
+        self.bytes -= freed;
+    }
+
+    fn forget_superseded_batches(&mut self, below: BatchNumber) {
+        let kept = self.superseded.split_off(&below);
+        let gone = std::mem::replace(&mut self.superseded, kept);
+        let revisions = gone.into_values().flatten();
+        self.bytes -= revisions.map(bytes_of).sum::<usize>();
+    }
+
     fn range(&self, lo: BatchNumber, hi: BatchNumber) -> (u64, Vec<Arc<Slice>>) {
         if lo >= hi {
             return (self.generation, Vec::new());
@@ -290,6 +391,10 @@ impl Slices {
             .map(|(_, slice)| Arc::clone(slice));
         (self.generation, slices.collect())
     }
+}
+
+fn bytes_of((_, slice): (Sn, Option<Arc<Slice>>)) -> usize {
+    slice.map_or(0, |slice| slice.memory_bytes())
 }
 
 impl View {

@@ -118,7 +118,7 @@ impl Coordinator {
             now.max(stream.complete_through.unwrap_or(now))
                 .max(gate.source.unwrap_or(now))
         });
-        let rejects = stream.declaration.late_policy != LatePolicy::Drop;
+        let rejects = stream.declaration.late_policy == LatePolicy::Reject;
         let mut statements = Vec::with_capacity(push.statements.len());
         for (at_index, statement) in push.statements.into_iter().enumerate() {
             let index = at_index + 1;
@@ -227,12 +227,6 @@ impl Coordinator {
             });
         }
         check_span("BATCH", format!("stream <{iri}>"), declaration.batch.0)?;
-        if matches!(declaration.late_policy, LatePolicy::Amend { .. }) {
-            return Err(Refusal::NotYet {
-                what: "LATE AMEND",
-                remedy: "use LATE DROP or LATE REJECT, with a LATENESS that covers what comes late",
-            });
-        }
         let resolved = Resolved {
             sn: self.last_cut,
             stream: Some(StreamUid(self.next_stream)),
@@ -376,6 +370,12 @@ impl Coordinator {
                     query: query.to_owned(),
                     stream: iri.to_owned(),
                 })?;
+            if stream.within.is_some() && declaration.operator.compares() {
+                return Err(Refusal::NotYet {
+                    what: "ISTREAM or DSTREAM over a stream with LATE AMEND",
+                    remedy: "register the query without ISTREAM or DSTREAM, or declare the stream with LATE DROP or LATE REJECT",
+                });
+            }
             check_batch(query, stream, window, declaration)?;
         }
         Ok(())

@@ -6,14 +6,15 @@
 //! follows the pace of firings.
 
 use crate::adaptor::Interner;
+use crate::amend::Amendments;
 use crate::declaration::{Resolve, ResolveError};
 use crate::groups::{Groups, PassedRun, Streams};
 use crate::input::Input;
-use crate::output::{Firing, Output};
+use crate::output::{Firing, FiringKey, Output};
 use crate::registry::Query;
-use crate::stream::{Batch, Stream};
+use crate::stream::{Batch, Pushed, Stream};
 use rustc_hash::FxHashMap;
-use somersault_log::{Command, CommandRecord, Record, UpdateRecord};
+use somersault_log::{Command, CommandRecord, DeliveredRecord, Record, UpdateRecord};
 use somersault_model::{BatchNumber, EventTime, Mutation, QuadIds, QueryUid, Sn, StreamUid};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -39,6 +40,8 @@ pub struct Coordinator {
     pub(crate) closed: BTreeMap<(EventTime, StreamUid, BatchNumber), Batch>,
     /// Effects that each need an SN of their own, in log order (S15).
     pub(crate) effects: VecDeque<Effects>,
+    /// Changes of batches that are cut already; the next cut shows them.
+    pub(crate) amendments: Amendments,
     /// Streams whose time has passed the end of a batch since the last cut that showed it.
     pub(crate) moved: BTreeSet<StreamUid>,
     pub(crate) last_cut: Sn,
@@ -49,9 +52,9 @@ pub struct Coordinator {
     /// For each SN with unfinished firings: how many, and which batches they hold.
     pub(crate) lagging: BTreeMap<Sn, Lagging>,
     /// The SN of each unfinished firing; looked up only.
-    pub(crate) unfinished: FxHashMap<(QueryUid, EventTime), Sn>,
-    /// Up to which close each query's answers have been delivered; looked up only.
-    pub(crate) delivered: FxHashMap<QueryUid, EventTime>,
+    pub(crate) unfinished: FxHashMap<FiringKey, Sn>,
+    /// Up to where each query's answers have been delivered; looked up only.
+    pub(crate) delivered: FxHashMap<QueryUid, DeliveredRecord>,
 }
 
 /// Changes of the stored graphs that take an SN of their own.
@@ -95,6 +98,7 @@ impl Coordinator {
             next_query: 1,
             closed: BTreeMap::new(),
             effects: VecDeque::new(),
+            amendments: Amendments::default(),
             moved: BTreeSet::new(),
             last_cut: Sn::ZERO,
             stable: Sn::ZERO,
@@ -122,11 +126,10 @@ impl Coordinator {
         match record {
             Record::Push(push) => {
                 let uid = self.logged_stream(&push.stream);
-                let moved = self
-                    .streams
-                    .get_mut(&uid)
-                    .is_some_and(|stream| stream.push(push, resolve));
-                if moved {
+                let stream = self.streams.get_mut(&uid);
+                let pushed = stream.map_or_else(Pushed::default, |it| it.push(push, resolve));
+                self.take_late(uid, pushed.late);
+                if pushed.moved {
                     self.on_streams_moved(&[uid], out);
                 }
             }
@@ -149,18 +152,19 @@ impl Coordinator {
             }
             Record::Update(update) => self.update(update, resolve),
             Record::Plan(plan) => self.cut(plan, out),
-            Record::Delivered(delivered) => {
-                self.expect_delivered(delivered.query, delivered.close);
-            }
+            Record::Delivered(delivered) => self.expect_delivered(delivered),
+            Record::Derived(_) => {}
         }
         Ok(())
     }
 
-    /// Before replaying a log: the answers of this query up to this close have been delivered, so that its closes up
+    /// Before replaying a log: the answers of this query up to this mark have been delivered, so that its firings up
     /// to there are counted but neither [`Output::Due`] nor [`Output::Fire`] (S12).
-    pub fn expect_delivered(&mut self, query: QueryUid, close: EventTime) {
-        let delivered = self.delivered.entry(query).or_insert(close);
-        *delivered = close.max(*delivered);
+    pub fn expect_delivered(&mut self, mark: &DeliveredRecord) {
+        let newest = self.delivered.entry(mark.query).or_insert(*mark);
+        if (newest.sn, newest.close) < (mark.sn, mark.close) {
+            *newest = *mark;
+        }
     }
 
     /// The advances of IDLE and ARRIVAL TIME streams that are worth a record at this time: those that close a batch
@@ -319,6 +323,7 @@ impl Coordinator {
             }
             *stream != uid
         });
+        absorbed.extend(self.amendments.drop_stream(uid));
         if let Some(stream) = self.streams.remove(&uid) {
             absorbed.extend(stream.into_open().flat_map(|batch| batch.absorbed));
         }

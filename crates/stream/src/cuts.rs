@@ -3,19 +3,20 @@
 //! Before changing anything here: which cut comes next follows from the state alone ([`Coordinator::next_due_cut`] is
 //! pure), and what a plan record takes follows from the state and the record, so that a plan record that was lost in
 //! a crash is simply asked for again. In order of precedence: effects of updates and loads (each an SN of its own,
-//! nothing between), then the earliest due close (only batches that end at or before it), then everything closed.
+//! nothing between), then what late statements amend, then the earliest due close (only batches that end at or before it), then
+//! everything closed.
 
 use crate::coordinator::{Coordinator, Cut, Effects, Lagging};
-use crate::output::{ClosedBatch, Firing, Inject, Output};
+use crate::output::{ClosedBatch, Firing, FiringKey, Inject, Output};
 use somersault_log::{PlanRecord, Position};
-use somersault_model::{BatchNumber, EventTime, QueryUid, Sn, StreamUid};
+use somersault_model::{BatchNumber, EventTime, Sn, StreamUid};
 use std::collections::BTreeSet;
 
 impl Coordinator {
     /// The cut that must come next: append it to the log, apply it, and ask again, until there is none.
     /// `log_end` is the position of the newest record in the log.
     pub fn next_due_cut(&self, log_end: Position) -> Option<PlanRecord> {
-        if !self.effects.is_empty() {
+        if !(self.effects.is_empty() && self.amendments.is_empty()) {
             return Some(self.plan(None, log_end, Vec::new()));
         }
         let close = self.groups.next_due()?;
@@ -34,7 +35,10 @@ impl Coordinator {
 
     /// Whether anything waits for a cut: closed batches, effects, or only the news that a stream's time has gone on.
     pub fn has_pending(&self) -> bool {
-        !(self.effects.is_empty() && self.closed.is_empty() && self.moved.is_empty())
+        !(self.effects.is_empty()
+            && self.amendments.is_empty()
+            && self.closed.is_empty()
+            && self.moved.is_empty())
     }
 
     /// The newest SN that was cut.
@@ -78,23 +82,29 @@ impl Coordinator {
         );
         assert!(
             plan.through.is_none()
-                || (self.effects.is_empty() && plan.through == self.groups.next_due()),
-            "WI-2: closes are cut in order, and after effects"
+                || (self.effects.is_empty()
+                    && self.amendments.is_empty()
+                    && plan.through == self.groups.next_due()),
+            "WI-2: closes are cut in order, and after effects and amendments"
         );
         self.last_cut = plan.sn;
         let mut inject = Inject {
             sn: plan.sn,
             ..Inject::default()
         };
+        let mut firings = Vec::new();
         match (plan.through, self.effects.pop_front()) {
             (None, Some(Effects::Mutations(mutations))) => inject.mutations = mutations,
             (None, Some(Effects::Load(statements))) => inject.loads.push(statements),
+            (None, None) if !self.amendments.is_empty() => {
+                self.amend(&mut inject, &mut firings);
+            }
             (through, _) => self.take_closed(through, &mut inject),
         }
         out.push(Output::Inject(inject));
+        self.announce(&firings, out);
 
         let mut touched: BTreeSet<StreamUid> = self.note_planned(&plan.stream_times);
-        let mut firings = Vec::new();
         if let Some(close) = plan.through {
             self.make_due(close, plan.sn, &mut firings, &mut touched, out);
         }
@@ -177,18 +187,23 @@ impl Coordinator {
                     query.name
                 );
                 query.last_close = Some(close);
-                if !query.is_delivered(close, self.delivered.get(&uid).copied()) {
-                    firings.push(query.firing(&self.streams, group, close, sn));
+                if !query.is_delivered((close, sn), self.delivered.get(&uid)) {
+                    firings.push(query.firing(&self.streams, group, (close, 0), sn));
                 }
                 query.firings += 1;
             }
             self.groups.fired(&mut self.streams, id, close, &mut passed);
         }
-        for firing in firings.iter() {
+        self.announce(firings, out);
+        self.report_passed(&passed, out);
+    }
+
+    /// Says of firings that they are due, and keeps their slices.
+    fn announce(&mut self, firings: &[Firing], out: &mut Vec<Output>) {
+        for firing in firings {
             self.hold(firing);
             out.push(Output::Due(firing.clone()));
         }
-        self.report_passed(&passed, out);
     }
 
     /// Keeps the slices of a firing until it is done.
@@ -208,8 +223,7 @@ impl Coordinator {
                 lagging.holds.insert(window.stream, window.lo);
             }
         }
-        self.unfinished
-            .insert((firing.query, firing.close), firing.sn);
+        self.unfinished.insert(firing.key(), firing.sn);
     }
 
     /// All SNs up to this one are applied by every shard and durable: releases their firings, in the order in which
@@ -240,12 +254,13 @@ impl Coordinator {
                 }
             }
             for firing in cut.firings {
-                let delivered = self.delivered.get(&firing.query).copied();
+                let mark = self.delivered.get(&firing.query);
                 let query = self.queries.get(&firing.query);
-                if query.is_none_or(|query| query.is_delivered(firing.close, delivered)) {
-                    let (query, close) = (firing.query, firing.close);
+                let this = (firing.close, firing.sn);
+                if query.is_none_or(|query| query.is_delivered(this, mark)) {
+                    let key = firing.key();
                     out.push(Output::Cancelled(firing));
-                    self.on_fired(query, close, out);
+                    self.on_fired(key, out);
                 } else {
                     out.push(Output::Fire(firing));
                 }
@@ -253,17 +268,14 @@ impl Coordinator {
         }
     }
 
-    /// A firing has been executed (or has failed) and needs its slices no more. A second call changes nothing.
-    pub fn on_fired(&mut self, query: QueryUid, close: EventTime, out: &mut Vec<Output>) {
-        let Some(sn) = self.unfinished.remove(&(query, close)) else {
-            return;
-        };
-        let Some(lagging) = self.lagging.get_mut(&sn) else {
-            return;
-        };
+    /// A firing has been executed (or has failed) and needs its slices no more: the SN that it became due with. A second
+    /// call changes nothing and gives none.
+    pub fn on_fired(&mut self, key: FiringKey, out: &mut Vec<Output>) -> Option<Sn> {
+        let sn = self.unfinished.remove(&key)?;
+        let lagging = self.lagging.get_mut(&sn)?;
         lagging.firings -= 1;
         if lagging.firings > 0 {
-            return;
+            return Some(sn);
         }
         let holds = std::mem::take(&mut lagging.holds);
         self.lagging.remove(&sn);
@@ -273,6 +285,7 @@ impl Coordinator {
             }
         }
         self.retire(holds.into_keys(), out);
+        Some(sn)
     }
 
     fn retire(&mut self, streams: impl IntoIterator<Item = StreamUid>, out: &mut Vec<Output>) {

@@ -11,6 +11,7 @@
 //! graph alone might have had rows at the closes that are passed; that is the profile's choice (language.md), and
 //! `QueryDeclaration::explain` says it.
 
+use crate::amend::Amended;
 use crate::schedule::{Schedule, WindowShape};
 use crate::stream::Stream;
 use somersault_model::{BatchNumber, EventTime, QueryUid, StreamUid};
@@ -57,6 +58,10 @@ pub(crate) struct Group {
     pub(crate) kept_from: BTreeMap<StreamUid, BatchNumber>,
     /// What stands in `needs` of each stream.
     needs: Vec<(StreamUid, EventTime)>,
+    /// The first close of all.
+    first: Option<EventTime>,
+    /// How often late statements have amended each close that they still may amend.
+    revisions: BTreeMap<EventTime, u32>,
 }
 
 impl Group {
@@ -70,6 +75,40 @@ impl Group {
 
     pub(crate) fn first_member(&self) -> Option<QueryUid> {
         self.members.first().map(|(_, query)| *query)
+    }
+
+    /// The earliest close that needs its windows: the next one, or one before that late statements may still amend. Streams
+    /// go on, so what this says at one time holds at all later ones.
+    fn earliest_needed(&self, streams: &Streams) -> Option<EventTime> {
+        let next = self.next?;
+        let amendable = self.key.streams.iter().filter_map(|uid| {
+            let stream = &streams[uid];
+            Some(stream.complete_through?.minus(stream.within?))
+        });
+        let Some(after) = amendable.min() else {
+            return Some(next);
+        };
+        let earliest = self.key.schedule.first_after(after).max(self.first?);
+        Some(earliest.min(next))
+    }
+
+    /// The closes so far at which a window over its stream holds an amended batch.
+    pub(crate) fn closes_with(&self, batch: &Amended) -> impl Iterator<Item = EventTime> + '_ {
+        let batch = *batch;
+        let shapes = move || {
+            let windows = self.windows.keys();
+            let over_it = windows.filter(move |(of, _)| *of == batch.stream);
+            over_it.map(|(_, shape)| shape)
+        };
+        let shown_until = shapes().map(|shape| shape.shown_until(batch.start)).max();
+        let from = self.first.unwrap_or(EventTime::MAX).max(batch.end);
+        let mut close = self.key.schedule.first_at_or_after(from);
+        let closes = std::iter::from_fn(move || {
+            let this = close;
+            close = self.key.schedule.first_after(this);
+            (Some(this) < self.next && Some(this) < shown_until).then_some(this)
+        });
+        closes.filter(move |close| shapes().any(|shape| batch.is_in(shape, *close)))
     }
 
     /// The first close of a member that was registered at this base.
@@ -160,6 +199,8 @@ impl Groups {
                         windows: BTreeMap::new(),
                         kept_from: BTreeMap::new(),
                         needs: Vec::new(),
+                        first: None,
+                        revisions: BTreeMap::new(),
                     },
                 );
                 id
@@ -264,6 +305,27 @@ impl Groups {
         self.settle(streams, id, passed);
     }
 
+    /// The groups that read a stream and have begun, by the needs that they have told it.
+    pub(crate) fn readers_of(stream: &Stream) -> BTreeSet<GroupId> {
+        stream.needs.iter().map(|(_, id)| *id).collect()
+    }
+
+    /// Late statements amend a close that the group has fired for: the revision that this makes.
+    pub(crate) fn amend(&mut self, id: GroupId, close: EventTime) -> u32 {
+        let revision = self.group_mut(id).revisions.entry(close).or_default();
+        *revision += 1;
+        *revision
+    }
+
+    /// After a cut that amended closes of the group: forgets the revisions of closes that nothing amends any more. Not
+    /// sooner: the record that made the amendment may have moved the streams on.
+    pub(crate) fn forget_revisions(&mut self, streams: &Streams, id: GroupId) {
+        let group = self.group_mut(id);
+        if let Some(close) = group.earliest_needed(streams) {
+            group.revisions = group.revisions.split_off(&close);
+        }
+    }
+
     /// The stream that the group waits for.
     pub(crate) fn waits_for(&self, id: GroupId) -> Option<StreamUid> {
         match self.get(id).place {
@@ -291,6 +353,7 @@ impl Groups {
             Some(next) => next,
             None => group.begin(streams),
         };
+        group.first = group.first.or(Some(next));
         group.next = Some(next);
         if ready < next {
             self.wait(streams, id, laggard, next);
@@ -356,13 +419,15 @@ impl Groups {
         }
     }
 
-    /// Tells each stream from when on the group's next close needs it.
+    /// Tells each stream from when on the group's next close needs it, or the earliest one that may yet be amended.
     fn need(&mut self, streams: &mut Streams, id: GroupId) {
         self.forget_needs(streams, id);
         let group = self.group_mut(id);
-        let Some(next) = group.next else { return };
+        let Some(close) = group.earliest_needed(streams) else {
+            return;
+        };
         for (uid, shape) in group.windows.keys() {
-            let from = shape.span_at(next).0;
+            let from = shape.span_at(close).0;
             match group.needs.last_mut() {
                 // Windows are ascending by stream, so that those of one stream are neighbours.
                 Some((last, needed)) if last == uid => *needed = from.min(*needed),

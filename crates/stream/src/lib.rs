@@ -7,6 +7,7 @@
 
 mod adaptor;
 mod admit;
+mod amend;
 mod coordinator;
 mod cuts;
 mod declaration;
@@ -22,6 +23,9 @@ mod stream;
 pub use coordinator::Coordinator;
 pub use declaration::{QueryDeclaration, Resolve, ResolveError, WindowDeclaration};
 pub use input::{Admission, Input, Push, PushStatement, Repeat};
-pub use output::{BatchShape, ClosedBatch, Firing, Inject, Output, WindowBatches};
+pub use output::{
+    AmendedBatch, BatchChange, BatchShape, ClosedBatch, Firing, FiringKey, Inject, Output,
+    WindowBatches,
+};
 pub use refusal::{Refusal, RefusalKind};
 pub use status::{QueryStatus, Reached, StreamStatus};

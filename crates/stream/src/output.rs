@@ -98,6 +98,28 @@ pub struct Inject {
     pub loads: Vec<Arc<[QuadIds]>>,
     /// Batches that closed, to become slices; ascending by end.
     pub slices: Vec<ClosedBatch>,
+    /// Batches of earlier SNs that change: those that read at this SN or later see them so.
+    pub amended: Vec<AmendedBatch>,
+}
+
+/// A closed batch that changes after all.
+#[derive(Clone, Debug, PartialEq)]
+pub struct AmendedBatch {
+    /// The stream.
+    pub stream: StreamUid,
+    /// The batch; it may have held nothing before.
+    pub batch: BatchNumber,
+    /// How it changes.
+    pub change: BatchChange,
+}
+
+/// How a closed batch changes.
+#[derive(Clone, Debug, PartialEq)]
+pub enum BatchChange {
+    /// These came late; they arrived after all that it holds.
+    Late(Vec<TimedTriple>),
+    /// A firing that derives it was amended: it holds these, and what it held no more.
+    Replaced(Vec<TimedTriple>),
 }
 
 /// A batch that will not change any more. Empty ones are never handed out.
@@ -109,6 +131,31 @@ pub struct ClosedBatch {
     pub batch: BatchNumber,
     /// All its statements, timing and timeless, in order of arrival.
     pub statements: Vec<TimedTriple>,
+}
+
+/// What tells one firing from all others, for good (S13). Those of one query become due in the order of their SNs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FiringKey {
+    /// The query.
+    pub query: QueryUid,
+    /// The close.
+    pub close: EventTime,
+    /// Counts the firings of one query at one close from 0.
+    pub ordinal: u32,
+    /// 0; higher when late statements amended the windows.
+    pub revision: u32,
+}
+
+impl Firing {
+    /// Its key.
+    pub fn key(&self) -> FiringKey {
+        FiringKey {
+            query: self.query,
+            close: self.close,
+            ordinal: self.ordinal,
+            revision: self.revision,
+        }
+    }
 }
 
 /// One execution of a continuous query. Its key for exactly-once is (query, close, ordinal, revision) (S13).

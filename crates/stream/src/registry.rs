@@ -5,6 +5,7 @@
 //! still, so that its content follows from the log alone.
 
 use crate::adaptor::FARTHEST_MS;
+use crate::amend::Amended;
 use crate::coordinator::Coordinator;
 use crate::declaration::{QueryDeclaration, WindowDeclaration};
 use crate::groups::{Group, GroupId, GroupKey, Streams};
@@ -12,7 +13,7 @@ use crate::output::{Firing, Output, WindowBatches};
 use crate::schedule::{Schedule, WindowShape};
 use crate::status::StreamStatus;
 use somersault_lang::{CreateStream, Extent, StreamOperator};
-use somersault_log::Resolved;
+use somersault_log::{DeliveredRecord, Resolved};
 use somersault_model::{BatchNumber, EventTime, Millis, QueryUid, Sn, StreamUid};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -29,6 +30,8 @@ pub(crate) struct Query {
     windows: Vec<Window>,
     pub(crate) state: State,
     pub(crate) firings: u64,
+    /// Firings that late statements caused, among them.
+    pub(crate) amended: u64,
     pub(crate) last_close: Option<EventTime>,
     pub(crate) passed_in_bulk: u64,
     pub(crate) passed_while_paused: u64,
@@ -98,11 +101,17 @@ impl Query {
 
     /// Whether a firing needs not be executed again, if the answers up to `delivered` were given to everybody. What is
     /// to be compared with the last of them needs that one.
-    pub(crate) fn is_delivered(&self, close: EventTime, delivered: Option<EventTime>) -> bool {
-        match self.declaration.operator.compares() {
-            true => delivered > Some(close),
-            false => delivered >= Some(close),
-        }
+    pub(crate) fn is_delivered(
+        &self,
+        (close, sn): (EventTime, Sn),
+        delivered: Option<&DeliveredRecord>,
+    ) -> bool {
+        let Some(mark) = delivered else { return false };
+        let order = match mark.sn {
+            Some(through) => sn.cmp(&through),
+            None => close.cmp(&mark.close),
+        };
+        order.is_lt() || (order.is_eq() && !self.declaration.operator.compares())
     }
 
     pub(crate) fn group_key(&self) -> GroupKey {
@@ -132,12 +141,23 @@ impl Query {
             .collect()
     }
 
+    /// Whether a window of this query holds one of these batches at a close.
+    pub(crate) fn shows(&self, close: EventTime, batches: &[Amended]) -> bool {
+        self.windows.iter().any(|window| {
+            let mut of_stream = batches.iter().filter(|it| it.stream == window.stream);
+            of_stream.any(|batch| {
+                let began = window.since.is_none_or(|since| batch.number >= since);
+                began && batch.is_in(&window.shape, close)
+            })
+        })
+    }
+
     /// The firing of this query for a close of its group.
     pub(crate) fn firing(
         &self,
         streams: &Streams,
         group: &Group,
-        close: EventTime,
+        (close, revision): (EventTime, u32),
         sn: Sn,
     ) -> Firing {
         let mut complete_from = None;
@@ -173,7 +193,7 @@ impl Query {
             query: self.uid,
             close,
             ordinal: 0,
-            revision: 0,
+            revision,
             first: self.firings == 0,
             sn,
             windows,
@@ -229,6 +249,7 @@ impl Coordinator {
             declaration: Arc::new(declaration),
             state: State::Paused { next: None },
             firings: 0,
+            amended: 0,
             last_close: None,
             passed_in_bulk: 0,
             passed_while_paused: 0,

@@ -143,6 +143,11 @@ impl WindowShape {
         EventTime(before.saturating_add(self.step.0))
     }
 
+    /// The first close of this window that a statement of this time lies too far back for.
+    pub(crate) fn shown_until(&self, at: EventTime) -> EventTime {
+        self.first_close_over(at.plus(Millis(self.range.0.saturating_add(1))))
+    }
+
     /// The window, counted in batches of this length, which divides all of it.
     pub(crate) fn in_batches(&self, interval: Millis) -> BatchShape {
         BatchShape {

@@ -21,8 +21,10 @@ pub struct StreamStatus {
     pub stable_time: Option<EventTime>,
     /// Statements taken so far.
     pub statements: u64,
-    /// Late statements dropped so far (LATE DROP).
+    /// Late statements dropped so far (LATE DROP, and LATE AMEND beyond WITHIN).
     pub late: u64,
+    /// Late statements taken so far (LATE AMEND).
+    pub amended: u64,
     /// Batches closed so far that held something.
     pub batches: u64,
     /// Statements in open batches and in slices that are not retired.
@@ -54,6 +56,8 @@ pub struct QueryStatus {
     pub held_up_by: Option<Reached>,
     /// Firings that became due so far.
     pub firings: u64,
+    /// Those among them that late statements caused: closes that were answered before, with a higher revision.
+    pub amended: u64,
     /// Closes passed in bulk after jumps in time.
     pub passed_in_bulk: u64,
     /// Closes that passed while it was paused.
@@ -124,6 +128,7 @@ impl Coordinator {
             streams,
             held_up_by,
             firings: query.firings,
+            amended: query.amended,
             passed_in_bulk: query.passed_in_bulk,
             passed_while_paused: query.passed_while_paused,
             paused: matches!(query.state, State::Paused { .. }),
@@ -167,6 +172,7 @@ fn stream_status(stream: &Stream) -> StreamStatus {
         stable_time: stream.stable,
         statements: stream.statements,
         late: stream.late,
+        amended: stream.amended,
         batches: stream.batches,
         held_statements: stream.held_statements,
         held_bytes: stream.held_statements * STATEMENT_BYTES,

@@ -4,12 +4,12 @@
 //! batch's end, and `retained_from` moves only when a plan record is applied, because what a window may see must
 //! follow from the log alone. What is physically still there (`retired_below`) also depends on how fast firings are.
 
-use crate::adaptor::{Classifier, Interner, Source, TimeGate};
+use crate::adaptor::{Classifier, Interner, Source, TimeGate, TooLate};
 use crate::groups::GroupId;
-use somersault_lang::{CreateStream, TimeDomain};
+use somersault_lang::{CreateStream, LatePolicy, TimeDomain};
 use somersault_log::PushRecord;
 use somersault_model::{
-    BatchNumber, EventTime, Intern, Millis, Mutation, Sn, StreamUid, TimedTriple,
+    BatchNumber, EventTime, Intern, Millis, Mutation, QuadIds, QueryUid, Sn, StreamUid, TimedTriple,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -27,12 +27,33 @@ pub(crate) struct Batch {
     pub(crate) absorbed: Vec<Mutation>,
 }
 
+/// What a push came to beside what went into open batches.
+#[derive(Debug, Default)]
+pub(crate) struct Pushed {
+    /// Whether the stream's time moved.
+    pub(crate) moved: bool,
+    /// Late statements of batches that are closed, to be amended.
+    pub(crate) late: Vec<LateStatement>,
+}
+
+/// A late statement of a closed batch (LATE AMEND).
+#[derive(Debug)]
+pub(crate) struct LateStatement {
+    pub(crate) batch: BatchNumber,
+    pub(crate) statement: TimedTriple,
+    pub(crate) absorbed: Option<Mutation>,
+}
+
 /// One life of a stream.
 #[derive(Clone, Debug)]
 pub(crate) struct Stream {
     pub(crate) uid: StreamUid,
     pub(crate) declaration: Arc<CreateStream>,
     pub(crate) namespace: Option<String>,
+    /// How far back closed batches may still be amended; None where they may not.
+    pub(crate) within: Option<Millis>,
+    /// The query whose answers its statements are.
+    pub(crate) derived_by: Option<QueryUid>,
     classifier: Classifier,
     pub(crate) sources: BTreeMap<String, Source>,
     /// Pushes so far; names the blank nodes of those that have no sequence number.
@@ -72,7 +93,10 @@ pub(crate) struct Stream {
     pub(crate) windowed_by: BTreeMap<String, usize>,
 
     pub(crate) statements: u64,
+    /// Late statements that were dropped.
     pub(crate) late: u64,
+    /// Late statements that were taken all the same (LATE AMEND).
+    pub(crate) amended: u64,
     pub(crate) batches: u64,
 }
 
@@ -88,8 +112,14 @@ impl Stream {
             .as_ref()
             .map(|graph| intern.intern(graph.as_ref().into()));
         let classifier = Classifier::new(&declaration.classification, into, intern);
+        let within = match declaration.late_policy {
+            LatePolicy::Amend { within } => Some(within),
+            LatePolicy::Reject | LatePolicy::Drop => None,
+        };
         Stream {
             uid,
+            within,
+            derived_by: None,
             declaration,
             namespace,
             classifier,
@@ -113,6 +143,7 @@ impl Stream {
             windowed_by: BTreeMap::new(),
             statements: 0,
             late: 0,
+            amended: 0,
             batches: 0,
         }
     }
@@ -157,8 +188,9 @@ impl Stream {
     }
 
     /// Puts a push into batches. Late statements are dropped and counted (where LATE is REJECT, admission has refused
-    /// them). Returns whether the stream's time moved.
-    pub(crate) fn push(&mut self, push: &PushRecord, intern: &dyn Intern) -> bool {
+    /// them), or with AMEND taken: into their batch while that is open, else they are handed back.
+    pub(crate) fn push(&mut self, push: &PushRecord, intern: &dyn Intern) -> Pushed {
+        let mut pushed = Pushed::default();
         let mut gate = self.gate(&push.source);
         let interner = Interner::scoped(intern, self.note_source(push));
 
@@ -166,12 +198,23 @@ impl Stream {
         let mut current: Option<(BatchNumber, Batch)> = None;
         let mut first = None;
         for statement in &push.statements {
-            if gate.pass(statement.at).is_err() {
-                self.late += 1;
-                continue;
-            }
-            first = first.or(Some(statement.at));
             let number = BatchNumber::of(statement.at, self.declaration.batch);
+            match gate.pass(statement.at) {
+                Ok(()) => first = first.or(Some(statement.at)),
+                Err(late) if !self.amends((statement.at, number), first, late) => {
+                    self.late += 1;
+                    continue;
+                }
+                Err(_) => {
+                    self.amended += 1;
+                    if Some(number.end(self.interval())) <= self.complete_through {
+                        let quad = interner.quad(statement.quad.as_ref());
+                        let late = self.late_statement(number, statement.at, quad);
+                        pushed.late.push(late);
+                        continue;
+                    }
+                }
+            }
             let (_, batch) = match &mut current {
                 Some(entry) if entry.0 == number => entry,
                 other => {
@@ -194,7 +237,7 @@ impl Stream {
             self.put_back(number, batch);
         }
 
-        let Some(first) = first else { return false };
+        let Some(first) = first else { return pushed };
         if let Some(source) = self.sources.get_mut(&push.source) {
             source.time = gate.source;
         }
@@ -202,7 +245,51 @@ impl Stream {
             self.begin = Some(first.minus(self.lateness()));
         }
         let least = self.sources.values().filter_map(|source| source.time).min();
-        self.reach(least, push.received_ms)
+        pushed.moved = self.reach(least, push.received_ms);
+        pushed
+    }
+
+    /// Whether a late statement is taken: it is not older than WITHIN, not before the stream's beginning (that of this
+    /// push, where it is the first), and its batch is still kept.
+    fn amends(
+        &self,
+        (at, batch): (EventTime, BatchNumber),
+        first: Option<EventTime>,
+        late: TooLate,
+    ) -> bool {
+        let begin = self
+            .begin
+            .or_else(|| first.map(|first| first.minus(self.lateness())));
+        self.within
+            .is_some_and(|within| at >= late.complete_through.minus(within))
+            && Some(at) >= begin
+            && batch >= self.retained_from
+    }
+
+    /// A statement that is added to a closed batch.
+    fn late_statement(
+        &mut self,
+        batch: BatchNumber,
+        at: EventTime,
+        quad: QuadIds,
+    ) -> LateStatement {
+        self.hold_more(batch, 1);
+        let triple = quad.triple();
+        LateStatement {
+            batch,
+            statement: TimedTriple { at, triple },
+            absorbed: self.classifier.absorbed(quad).map(Mutation::insert),
+        }
+    }
+
+    /// Counts statements that came to a batch which is closed already.
+    fn hold_more(&mut self, batch: BatchNumber, count: u64) {
+        if count > 0 {
+            *self.held.entry(batch).or_default() += count;
+        }
+        self.held_statements += count;
+        self.retained_statements += count;
+        self.statements += count;
     }
 
     /// Takes down that a source was heard of. Returns the scope of the push's blank nodes.
@@ -352,7 +439,8 @@ impl Stream {
             .needs
             .first()
             .map_or(cut, |(from, _)| self.batch_of(*from).min(cut));
-        let by_keep = self.batch_of(complete_through.minus(self.declaration.keep));
+        let keep = self.declaration.keep.max(self.within.unwrap_or_default());
+        let by_keep = self.batch_of(complete_through.minus(keep));
         let mut from = self.retained_from.max(by_windows.min(by_keep));
         let mut statements = self.retained_statements;
         for (batch, count) in self.held.range(self.retained_from..) {

@@ -81,12 +81,16 @@ fn print_event(event: &Event, format: Stream) -> Result<(), CliError> {
         writeln!(out, "-- {}: {}", event.kind, event.data)?;
         return Ok(());
     }
-    writeln!(
+    write!(
         out,
         "-- {} at {}",
         data["query"].as_str().unwrap_or_default(),
         data["close_ms"]
     )?;
+    match data["revision"].as_u64() {
+        None | Some(0) => writeln!(out)?,
+        Some(revision) => writeln!(out, ", amended (revision {revision})")?,
+    }
     match &data["results"] {
         serde_json::Value::String(graph) => writeln!(out, "{graph}")?,
         results => print_results_json(results.to_string().as_bytes(), &mut out)?,

@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 use somersault::answer_format::answer_rows;
 use somersault::oxrdf::NamedNode;
 use somersault::{
-    Answer, AnswerKind, Clock, Engine, EngineConfig, FabricKind, LoadOptions, Push, QueryOptions,
-    RdfFormat, StreamStatement, SubscribeOptions, Subscription, SubscriptionEvent,
+    Answer, AnswerKind, Clock, Engine, EngineConfig, FabricKind, FiringId, LoadOptions, Push,
+    QueryOptions, RdfFormat, StreamStatement, SubscribeOptions, Subscription, SubscriptionEvent,
 };
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -124,7 +124,7 @@ impl InProcess {
         after_ms: Option<i64>,
     ) -> Result<(), ConformanceError> {
         let options = SubscribeOptions {
-            after_ms,
+            after: after_ms.map(FiringId::at),
             empties: true,
             capacity: CAPACITY,
         };

@@ -4,12 +4,12 @@
 //! same, never trusted: this must not panic or recurse without bound on any bytes.
 
 use super::{
-    DELIVERED_TAG, LOAD_TAG, MAX_NESTING, WireAdvance, WireCommand, WireCommandRecord, WireLoad,
-    WirePush, WireQuad, WireRecord, WireTerm, WireUpdate,
+    DELIVERED_AT_TAG, DELIVERED_TAG, LOAD_TAG, MAX_NESTING, WireAdvance, WireCommand,
+    WireCommandRecord, WireDerived, WireLoad, WirePush, WireQuad, WireRecord, WireTerm, WireUpdate,
 };
 use crate::record::{
-    AdvanceRecord, Command, CommandRecord, DeliveredRecord, LoadRecord, LoadSegment, PlanRecord,
-    Position, PushRecord, Record, Resolved, StreamStatement, UpdateRecord,
+    AdvanceRecord, Command, CommandRecord, DeliveredRecord, DerivedRecord, LoadRecord, LoadSegment,
+    PlanRecord, Position, PushRecord, Record, Resolved, StreamStatement, UpdateRecord,
 };
 use oxrdf::{
     BaseDirection, BlankNode, GraphName, Literal, NamedNode, NamedOrBlankNode, Quad, Term, Triple,
@@ -38,10 +38,12 @@ pub(crate) fn decode(bytes: &[u8]) -> Result<Record, &'static str> {
             log_end: Position(plan.log_end),
             stream_times: stream_times(plan.stream_times),
         }),
-        WireRecord::Delivered(delivered) => Record::Delivered(DeliveredRecord {
-            query: QueryUid(delivered.query),
-            close: EventTime(delivered.close),
-        }),
+        WireRecord::Delivered(mark) => Record::Delivered(delivered(mark.query, mark.close, None)),
+        WireRecord::DeliveredAt(mark) => {
+            Record::Delivered(delivered(mark.query, mark.close, Some(mark.sn)))
+        }
+        WireRecord::Derived(derived) => Record::Derived(self::derived(derived)?),
+        WireRecord::Txn => return Err("it is a transaction, of which this version knows nothing"),
     })
 }
 
@@ -49,23 +51,54 @@ pub(crate) fn decode(bytes: &[u8]) -> Result<Record, &'static str> {
 pub(crate) enum Noted {
     /// The load segment that it names.
     LoadSegment(String),
-    /// The close through which a query's answers have been handed over.
-    Delivered(QueryUid, EventTime),
+    /// Up to where a query's answers have been handed over.
+    Delivered(DeliveredRecord),
 }
 
 /// Looks at the few kinds of records that opening must know of, without decoding the others.
 pub(crate) fn note(bytes: &[u8]) -> Option<Noted> {
-    if !matches!(bytes.first(), Some(&(LOAD_TAG | DELIVERED_TAG))) {
+    if !matches!(
+        bytes.first(),
+        Some(&(LOAD_TAG | DELIVERED_TAG | DELIVERED_AT_TAG))
+    ) {
         return None;
     }
     match postcard::from_bytes::<WireRecord<'_>>(bytes) {
         Ok(WireRecord::Load(load)) => Some(Noted::LoadSegment(load.name.to_owned())),
-        Ok(WireRecord::Delivered(delivered)) => Some(Noted::Delivered(
-            QueryUid(delivered.query),
-            EventTime(delivered.close),
-        )),
+        Ok(WireRecord::Delivered(mark)) => {
+            Some(Noted::Delivered(delivered(mark.query, mark.close, None)))
+        }
+        Ok(WireRecord::DeliveredAt(mark)) => Some(Noted::Delivered(delivered(
+            mark.query,
+            mark.close,
+            Some(mark.sn),
+        ))),
         _ => None,
     }
+}
+
+fn delivered(query: u64, close: i64, sn: Option<u64>) -> DeliveredRecord {
+    DeliveredRecord {
+        query: QueryUid(query),
+        close: EventTime(close),
+        sn: sn.map(Sn),
+    }
+}
+
+fn derived(wire: WireDerived<'_>) -> Result<DerivedRecord, &'static str> {
+    let terms = Terms::new(&wire.terms)?;
+    Ok(DerivedRecord {
+        query: QueryUid(wire.query),
+        close: EventTime(wire.close),
+        ordinal: wire.ordinal,
+        revision: wire.revision,
+        received_ms: wire.received_ms,
+        statements: wire
+            .statements
+            .into_iter()
+            .map(|quad| terms.quad(quad))
+            .collect::<Result<_, _>>()?,
+    })
 }
 
 fn push(wire: WirePush<'_>) -> Result<PushRecord, &'static str> {

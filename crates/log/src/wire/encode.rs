@@ -2,10 +2,13 @@
 //! strings are borrowed from the record, and the table that finds repeated terms is kept from record to record.
 
 use super::{
-    MAX_NESTING, WireAdvance, WireCommand, WireCommandRecord, WireDelivered, WireLoad, WirePlan,
-    WirePush, WireQuad, WireRecord, WireResolved, WireStatement, WireTerm, WireUpdate,
+    MAX_NESTING, WireAdvance, WireCommand, WireCommandRecord, WireDelivered, WireDeliveredAt,
+    WireDerived, WireLoad, WirePlan, WirePush, WireQuad, WireRecord, WireResolved, WireStatement,
+    WireTerm, WireUpdate,
 };
-use crate::record::{Command, CommandRecord, PushRecord, Record, UpdateRecord};
+use crate::record::{
+    Command, CommandRecord, DeliveredRecord, DerivedRecord, PushRecord, Record, UpdateRecord,
+};
 use hashbrown::HashTable;
 use hashbrown::hash_table::Entry;
 use oxrdf::vocab::xsd;
@@ -60,10 +63,8 @@ impl Encoder {
                     .map(|(uid, at)| (uid.0, at.0))
                     .collect(),
             }),
-            Record::Delivered(delivered) => WireRecord::Delivered(WireDelivered {
-                query: delivered.query.0,
-                close: delivered.close.0,
-            }),
+            Record::Delivered(delivered) => delivered_record(delivered),
+            Record::Derived(derived) => WireRecord::Derived(self.derived(derived)?),
         };
         postcard::serialize_with_flavor(&wire, Appender(out)).map_err(|_| EncodeError::Size)
     }
@@ -90,6 +91,24 @@ impl Encoder {
         })
     }
 
+    fn derived<'a>(&mut self, derived: &'a DerivedRecord) -> Result<WireDerived<'a>, EncodeError> {
+        let mut terms = Terms::new(&mut self.index, derived.statements.len());
+        let statements = derived
+            .statements
+            .iter()
+            .map(|quad| terms.quad(quad))
+            .collect::<Result<_, _>>()?;
+        Ok(WireDerived {
+            query: derived.query.0,
+            close: derived.close.0,
+            ordinal: derived.ordinal,
+            revision: derived.revision,
+            received_ms: derived.received_ms,
+            terms: terms.list,
+            statements,
+        })
+    }
+
     fn update<'a>(&mut self, update: &'a UpdateRecord) -> Result<WireUpdate<'a>, EncodeError> {
         let mut terms = Terms::new(&mut self.index, update.deletes.len() + update.inserts.len());
         let deletes = update
@@ -108,6 +127,18 @@ impl Encoder {
             deletes,
             inserts,
         })
+    }
+}
+
+fn delivered_record(delivered: &DeliveredRecord) -> WireRecord<'_> {
+    let (query, close) = (delivered.query.0, delivered.close.0);
+    match delivered.sn {
+        None => WireRecord::Delivered(WireDelivered { query, close }),
+        Some(sn) => WireRecord::DeliveredAt(WireDeliveredAt {
+            query,
+            close,
+            sn: sn.0,
+        }),
     }
 }
 

@@ -1,6 +1,6 @@
 //! Any record comes back from its bytes, and any bytes are refused or read, never trusted.
 
-use crate::samples::{every_kind, open, written};
+use crate::samples::{every_kind, kinds_since_version_1, open, written};
 use oxrdf::vocab::xsd;
 use oxrdf::{BlankNode, GraphName, Literal, NamedNode, NamedOrBlankNode, Quad, Term, Triple};
 use proptest::prelude::*;
@@ -83,7 +83,8 @@ proptest! {
     fn a_record_with_other_bytes_in_it(
         which in any::<prop::sample::Index>(), at in any::<prop::sample::Index>(), bytes in any::<[u8; 3]>(),
     ) {
-        let records = every_kind(LoadSegment { name: "load".to_owned(), hash: [1; 32], statements: 1 });
+        let mut records = every_kind(LoadSegment { name: "load".to_owned(), hash: [1; 32], statements: 1 });
+        records.extend(kinds_since_version_1());
         let mut whole = which.get(&records).to_bytes().unwrap();
         let at = at.index(whole.len());
         let end = whole.len().min(at + 3);

@@ -5,7 +5,7 @@ use oxrdf::{Literal, Term, Triple};
 use somersault_log::{
     DeliveredRecord, Log, LogError, LogOptions, Position, RealDisk, Record, SimDisk, UpdateRecord,
 };
-use somersault_model::{EventTime, QueryUid};
+use somersault_model::{EventTime, QueryUid, Sn};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -184,6 +184,8 @@ fn the_newest_delivered_marks_are_known_before_the_first_record() {
         Record::Delivered(DeliveredRecord {
             query: QueryUid(query),
             close: EventTime(close),
+            // Marks of both forms, in one log.
+            sn: (close > 20).then_some(Sn(close as u64)),
         })
     };
     for n in 0..30 {
@@ -195,9 +197,9 @@ fn the_newest_delivered_marks_are_known_before_the_first_record() {
     assert_eq!(bytes, files.map(|file| file.len() as u64).sum());
     log.close().unwrap();
     let (_log, recovered) = open(&disk).unwrap();
-    let marks: Vec<_> = recovered.delivered().collect();
-    assert_eq!(
-        marks,
-        [(QueryUid(0), EventTime(28)), (QueryUid(1), EventTime(29))]
-    );
+    let marks: Vec<_> = recovered
+        .delivered()
+        .map(|mark| (mark.query.0, mark.close.0, mark.sn))
+        .collect();
+    assert_eq!(marks, [(0, 28, Some(Sn(28))), (1, 29, Some(Sn(29)))]);
 }

@@ -2,7 +2,7 @@
 //!
 //! `cargo test -p somersault-log -- --ignored write_fixture` writes the newest one; only a new version may do that.
 
-use crate::samples::{every_kind, number_of, small};
+use crate::samples::{every_kind, kinds_since_version_1, number_of, small};
 use somersault_log::{LoadSegment, Log, RealDisk, Record, SimDisk};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -35,6 +35,27 @@ fn version_1_reads_back() {
         .map(Result::unwrap)
         .collect();
     assert_eq!(loaded, [number_of("loaded", 1), number_of("loaded", 2)]);
+}
+
+#[test]
+fn kinds_that_came_later_read_back() {
+    let disk = SimDisk::new();
+    let (log, _) = Log::open(Arc::new(disk.clone()), small()).unwrap();
+    for record in kinds_since_version_1() {
+        let position = log.append(&record).unwrap();
+        log.wait_durable(position).unwrap();
+    }
+    log.close().unwrap();
+    let (_log, recovered) = Log::open(Arc::new(disk), small()).unwrap();
+    let read: Vec<Record> = recovered.map(|item| item.unwrap().1).collect();
+    assert_eq!(read, kinds_since_version_1());
+}
+
+#[test]
+fn a_kind_that_this_version_does_not_know_is_refused() {
+    // 7 is kept free for streaming transactions.
+    let error = Record::from_bytes(&[7]).unwrap_err();
+    assert!(error.to_string().contains("transaction"), "{error}");
 }
 
 #[test]

@@ -5,9 +5,9 @@ use oxrdf::{
     BaseDirection, BlankNode, GraphName, Literal, NamedNode, NamedOrBlankNode, Quad, Term, Triple,
 };
 use somersault_log::{
-    AdvanceRecord, Command, CommandRecord, DeliveredRecord, Disk, LoadRecord, LoadSegment, Log,
-    LogError, LogOptions, PlanRecord, Position, PushRecord, Record, Recovered, Resolved,
-    StreamStatement, UpdateRecord,
+    AdvanceRecord, Command, CommandRecord, DeliveredRecord, DerivedRecord, Disk, LoadRecord,
+    LoadSegment, Log, LogError, LogOptions, PlanRecord, Position, PushRecord, Record, Recovered,
+    Resolved, StreamStatement, UpdateRecord,
 };
 use somersault_model::{EventTime, QueryUid, Sn, StreamUid};
 use std::sync::Arc;
@@ -150,10 +150,30 @@ pub fn every_kind(segment: LoadSegment) -> Vec<Record> {
         Record::Delivered(DeliveredRecord {
             query: QueryUid(1),
             close: EventTime(200),
+            sn: None,
         }),
     ];
     records.extend(commands.map(command));
     records
+}
+
+/// The kinds that came after the fixture of version 1 was written.
+pub fn kinds_since_version_1() -> Vec<Record> {
+    vec![
+        Record::Derived(DerivedRecord {
+            query: QueryUid(3),
+            close: EventTime(-200),
+            ordinal: 2,
+            revision: 1,
+            received_ms: 1_700_000_000_000,
+            statements: all_terms(),
+        }),
+        Record::Delivered(DeliveredRecord {
+            query: QueryUid(1),
+            close: EventTime(200),
+            sn: Some(Sn(7)),
+        }),
+    ]
 }
 
 /// Small segments, so that short tests roll; no idle witnesses, so that they are repeatable.

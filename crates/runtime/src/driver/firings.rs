@@ -4,11 +4,11 @@
 use super::Shared;
 use super::sequencer::Sequencer;
 use crate::due_windows::DueWindows;
-use crate::host::FiringJob;
+use crate::host::{Fired, FiringJob};
 use somersault_log::{DeliveredRecord, Record};
-use somersault_model::{EventTime, QueryUid};
+use somersault_model::{EventTime, QueryUid, Sn};
 use somersault_store::Snapshot;
-use somersault_stream::Firing;
+use somersault_stream::{Firing, FiringKey};
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Instant;
@@ -19,20 +19,14 @@ const FIRINGS_PER_MARK: usize = 16;
 const UNDER_WAY: usize = 32;
 const UNDER_WAY_PER_QUERY: usize = 4;
 
-type Key = (QueryUid, EventTime, u32, u32);
-
-fn key(firing: &Firing) -> Key {
-    (firing.query, firing.close, firing.ordinal, firing.revision)
-}
-
 pub(crate) struct Firings {
     kept: usize,
     /// Pins and windows of firings that are due and not yet released.
-    pins: HashMap<Key, (Snapshot, Option<Arc<DueWindows>>)>,
+    pins: HashMap<FiringKey, (Snapshot, Option<Arc<DueWindows>>)>,
     /// Firings that are due and not yet answered, cancelled ones excepted.
     outstanding: usize,
-    /// Per query: closes that have been answered and are kept or were since the last mark.
-    answered: HashMap<QueryUid, VecDeque<EventTime>>,
+    /// Per query: the closes and SNs of firings that have been answered and are kept or were since the last mark.
+    answered: HashMap<QueryUid, VecDeque<(EventTime, Sn)>>,
 }
 
 impl Firings {
@@ -73,7 +67,7 @@ impl Firings {
         match shared.store.pin_until(firing.sn, deadline_ms) {
             Ok(snapshot) => {
                 self.outstanding += 1;
-                self.pins.insert(key(&firing), (snapshot, windows));
+                self.pins.insert(firing.key(), (snapshot, windows));
             }
             // A due SN is above the stable one, and the floor never is (SN-2).
             Err(error) => tracing::error!("a due firing could not be pinned: {error}"),
@@ -82,7 +76,7 @@ impl Firings {
 
     /// Hands a firing whose SN is stable to the host.
     pub(crate) fn fire(&mut self, shared: &Shared, firing: Firing, acknowledged: Option<Instant>) {
-        let Some((snapshot, windows)) = self.pins.remove(&key(&firing)) else {
+        let Some((snapshot, windows)) = self.pins.remove(&firing.key()) else {
             tracing::error!("a firing was released that had not become due");
             return;
         };
@@ -96,45 +90,52 @@ impl Firings {
     }
 
     pub(crate) fn cancel(&mut self, firing: &Firing) {
-        if self.pins.remove(&key(firing)).is_some() {
+        if self.pins.remove(&firing.key()).is_some() {
             self.outstanding -= 1;
         }
     }
 
-    /// Takes note of an answer; the close up to which a mark should be logged, if it is time.
-    fn on_answered(&mut self, query: QueryUid, close: EventTime) -> Option<EventTime> {
+    /// Takes note of an answer; the mark that should be logged, if it is time.
+    fn on_answered(&mut self, key: FiringKey, sn: Option<Sn>) -> Option<DeliveredRecord> {
         self.outstanding = self.outstanding.saturating_sub(1);
-        let answered = self.answered.get_mut(&query)?;
-        answered.push_back(close);
+        let answered = self.answered.get_mut(&key.query)?;
+        answered.push_back((key.close, sn?));
         if answered.len() < self.kept + FIRINGS_PER_MARK {
             return None;
         }
-        let gone = answered.len() - self.kept;
-        answered.drain(..gone).next_back()
+        // A mark says of whole SNs that they are done, and the newest one may have more firings to come.
+        let mut gone = (answered.len() - self.kept).min(answered.len() - 1);
+        while gone > 0 && answered[gone - 1].1 == answered[gone].1 {
+            gone -= 1;
+        }
+        let (close, sn) = answered.drain(..gone).next_back()?;
+        Some(DeliveredRecord {
+            query: key.query,
+            close,
+            sn: Some(sn),
+        })
     }
 }
 
 impl Sequencer {
-    pub(super) fn on_fired(&mut self, query: QueryUid, close: EventTime) {
+    pub(super) fn on_fired(&mut self, fired: Fired) {
         let shared = Arc::clone(&self.shared);
+        let key = fired.key;
         let mut outputs = Vec::new();
-        shared
-            .coordinator
-            .lock()
-            .on_fired(query, close, &mut outputs);
-        let mark = self.firings.on_answered(query, close);
-        if let Some(close) = mark
+        let sn = shared.coordinator.lock().on_fired(key, &mut outputs);
+        let mark = self.firings.on_answered(key, sn);
+        if let Some(mark) = mark
             && !shared.log.is_volatile()
         {
-            self.mark_delivered(query, close);
+            self.mark_delivered(mark);
         }
         // Retired slices and counts only; nothing is injected.
         let carried_out = self.carry_out(outputs, shared.log.end());
         debug_assert!(carried_out.is_ok());
     }
 
-    fn mark_delivered(&mut self, query: QueryUid, close: EventTime) {
-        let record = Record::Delivered(DeliveredRecord { query, close });
+    fn mark_delivered(&mut self, mark: DeliveredRecord) {
+        let record = Record::Delivered(mark);
         // A mark that is not written only costs recovery some work.
         match self.shared.log.append(&record) {
             Ok(position) => {

@@ -2,10 +2,10 @@
 //! slice whole to one shard (ADR 1).
 
 use crate::due_windows::DueWindows;
-use crate::fabric::{Fabric, FabricError, ShardWork, SliceWork};
+use crate::fabric::{Fabric, FabricError, ShardWork, SliceKind, SliceWork};
 use somersault_model::{BatchNumber, Millis, Placement, ShardId, StreamUid};
 use somersault_store::ShardBatch;
-use somersault_stream::Inject;
+use somersault_stream::{BatchChange, Inject};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -42,17 +42,25 @@ impl Injection {
                 windows: windows.cloned(),
             })
             .collect();
-        for closed in inject.slices {
-            let home = home_shard(closed.stream, closed.batch, placement);
+        let closed = inject.slices.into_iter();
+        let closed = closed.map(|it| (it.stream, it.batch, it.statements, SliceKind::Whole));
+        let amended = inject.amended.into_iter().map(|it| match it.change {
+            BatchChange::Late(statements) => (it.stream, it.batch, statements, SliceKind::Late),
+            BatchChange::Replaced(all) => (it.stream, it.batch, all, SliceKind::Replaced),
+        });
+        for (stream, batch, statements, kind) in closed.chain(amended) {
+            // A batch has one home for good, so that what amends it comes after it.
+            let home = home_shard(stream, batch, placement);
             // The last batches of a stream that was dropped meanwhile: no window can ask for them.
-            let Some(interval) = self.intervals.get(&closed.stream) else {
+            let Some(interval) = self.intervals.get(&stream) else {
                 continue;
             };
             work[usize::from(home.0)].slices.push(SliceWork {
-                stream: closed.stream,
-                batch: closed.batch,
+                stream,
+                batch,
                 interval: *interval,
-                statements: closed.statements,
+                statements,
+                kind,
             });
         }
         let items: Vec<(ShardId, ShardWork)> = placement

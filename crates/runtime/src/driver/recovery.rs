@@ -12,9 +12,8 @@ impl Sequencer {
         let Some(recovered) = recovered else {
             return Ok(());
         };
-        for (query, close) in recovered.delivered() {
-            let mut coordinator = self.shared.coordinator.lock();
-            coordinator.expect_delivered(query, close);
+        for mark in recovered.delivered() {
+            self.shared.coordinator.lock().expect_delivered(&mark);
         }
         for entry in recovered {
             let (position, record) = entry?;

@@ -86,8 +86,8 @@ impl Sequencer {
             };
             select! {
                 recv(self.channels.fired) -> fired => {
-                    if let Ok((query, close)) = fired {
-                        self.on_fired(query, close);
+                    if let Ok(fired) = fired {
+                        self.on_fired(fired);
                     }
                 }
                 recv(self.channels.woken) -> _ => {}
@@ -111,8 +111,8 @@ impl Sequencer {
     /// Whether it should be called again at once.
     pub(super) fn advance(&mut self) -> bool {
         let busy = self.fabric.drive();
-        while let Ok((query, close)) = self.channels.fired.try_recv() {
-            self.on_fired(query, close);
+        while let Ok(fired) = self.channels.fired.try_recv() {
+            self.on_fired(fired);
         }
         self.publish();
         self.on_timers();
@@ -404,6 +404,8 @@ impl Sequencer {
                 tracing::warn!("{expired} snapshots were pinned for too long and given up");
             }
             self.free_superseded();
+            let floor = self.shared.store.snapshots().floor();
+            self.shared.store.slices().forget_superseded(floor);
         }
         if let Some(since) = self.pending_since
             && now >= since + self.shared.config.freshness
@@ -488,8 +490,8 @@ impl Sequencer {
     ) -> Result<(), RuntimeError> {
         loop {
             let busy = self.fabric.drive();
-            while let Ok((query, close)) = self.channels.fired.try_recv() {
-                self.on_fired(query, close);
+            while let Ok(fired) = self.channels.fired.try_recv() {
+                self.on_fired(fired);
             }
             self.publish();
             if done(self) {
@@ -509,8 +511,8 @@ impl Sequencer {
             };
             select! {
                 recv(self.channels.fired) -> fired => {
-                    if let Ok((query, close)) = fired {
-                        self.on_fired(query, close);
+                    if let Ok(fired) = fired {
+                        self.on_fired(fired);
                     }
                 }
                 recv(self.channels.woken) -> _ => {}

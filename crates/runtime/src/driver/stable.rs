@@ -96,6 +96,7 @@ impl Stability {
             Record::Command(command) => command.received_ms,
             Record::Load(load) => load.received_ms,
             Record::Update(update) => update.received_ms,
+            Record::Derived(derived) => derived.received_ms,
             Record::Plan(_) | Record::Delivered(_) => return,
         };
         self.last_input = position;

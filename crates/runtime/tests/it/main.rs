@@ -9,7 +9,7 @@ use parking_lot::{Condvar, Mutex};
 use somersault_model::{BatchNumber, EventTime, Millis, Placement, ShardId, Sn, StreamUid};
 use somersault_model::{TermId, TimedTriple, TripleIds};
 use somersault_runtime::{
-    Apply, Fabric, FabricError, OnApplied, ShardWork, SimFabric, SliceWork, TimelyFabric,
+    Apply, Fabric, FabricError, OnApplied, ShardWork, SimFabric, SliceKind, SliceWork, TimelyFabric,
 };
 use somersault_store::ShardBatch;
 use std::sync::Arc;
@@ -81,6 +81,7 @@ fn work(shard: u16) -> (ShardId, ShardWork) {
             at: EventTime(0),
             triple: TripleIds::new(id, id, id),
         }],
+        kind: SliceKind::Whole,
     };
     let slices = vec![slice];
     let work = ShardWork {

@@ -7,7 +7,7 @@ use crate::continuous::continuous_dataset;
 use crate::error::{EngineError, LimitKind};
 use parking_lot::Mutex;
 use somersault_lang::{DatasetClause, Update};
-use somersault_model::{EventTime, QueryUid};
+use somersault_model::{EventTime, QueryUid, Sn};
 use somersault_query::{Bound, Dataset, Prepared, SnapshotView, Using, evaluate_update};
 use somersault_runtime::{Change, UpdateJob, UpdateResult, window_version};
 use somersault_store::{Snapshot, WindowVersion};
@@ -194,7 +194,7 @@ impl Engine {
         status
             .and_then(|status| window.latest(query.starting_at, &status))
             .map_or_else(WindowVersion::empty, |batches| {
-                window_version(&self.inner.store, &batches)
+                window_version(&self.inner.store, &batches, Sn(u64::MAX))
             })
     }
 

@@ -3,8 +3,8 @@
 use somersault::answer_format::{AnswerRow, answer_rows};
 use somersault::oxrdf::{GraphName, Triple};
 use somersault::{
-    Answer, Clock, Engine, EngineConfig, FiringResult, Push, QueryOptions, StreamStatement,
-    SubscribeOptions, SubscriptionEvent,
+    Answer, Clock, Engine, EngineConfig, FiringId, FiringResult, Push, QueryOptions,
+    StreamStatement, SubscribeOptions, SubscriptionEvent,
 };
 use std::str::FromStr;
 use std::sync::Arc;
@@ -100,7 +100,7 @@ pub(crate) fn firings(
 ) -> Vec<(i64, Vec<String>)> {
     engine.quiesce(Duration::from_secs(60)).unwrap();
     let options = SubscribeOptions {
-        after_ms,
+        after: after_ms.map(FiringId::at),
         ..SubscribeOptions::default()
     };
     let subscription = engine.subscribe(name, options).unwrap();

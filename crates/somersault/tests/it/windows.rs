@@ -1,7 +1,7 @@
 //! Windows: what a firing sees, and when.
 
 use crate::scenario::*;
-use somersault::{Engine, Push, SubscribeOptions, SubscriptionEvent, UpdateOptions};
+use somersault::{Engine, FiringId, Push, SubscribeOptions, SubscriptionEvent, UpdateOptions};
 use std::time::Duration;
 
 fn stream(engine: &Engine, name: &str, clauses: &str) -> String {
@@ -304,7 +304,7 @@ fn slow_subscribers_are_told_and_late_ones_hear_what_is_gone() {
     ));
     assert_eq!(slow.recv().and_then(firing).unwrap().close_ms, 4000);
     let late = SubscribeOptions {
-        after_ms: Some(1000),
+        after: Some(FiringId::at(1000)),
         ..SubscribeOptions::default()
     };
     let late = engine.subscribe("q", late).unwrap();

@@ -5,7 +5,7 @@
 use crate::reference::{predicate, vertex};
 use proptest::prelude::*;
 use somersault_model::{
-    BatchNumber, Direction, EventTime, Millis, StreamUid, TimedTriple, TripleIds,
+    BatchNumber, Direction, EventTime, Millis, Sn, StreamUid, TimedTriple, TripleIds,
 };
 use somersault_store::{Slice, SliceStore, Store, ViewKey, WindowVersion};
 use std::collections::{BTreeMap, BTreeSet};
@@ -211,6 +211,56 @@ fn retired_slices_are_freed_once_nobody_holds_them() {
             .window(STREAM, lo, hi, key(hi.0 - lo.0, 1))
             .is_empty()
     );
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 2 } else { 200 }))]
+
+    #[test]
+    fn who_reads_below_an_amendment_sees_what_was_before(
+        mut statements in prop::collection::vec(statement(), 0..100),
+        late in prop::collection::vec(prop::collection::vec(statement(), 1..5), 1..5),
+        floor in 0u64..7,
+        range in 1i64..9,
+    ) {
+        statements.sort_by_key(|statement| statement.at);
+        let store = Store::new(1);
+        let slices = store.slices();
+        fill(slices, &statements);
+        // What has arrived at each SN from 1 on; each amends.
+        let mut at_sn = vec![statements.clone()];
+        for (sn, late) in (2u64..).zip(&late) {
+            let mut all = at_sn.last().unwrap().clone();
+            all.extend(late);
+            for batch in late.iter().map(|s| BatchNumber::of(s.at, INTERVAL)).collect::<BTreeSet<_>>() {
+                let of_batch = |all: &[TimedTriple]| -> Vec<TimedTriple> {
+                    let of_batch = all.iter().filter(|s| BatchNumber::of(s.at, INTERVAL) == batch);
+                    of_batch.copied().collect()
+                };
+                slices.amend(STREAM, batch, Sn(sn), Sn(0), |old| match old {
+                    Some(old) => old.with_late(INTERVAL, &of_batch(late)),
+                    None => Slice::build(batch, INTERVAL, 1, &of_batch(&all)),
+                });
+            }
+            at_sn.push(all);
+        }
+        let seen = |sn: usize, hi: i64| {
+            let (lo, hi) = (BatchNumber(hi - range), BatchNumber(hi));
+            let window = slices.window_at(STREAM, (lo, hi), key(range, 1), Sn(sn as u64));
+            compare(&window, &twin(&at_sn[sn - 1], lo, hi));
+        };
+        for hi in -6..40 {
+            (1..=at_sn.len()).rev().for_each(|sn| seen(sn, hi));
+        }
+        slices.forget_superseded(Sn(floor));
+        let newest = at_sn.len();
+        (newest.min(floor as usize).max(1)..=newest).for_each(|sn| seen(sn, 12));
+        slices.forget_superseded(Sn(newest as u64));
+        let amended = slices.memory_bytes(STREAM);
+        slices.retire(STREAM, BatchNumber(i64::MAX));
+        prop_assert!(amended >= slices.memory_bytes(STREAM));
+        prop_assert_eq!(slices.memory_bytes(STREAM), 0);
+    }
 }
 
 #[test]

@@ -266,6 +266,7 @@ fn recovery_does_not_fire_what_was_delivered() {
     let delivered = DeliveredRecord {
         query,
         close: EventTime(40),
+        sn: None,
     };
     driver.record(Record::Delivered(delivered));
 
@@ -273,7 +274,7 @@ fn recovery_does_not_fire_what_was_delivered() {
         let mut coordinator = Coordinator::new();
         let (world, mut out) = (driver.world.after_restart(), Vec::new());
         if expected_before {
-            coordinator.expect_delivered(query, EventTime(40));
+            coordinator.expect_delivered(&delivered);
         }
         for record in &driver.log {
             coordinator.apply(record, &world, &mut out).unwrap();

@@ -10,12 +10,12 @@ use somersault_lang::{
 };
 use somersault_log::{LoadSegment, PlanRecord, Position, Record};
 use somersault_model::{
-    BatchNumber, EventTime, Intern, Millis, Operation, QuadIds, StreamUid, Tag, TermId,
+    BatchNumber, EventTime, Intern, Millis, Operation, QuadIds, Sn, StreamUid, Tag, TermId,
     TimedTriple, TripleIds, VirtualShard,
 };
 use somersault_stream::{
-    Admission, Coordinator, Firing, Input, Output, Push, PushStatement, QueryDeclaration, Refusal,
-    Repeat, Resolve, ResolveError, WindowDeclaration,
+    Admission, BatchChange, Coordinator, Firing, Input, Output, Push, PushStatement,
+    QueryDeclaration, Refusal, Repeat, Resolve, ResolveError, WindowDeclaration,
 };
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -180,7 +180,8 @@ pub(crate) struct Driver {
     /// Whether firings are done at once, or only by [`Driver::finish`].
     pub(crate) fired_at_once: bool,
     running: Vec<Firing>,
-    slices: BTreeMap<(StreamUid, BatchNumber), Vec<TimedTriple>>,
+    /// Each batch as every SN that changed it left it.
+    slices: BTreeMap<(StreamUid, BatchNumber), BTreeMap<Sn, Vec<TimedTriple>>>,
     pub(crate) retired: BTreeMap<StreamUid, BatchNumber>,
     stored: BTreeSet<QuadIds>,
     stored_at: BTreeMap<u64, BTreeSet<QuadIds>>,
@@ -260,8 +261,7 @@ impl Driver {
             let seen = self.look(&firing);
             self.seen.push(seen);
             let mut out = Vec::new();
-            self.coordinator
-                .on_fired(firing.query, firing.close, &mut out);
+            self.coordinator.on_fired(firing.key(), &mut out);
             self.carry_out(out);
         }
     }
@@ -276,8 +276,12 @@ impl Driver {
             let slices = self
                 .slices
                 .range((window.stream, window.lo)..(window.stream, window.hi));
-            let statements = slices.flat_map(|(_, statements)| statements);
-            statements
+            let at_its_sn = slices.filter_map(|(_, revisions)| {
+                let (_, statements) = revisions.range(..=firing.sn).next_back()?;
+                Some(statements)
+            });
+            at_its_sn
+                .flatten()
                 .map(|timed| (timed.at.0, number_of(&self.world, timed.triple)))
                 .collect()
         });
@@ -307,9 +311,28 @@ impl Driver {
                     self.stored_at.insert(inject.sn.0, self.stored.clone());
                     for slice in &inject.slices {
                         let key = (slice.stream, slice.batch);
-                        let before = self.slices.insert(key, slice.statements.clone());
+                        let first = BTreeMap::from([(inject.sn, slice.statements.clone())]);
+                        let before = self.slices.insert(key, first);
                         assert!(before.is_none(), "a batch is closed once");
                         assert!(!slice.statements.is_empty(), "empty batches cost nothing");
+                    }
+                    for amended in &inject.amended {
+                        let key = (amended.stream, amended.batch);
+                        let retired = self.retired.get(&amended.stream);
+                        assert!(
+                            retired.is_none_or(|below| *below <= amended.batch),
+                            "what is retired is not amended"
+                        );
+                        let revisions = self.slices.entry(key).or_default();
+                        let mut statements = Vec::new();
+                        match &amended.change {
+                            BatchChange::Late(late) => {
+                                statements.extend(revisions.values().next_back().cloned());
+                                statements.push(late.clone());
+                            }
+                            BatchChange::Replaced(all) => statements.push(all.clone()),
+                        }
+                        revisions.insert(inject.sn, statements.concat());
                     }
                 }
                 Output::Fire(firing) => {

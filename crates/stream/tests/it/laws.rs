@@ -3,7 +3,7 @@
 //! The one thing to know: a law here is only worth something because the tests at the end break what it watches.
 
 use crate::harness::{Driver, World, over, span, statement, stream, windows};
-use crate::twin::Twin;
+use crate::twin::{Late, Twin};
 use proptest::prelude::*;
 use somersault_lang::{Extent, LatePolicy};
 use somersault_log::{Position, Record};
@@ -48,7 +48,7 @@ fn managed_step() -> impl Strategy<Value = Step> {
 }
 
 fn step() -> impl Strategy<Value = Step> {
-    let gap = prop_oneof![8 => 0i64..12, 2 => -8i64..0, 1 => 20i64..90];
+    let gap = prop_oneof![8 => 0i64..12, 2 => -8i64..0, 1 => -90i64..-8, 1 => 20i64..90];
     let by = prop_oneof![8 => 0i64..60, 1 => 1000i64..6000];
     let window = (0..3usize, extent());
     prop_oneof![
@@ -85,7 +85,7 @@ fn extent() -> impl Strategy<Value = Extent> {
 #[derive(Clone, Copy, Debug)]
 struct Shape {
     lateness: i64,
-    drops: bool,
+    late: Late,
     two_sources: bool,
     at_once: bool,
 }
@@ -93,13 +93,17 @@ struct Shape {
 fn shape() -> impl Strategy<Value = Shape> {
     (
         prop_oneof![Just(0i64), Just(5), Just(23)],
-        any::<bool>(),
+        prop_oneof![
+            Just(Late::Reject),
+            Just(Late::Drop),
+            (10i64..250).prop_map(Late::Amend)
+        ],
         any::<bool>(),
         any::<bool>(),
     )
-        .prop_map(|(lateness, drops, two_sources, at_once)| Shape {
+        .prop_map(|(lateness, late, two_sources, at_once)| Shape {
             lateness,
-            drops,
+            late,
             two_sources,
             at_once,
         })
@@ -128,11 +132,15 @@ fn run(shape: Shape, steps: &[Step]) -> (Driver, Twin) {
     for iri in STREAMS {
         let mut declaration = stream(iri);
         declaration.lateness = Millis(shape.lateness);
-        if shape.drops {
-            declaration.late_policy = LatePolicy::Drop;
-        }
+        declaration.late_policy = match shape.late {
+            Late::Reject => LatePolicy::Reject,
+            Late::Drop => LatePolicy::Drop,
+            Late::Amend(within) => LatePolicy::Amend {
+                within: Millis(within),
+            },
+        };
         driver.create(declaration).unwrap();
-        twin.create(iri, shape.lateness, 100);
+        twin.create(iri, shape.lateness, 100, shape.late);
     }
     let mut number = 0;
     for (at, step) in steps.iter().enumerate() {
@@ -164,7 +172,7 @@ fn run(shape: Shape, steps: &[Step]) -> (Driver, Twin) {
                 let refused = driver
                     .push_from(iri, source, Some(at as u64 + 1), pushed.collect())
                     .is_err();
-                let expected = twin.push(iri, source, &statements, shape.drops);
+                let expected = twin.push(iri, source, &statements);
                 assert_eq!(refused, expected.is_err(), "{statements:?}");
             }
             Step::Advance { streams, by } => {
@@ -398,7 +406,7 @@ fn sound() -> (Driver, Twin) {
     ];
     let shape = Shape {
         lateness: 0,
-        drops: false,
+        late: Late::Reject,
         two_sources: false,
         at_once: true,
     };

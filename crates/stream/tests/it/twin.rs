@@ -14,11 +14,36 @@ struct TwinStream {
     lateness: i64,
     keep: i64,
     batch: i64,
+    late: Late,
+    /// In order of arrival.
     accepted: Vec<(i64, u64)>,
     sources: BTreeMap<String, i64>,
     complete_through: Option<i64>,
     begin: Option<i64>,
 }
+
+impl TwinStream {
+    /// What may be amended is kept too.
+    fn retention(&self) -> i64 {
+        match self.late {
+            Late::Amend(within) => within.max(self.keep),
+            Late::Reject | Late::Drop => self.keep,
+        }
+    }
+}
+
+/// What becomes of late statements.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Late {
+    #[default]
+    Reject,
+    Drop,
+    /// Those not older than this are taken, and closes that have fired fire again.
+    Amend(i64),
+}
+
+/// How many statements of each stream had been accepted.
+type Arrived = BTreeMap<String, usize>;
 
 struct TwinQuery {
     uid: QueryUid,
@@ -29,6 +54,8 @@ struct TwinQuery {
     since: Vec<Option<i64>>,
     /// From when on the engine has promised to have kept everything; known once all streams have a time.
     kept_from: Option<i64>,
+    /// For each close that is due, what had arrived at each revision of it.
+    revisions: BTreeMap<i64, Vec<Arrived>>,
 }
 
 #[derive(Default)]
@@ -38,47 +65,89 @@ pub(crate) struct Twin {
 }
 
 impl Twin {
-    pub(crate) fn create(&mut self, iri: &str, lateness: i64, keep: i64) {
+    pub(crate) fn create(&mut self, iri: &str, lateness: i64, keep: i64, late: Late) {
         let stream = TwinStream {
             lateness,
             keep,
             batch: 10,
+            late,
             ..TwinStream::default()
         };
         self.streams.insert(iri.to_owned(), stream);
     }
 
-    /// Takes a push statement by statement; with `drops`, late ones are left out, else they refuse the whole push.
-    pub(crate) fn push(
-        &mut self,
-        iri: &str,
-        source: &str,
-        of: &[(i64, u64)],
-        drops: bool,
-    ) -> Result<(), usize> {
+    /// Takes a push statement by statement; or says which one is late, where that refuses the whole push.
+    pub(crate) fn push(&mut self, iri: &str, source: &str, of: &[(i64, u64)]) -> Result<(), usize> {
         let stream = self.streams.get_mut(iri).unwrap();
         let mut own = stream.sources.get(source).copied();
         let mut accepted = Vec::new();
+        let mut came_late = Vec::new();
+        let mut first = None;
         for (index, (at, number)) in of.iter().enumerate() {
-            let late = own.is_some_and(|own| *at < own)
-                || stream.complete_through.is_some_and(|time| *at < time);
-            if late && !drops {
-                return Err(index + 1);
-            }
-            if !late {
+            let reached = own.max(stream.complete_through);
+            if reached.is_none_or(|reached| *at >= reached) {
                 own = own.max(Some(at - stream.lateness));
+                first = first.or(Some(*at));
                 accepted.push((*at, *number));
+                continue;
+            }
+            match stream.late {
+                Late::Reject => return Err(index + 1),
+                Late::Amend(within)
+                    if *at >= reached.unwrap() - within
+                        && *at
+                            >= stream
+                                .begin
+                                .unwrap_or_else(|| first.unwrap() - stream.lateness) =>
+                {
+                    came_late.push(*at);
+                    accepted.push((*at, *number));
+                }
+                Late::Drop | Late::Amend(_) => {}
             }
         }
-        if let Some((first, _)) = accepted.first() {
+        if let Some(first) = first {
             stream.begin = stream.begin.or(Some(first - stream.lateness));
             stream.sources.insert(source.to_owned(), own.unwrap());
             let least = stream.sources.values().min().copied();
             stream.complete_through = stream.complete_through.max(least);
         }
         stream.accepted.extend(accepted);
+        self.amend(iri, &came_late);
         self.note_kept();
         Ok(())
+    }
+
+    fn arrived(&self) -> Arrived {
+        let streams = self.streams.iter();
+        streams
+            .map(|(iri, stream)| (iri.clone(), stream.accepted.len()))
+            .collect()
+    }
+
+    /// Every close that was due before these late statements came, and that has one of them in a window, has one more revision.
+    fn amend(&mut self, iri: &str, came_late: &[i64]) {
+        let arrived = self.arrived();
+        let is_amended = |query: &TwinQuery, close: i64| {
+            (0..query.declaration.windows.len()).any(|index| {
+                let (from, to) = self.span(query, index, close);
+                let mut late = came_late.iter();
+                query.declaration.windows[index].stream.as_str() == iri
+                    && late.any(|at| from <= *at && *at < to)
+            })
+        };
+        let amended: Vec<Vec<i64>> = (self.queries.iter())
+            .map(|query| {
+                let closes = query.revisions.keys().copied();
+                closes.filter(|close| is_amended(query, *close)).collect()
+            })
+            .collect();
+        for (query, closes) in self.queries.iter_mut().zip(amended) {
+            for close in closes {
+                let revisions = query.revisions.entry(close).or_default();
+                revisions.push(arrived.clone());
+            }
+        }
     }
 
     pub(crate) fn advance(&mut self, to: &[(&str, i64)]) {
@@ -102,6 +171,7 @@ impl Twin {
             after: Vec::new(),
             since: Vec::new(),
             kept_from: None,
+            revisions: BTreeMap::new(),
         };
         for window in &declaration.windows {
             let stream = &self.streams[window.stream.as_str()];
@@ -126,9 +196,19 @@ impl Twin {
                     .after
                     .extend(streams().filter_map(|stream| stream.begin));
                 let kept = streams().map(|stream| {
-                    (stream.complete_through.unwrap() - stream.keep).max(stream.begin.unwrap())
+                    (stream.complete_through.unwrap() - stream.retention())
+                        .max(stream.begin.unwrap())
                 });
                 query.kept_from = kept.max();
+            }
+        }
+        let arrived = self.arrived();
+        for at in 0..self.queries.len() {
+            let due = self.due_closes(&self.queries[at]);
+            let query = &mut self.queries[at];
+            for close in due {
+                let revisions = query.revisions.entry(close);
+                revisions.or_insert_with(|| vec![arrived.clone()]);
             }
         }
     }
@@ -146,7 +226,8 @@ impl Twin {
             .iter()
             .filter(|seen| seen.firing.query == query.uid)
             .collect();
-        let closes: Vec<i64> = seen.iter().map(|seen| seen.firing.close.0).collect();
+        let firsts = seen.iter().filter(|seen| seen.firing.revision == 0);
+        let closes: Vec<i64> = firsts.map(|seen| seen.firing.close.0).collect();
         if !closes.is_sorted_by(|a, b| a < b) {
             return Err(format!("WI-2: closes out of order or repeated: {closes:?}"));
         }
@@ -162,8 +243,28 @@ impl Twin {
         if closes.last() != due.last() {
             return Err("WI-2: the newest due close always fires".to_owned());
         }
+        self.check_revisions(query, &seen)?;
         seen.iter()
-            .try_for_each(|seen| self.check_content(query, seen))
+            .try_for_each(|one| self.check_content(query, one, nth_of_close(&seen, one)))
+    }
+
+    /// Each amended close has fired once for each revision, in their order; one that was passed at first, from the second on.
+    fn check_revisions(&self, query: &TwinQuery, seen: &[&Seen]) -> Result<(), String> {
+        for (close, revisions) in &query.revisions {
+            let of_close = seen.iter().filter(|seen| seen.firing.close.0 == *close);
+            let mut fired: Vec<u32> = of_close.map(|seen| seen.firing.revision).collect();
+            if fired.first() != Some(&0) {
+                fired.insert(0, 0);
+            }
+            // Revisions ascend; that of a query may skip numbers that others of its streams and closes have had.
+            if !fired.is_sorted_by(|a, b| a < b) || fired.len() != revisions.len() {
+                return Err(format!(
+                    "WI-2: close {close} has fired as {fired:?}, should have {} times",
+                    revisions.len()
+                ));
+            }
+        }
+        Ok(())
     }
 
     /// Every close of any window, or of COMPUTED EVERY, after the beginning and reached by all streams.
@@ -180,14 +281,14 @@ impl Twin {
             Some(every) => (t - origin).rem_euclid(every.0) == 0,
             None => {
                 let mut windows = declaration.windows.iter();
-                windows.any(|window| (t - origin).rem_euclid(self.spans(window).2) == 0)
+                windows.any(|window| (t - origin).rem_euclid(self.extent(window).2) == 0)
             }
         };
         (after + 1..=until).filter(is_close).collect()
     }
 
     /// RANGE, how far before its close it ends, and STEP.
-    fn spans(&self, window: &WindowDeclaration) -> (i64, i64, i64) {
+    fn extent(&self, window: &WindowDeclaration) -> (i64, i64, i64) {
         let stream = &self.streams[window.stream.as_str()];
         match window.extent {
             Extent::Time { range, until, step } => {
@@ -199,11 +300,11 @@ impl Twin {
         }
     }
 
-    /// The content of window `index` at a close: all statements that were accepted with `from ≤ event time < to`.
-    fn content(&self, query: &TwinQuery, index: usize, close: i64) -> (i64, Vec<(i64, u64)>) {
+    /// From when until when window `index` looks at a close.
+    fn span(&self, query: &TwinQuery, index: usize, close: i64) -> (i64, i64) {
         let window = &query.declaration.windows[index];
         let origin = query.declaration.starting_at.0;
-        let (range, until, step) = self.spans(window);
+        let (range, until, step) = self.extent(window);
         let to = (i64::MIN..=close)
             .rev()
             .find(|t| (t - origin).rem_euclid(step) == 0)
@@ -217,7 +318,21 @@ impl Twin {
             }
             _ => to - range,
         };
-        let accepted = self.streams[window.stream.as_str()].accepted.iter();
+        (from, to)
+    }
+
+    /// The content of window `index` at a revision of a close: all statements that had been accepted with
+    /// `from ≤ event time < to`.
+    fn content(
+        &self,
+        query: &TwinQuery,
+        index: usize,
+        (close, revision): (i64, usize),
+    ) -> (i64, Vec<(i64, u64)>) {
+        let stream = query.declaration.windows[index].stream.as_str();
+        let (from, to) = self.span(query, index, close);
+        let arrived = query.revisions[&close][revision][stream];
+        let accepted = self.streams[stream].accepted[..arrived].iter();
         let inside = accepted.filter(|(at, _)| from <= *at && *at < to);
         (from, inside.copied().collect())
     }
@@ -228,7 +343,7 @@ impl Twin {
         let window = &query.declaration.windows[index];
         match window.extent {
             Extent::All => {
-                let (keep, _, batch) = self.spans(window);
+                let (keep, _, batch) = self.extent(window);
                 kept.max(close.div_euclid(batch) * batch - keep)
             }
             _ => kept,
@@ -266,7 +381,7 @@ impl Twin {
             for close in run {
                 for index in 0..query.declaration.windows.len() {
                     // What was not kept is in no window; a firing would have said so by complete_from.
-                    let (_, content) = self.content(query, index, close);
+                    let (_, content) = self.content(query, index, (close, 0));
                     let promised = self.promised(query, index, close);
                     if content.iter().any(|(at, _)| *at >= promised) {
                         return Err(format!("WI-2: close {close} was passed but held something"));
@@ -278,12 +393,12 @@ impl Twin {
         Ok(all)
     }
 
-    fn check_content(&self, query: &TwinQuery, seen: &Seen) -> Result<(), String> {
+    fn check_content(&self, query: &TwinQuery, seen: &Seen, revision: usize) -> Result<(), String> {
         let close = seen.firing.close.0;
         let mut promised = query.kept_from.unwrap();
         let mut reaches_further = false;
         for (index, window) in seen.windows.iter().enumerate() {
-            let (from, expected) = self.content(query, index, close);
+            let (from, expected) = self.content(query, index, (close, revision));
             promised = promised.max(self.promised(query, index, close));
             reaches_further |= from < promised;
             let complete_from = seen.firing.complete_from.map_or(from, |time| time.0);
@@ -315,4 +430,16 @@ impl Twin {
             _ => Ok(()),
         }
     }
+}
+
+/// How many firings the close of this one had had before, one that was passed counted too.
+fn nth_of_close(all: &[&Seen], one: &Seen) -> usize {
+    let of_close = all
+        .iter()
+        .filter(|seen| seen.firing.close == one.firing.close);
+    let revisions: BTreeSet<u32> = of_close
+        .map(|seen| seen.firing.revision)
+        .chain([0])
+        .collect();
+    revisions.range(..one.firing.revision).count()
 }

@@ -1,0 +1,153 @@
+//! Late statements of closed batches (LATE AMEND): which batches change, and which firings run again.
+//!
+//! Before changing anything here: all late statements of one record are shown by one cut, so that they make one revision of
+//! each close that they amend. That cut comes before any close that the same record made due, which therefore sees
+//! them as its first revision. Windows stay as far back as WITHIN reaches (`Group::earliest_needed`), so an amended firing
+//! reads all that its first revision read.
+
+use crate::coordinator::Coordinator;
+use crate::groups::{GroupId, Groups};
+use crate::output::{AmendedBatch, BatchChange, Firing, Inject};
+use crate::schedule::WindowShape;
+use crate::stream::{Batch, LateStatement, Stream};
+use somersault_model::{BatchNumber, EventTime, Mutation, StreamUid};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What waits for the next cut to change batches of earlier ones.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Amendments {
+    batches: BTreeMap<(StreamUid, BatchNumber), BatchChange>,
+    absorbed: Vec<(StreamUid, Mutation)>,
+}
+
+/// An amended batch as windows see it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Amended {
+    pub(crate) stream: StreamUid,
+    pub(crate) number: BatchNumber,
+    pub(crate) start: EventTime,
+    pub(crate) end: EventTime,
+}
+
+impl Amended {
+    fn new(stream: &Stream, batch: BatchNumber) -> Amended {
+        Amended {
+            stream: stream.uid,
+            number: batch,
+            start: batch.start(stream.interval()),
+            end: batch.end(stream.interval()),
+        }
+    }
+
+    /// Whether a window over its stream holds it at a close.
+    pub(crate) fn is_in(&self, shape: &WindowShape, close: EventTime) -> bool {
+        let (from, to) = shape.span_at(close);
+        from <= self.start && self.end <= to
+    }
+}
+
+impl Amendments {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.batches.is_empty() && self.absorbed.is_empty()
+    }
+
+    /// A stream is dropped: what it acknowledged as facts is absorbed all the same.
+    pub(crate) fn drop_stream(&mut self, uid: StreamUid) -> Vec<Mutation> {
+        self.batches.retain(|(stream, _), _| *stream != uid);
+        let of_stream = |(stream, _): &mut (StreamUid, Mutation)| *stream == uid;
+        let absorbed = self.absorbed.extract_if(.., of_stream);
+        absorbed.map(|(_, mutation)| mutation).collect()
+    }
+}
+
+impl Coordinator {
+    /// Takes late statements of one push to their closed batches: those that no cut has shown yet simply grow.
+    pub(crate) fn take_late(&mut self, uid: StreamUid, late: Vec<LateStatement>) {
+        let Some(stream) = self.streams.get_mut(&uid) else {
+            return;
+        };
+        for LateStatement {
+            batch: number,
+            statement,
+            absorbed,
+        } in late
+        {
+            let end = number.end(stream.interval());
+            if Some(end) > stream.planned {
+                let batch = self.closed.entry((end, uid, number)).or_insert_with(|| {
+                    stream.batches += 1;
+                    Batch::default()
+                });
+                batch.statements.push(statement);
+                batch.absorbed.extend(absorbed);
+                continue;
+            }
+            let change = self.amendments.batches.entry((uid, number));
+            let change = change.or_insert_with(|| BatchChange::Late(Vec::new()));
+            match change {
+                BatchChange::Late(statements) | BatchChange::Replaced(statements) => {
+                    statements.push(statement);
+                }
+            }
+            let absorbed = absorbed.map(|mutation| (uid, mutation));
+            self.amendments.absorbed.extend(absorbed);
+        }
+    }
+
+    /// The closes of groups that have fired and have one of these batches in a window, with those of them.
+    fn amended_closes<'a>(
+        &self,
+        batches: impl Iterator<Item = &'a (StreamUid, BatchNumber)>,
+    ) -> BTreeMap<(EventTime, GroupId), Vec<Amended>> {
+        let mut closes: BTreeMap<(EventTime, GroupId), Vec<Amended>> = BTreeMap::new();
+        for (uid, batch) in batches {
+            let Some(stream) = self.streams.get(uid) else {
+                continue;
+            };
+            let amended = Amended::new(stream, *batch);
+            for id in Groups::readers_of(stream) {
+                for close in self.groups.get(id).closes_with(&amended) {
+                    closes.entry((close, id)).or_default().push(amended);
+                }
+            }
+        }
+        closes
+    }
+
+    /// Shows all amendments with this SN, and makes the firings whose windows they change due again.
+    pub(crate) fn amend(&mut self, inject: &mut Inject, firings: &mut Vec<Firing>) {
+        let amendments = std::mem::take(&mut self.amendments);
+        let absorbed = amendments.absorbed.into_iter();
+        inject.mutations = absorbed.map(|(_, mutation)| mutation).collect();
+        let mut amended = BTreeSet::new();
+        for ((close, id), batches) in self.amended_closes(amendments.batches.keys()) {
+            let revision = self.groups.amend(id, close);
+            amended.insert(id);
+            let group = self.groups.get(id);
+            for uid in group.members_at(close) {
+                // Queries of one group fire together, but their windows reach back differently far.
+                let query = self.queries.get_mut(&uid);
+                let Some(query) = query.filter(|query| query.shows(close, &batches)) else {
+                    continue;
+                };
+                if !query.is_delivered((close, inject.sn), self.delivered.get(&uid)) {
+                    let firing = query.firing(&self.streams, group, (close, revision), inject.sn);
+                    firings.push(firing);
+                }
+                query.firings += 1;
+                query.amended += 1;
+            }
+        }
+        for id in amended {
+            self.groups.forget_revisions(&self.streams, id);
+        }
+        let batches = amendments.batches.into_iter();
+        inject.amended = batches
+            .map(|((stream, batch), change)| AmendedBatch {
+                stream,
+                batch,
+                change,
+            })
+            .collect();
+    }
+}
