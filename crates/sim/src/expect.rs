@@ -4,7 +4,9 @@ use crate::algebra::Bag;
 use crate::model::QueryModel;
 use crate::render::{bag_of_answer, iri, query_text};
 use crate::twin::{Plant, Twin};
-use somersault::{Engine, FiringId, FiringResult, SubscribeOptions, Subscription, SubscriptionEvent};
+use somersault::{
+    Engine, FiringId, FiringResult, SubscribeOptions, Subscription, SubscriptionEvent,
+};
 
 /// A registered query.
 pub(crate) struct Registered {
