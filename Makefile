@@ -18,7 +18,7 @@ DURATION ?= 20
 USERS ?= 1000
 LISTEN ?= 127.0.0.1:7878
 
-.PHONY: help demo build test lint fmt unit examples programs w3c rsp bench bench-oneshot bench-http bench-load bench-check bench-report fuzz nightly doctor clean
+.PHONY: help demo build test lint fmt unit examples programs w3c rsp bench bench-oneshot bench-http bench-load bench-streams bench-check bench-report fuzz nightly doctor clean
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -91,6 +91,12 @@ bench-http: doctor ## the same over HTTP alone, and what requests cost the serve
 
 bench-load: doctor ## loading and memory beside the peers
 	$(BENCH) load
+
+# What make bench-streams stores: as much as the paper. It wants 14 GiB of free memory; take less where there is less.
+STORED ?= 118000000
+
+bench-streams: doctor ## streams at the paper's scale, beside the peers (ONLY=paper,rates,absorption,oneshot,citybench,memory,peers; STORED=)
+	$(BENCH) streams --stored $(STORED) $(if $(ONLY),--only $(ONLY))
 
 bench-check: doctor ## each target with its newest figure
 	@$(BENCH) check

@@ -5,6 +5,7 @@ use crate::contender::Figure;
 use crate::load::{self, LoadReport};
 use crate::ours;
 use crate::results::{Report, Results, geometric_mean};
+use crate::streams::{self, StreamFigures};
 use crate::table;
 use crate::throughput::{self, Throughput};
 
@@ -52,6 +53,7 @@ pub(crate) struct Measured {
     pub(crate) served: Vec<Report>,
     pub(crate) load: Option<LoadReport>,
     pub(crate) throughput: Option<Throughput>,
+    pub(crate) streams: StreamFigures,
 }
 
 impl Measured {
@@ -66,6 +68,7 @@ impl Measured {
             served,
             load: results.read(load::NAME)?,
             throughput: results.read(throughput::NAME)?,
+            streams: StreamFigures::read(results)?,
         })
     }
 }
@@ -111,14 +114,15 @@ pub(crate) fn rows(measured: &Measured) -> Vec<Row> {
         figure: "a test of crates/somersault".to_owned(),
         verdict: Verdict::NotMeasured,
     });
+    rows.extend(streams::rows(&measured.streams));
     rows
 }
 
-fn at_least(what: &str, target: f64, figure: Option<f64>, unit: &str) -> Row {
+pub(crate) fn at_least(what: &str, target: f64, figure: Option<f64>, unit: &str) -> Row {
     row(what, target, figure, unit, |figure| figure >= target)
 }
 
-fn at_most(what: &str, target: f64, figure: Option<f64>, unit: &str) -> Row {
+pub(crate) fn at_most(what: &str, target: f64, figure: Option<f64>, unit: &str) -> Row {
     row(what, target, figure, unit, |figure| figure <= target)
 }
 

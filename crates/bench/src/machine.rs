@@ -71,11 +71,6 @@ fn field(path: &str, name: &str) -> Option<String> {
 /// Kernel ticks a second in `/proc`; fixed at 100 on Linux for user space.
 const TICKS_PER_SECOND: f64 = 100.0;
 
-/// Processor time of this process so far, user and system, over all threads.
-pub(crate) fn processor_time() -> Duration {
-    processor_time_of("self")
-}
-
 /// Processor time of a process so far, user and system, over all threads; `process` is its number, or `self`.
 pub(crate) fn processor_time_of(process: &str) -> Duration {
     let seconds = fs::read_to_string(format!("/proc/{process}/stat"))
@@ -125,4 +120,11 @@ pub(crate) fn resident_bytes_of(process: &str) -> u64 {
         })
         .unwrap_or_default()
         << 10
+}
+
+/// Memory that a process could take without others giving up theirs, in bytes; as much as there can be where the system does not say.
+pub(crate) fn available_bytes() -> u64 {
+    let kib = field("/proc/meminfo", "MemAvailable")
+        .and_then(|value| value.split_whitespace().next()?.parse::<u64>().ok());
+    kib.map_or(u64::MAX, |kib| kib << 10)
 }

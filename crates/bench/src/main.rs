@@ -72,7 +72,7 @@ impl Command {
     fn run(self) -> Result<(), String> {
         match self {
             Command::All => all(),
-            Command::Streams(options) => streams::run(&options).map_err(|error| error.to_string()),
+            Command::Streams(options) => streams::run(&options),
             Command::Oneshot(options) => oneshot::run(&options),
             Command::Load(options) => load::run(&options),
             Command::Throughput(options) => throughput::run(&options),

@@ -6,6 +6,7 @@ use crate::load::{self, LoadReport};
 use crate::machine::Machine;
 use crate::ours;
 use crate::results::{Party, QueryReport, Report, Results, geometric_mean};
+use crate::streams;
 use crate::table::{self, cell_text, time};
 use crate::throughput::{self, Throughput};
 use crate::workload;
@@ -53,7 +54,8 @@ fn replaced(text: &str, figures: &str) -> Option<String> {
 
 fn figures(results: &Results) -> Result<String, String> {
     let mut out = String::new();
-    targets(&mut out, &Measured::read(results)?);
+    let measured = Measured::read(results)?;
+    targets(&mut out, &measured);
     for name in workload::NAMES {
         if let Some(report) = results.read::<Report>(name)? {
             one_shot(&mut out, &report);
@@ -65,6 +67,7 @@ fn figures(results: &Results) -> Result<String, String> {
     if let Some(figures) = results.read::<Throughput>(throughput::NAME)? {
         crowds(&mut out, &figures);
     }
+    streams::write(&mut out, &measured.streams);
     Ok(out)
 }
 

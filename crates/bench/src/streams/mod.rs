@@ -1,0 +1,147 @@
+//! Streams: the Wukong+S paper's setting, and what else continuous queries have to reach, in parts that run alone. Each part
+//! leaves a file of figures, so that one can be measured again without the others.
+
+mod absorption;
+mod citybench;
+mod figures;
+mod measure;
+mod memory;
+mod oneshot;
+mod paper;
+mod rates;
+mod report;
+mod stage;
+mod suite;
+mod targets;
+mod threads;
+
+pub(crate) use figures::StreamFigures;
+pub(crate) use report::write;
+pub(crate) use targets::rows;
+
+use crate::machine::{Machine, resident_bytes};
+use crate::results::Results;
+use clap::{Args, ValueEnum};
+use serde::Serialize;
+use std::error::Error;
+use std::path::PathBuf;
+
+/// Why a part has no figures.
+type Failure = Box<dyn Error + Send + Sync>;
+
+/// What can be measured alone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Part {
+    /// L1–L6 and E1–E3, each alone and all together, at the paper's rate
+    Paper,
+    /// L1–L3 as the streams go faster, as more is stored, as the streams grow old
+    Rates,
+    /// Tuples a second, and what a tuple costs
+    Absorption,
+    /// One-shot queries while the streams run, against standing still
+    Oneshot,
+    /// CityBench, its answers compared
+    Citybench,
+    /// Bytes a statement in slices
+    Memory,
+}
+
+#[derive(Args, Clone)]
+pub(crate) struct Options {
+    /// Only these parts
+    #[arg(long, value_delimiter = ',', value_enum)]
+    only: Vec<Part>,
+    /// About how many triples are stored before anything streams
+    #[arg(long, default_value_t = 1_000_000)]
+    stored: u64,
+    /// Tuples per second of all five streams together
+    #[arg(long, default_value_t = 133_500)]
+    rate: u32,
+    /// Seconds that each figure is measured
+    #[arg(long, default_value_t = 5)]
+    seconds: i64,
+    /// Shards
+    #[arg(long, default_value_t = 1)]
+    workers: u16,
+    /// How far the line by stored triples goes, from a million in steps of ten
+    #[arg(long, default_value_t = 10_000_000)]
+    largest: u64,
+    /// How old the streams of the line by age grow, in minutes
+    #[arg(long, value_delimiter = ',', default_values_t = [1, 10])]
+    minutes: Vec<i64>,
+    /// Where what a part writes is kept while it runs
+    #[arg(long, default_value = "target/bench-data")]
+    data: PathBuf,
+    /// The folder that the figures are kept in
+    #[arg(long, default_value = "bench/results")]
+    results: PathBuf,
+}
+
+/// Runs the parts that were asked for, all of them where none was named.
+///
+/// # Errors
+/// What keeps parts from being measured; the others are measured nevertheless.
+pub(crate) fn run(options: &Options) -> Result<(), String> {
+    let machine = Machine::read();
+    println!(
+        "{}, {} cores, {} GiB, commit {}",
+        machine.processor, machine.cores, machine.memory_gib, machine.commit
+    );
+    let mut failures = Vec::new();
+    for part in Part::value_variants() {
+        if options.only.is_empty() || options.only.contains(part) {
+            println!("\nstreams, {}", name(*part));
+            let kept = measured(*part, options);
+            failures.extend(
+                kept.err()
+                    .map(|error| format!("streams, {}: {error}", name(*part))),
+            );
+        }
+    }
+    println!("resident memory {} MiB", resident_bytes() >> 20);
+    if failures.is_empty() {
+        Ok(())
+    } else {
+        Err(failures.join("\n"))
+    }
+}
+
+fn measured(part: Part, options: &Options) -> Result<(), Failure> {
+    match part {
+        Part::Paper => keep(part, options, &paper::run(options)?),
+        Part::Rates => keep(part, options, &rates::run(options)?),
+        Part::Absorption => keep(part, options, &absorption::run(options)?),
+        Part::Oneshot => keep(part, options, &oneshot::run(options)?),
+        Part::Citybench => keep(part, options, &citybench::run(options)?),
+        Part::Memory => keep(part, options, &memory::run(options)?),
+    }
+}
+
+fn keep(part: Part, options: &Options, figures: &impl Serialize) -> Result<(), Failure> {
+    let path = Results::within(&options.results).write(&figures::file(&name(part)), figures)?;
+    println!("figures kept in {}", path.display());
+    Ok(())
+}
+
+/// As it is written on the command line, and in the name of its file.
+fn name(part: Part) -> String {
+    format!("{part:?}").to_lowercase()
+}
+
+#[cfg(test)]
+impl Options {
+    /// As small as it goes, for tests of what is counted and not of how long it takes.
+    fn smallest() -> Options {
+        Options {
+            only: Vec::new(),
+            stored: 20_000,
+            rate: 2_000,
+            seconds: 1,
+            workers: 1,
+            largest: 0,
+            minutes: Vec::new(),
+            data: PathBuf::new(),
+            results: PathBuf::new(),
+        }
+    }
+}

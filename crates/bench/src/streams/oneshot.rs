@@ -1,0 +1,129 @@
+//! One-shot queries while all five streams run, against standing still: in turns, so that what the machine does in between, and
+//! what the streams leave in the stored graph, falls on both.
+
+use super::figures::{OneShot, OneShotQuery, Stolen};
+use super::stage::{Stage, Stretch, configuration, network, play};
+use super::{Failure, Options};
+use crate::machine::Machine;
+use crate::ours::read_all;
+use crate::results::quantiles_us;
+use crate::table;
+use somersault::{Engine, QueryOptions};
+use somersault_generate::NamedQuery;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// How long a turn is, and how many there are of each kind.
+const TURN_MS: i64 = 2_000;
+const TURNS: usize = 5;
+
+/// Measures, and prints as it goes.
+pub(super) fn run(options: &Options) -> Result<OneShot, Failure> {
+    let network = network(options.stored, options.rate);
+    let mut stage = Stage::open(&network, configuration(options.workers))?;
+    let queries = network.one_shot_queries();
+    let stolen = Stolen::from_here();
+    let mut asked: Vec<Asked> = queries.iter().map(|_| Asked::default()).collect();
+    let warm_up = stage.stretch(TURN_MS, 1.0);
+    stage.play(warm_up, true)?;
+    // The first of each plans and is not counted.
+    ask_in_turn(&stage.engine, &queries, &mut asked, |asked| {
+        asked > queries.len()
+    })?;
+    let mut still: Vec<Asked> = queries.iter().map(|_| Asked::default()).collect();
+    let mut running: Vec<Asked> = still.clone();
+    let mut behind = Duration::ZERO;
+    for _ in 0..TURNS {
+        let stretch = stage.stretch(TURN_MS, 1.0);
+        let start = Instant::now();
+        let turn = Duration::from_millis(TURN_MS.unsigned_abs());
+        ask_in_turn(&stage.engine, &queries, &mut still, |_| {
+            start.elapsed() >= turn
+        })?;
+        behind = behind.max(beside(&stage.engine, stretch, &queries, &mut running)?);
+    }
+    let mut figures = OneShot {
+        machine: Machine::read(),
+        stored: stage.stored.clone(),
+        rate: options.rate,
+        behind_ms: behind.as_millis() as u64,
+        stolen_ms: stolen.ms(),
+        queries: Vec::new(),
+    };
+    for ((query, still), running) in queries.iter().zip(&mut still).zip(&mut running) {
+        let row = row(query.name, still, running)?;
+        println!(
+            "{}: {} standing still, {} while the streams run: {}",
+            row.query,
+            table::time(row.still_p50_us),
+            table::time(row.running_p50_us),
+            table::ratio(row.running_p50_us / row.still_p50_us)
+        );
+        figures.queries.push(row);
+    }
+    stage.engine.shutdown()?;
+    Ok(figures)
+}
+
+/// What one query has taken, and the rows of its last answer.
+#[derive(Debug, Clone, Default)]
+struct Asked {
+    rows: u64,
+    times: Vec<Duration>,
+}
+
+fn row(name: &str, still: &mut Asked, running: &mut Asked) -> Result<OneShotQuery, Failure> {
+    let unasked = || format!("{name} was not asked; measure for longer");
+    let (still_p50_us, still_p99_us) = quantiles_us(&mut still.times).ok_or_else(unasked)?;
+    let (running_p50_us, running_p99_us) = quantiles_us(&mut running.times).ok_or_else(unasked)?;
+    Ok(OneShotQuery {
+        query: name.to_owned(),
+        rows: running.rows,
+        still_p50_us,
+        still_p99_us,
+        running_p50_us,
+        running_p99_us,
+    })
+}
+
+/// Asks one after the other until `enough`, which is told how many have been asked.
+fn ask_in_turn(
+    engine: &Engine,
+    queries: &[NamedQuery],
+    asked: &mut [Asked],
+    enough: impl Fn(usize) -> bool,
+) -> Result<(), Failure> {
+    let mut count = 0;
+    while !enough(count) {
+        let number = count % queries.len();
+        let start = Instant::now();
+        let results = engine.query(&queries[number].text, &QueryOptions::default())?;
+        asked[number].rows = read_all(&results.answer);
+        asked[number].times.push(start.elapsed());
+        count += 1;
+    }
+    Ok(())
+}
+
+/// Asks while a stretch is played in real time; returns how far that was behind the clock at its end.
+fn beside(
+    engine: &Engine,
+    stretch: Stretch,
+    queries: &[NamedQuery],
+    asked: &mut [Asked],
+) -> Result<Duration, Failure> {
+    let over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let over = &over;
+        let player = scope.spawn(move || {
+            let progress = play(engine, stretch, true);
+            over.store(true, Ordering::Release);
+            progress
+        });
+        ask_in_turn(engine, queries, asked, |_| over.load(Ordering::Acquire))?;
+        let progress = player.join();
+        Ok(progress
+            .unwrap_or_else(|_| Err("the player panicked".into()))?
+            .behind)
+    })
+}

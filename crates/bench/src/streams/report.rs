@@ -1,0 +1,246 @@
+//! The figures of the stream benches as tables for docs/benchmarks.md.
+
+use super::absorption::way_in_words;
+use super::figures::{
+    Absorption, CityBench, Lines, Memory, OneShot, Paper, Point, QueryFigures, Standing,
+    StreamFigures,
+};
+use super::targets::{PAPER_P50_MS, in_short};
+use crate::machine::Machine;
+use crate::table::{self, time};
+use std::fmt::Write as _;
+
+/// Writes all parts that have been measured.
+pub(crate) fn write(out: &mut String, figures: &StreamFigures) {
+    // Writing into a string does not fail.
+    let parts = [
+        figures.paper.as_ref().map(paper),
+        figures.rates.as_ref().map(lines),
+        figures.absorption.as_ref().map(absorption),
+        figures.standing.as_ref().map(standing),
+        figures.oneshot.as_ref().map(one_shot),
+        figures.citybench.as_ref().map(citybench),
+        figures.memory.as_ref().map(memory),
+    ];
+    parts
+        .into_iter()
+        .flatten()
+        .for_each(|part| out.push_str(&part));
+}
+
+fn section(title: &str, machine: &Machine, words: &str) -> String {
+    format!(
+        "\n## {title}\n\n{}, {} cores, {} GiB, commit `{}`. {words}\n\n",
+        machine.processor, machine.cores, machine.memory_gib, machine.commit
+    )
+}
+
+fn ms(ms: f64) -> String {
+    time(ms * 1e3)
+}
+
+fn paper(paper: &Paper) -> String {
+    let words = format!(
+        "{} users, {} stored triples (made and loaded in {:.0} s, {:.0} bytes a triple), five streams at {} tuples/s in real time, batches \
+         of 100 ms; {}; {} MiB resident at the end.\n\nExecution is from the start of a query to its answer ready. Delay is from the last \
+         record that it needs acknowledged to its answer ready: it holds the injection of a whole batch, which happens when the batch closes.",
+        table::thousands(paper.stored.users.into()),
+        table::thousands(paper.stored.triples),
+        paper.stored.seconds,
+        paper.stored.resident_bytes as f64 / paper.stored.triples.max(1) as f64,
+        table::thousands(paper.rate.into()),
+        paper.cores,
+        paper.resident_mib
+    );
+    let mut out = section("Streams: the paper's setting", &paper.machine, &words);
+    out.push_str("Each query alone:\n\n");
+    firings(&mut out, &paper.alone);
+    out.push_str("\nAll nine together:\n\n");
+    firings(&mut out, &paper.together);
+    out
+}
+
+fn firings(out: &mut String, rows: &[QueryFigures]) {
+    out.push_str(
+        "| query | firings | rows | execution p50 | p99 | the paper | delay p50 | p99 | later than its step | stolen |\n\
+         |---|---|---|---|---|---|---|---|---|---|\n",
+    );
+    for row in rows {
+        let paper = PAPER_P50_MS.iter().find(|(name, _)| *name == row.query);
+        let _ = writeln!(
+            out,
+            "| {} | {} | {} | {} | {} | {} | {} | {} | {} | {} ms |",
+            row.query,
+            row.firings,
+            table::thousands(row.rows),
+            ms(row.execution_p50_ms),
+            ms(row.execution_p99_ms),
+            paper.map_or_else(|| "–".to_owned(), |(_, paper)| format!("{paper} ms")),
+            ms(row.delay_p50_ms),
+            ms(row.delay_p99_ms),
+            row.later_than_step,
+            row.stolen_ms
+        );
+    }
+}
+
+fn lines(lines: &Lines) -> String {
+    let words = format!(
+        "Execution p50 of L1–L3, each alone, with {} stored triples where no other number stands; behind it how far event time fell \
+         behind the clock.",
+        table::thousands(lines.stored.triples)
+    );
+    let mut out = section("Streams: what should stay flat", &lines.machine, &words);
+    for (what, points) in [
+        ("tuples/s", &lines.by_rate),
+        ("stored triples", &lines.by_stored),
+        ("seconds of stream", &lines.by_age),
+    ] {
+        line(&mut out, what, points);
+    }
+    out
+}
+
+fn line(out: &mut String, what: &str, points: &[Point]) {
+    let Some(first) = points.first() else { return };
+    let names: String = first
+        .queries
+        .iter()
+        .map(|row| format!(" {} |", row.query))
+        .collect();
+    let rules = "---|".repeat(first.queries.len());
+    let _ = writeln!(out, "| {what} |{names} behind |\n|---|{rules}---|");
+    for point in points {
+        let medians: String = point
+            .queries
+            .iter()
+            .map(|row| format!(" {} |", ms(row.execution_p50_ms)))
+            .collect();
+        let _ = writeln!(
+            out,
+            "| {} |{medians} {} ms |",
+            in_short(point.at),
+            point.behind_ms
+        );
+    }
+    out.push('\n');
+}
+
+fn absorption(figures: &Absorption) -> String {
+    let words = format!(
+        "Lines `t_ms<TAB>triple .` of {:.0} bytes, read as a push over HTTP reads them, until stable; no queries, {} stored triples. \
+         Decoding alone takes {:.2} µs a tuple.",
+        figures.bytes_per_tuple,
+        table::thousands(figures.stored.triples),
+        figures.decode_us_per_tuple
+    );
+    let mut out = section("Streams: absorption", &figures.machine, &words);
+    out.push_str(
+        "| how | tuples/s | processor time a tuple | by thread, µs |\n|---|---|---|---|\n",
+    );
+    for run in &figures.runs {
+        let threads: Vec<String> = run
+            .us_per_tuple
+            .iter()
+            .map(|(name, us)| format!("{name} {us:.2}"))
+            .collect();
+        let _ = writeln!(
+            out,
+            "| {} | {} | {:.2} µs | {} |",
+            way_in_words(run),
+            table::thousands(run.tuples_per_second() as u64),
+            run.all_us_per_tuple(),
+            threads.join(", ")
+        );
+    }
+    out
+}
+
+fn standing(figures: &Standing) -> String {
+    let mut out = section("Streams: standing queries", &figures.machine, "");
+    out.push_str("| what | figure |\n|---|---|\n");
+    for (what, figure, unit) in &figures.rows {
+        let _ = writeln!(out, "| {what} | {figure:.2} {unit} |");
+    }
+    out
+}
+
+fn one_shot(figures: &OneShot) -> String {
+    let words = format!(
+        "Text in, every term of the answer read, from one thread; five streams at {} tuples/s or standing still, in turns, over {} stored \
+         triples. Host steal {} ms.",
+        table::thousands(figures.rate.into()),
+        table::thousands(figures.stored.triples),
+        figures.stolen_ms
+    );
+    let mut out = section(
+        "Streams: one-shot queries beside them",
+        &figures.machine,
+        &words,
+    );
+    out.push_str(
+        "| query | rows | standing still, p50 | p99 | running, p50 | p99 | running against still |\n|---|---|---|---|---|---|---|\n",
+    );
+    for row in &figures.queries {
+        let _ = writeln!(
+            out,
+            "| {} | {} | {} | {} | {} | {} | {} |",
+            row.query,
+            table::thousands(row.rows),
+            time(row.still_p50_us),
+            time(row.still_p99_us),
+            time(row.running_p50_us),
+            time(row.running_p99_us),
+            table::ratio(row.running_p50_us / row.still_p50_us)
+        );
+    }
+    out
+}
+
+fn citybench(figures: &CityBench) -> String {
+    let words = format!(
+        "C1–C6 as published, together, over fourteen sensors; {} laps, each close on a quiet engine; rows compared with the reference's at \
+         every close. The paper: 0.24–1.15 ms.",
+        figures.laps
+    );
+    let mut out = section("Streams: CityBench", &figures.machine, &words);
+    out.push_str("| query | firings | rows | execution p50 | p99 |\n|---|---|---|---|---|\n");
+    for row in &figures.queries {
+        let _ = writeln!(
+            out,
+            "| {} | {} | {} | {} | {} |",
+            row.query,
+            row.firings,
+            table::thousands(row.rows),
+            ms(row.execution_p50_ms),
+            ms(row.execution_p99_ms)
+        );
+    }
+    for sentence in &figures.differences {
+        let _ = writeln!(out, "\n{sentence}.");
+    }
+    out
+}
+
+fn memory(figures: &Memory) -> String {
+    let words = format!(
+        "Streams at {} tuples/s.",
+        table::thousands(figures.rate.into())
+    );
+    let mut out = section("Streams: memory of slices", &figures.machine, &words);
+    out.push_str("| stream | statements | slices, bytes a statement | with the windows over them |\n|---|---|---|---|\n");
+    for stream in &figures.streams {
+        let each = |bytes: u64| bytes as f64 / stream.statements.max(1) as f64;
+        let _ = writeln!(
+            out,
+            "| {} | {} | {:.1} | {:.1} |",
+            stream.stream,
+            table::thousands(stream.statements),
+            each(stream.slices_bytes),
+            each(stream.slices_bytes + stream.windows_bytes)
+        );
+    }
+    let (slices, all) = figures.bytes_per_statement();
+    let _ = writeln!(out, "| all | | {slices:.1} | {all:.1} |");
+    out
+}

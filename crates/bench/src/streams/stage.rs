@@ -1,0 +1,266 @@
+//! What every part begins with: an engine with a social network stored in it, its five streams declared, and statements to be
+//! played into them. Data is made as it is loaded, and a stretch of the streams before it is played: so neither is measured.
+
+use super::Failure;
+use super::figures::Stored;
+use crate::machine::{available_bytes, resident_bytes};
+use crate::table;
+use somersault::live::{self, LivePlan, LiveProgress, LiveStatement};
+use somersault::oxrdf::{NamedNode, Quad};
+use somersault::{Engine, EngineConfig};
+use somersault_generate::{
+    Activity, Parameters, Rates, STORED_GRAPH, SocialNetwork, StreamKind, Streamed,
+};
+use std::iter::Peekable;
+use std::time::Instant;
+
+/// The streams' batch, and how often they advance.
+pub(super) const BATCH_MS: i64 = 100;
+
+/// What the network has for each user, half of it people and half of it their past.
+const TRIPLES_PER_USER: u64 = 104;
+/// Past at the paper's rate for each thousand users, in milliseconds.
+const PAST_MS_PER_THOUSAND_USERS: i64 = 450;
+/// Longer than anything is played.
+const STREAMS_MS: i64 = 48 * 3_600_000;
+/// What a stored triple may take while it is loaded, the most seen: ids in the order in which they came, and the image being built.
+const BYTES_WHILE_LOADING: u64 = 110;
+/// What the slices of one stream may take: a minute of the quickest that is played.
+const BUDGET_BYTES: u64 = 8 << 30;
+/// How often loading says how far it is.
+const SAY_EVERY: u64 = 5_000_000;
+
+/// A network that stores about so many triples, and whose streams run at this rate.
+pub(super) fn network(stored: u64, rate: u32) -> SocialNetwork {
+    let users = (stored / TRIPLES_PER_USER).max(100);
+    let paper = i64::from(Rates::PAPER.total());
+    let past_ms = users as i64 * PAST_MS_PER_THOUSAND_USERS / 1000;
+    SocialNetwork::new(Parameters {
+        users: u32::try_from(users).unwrap_or(u32::MAX),
+        rates: Rates::in_total(rate),
+        history_ms: past_ms * paper / i64::from(rate.max(1)),
+        streams_ms: STREAMS_MS,
+        ..Parameters::default()
+    })
+}
+
+/// An engine in memory: as many injectors as were asked for, two query threads, no limit that a bench would meet.
+pub(super) fn configuration(workers: u16) -> EngineConfig {
+    EngineConfig {
+        workers,
+        ..EngineConfig::default()
+    }
+}
+
+/// See the module.
+pub(super) struct Stage<'n> {
+    pub(super) network: &'n SocialNetwork,
+    pub(super) engine: Engine,
+    pub(super) stored: Stored,
+    feed: Peekable<Activity<'n>>,
+    /// The generator's time of the next statement that is taken.
+    taken_ms: i64,
+    next_ms: i64,
+}
+
+/// A stretch of all streams, in memory.
+pub(super) struct Stretch {
+    pub(super) from_ms: i64,
+    pub(super) until_ms: i64,
+    pub(super) statements: Vec<LiveStatement>,
+}
+
+impl Stretch {
+    /// Statements and milliseconds after so many milliseconds of it go into a second one.
+    pub(super) fn split_off(&mut self, after_ms: i64) -> Stretch {
+        let from_ms = (self.from_ms + after_ms).min(self.until_ms);
+        let first = self
+            .statements
+            .partition_point(|statement| statement.at_ms < from_ms);
+        let rest = Stretch {
+            from_ms,
+            until_ms: self.until_ms,
+            statements: self.statements.split_off(first),
+        };
+        self.until_ms = from_ms;
+        rest
+    }
+}
+
+impl<'n> Stage<'n> {
+    /// Opens an engine and stores the network in it; its streams are declared and at time 0.
+    pub(super) fn open(
+        network: &'n SocialNetwork,
+        config: EngineConfig,
+    ) -> Result<Stage<'n>, Failure> {
+        let engine = Engine::open(config)?;
+        let mut activity = network.activity();
+        let stored = store(&engine, network, &mut activity)?;
+        for kind in StreamKind::ALL {
+            let declaration = format!("{} BUDGET {BUDGET_BYTES}", kind.declaration());
+            engine.create_stream(None, &declaration)?;
+        }
+        Ok(Stage {
+            network,
+            engine,
+            stored,
+            feed: activity.peekable(),
+            taken_ms: 0,
+            next_ms: 0,
+        })
+    }
+
+    /// The next stretch of so much event time, with so many times the network's rate.
+    pub(super) fn stretch(&mut self, duration_ms: i64, times: f64) -> Stretch {
+        let (taken_ms, next_ms) = (self.taken_ms, self.next_ms);
+        self.taken_ms += (duration_ms as f64 * times) as i64;
+        self.next_ms += duration_ms;
+        let (end_ms, last_ms) = (self.taken_ms, self.next_ms - 1);
+        let mut statements = Vec::new();
+        let before_end = |streamed: &Streamed| streamed.at_ms < end_ms;
+        while let Some(streamed) = self.feed.next_if(before_end) {
+            let after_ms = ((streamed.at_ms - taken_ms) as f64 / times) as i64;
+            statements.push(LiveStatement {
+                stream: streamed.kind.index(),
+                at_ms: (next_ms + after_ms).min(last_ms),
+                triple: streamed.triple,
+            });
+        }
+        Stretch {
+            from_ms: next_ms,
+            until_ms: self.next_ms,
+            statements,
+        }
+    }
+
+    /// The event time at which the next stretch begins.
+    pub(super) fn next_ms(&self) -> i64 {
+        self.next_ms
+    }
+
+    /// Plays a stretch, in real time or as fast as it goes.
+    pub(super) fn play(&self, stretch: Stretch, paced: bool) -> Result<LiveProgress, Failure> {
+        play(&self.engine, stretch, paced)
+    }
+}
+
+/// See [`Stage::play`].
+pub(super) fn play(
+    engine: &Engine,
+    stretch: Stretch,
+    paced: bool,
+) -> Result<LiveProgress, Failure> {
+    let plan = LivePlan {
+        streams: streams(),
+        batch_ms: BATCH_MS,
+        from_ms: stretch.from_ms,
+        until_ms: stretch.until_ms,
+        paced,
+    };
+    let mut statements = stretch.statements.into_iter().peekable();
+    Ok(live::play(engine, &plan, &mut statements, &mut |_| true)?)
+}
+
+/// The streams' IRIs, by their index.
+pub(super) fn streams() -> Vec<String> {
+    StreamKind::ALL
+        .iter()
+        .map(|kind| kind.iri().to_owned())
+        .collect()
+}
+
+/// Stores people and the past, and says how far it is.
+fn store<'n>(
+    engine: &Engine,
+    network: &'n SocialNetwork,
+    activity: &mut Activity<'n>,
+) -> Result<Stored, Failure> {
+    let parameters = network.parameters();
+    let about = u64::from(parameters.users) * TRIPLES_PER_USER;
+    let free = available_bytes();
+    if free < about * BYTES_WHILE_LOADING {
+        return Err(format!(
+            "{} stored triples want {} GiB of memory while they are loaded, and {} GiB are free; take fewer (--stored)",
+            table::thousands(about),
+            (about * BYTES_WHILE_LOADING) >> 30,
+            free >> 30
+        )
+        .into());
+    }
+    let graph = NamedNode::new(STORED_GRAPH)?;
+    let (start, before) = (Instant::now(), resident_bytes());
+    let mut made = 0;
+    let quads = network
+        .people()
+        .chain(activity.past())
+        .map(|triple| -> Quad {
+            made += 1;
+            if made % SAY_EVERY == 0 {
+                println!(
+                    "  {} of about {} triples, {:.0} s, {} MiB resident",
+                    table::thousands(made),
+                    table::thousands(about),
+                    start.elapsed().as_secs_f64(),
+                    resident_bytes() >> 20
+                );
+            }
+            triple.in_graph(graph.clone())
+        });
+    let summary = engine.load_quads(quads)?;
+    let stored = Stored {
+        users: parameters.users,
+        triples: summary.stored,
+        seconds: start.elapsed().as_secs_f64(),
+        resident_bytes: resident_bytes().saturating_sub(before),
+    };
+    println!(
+        "{} users, {} stored triples, made and loaded in {:.1} s, {:.0} bytes a triple",
+        stored.users,
+        table::thousands(stored.triples),
+        stored.seconds,
+        stored.resident_bytes as f64 / stored.triples.max(1) as f64
+    );
+    Ok(stored)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_network_stores_about_what_is_asked_of_it() {
+        let network = network(200_000, 10_000);
+        let stage = Stage::open(&network, configuration(1)).unwrap();
+        let stored = stage.stored.triples;
+        assert!((160_000..240_000).contains(&stored), "{stored}");
+    }
+
+    #[test]
+    fn a_stretch_at_another_rate_has_as_many_more_statements_in_the_same_time() {
+        let network = network(20_000, 10_000);
+        let mut stage = Stage::open(&network, configuration(1)).unwrap();
+        let slow = stage.stretch(1_000, 0.5);
+        let mut quick = stage.stretch(1_000, 2.0);
+        let ratio = quick.statements.len() as f64 / slow.statements.len() as f64;
+        assert!((3.5..4.5).contains(&ratio), "{ratio}");
+        assert_eq!(
+            (slow.until_ms, quick.from_ms, quick.until_ms),
+            (1_000, 1_000, 2_000)
+        );
+        let rest = quick.split_off(300);
+        assert!(
+            quick
+                .statements
+                .iter()
+                .all(|one| (1_000..1_300).contains(&one.at_ms))
+        );
+        assert!(
+            rest.statements
+                .iter()
+                .all(|one| (1_300..2_000).contains(&one.at_ms))
+        );
+        let all = slow.statements.len() + quick.statements.len() + rest.statements.len();
+        let progress = [slow, quick, rest].map(|part| stage.play(part, false).unwrap().statements);
+        assert_eq!(progress.iter().sum::<u64>(), all as u64);
+    }
+}

@@ -1,0 +1,138 @@
+//! CityBench as the test data has it: what is stored, which streams there are, the queries, and how many rows each close has.
+
+use super::Failure;
+use crate::workload::test_data;
+use flate2::read::MultiGzDecoder;
+use serde::Deserialize;
+use somersault::oxrdf::NamedNode;
+use somersault::replay::{ReplayPlan, StreamFile};
+use somersault::{Engine, LoadOptions, RdfFormat};
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+
+/// See the module. Paths are as seen from `folder`.
+#[derive(Debug, Clone, Deserialize)]
+pub(super) struct Suite {
+    #[serde(skip)]
+    folder: PathBuf,
+    batch_ms: i64,
+    until_ms: i64,
+    pub(super) stored: Vec<StoredFile>,
+    pub(super) streams: Vec<SuiteStream>,
+    pub(super) continuous: Vec<SuiteQuery>,
+}
+
+/// A graph that is stored.
+#[derive(Debug, Clone, Deserialize)]
+pub(super) struct StoredFile {
+    pub(super) graph: String,
+    file: PathBuf,
+}
+
+/// A recorded stream.
+#[derive(Debug, Clone, Deserialize)]
+pub(super) struct SuiteStream {
+    pub(super) iri: String,
+    file: PathBuf,
+}
+
+/// A query with its answers.
+#[derive(Debug, Clone, Deserialize)]
+pub(super) struct SuiteQuery {
+    pub(super) name: String,
+    query: PathBuf,
+    expected: PathBuf,
+}
+
+/// One line of the answers.
+#[derive(Deserialize)]
+struct Expected {
+    close_ms: i64,
+    n: u64,
+}
+
+impl Suite {
+    /// The suite of this file within the test data's CityBench; a sentence where it is not there.
+    pub(super) fn read(file: &str) -> Result<Suite, Failure> {
+        let folder = test_data().join("citybench");
+        let path = folder.join(file);
+        let text = fs::read_to_string(&path).map_err(|_| {
+            format!(
+                "skipped: no test data ({} is not there; set SOMERSAULT_TESTDATA)",
+                path.display()
+            )
+        })?;
+        let mut suite: Suite = serde_json::from_str(&text)
+            .map_err(|error| format!("{} is no suite: {error}", path.display()))?;
+        suite.folder = folder;
+        Ok(suite)
+    }
+
+    /// The streams' recordings, played second by second.
+    pub(super) fn plan(&self) -> ReplayPlan {
+        let file = |stream: &SuiteStream| StreamFile {
+            stream: stream.iri.clone(),
+            path: self.folder.join(&stream.file),
+        };
+        ReplayPlan {
+            files: self.streams.iter().map(file).collect(),
+            batch_ms: self.batch_ms,
+            until_ms: Some(self.until_ms),
+            snapshots_ms: Vec::new(),
+        }
+    }
+
+    /// Stores what is stored and declares the streams; returns how many triples are stored.
+    pub(super) fn prepare(&self, engine: &Engine) -> Result<u64, Failure> {
+        let mut triples = 0;
+        for stored in &self.stored {
+            let options = LoadOptions {
+                graph: Some(NamedNode::new(&stored.graph)?),
+                ..LoadOptions::default()
+            };
+            let text = self.unpacked(&stored.file)?;
+            triples = engine.load(text, RdfFormat::NTriples, options)?.stored;
+        }
+        for stream in &self.streams {
+            let (iri, batch_ms) = (&stream.iri, self.batch_ms);
+            let text = format!("CREATE STREAM <{iri}> TIMING ALL BATCH {batch_ms}ms IDLE NEVER");
+            engine.create_stream(None, &text)?;
+        }
+        Ok(triples)
+    }
+
+    /// The text of a query.
+    pub(super) fn text(&self, query: &SuiteQuery) -> Result<String, Failure> {
+        let path = self.folder.join(&query.query);
+        fs::read_to_string(&path)
+            .map_err(|error| format!("{} cannot be read: {error}", path.display()).into())
+    }
+
+    /// The rows of each close of a query; a close that is not there has none.
+    pub(super) fn rows(&self, query: &SuiteQuery) -> Result<BTreeMap<i64, u64>, Failure> {
+        let lines = BufReader::new(self.unpacked(&query.expected)?).lines();
+        lines
+            .map(|line| {
+                let expected: Expected = serde_json::from_str(&line?)?;
+                Ok((expected.close_ms, expected.n))
+            })
+            .collect()
+    }
+
+    /// A stored file, for a peer that reads it itself.
+    pub(super) fn unpacked(&self, file: &Path) -> Result<MultiGzDecoder<File>, Failure> {
+        let path = self.folder.join(file);
+        let opened = File::open(&path)
+            .map_err(|error| format!("{} cannot be read: {error}", path.display()))?;
+        Ok(MultiGzDecoder::new(opened))
+    }
+}
+
+impl StoredFile {
+    /// Where it is, as seen from the suite.
+    pub(super) fn file(&self) -> &Path {
+        &self.file
+    }
+}
