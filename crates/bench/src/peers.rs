@@ -56,6 +56,13 @@ impl Installed {
         command
     }
 
+    /// What runs a case of streams on the peer.
+    pub(crate) fn streams_command(&self, case: &Path) -> Command {
+        let mut command = Command::new(self.scripts.join("streams"));
+        command.arg(case).env("PEERS", &self.homes);
+        command
+    }
+
     /// Where it may keep what it has.
     pub(crate) fn home(&self) -> PathBuf {
         self.homes.join(self.name)

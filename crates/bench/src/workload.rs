@@ -43,6 +43,11 @@ impl Size {
             bibliography: share(Size::FULL.bibliography),
         }
     }
+
+    /// Users of the social network.
+    pub(crate) fn users(&self) -> u32 {
+        self.users
+    }
 }
 
 /// Data and the queries on it.

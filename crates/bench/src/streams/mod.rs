@@ -2,12 +2,14 @@
 //! leaves a file of figures, so that one can be measured again without the others.
 
 mod absorption;
+mod case;
 mod citybench;
 mod figures;
 mod measure;
 mod memory;
 mod oneshot;
 mod paper;
+mod peers;
 mod rates;
 mod report;
 mod stage;
@@ -44,6 +46,8 @@ enum Part {
     Citybench,
     /// Bytes a statement in slices
     Memory,
+    /// The same queries by pyoxigraph and by rsp-rs, their answers compared
+    Peers,
 }
 
 #[derive(Args, Clone)]
@@ -69,6 +73,9 @@ pub(crate) struct Options {
     /// How old the streams of the line by age grow, in minutes
     #[arg(long, value_delimiter = ',', default_values_t = [1, 10])]
     minutes: Vec<i64>,
+    /// How much is stored for the peers, in percent of 10 million triples
+    #[arg(long, default_value_t = 100)]
+    peer_percent: u32,
     /// Where what a part writes is kept while it runs
     #[arg(long, default_value = "target/bench-data")]
     data: PathBuf,
@@ -114,6 +121,7 @@ fn measured(part: Part, options: &Options) -> Result<(), Failure> {
         Part::Oneshot => keep(part, options, &oneshot::run(options)?),
         Part::Citybench => keep(part, options, &citybench::run(options)?),
         Part::Memory => keep(part, options, &memory::run(options)?),
+        Part::Peers => keep(part, options, &peers::run(options)?),
     }
 }
 
@@ -140,6 +148,7 @@ impl Options {
             workers: 1,
             largest: 0,
             minutes: Vec::new(),
+            peer_percent: 1,
             data: PathBuf::new(),
             results: PathBuf::new(),
         }

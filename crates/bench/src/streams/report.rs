@@ -2,8 +2,8 @@
 
 use super::absorption::way_in_words;
 use super::figures::{
-    Absorption, CityBench, Lines, Memory, OneShot, Paper, Point, QueryFigures, Standing,
-    StreamFigures,
+    Absorption, CityBench, Lines, Memory, OneShot, Paper, PeerCase, Peers, Point, QueryFigures,
+    Standing, StreamFigures,
 };
 use super::targets::{PAPER_P50_MS, in_short};
 use crate::machine::Machine;
@@ -21,6 +21,7 @@ pub(crate) fn write(out: &mut String, figures: &StreamFigures) {
         figures.oneshot.as_ref().map(one_shot),
         figures.citybench.as_ref().map(citybench),
         figures.memory.as_ref().map(memory),
+        figures.peers.as_ref().map(peers),
     ];
     parts
         .into_iter()
@@ -243,4 +244,56 @@ fn memory(figures: &Memory) -> String {
     let (slices, all) = figures.bytes_per_statement();
     let _ = writeln!(out, "| all | | {slices:.1} | {all:.1} |");
     out
+}
+
+fn peers(figures: &Peers) -> String {
+    let words = "The same statements and the same closes, rows compared at every close. pyoxigraph: what is stored is loaded once, each window \
+                 is a graph that is brought up to date at each close (the windows' column), and the query is asked again. rsp-rs copies its \
+                 windows and all that is stored into a new store at each evaluation. Ours holds the window as well, in batches that come before.";
+    let mut out = section("Streams: beside others", &figures.machine, words);
+    for case in &figures.cases {
+        peer_case(&mut out, case);
+    }
+    out
+}
+
+fn peer_case(out: &mut String, case: &PeerCase) {
+    let _ = writeln!(
+        out,
+        "{}, {} stored triples, beside {} {}{}; host steal {} ms.\n",
+        case.data,
+        table::thousands(case.stored_triples),
+        case.peer,
+        case.version,
+        case.load_seconds
+            .map_or_else(String::new, |seconds| format!(", loaded in {seconds:.1} s")),
+        case.stolen_ms
+    );
+    if let Some(reason) = &case.absent {
+        let _ = writeln!(out, "{} was not measured: {reason}.\n", case.peer);
+    }
+    let _ = writeln!(
+        out,
+        "| query | closes | rows | ours, p50 | {} p50 | its windows, p50 | remark |\n|---|---|---|---|---|---|---|",
+        case.peer
+    );
+    for row in &case.queries {
+        let theirs = row.theirs_p50_ms.map_or_else(|| "–".to_owned(), ms);
+        let times = row
+            .times()
+            .map_or_else(String::new, |times| format!(" {}", table::ratio(times)));
+        let _ = writeln!(
+            out,
+            "| {} | {} | {} | {} | {theirs}{times} | {} | {} |",
+            row.query,
+            row.closes,
+            table::thousands(row.rows),
+            ms(row.ours_p50_ms),
+            row.theirs_window_p50_ms
+                .filter(|ms| *ms > 0.0)
+                .map_or_else(|| "–".to_owned(), ms),
+            row.remark.as_deref().unwrap_or("same rows")
+        );
+    }
+    out.push('\n');
 }

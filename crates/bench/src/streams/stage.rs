@@ -33,10 +33,15 @@ const SAY_EVERY: u64 = 5_000_000;
 /// A network that stores about so many triples, and whose streams run at this rate.
 pub(super) fn network(stored: u64, rate: u32) -> SocialNetwork {
     let users = (stored / TRIPLES_PER_USER).max(100);
+    network_of(u32::try_from(users).unwrap_or(u32::MAX), rate)
+}
+
+/// A network of so many users with their past, and whose streams run at this rate.
+pub(super) fn network_of(users: u32, rate: u32) -> SocialNetwork {
     let paper = i64::from(Rates::PAPER.total());
-    let past_ms = users as i64 * PAST_MS_PER_THOUSAND_USERS / 1000;
+    let past_ms = i64::from(users) * PAST_MS_PER_THOUSAND_USERS / 1000;
     SocialNetwork::new(Parameters {
-        users: u32::try_from(users).unwrap_or(u32::MAX),
+        users,
         rates: Rates::in_total(rate),
         history_ms: past_ms * paper / i64::from(rate.max(1)),
         streams_ms: STREAMS_MS,

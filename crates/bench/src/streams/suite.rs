@@ -130,8 +130,15 @@ impl Suite {
     }
 }
 
+/// Where it is, as seen from the suite.
 impl StoredFile {
-    /// Where it is, as seen from the suite.
+    pub(super) fn file(&self) -> &Path {
+        &self.file
+    }
+}
+
+/// Where it is, as seen from the suite.
+impl SuiteStream {
     pub(super) fn file(&self) -> &Path {
         &self.file
     }

@@ -1,10 +1,13 @@
 //! The targets of the stream benches, each with its newest figure.
 
 use super::figures::{
-    Absorption, CityBench, Lines, Memory, OneShot, Paper, Point, Standing, StreamFigures,
+    Absorption, CityBench, Lines, Memory, OneShot, Paper, PeerQuery, Peers, Point, Standing,
+    StreamFigures,
 };
 use super::paper::mean;
-use crate::check::{Row, at_least, at_most};
+use crate::check::{Row, Verdict, at_least, at_most};
+use crate::results::geometric_mean;
+use crate::table;
 
 /// What L1–L6 took in the paper on one node, in milliseconds.
 pub(super) const PAPER_P50_MS: [(&str, f64); 6] = [
@@ -33,6 +36,7 @@ pub(crate) fn rows(figures: &StreamFigures) -> Vec<Row> {
     rows.extend(one_shot(figures.oneshot.as_ref()));
     rows.extend(citybench(figures.citybench.as_ref()));
     rows.push(memory(figures.memory.as_ref()));
+    rows.extend(peers(figures.peers.as_ref()));
     rows
 }
 
@@ -253,10 +257,45 @@ fn memory(memory: Option<&Memory>) -> Row {
     )
 }
 
+/// Beside others no ratio is wanted; that all answers are the same is.
+fn peers(peers: Option<&Peers>) -> Vec<Row> {
+    let cases = peers
+        .map(|peers| peers.cases.as_slice())
+        .unwrap_or_default();
+    let mut rows = vec![at_most(
+        "streams: queries whose rows are not pyoxigraph's",
+        0.0,
+        peers.map(|_| {
+            let cases = cases.iter().filter(|case| case.peer == "pyoxigraph");
+            let differ = |remark: &str| remark.contains("other rows");
+            let queries = cases.flat_map(|case| &case.queries);
+            queries
+                .filter(|row| row.remark.as_deref().is_some_and(differ))
+                .count() as f64
+        }),
+        "queries",
+    )];
+    rows.extend(cases.iter().map(|case| {
+        let ratios: Vec<f64> = case.queries.iter().filter_map(PeerQuery::times).collect();
+        let mean = geometric_mean(&ratios).map_or_else(|| "not measured".to_owned(), table::ratio);
+        Row {
+            what: format!(
+                "{} against {}, geometric mean of {}",
+                case.data,
+                case.peer,
+                ratios.len()
+            ),
+            target: "–".to_owned(),
+            figure: mean,
+            verdict: Verdict::NotMeasured,
+        }
+    }));
+    rows
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::check::Verdict;
     use crate::streams::figures::{AbsorptionRun, QueryFigures, StreamMemory};
 
     fn figures(query: &str, p50: f64, p99: f64) -> QueryFigures {
