@@ -96,7 +96,7 @@ pub(crate) struct Row<'t> {
 }
 
 impl Row<'_> {
-    fn get(&self, variable: VarId) -> Option<TermId> {
+    pub(crate) fn get(&self, variable: VarId) -> Option<TermId> {
         let id = self.table.get(variable, self.at);
         (!id.is_unbound()).then_some(id)
     }

@@ -77,32 +77,33 @@ pub(crate) struct Exists {
 
 impl Expr {
     /// Every expression directly below this one.
-    pub(crate) fn children(&self) -> Vec<&Expr> {
-        match self {
+    pub(crate) fn children(&self) -> impl Iterator<Item = &Expr> {
+        let (few, list): ([Option<&Expr>; 3], &[Expr]) = match self {
             Expr::Constant(_)
             | Expr::Variable(_)
             | Expr::Bound(_)
             | Expr::EqualityKey(_)
-            | Expr::Exists(_) => Vec::new(),
+            | Expr::Exists(_) => ([None; 3], &[]),
             Expr::Or(list) | Expr::And(list) | Expr::Coalesce(list) | Expr::Call(_, list) => {
-                list.iter().collect()
+                ([None; 3], list)
             }
             Expr::Not(a) | Expr::UnaryPlus(a) | Expr::UnaryMinus(a) | Expr::Matches(a, _) => {
-                vec![a]
+                ([Some(a), None, None], &[])
             }
             Expr::Compare(_, a, b) | Expr::SameTerm(a, b) | Expr::Arithmetic(_, a, b) => {
-                vec![a, b]
+                ([Some(a), Some(b), None], &[])
             }
-            Expr::In(a, list) => std::iter::once(&**a).chain(list).collect(),
-            Expr::If(a, b, c) => vec![a, b, c],
-        }
+            Expr::In(a, list) => ([Some(a), None, None], list),
+            Expr::If(a, b, c) => ([Some(a), Some(b), Some(c)], &[]),
+        };
+        few.into_iter().flatten().chain(list)
     }
 
     /// How deeply expressions, and patterns in EXISTS, are nested in it.
     pub(crate) fn depth(&self) -> usize {
         let below = match self {
             Expr::Exists(exists) => exists.node.depth(),
-            _ => (self.children().into_iter().map(Expr::depth).max()).unwrap_or(0),
+            _ => (self.children().map(Expr::depth).max()).unwrap_or(0),
         };
         1 + below
     }
@@ -118,7 +119,7 @@ impl Expr {
         match self {
             Expr::Variable(v) | Expr::Bound(v) | Expr::EqualityKey(v) => into.insert(*v),
             Expr::Exists(exists) => into.extend(&exists.node.mentioned()),
-            _ => self.children().into_iter().for_each(|e| e.collect(into)),
+            _ => self.children().for_each(|e| e.collect(into)),
         }
     }
 
@@ -128,7 +129,7 @@ impl Expr {
         use Function::{BNode, Rand, StrUuid, Uuid};
         match self {
             Expr::Call(Rand | Uuid | StrUuid | BNode, _) => true,
-            _ => self.children().into_iter().any(Expr::is_volatile),
+            _ => self.children().any(Expr::is_volatile),
         }
     }
 
@@ -136,7 +137,7 @@ impl Expr {
     pub(crate) fn exists(&self) -> Vec<&Exists> {
         match self {
             Expr::Exists(exists) => vec![exists],
-            _ => self.children().into_iter().flat_map(Expr::exists).collect(),
+            _ => self.children().flat_map(Expr::exists).collect(),
         }
     }
 }

@@ -9,19 +9,24 @@ use crate::execution::Guard;
 use crate::expression::Expr;
 use crate::table::Table;
 use crate::value::Value;
+use crate::workspace::Workspace;
 use rustc_hash::FxHashMap;
 use somersault_lang::{Comparison, Function};
 use somersault_model::{Tag, TermId};
 use std::cmp::Ordering;
 
 /// What a condition comes to in a row: false, true, or an error.
-type Truth = u8;
+pub(crate) type Truth = u8;
 const FALSE: Truth = 0;
 const TRUE: Truth = 1;
 const ERROR: Truth = 2;
 
 /// Rows that are looked at at once.
 const ROWS_AT_ONCE: usize = 1 << 10;
+/// From so many rows on values are expected to come again.
+const WORTH_REMEMBERING: usize = 16;
+/// With so many terms IN is no more than a few comparisons.
+const FEW: usize = 8;
 /// So many values of a variable are remembered for a condition.
 const REMEMBERED: usize = 1 << 16;
 
@@ -33,107 +38,223 @@ fn truth(value: Option<bool>) -> Truth {
     value.map_or(ERROR, Truth::from)
 }
 
-/// Appends the rows of a table for which a condition holds.
-pub(crate) fn rows_that_hold(
-    e: &mut Evaluation<'_>,
-    guard: &mut Guard<'_>,
-    condition: &Expr,
-    table: &Table,
-    kept: &mut Vec<u32>,
-) -> Result<(), QueryError> {
-    let mut rows: Vec<u32> = Vec::with_capacity(ROWS_AT_ONCE.min(table.rows));
-    for from in (0..table.rows).step_by(ROWS_AT_ONCE) {
-        rows.clear();
-        rows.extend(from as u32..(from + ROWS_AT_ONCE).min(table.rows) as u32);
-        let truths = truths(e, condition, table, &rows, guard)?;
-        let held = rows.iter().zip(&truths);
-        kept.extend(held.filter(|(_, t)| **t == TRUE).map(|(row, _)| *row));
-        guard.fits(e.held_bytes())?;
-        guard.tick()?;
-    }
-    Ok(())
+/// A condition's evaluation over a table. Its buffers come from the workspace and go back to it, so
+/// that a filter that has run before allocates nothing for conditions on ids.
+pub(crate) struct Filter<'f, 'a> {
+    pub(crate) evaluation: &'f mut Evaluation<'a>,
+    pub(crate) guard: &'f mut Guard<'a>,
+    pub(crate) workspace: &'f mut Workspace,
+    pub(crate) table: &'f Table,
 }
 
-/// What a condition comes to in each of some rows.
-fn truths(
-    e: &mut Evaluation<'_>,
-    expr: &Expr,
-    table: &Table,
-    rows: &[u32],
-    guard: &mut Guard<'_>,
-) -> Result<Vec<Truth>, QueryError> {
-    Ok(match expr {
-        Expr::Or(list) => logical(e, list, TRUE, table, rows, guard)?,
-        Expr::And(list) => logical(e, list, FALSE, table, rows, guard)?,
-        Expr::Not(inner) => {
-            let mut truths = truths(e, inner, table, rows, guard)?;
-            for t in &mut truths {
-                *t = [TRUE, FALSE, ERROR][*t as usize];
-            }
-            truths
+impl<'f, 'a> Filter<'f, 'a> {
+    /// Appends the rows of the table for which a condition holds.
+    pub(crate) fn rows_that_hold(
+        &mut self,
+        condition: &Expr,
+        kept: &mut Vec<u32>,
+    ) -> Result<(), QueryError> {
+        let all = self.table.rows;
+        let mut rows = self.workspace.rows();
+        for from in (0..all).step_by(ROWS_AT_ONCE) {
+            rows.clear();
+            rows.extend(from as u32..(from + ROWS_AT_ONCE).min(all) as u32);
+            let truths = self.truths(condition, &rows)?;
+            let held = rows.iter().zip(&truths);
+            kept.extend(held.filter(|(_, t)| **t == TRUE).map(|(row, _)| *row));
+            self.workspace.give_truths(truths);
+            self.guard.fits(self.evaluation.held_bytes())?;
+            self.guard.tick()?;
         }
-        Expr::Bound(variable) => rows
-            .iter()
-            .map(|row| Truth::from(!table.get(*variable, *row as usize).is_unbound()))
-            .collect(),
-        Expr::Exists(exists) => rows
-            .iter()
-            .map(|row| Truth::from(e.exists[exists.at][*row as usize]))
-            .collect(),
-        Expr::Compare(op, a, b) => match (ids(e, a, table), ids(e, b, table)) {
-            (Some(a), Some(b)) => {
-                let (a, b) = (a.in_rows(rows), b.in_rows(rows));
-                compare_all(e, *op, &a, &b, guard)?
+        self.workspace.give_rows(rows);
+        Ok(())
+    }
+
+    /// What a condition comes to in each of some rows.
+    fn truths(&mut self, expr: &Expr, rows: &[u32]) -> Result<Vec<Truth>, QueryError> {
+        let table = self.table;
+        match expr {
+            Expr::Or(list) => self.logical(list, TRUE, rows),
+            Expr::And(list) => self.logical(list, FALSE, rows),
+            Expr::Not(inner) => {
+                let mut truths = self.truths(inner, rows)?;
+                for t in &mut truths {
+                    *t = [TRUE, FALSE, ERROR][*t as usize];
+                }
+                Ok(truths)
             }
-            _ => each(e, expr, table, rows, guard)?,
-        },
-        Expr::SameTerm(a, b) => match (ids(e, a, table), ids(e, b, table)) {
-            (Some(a), Some(b)) => {
-                let same = |row: &u32| {
-                    let (a, b) = (a.at(*row), b.at(*row));
+            Expr::Bound(variable) => {
+                let is_bound = |row: u32| !table.get(*variable, row as usize).is_unbound();
+                Ok(self.by_row(rows, |row| Truth::from(is_bound(row))))
+            }
+            Expr::Exists(exists) => {
+                let mut truths = self.workspace.truths();
+                let found = &self.evaluation.exists[exists.at];
+                truths.extend(rows.iter().map(|row| Truth::from(found[*row as usize])));
+                Ok(truths)
+            }
+            Expr::Compare(op, a, b) => match (self.ids(a), self.ids(b)) {
+                (Some(a), Some(b)) => self.compare_all(*op, &a, &b, rows),
+                _ => self.each(expr, rows),
+            },
+            Expr::In(a, list) if list.len() <= FEW => match self.ids(a) {
+                Some(a) if list.iter().all(|b| self.ids(b).is_some()) => self.is_in(&a, list, rows),
+                _ => self.each(expr, rows),
+            },
+            Expr::SameTerm(a, b) => match (self.ids(a), self.ids(b)) {
+                (Some(a), Some(b)) => Ok(self.by_row(rows, |row| {
+                    let (a, b) = (a.at(row), b.at(row));
                     truth((!a.is_unbound() && !b.is_unbound()).then_some(a == b))
-                };
-                rows.iter().map(same).collect()
-            }
-            _ => each(e, expr, table, rows, guard)?,
-        },
-        _ => each(e, expr, table, rows, guard)?,
-    })
-}
-
-/// OR (`decisive` = true) and AND (false): what one operand decides the others are not asked about.
-fn logical(
-    e: &mut Evaluation<'_>,
-    list: &[Expr],
-    decisive: Truth,
-    table: &Table,
-    rows: &[u32],
-    guard: &mut Guard<'_>,
-) -> Result<Vec<Truth>, QueryError> {
-    let mut result = vec![TRUE - decisive; rows.len()];
-    let mut open: Vec<u32> = (0..rows.len() as u32).collect();
-    let mut asked = rows.to_vec();
-    for operand in list {
-        if open.is_empty() {
-            break;
+                })),
+                _ => self.each(expr, rows),
+            },
+            _ => self.each(expr, rows),
         }
-        let found = truths(e, operand, table, &asked, guard)?;
-        let mut left = 0;
-        for (at, t) in found.into_iter().enumerate() {
-            let place = open[at];
-            if t == decisive || t == ERROR {
-                result[place as usize] = t;
-            }
-            if t != decisive {
-                open[left] = place;
-                asked[left] = asked[at];
-                left += 1;
-            }
-        }
-        open.truncate(left);
-        asked.truncate(left);
     }
-    Ok(result)
+
+    fn by_row(&mut self, rows: &[u32], of_row: impl Fn(u32) -> Truth) -> Vec<Truth> {
+        let mut truths = self.workspace.truths();
+        truths.extend(rows.iter().map(|row| of_row(*row)));
+        truths
+    }
+
+    /// OR (`decisive` = true) and AND (false): what one operand decides the others are not asked about.
+    fn logical(
+        &mut self,
+        list: &[Expr],
+        decisive: Truth,
+        rows: &[u32],
+    ) -> Result<Vec<Truth>, QueryError> {
+        let mut result = self.workspace.truths();
+        result.resize(rows.len(), TRUE - decisive);
+        let (mut open, mut asked) = (self.workspace.rows(), self.workspace.rows());
+        open.extend(0..rows.len() as u32);
+        asked.extend_from_slice(rows);
+        for operand in list {
+            if open.is_empty() {
+                break;
+            }
+            let found = self.truths(operand, &asked)?;
+            let mut left = 0;
+            for (at, t) in found.iter().enumerate() {
+                let place = open[at];
+                if *t == decisive || *t == ERROR {
+                    result[place as usize] = *t;
+                }
+                if *t != decisive {
+                    open[left] = place;
+                    asked[left] = asked[at];
+                    left += 1;
+                }
+            }
+            open.truncate(left);
+            asked.truncate(left);
+            self.workspace.give_truths(found);
+        }
+        self.workspace.give_rows(open);
+        self.workspace.give_rows(asked);
+        Ok(result)
+    }
+
+    fn ids(&self, expr: &Expr) -> Option<Ids<'f>> {
+        ids(self.evaluation, expr, self.table)
+    }
+
+    /// a IN (b, …), as `a = b || …`.
+    fn is_in(
+        &mut self,
+        a: &Ids<'_>,
+        list: &[Expr],
+        rows: &[u32],
+    ) -> Result<Vec<Truth>, QueryError> {
+        let mut truths = self.workspace.truths();
+        for row in rows {
+            let mut result = FALSE;
+            for b in list {
+                let b = self.ids(b).map_or(TermId::UNBOUND, |b| b.at(*row));
+                let t = self.compare(Comparison::Equal, a.at(*row), b)?;
+                if t != FALSE {
+                    result = t;
+                }
+                if t == TRUE {
+                    break;
+                }
+            }
+            truths.push(result);
+        }
+        Ok(truths)
+    }
+
+    fn compare_all(
+        &mut self,
+        op: Comparison,
+        a: &Ids<'_>,
+        b: &Ids<'_>,
+        rows: &[u32],
+    ) -> Result<Vec<Truth>, QueryError> {
+        let mut truths = self.workspace.truths();
+        truths.reserve(rows.len());
+        for row in rows {
+            truths.push(self.compare(op, a.at(*row), b.at(*row))?);
+        }
+        Ok(truths)
+    }
+
+    #[inline]
+    fn compare(&mut self, op: Comparison, a: TermId, b: TermId) -> Result<Truth, QueryError> {
+        if let Some(t) = compare_ids(self.evaluation, op, a, b) {
+            return Ok(t);
+        }
+        self.guard.tick()?;
+        Ok(truth(self.evaluation.compare_values(op, a, b)))
+    }
+
+    /// A condition that has no form of its own here: of many rows, and for one variable, once per value,
+    /// else per row.
+    fn each(&mut self, expr: &Expr, rows: &[u32]) -> Result<Vec<Truth>, QueryError> {
+        let table = self.table;
+        let mut result = self.workspace.truths();
+        let column = (rows.len() >= WORTH_REMEMBERING)
+            .then(|| only_variable(expr))
+            .flatten()
+            .and_then(|variable| table.column(variable));
+        let Some(column) = column else {
+            for row in rows {
+                result.push(self.test(expr, *row)?);
+            }
+            return Ok(result);
+        };
+        let place = std::ptr::from_ref(expr).addr();
+        let mut known = self.evaluation.memo.remove(&place).unwrap_or_default();
+        for row in rows {
+            let id = column[*row as usize];
+            if let Some(t) = known.get(&id) {
+                result.push(*t);
+                continue;
+            }
+            let t = self.test(expr, *row)?;
+            if known.len() < REMEMBERED {
+                known.insert(id, t);
+            }
+            result.push(t);
+        }
+        self.evaluation.memo.insert(place, known);
+        Ok(result)
+    }
+
+    /// What a condition comes to in one row.
+    fn test(&mut self, expr: &Expr, row: u32) -> Result<Truth, QueryError> {
+        self.guard.tick()?;
+        let row = Row {
+            table: self.table,
+            at: row as usize,
+        };
+        let e = &mut *self.evaluation;
+        Ok(match test_text(e, expr, row) {
+            Some(t) => t,
+            None => truth(e.boolean(expr, row)),
+        })
+    }
 }
 
 /// Ids that an operand has without computing anything.
@@ -143,15 +264,12 @@ enum Ids<'t> {
 }
 
 impl Ids<'_> {
+    #[inline]
     fn at(&self, row: u32) -> TermId {
         match self {
             Ids::One(id) => *id,
             Ids::Column(column) => column[row as usize],
         }
-    }
-
-    fn in_rows(&self, rows: &[u32]) -> Vec<TermId> {
-        rows.iter().map(|row| self.at(*row)).collect()
     }
 }
 
@@ -164,27 +282,6 @@ fn ids<'t>(e: &Evaluation<'_>, expr: &Expr, table: &'t Table) -> Option<Ids<'t>>
         }),
         _ => None,
     }
-}
-
-fn compare_all(
-    e: &mut Evaluation<'_>,
-    op: Comparison,
-    a: &[TermId],
-    b: &[TermId],
-    guard: &mut Guard<'_>,
-) -> Result<Vec<Truth>, QueryError> {
-    let mut truths = Vec::with_capacity(a.len());
-    for (a, b) in a.iter().zip(b) {
-        let t = match compare_ids(e, op, *a, *b) {
-            Some(t) => t,
-            None => {
-                guard.tick()?;
-                truth(e.compare_values(op, *a, *b))
-            }
-        };
-        truths.push(t);
-    }
-    Ok(truths)
 }
 
 /// Compares two terms by their ids, where that can be done without making values of them.
@@ -265,46 +362,6 @@ fn with_string<R>(e: &Evaluation<'_>, id: TermId, read: impl FnOnce(&str) -> R) 
     e.dictionary.with_str(id, read)
 }
 
-/// A condition that has no form of its own here: for one variable once per value, else per row.
-fn each(
-    e: &mut Evaluation<'_>,
-    expr: &Expr,
-    table: &Table,
-    rows: &[u32],
-    guard: &mut Guard<'_>,
-) -> Result<Vec<Truth>, QueryError> {
-    let mut result = Vec::with_capacity(rows.len());
-    let place = std::ptr::from_ref(expr).addr();
-    let column = only_variable(expr).and_then(|variable| table.column(variable));
-    let Some(column) = column else {
-        for row in rows {
-            guard.tick()?;
-            let at = *row as usize;
-            result.push(truth(e.boolean(expr, Row { table, at })));
-        }
-        return Ok(result);
-    };
-    let mut known = e.memo.remove(&place).unwrap_or_default();
-    for row in rows {
-        let at = *row as usize;
-        if let Some(t) = known.get(&column[at]) {
-            result.push(*t);
-            continue;
-        }
-        guard.tick()?;
-        let t = match test_text(e, expr, column[at]) {
-            Some(t) => t,
-            None => truth(e.boolean(expr, Row { table, at })),
-        };
-        if known.len() < REMEMBERED {
-            known.insert(column[at], t);
-        }
-        result.push(t);
-    }
-    e.memo.insert(place, known);
-    Ok(result)
-}
-
 /// The one variable that the value of an expression depends on.
 fn only_variable(expr: &Expr) -> Option<somersault_lang::VarId> {
     if expr.is_volatile() || !expr.exists().is_empty() {
@@ -320,9 +377,9 @@ fn only_variable(expr: &Expr) -> Option<somersault_lang::VarId> {
 
 /// REGEX, CONTAINS, STRSTARTS and STRENDS with a constant, of a variable or its STR, on the text as
 /// it lies in the dictionary; `None` for what is not of this form.
-fn test_text(e: &mut Evaluation<'_>, expr: &Expr, id: TermId) -> Option<Truth> {
+fn test_text(e: &mut Evaluation<'_>, expr: &Expr, row: Row<'_>) -> Option<Truth> {
     match expr {
-        Expr::Matches(of, regex) => with_text(e, of, id, |text| Truth::from(regex.is_match(text))),
+        Expr::Matches(of, regex) => with_text(e, of, row, |text| Truth::from(regex.is_match(text))),
         Expr::Call(function, arguments) => {
             let test: fn(&str, &str) -> bool = match function {
                 Function::Contains => |text, part| text.contains(part),
@@ -337,22 +394,26 @@ fn test_text(e: &mut Evaluation<'_>, expr: &Expr, id: TermId) -> Option<Truth> {
             let Value::String(part) = e.value(e.constants[part.index()])? else {
                 return None;
             };
-            with_text(e, of, id, |text| Truth::from(test(text, &part)))
+            with_text(e, of, row, |text| Truth::from(test(text, &part)))
         }
         _ => None,
     }
 }
 
-/// The text of the argument `?v` or `STR(?v)` where `?v` is `id`.
+/// The text of the argument `?v` or `STR(?v)` in a row.
 fn with_text<R>(
     e: &Evaluation<'_>,
     argument: &Expr,
-    id: TermId,
+    row: Row<'_>,
     read: impl FnOnce(&str) -> R,
 ) -> Option<R> {
     match argument {
-        Expr::Variable(_) => with_string(e, id, read),
-        Expr::Call(Function::Str, inner) if matches!(inner.as_slice(), [Expr::Variable(_)]) => {
+        Expr::Variable(variable) => with_string(e, row.get(*variable)?, read),
+        Expr::Call(Function::Str, inner) => {
+            let [Expr::Variable(variable)] = inner.as_slice() else {
+                return None;
+            };
+            let id = row.get(*variable)?;
             match id.tag() {
                 Tag::NamedNode | Tag::Literal => e.dictionary.with_str(id, read),
                 _ => None,

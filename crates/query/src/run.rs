@@ -9,7 +9,7 @@ use crate::evaluate::{Evaluation, Row};
 use crate::execution::Guard;
 use crate::explore::{self, Explorer};
 use crate::expression::Expr;
-use crate::filter;
+use crate::filter::Filter;
 use crate::group;
 use crate::intersect;
 use crate::join;
@@ -366,7 +366,13 @@ impl<'a> Runner<'_, 'a> {
         table: Table,
     ) -> Result<Table, QueryError> {
         let mut kept = self.workspace.rows();
-        filter::rows_that_hold(self.evaluation, self.guard, condition, &table, &mut kept)?;
+        let mut filter = Filter {
+            evaluation: self.evaluation,
+            guard: self.guard,
+            workspace: self.workspace,
+            table: &table,
+        };
+        filter.rows_that_hold(condition, &mut kept)?;
         let table = table.gather(&kept, keep, self.workspace);
         self.workspace.give_rows(kept);
         Ok(table)

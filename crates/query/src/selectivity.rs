@@ -55,6 +55,6 @@ pub(crate) fn nanos(expr: &Expr) -> f64 {
         Expr::Matches(..) | Expr::Call(..) => 200.0,
         _ => 25.0,
     };
-    let inner: f64 = expr.children().into_iter().map(nanos).sum();
+    let inner: f64 = expr.children().map(nanos).sum();
     own + inner
 }

@@ -2,6 +2,7 @@
 //! little more than its answer. The one thing to know before changing it: whatever is taken comes
 //! empty, and what is not given back is merely dropped.
 
+use crate::filter::Truth;
 use crate::kept::HeldPlans;
 use crate::table::{Column, Table};
 use somersault_model::TermId;
@@ -19,6 +20,7 @@ const KEPT_BUFFERS: usize = 1 << 10;
 pub(crate) struct Workspace {
     ids: Vec<Vec<TermId>>,
     rows: Vec<Vec<u32>>,
+    truths: Vec<Vec<Truth>>,
     shells: Vec<Vec<Option<Column>>>,
     pairs: Vec<(u32, TermId)>,
     kept_bytes: usize,
@@ -93,6 +95,24 @@ impl Workspace {
         }
     }
 
+    /// An empty list of what a condition came to.
+    pub(crate) fn truths(&mut self) -> Vec<Truth> {
+        let truths = self.truths.pop().unwrap_or_default();
+        self.kept_bytes -= truths.capacity();
+        truths
+    }
+
+    /// Takes such a list back.
+    pub(crate) fn give_truths(&mut self, mut truths: Vec<Truth>) {
+        let bytes = truths.capacity();
+        let fits = self.kept_bytes + bytes <= KEPT_BYTES && self.truths.len() < KEPT_BUFFERS;
+        if bytes > 0 && fits {
+            truths.clear();
+            self.kept_bytes += bytes;
+            self.truths.push(truths);
+        }
+    }
+
     /// An empty list of columns.
     pub(crate) fn shell(&mut self) -> Vec<Option<Column>> {
         self.shells.pop().unwrap_or_default()
@@ -130,16 +150,19 @@ mod tests {
         for _ in 0..2 * KEPT_BUFFERS {
             workspace.give(Table::of([(VarId(0), vec![TermId::DEFAULT_GRAPH; 8])], 8));
             workspace.give_rows(vec![0; 8]);
+            workspace.give_truths(vec![0; 8]);
         }
         let lengths = [
             workspace.ids.len(),
             workspace.rows.len(),
+            workspace.truths.len(),
             workspace.shells.len(),
         ];
-        assert_eq!(lengths, [KEPT_BUFFERS; 3]);
+        assert_eq!(lengths, [KEPT_BUFFERS; 4]);
         // What is taken comes empty, and is counted no more.
         for _ in 0..KEPT_BUFFERS {
             assert!(workspace.ids().is_empty() && workspace.rows().is_empty());
+            assert!(workspace.truths().is_empty());
         }
         assert_eq!(workspace.kept_bytes, 0);
     }

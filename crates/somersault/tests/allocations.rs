@@ -45,21 +45,24 @@ static ALLOCATOR: Counting = Counting;
 
 const DEPARTMENTS: usize = 40;
 
+const PREFIXES: &str = "PREFIX : <http://x/> PREFIX xsd: <http://www.w3.org/2001/XMLSchema#>";
+
 fn department(number: usize) -> Term {
     NamedNode::new_unchecked(format!("http://x/department{number}")).into()
 }
 
-/// Departments with professors who have a name and teach courses.
+/// Departments with professors who have a name, an age and a day since when, and teach courses.
 fn university() -> Engine {
     let engine = Engine::open(EngineConfig::default()).expect("opens");
-    let mut update = String::from("PREFIX : <http://x/> INSERT DATA {\n");
+    let mut update = format!("{PREFIXES} INSERT DATA {{\n");
     for d in 0..DEPARTMENTS {
         for p in 0..12 {
             let name = format!("professor {p} of department {d}");
             let kind = if p % 3 == 0 { "Full" } else { "Associate" };
+            let (age, day) = (30 + p, p + 1);
             writeln!(
                 update,
-                ":p{d}-{p} a :{kind}Professor ; :worksFor :department{d} ; :name \"{name}\" ; :teaches :c{d}-{p} ; :on :north ; :has :tenure, :office ."
+                ":p{d}-{p} a :{kind}Professor ; :worksFor :department{d} ; :name \"{name}\" ; :teaches :c{d}-{p} ; :on :north ; :has :tenure, :office ; :age {age} ; :since \"2001-01-{day:02}\"^^xsd:date ."
             )
             .expect("a string takes everything");
         }
@@ -89,8 +92,19 @@ fn a_warm_selective_query_allocates_nothing() {
             "SELECT ?x { ?x :worksFor ?department . ?x a :FullProfessor . ?x :on :north . ?x :has :tenure . ?x :has :office }",
             4,
         ),
+        // Conditions on what ids hold, and on ids themselves.
+        (
+            "SELECT ?x { ?x :worksFor ?department . ?x :age ?age FILTER(?age >= 33 && ?age < 38) }",
+            5,
+        ),
+        (
+            "SELECT ?x { ?x :worksFor ?department . ?x a ?kind . ?x :since ?day . ?x :age ?age OPTIONAL { ?x :gone ?end } \
+             FILTER((?kind IN (:FullProfessor, :Dean) || ?age = 31.0) && ?x != :nobody && !(?day > \"2001-01-05\"^^xsd:date)) \
+             FILTER(!BOUND(?end) && ?age + 1 > 31) }",
+            2,
+        ),
     ] {
-        let text = format!("PREFIX : <http://x/> {text}");
+        let text = format!("{PREFIXES} {text}");
         let query = engine
             .prepare(&text, &["department"], &QueryOptions::default())
             .expect("prepares");

@@ -292,7 +292,7 @@ unsafe fn read_number(at: &mut *const u8) -> u32 {
 /// # Safety
 /// `start` points to a term that `ArenaEnd::store` wrote, which lives and stays unchanged for `'a`.
 #[inline]
-unsafe fn read<'a>(start: *const u8) -> Stored<'a> {
+pub(crate) unsafe fn read<'a>(start: *const u8) -> Stored<'a> {
     // SAFETY: the layout is that of `store`, and the text was a `str`.
     unsafe {
         let place = Place(u32::from_le(start.cast::<u32>().read_unaligned()));

@@ -5,7 +5,7 @@
 
 use crate::cell::{Key, prefetch};
 use crate::generation::Generation;
-use crate::image::{Edges, Members};
+use crate::image::{Edges, Instances};
 use crate::rdf_type;
 use crate::snapshot::{Ends, Snapshot};
 use crate::walk::{Pace, Walk};
@@ -146,12 +146,28 @@ impl<'a> Sources<'a> {
 
     #[inline(always)]
     fn look_up_anyhow(&self, vertices: &[TermId], found: &mut Found<'a>) {
-        const NOWHERE: usize = usize::MAX;
+        match self.few[0] {
+            // The source of each vertex need not be looked for.
+            Some(only) if self.placement.shards() == 1 => {
+                self.look_up_in(|_| Some(only), vertices, found);
+            }
+            _ => self.look_up_in(|vertex| self.owner(vertex).copied(), vertices, found),
+        }
+    }
+
+    #[inline(always)]
+    fn look_up_in(
+        &self,
+        owner: impl Fn(TermId) -> Option<Source<'a>>,
+        vertices: &[TermId],
+        found: &mut Found<'a>,
+    ) {
+        const NOWHERE: u32 = u32::MAX;
         assert!(vertices.len() <= BLOCK, "a block is looked up at a time");
-        let mut places = [(None, NOWHERE); BLOCK];
+        let mut places = [NOWHERE; BLOCK];
         found.in_cells = 0;
         for vertex in vertices {
-            let Some(source) = self.owner(*vertex) else {
+            let Some(source) = owner(*vertex) else {
                 continue;
             };
             if let Some(edges) = source.edges {
@@ -164,30 +180,35 @@ impl<'a> Sources<'a> {
                 }
             }
         }
-        for (at, vertex) in vertices.iter().enumerate() {
-            let Some(source) = self.owner(*vertex) else {
+        for (at, (vertex, place)) in vertices.iter().zip(&mut places).enumerate() {
+            let Some(source) = owner(*vertex) else {
                 continue;
             };
-            let key = self.key(*vertex);
-            if source.cells && key.is_adjacency() {
+            if source.cells {
+                let key = self.key(*vertex);
                 // SAFETY: as above.
-                if let Some(cell) = unsafe { source.generation.segments.find(key) } {
+                if key.is_adjacency()
+                    && let Some(cell) = unsafe { source.generation.segments.find(key) }
+                {
                     cell.prefetch_content();
                     found.in_cells |= 1 << at;
                     continue;
                 }
             }
             if let Some(edges) = source.edges
-                && let Some(place) = edges.vertices().place(*vertex)
+                && let Some(of_vertex) = edges.vertices().place(*vertex)
             {
-                edges.prefetch_range(place);
-                places[at] = (Some(edges), place);
+                edges.prefetch_range(of_vertex);
+                // There are fewer than 2^32 vertices.
+                *place = of_vertex as u32;
             }
         }
-        for (list, (edges, place)) in found.lists.iter_mut().zip(&places[..vertices.len()]) {
+        for ((list, vertex), place) in found.lists.iter_mut().zip(vertices).zip(&places) {
             *list = &[];
-            if let Some(edges) = edges {
-                *list = edges.list(*place);
+            if *place != NOWHERE
+                && let Some(edges) = owner(*vertex).and_then(|source| source.edges)
+            {
+                *list = edges.list(*place as usize);
                 prefetch(list.as_ptr());
             }
         }
@@ -372,8 +393,8 @@ impl Snapshot {
         self.check(label, vertices, |_| other, first_row, rows);
     }
 
-    /// The type check by bits; false, with nothing done, where some shard does not have the class
-    /// so.
+    /// The type check by the list of the class; false, with nothing done, where that has changed since
+    /// its image.
     fn instances(
         &self,
         graph: TermId,
@@ -383,21 +404,22 @@ impl Snapshot {
         rows: &mut Vec<u32>,
     ) -> bool {
         let sources = Sources::new(self, graph, rdf_type(), Direction::In);
-        let mut few: [Option<&Members>; INLINE] = [None; INLINE];
+        let mut few: [Option<Instances<'_>>; INLINE] = [None; INLINE];
         let shards = usize::from(sources.placement.shards());
         if shards > INLINE {
             return false;
         }
-        for (members, source) in few.iter_mut().zip(sources.all()) {
-            let edges = source.edges.filter(|_| !source.cells);
-            let Some(of_class) = edges.and_then(|edges| edges.members(class)) else {
+        for (instances, source) in few.iter_mut().zip(sources.all()) {
+            // SAFETY: this is a pin.
+            let cell = || unsafe { source.generation.segments.find(sources.key(class)) };
+            if source.cells && cell().is_some() {
                 return false;
-            };
-            *members = Some(of_class);
+            }
+            *instances = source.edges.map(|edges| edges.instances(class));
         }
         for (row, vertex) in (first_row..).zip(vertices) {
             let shard = usize::from(sources.placement.owner(*vertex).0);
-            if few[shard % INLINE].is_some_and(|members| members.has(*vertex)) {
+            if few[shard % INLINE].is_some_and(|instances| instances.has(*vertex)) {
                 rows.push(row);
             }
         }

@@ -284,22 +284,6 @@ impl Dictionary {
         }
     }
 
-    /// Asks for the memory of terms that are about to be read: first for all their entries, then for
-    /// all their bytes, so that the processor waits for many at a time. Ids that are in no dictionary
-    /// are passed over.
-    pub fn prefetch<'i>(&self, ids: impl Iterator<Item = &'i TermId> + Clone) {
-        let each = |ask: fn(&Dictionary, TermId)| {
-            let mut last = TermId::UNBOUND;
-            ids.clone().for_each(|id| {
-                if std::mem::replace(&mut last, *id) != *id {
-                    ask(self, *id);
-                }
-            });
-        };
-        each(Dictionary::prefetch_entry);
-        each(Dictionary::prefetch_bytes);
-    }
-
     /// The ids of a triple term's subject, predicate and object.
     pub fn triple_term(&self, id: TermId) -> Option<[TermId; 3]> {
         let stored = self.stored(id)?;
@@ -405,7 +389,7 @@ impl Dictionary {
     }
 
     #[inline]
-    fn view_of<'a>(&'a self, stored: &Stored<'a>) -> TermView<'a> {
+    pub(crate) fn view_of<'a>(&'a self, stored: &Stored<'a>) -> TermView<'a> {
         let mut view = TermView::of_text(TermKind::Literal, "", stored.text);
         match stored.kind {
             Kind::Iri => view.kind = TermKind::NamedNode,
@@ -449,7 +433,7 @@ impl Dictionary {
     }
 
     #[inline]
-    fn prefetch_entry(&self, id: TermId) {
+    pub(crate) fn prefetch_entry(&self, id: TermId) {
         if id.is_in_dictionary() {
             let entries = &self.entries[usize::from(id.virtual_shard().number())];
             if let Some(address) = entries.address(id.sequence()) {
@@ -460,12 +444,19 @@ impl Dictionary {
 
     #[inline]
     fn prefetch_bytes(&self, id: TermId) {
-        if let Some(entry) = self.entry(id) {
-            let arena = &self.stripe_of(id.virtual_shard()).arena;
-            if let Some(start) = arena.start(entry.load(Ordering::Relaxed)) {
-                prefetch(start);
-            }
+        if let Some(start) = self.start_of(id) {
+            prefetch(start);
         }
+    }
+
+    /// Where the bytes of a term begin; `None` for ids that this dictionary never handed out.
+    #[inline]
+    pub(crate) fn start_of(&self, id: TermId) -> Option<*const u8> {
+        // Whoever reads the bytes must see them as they were before the entry was published.
+        let offset = self.entry(id)?.load(Ordering::Acquire);
+        (offset != 0)
+            .then(|| self.stripe_of(id.virtual_shard()).arena.start(offset))
+            .flatten()
     }
 }
 

@@ -8,8 +8,8 @@ mod sets;
 mod vertices;
 
 pub(crate) use build::Build;
-pub(crate) use edges::Edges;
-pub(crate) use vertices::{Members, Vertices};
+pub(crate) use edges::{Edges, Instances};
+pub(crate) use vertices::Vertices;
 
 use crate::cell::{Key, Kind};
 use crate::rdf_type;
@@ -37,6 +37,8 @@ struct Sides([Side; 2]);
 /// One direction of a graph.
 pub(crate) struct Side {
     edges: FxHashMap<TermId, Held>,
+    /// How many edges there are of all predicates.
+    length: u64,
     predicates: Box<[TermId]>,
     sets: Arc<Sets>,
 }
@@ -135,8 +137,7 @@ impl Image {
             return 0;
         };
         if predicate.is_unbound() {
-            let all = side.edges.values().map(|held| held.edges.len() as u64);
-            return all.sum();
+            return side.length;
         }
         let held = side.edges.get(&predicate);
         held.map_or(0, |held| held.edges.len() as u64)

@@ -38,6 +38,7 @@ pub struct TermView<'a> {
 }
 
 impl<'a> TermView<'a> {
+    #[inline]
     pub(crate) fn of_text(kind: TermKind, head: &'a str, tail: &'a str) -> TermView<'a> {
         TermView {
             kind,
@@ -55,6 +56,7 @@ impl<'a> TermView<'a> {
     }
 
     /// Appends the text to `out`.
+    #[inline]
     pub fn write_text(&self, out: &mut String) {
         out.reserve(self.text_len());
         out.push_str(self.head);

@@ -6,7 +6,7 @@ use super::terms::{Terms, Value};
 use oxrdf::BaseDirection;
 use somersault_model::{TermId, inline};
 use somersault_query::{Answer as Inner, Solutions};
-use somersault_store::{TermKind, TermView};
+use somersault_store::{Located, TermKind, TermView};
 use std::ops::Range;
 
 /// For so many rows memory is asked for at once: their terms fit into the inner caches.
@@ -37,8 +37,10 @@ const TYPICAL_TEXT: usize = 64;
 pub struct Cursor<'a> {
     solutions: Option<(&'a Solutions, Terms<'a>)>,
     next: usize,
-    /// Up to this row the memory of terms has been asked for.
-    block_end: usize,
+    /// The rows whose terms have been found.
+    block: Range<usize>,
+    /// Where the terms of these rows lie, column by column.
+    located: Vec<Located<'a>>,
     slots: Vec<Slot<'a>>,
     /// What was put together for the rows of this block.
     text: String,
@@ -110,7 +112,8 @@ impl<'a> Cursor<'a> {
         Cursor {
             solutions: solutions.map(|found| (found, Terms::new(found, &answer.dictionary))),
             next: 0,
-            block_end: 0,
+            block: 0..0,
+            located: Vec::with_capacity(cells),
             slots: std::iter::repeat_with(Slot::empty).take(columns).collect(),
             text: String::with_capacity(cells * TYPICAL_TEXT),
         }
@@ -123,14 +126,16 @@ impl<'a> Cursor<'a> {
         if self.next >= solutions.len() {
             return None;
         }
-        if self.next == self.block_end {
+        if self.next == self.block.end {
             self.start_block(solutions, &terms);
         }
+        let mut place = self.next - self.block.start;
         for (column, slot) in self.slots.iter_mut().enumerate() {
             let id = solutions.column(column)[self.next];
             if slot.id != id {
-                slot.take(id, &terms, &mut self.text);
+                slot.take(id, self.located[place], &terms, &mut self.text);
             }
+            place += self.block.len();
         }
         self.next += 1;
         Some(Row {
@@ -139,14 +144,16 @@ impl<'a> Cursor<'a> {
         })
     }
 
-    /// Asks for the memory of the next rows' terms, and forgets the text of those before.
-    fn start_block(&mut self, solutions: &Solutions, terms: &Terms<'_>) {
+    /// Finds the terms of the next rows, and forgets the text of those before.
+    fn start_block(&mut self, solutions: &Solutions, terms: &Terms<'a>) {
         let rows = self.next..solutions.len().min(self.next + BLOCK_ROWS);
-        self.block_end = rows.end;
+        self.block = rows.clone();
         self.text.clear();
         self.slots.fill_with(Slot::empty);
+        self.located.clear();
         let columns = 0..self.slots.len();
-        terms.prefetch(columns.flat_map(|column| solutions.column(column)[rows.clone()].iter()));
+        let ids = columns.flat_map(|column| solutions.column(column)[rows.clone()].iter());
+        terms.locate(ids, &mut self.located);
     }
 }
 
@@ -210,9 +217,9 @@ impl<'a> Slot<'a> {
     }
 
     #[inline]
-    fn take(&mut self, id: TermId, terms: &Terms<'a>, text: &mut String) {
+    fn take(&mut self, id: TermId, located: Located<'a>, terms: &Terms<'a>, text: &mut String) {
         self.id = id;
-        match terms.view(id) {
+        match terms.view(id, located) {
             Some(view) => self.lend(&view, text),
             None => self.take_other(id, terms, text),
         }

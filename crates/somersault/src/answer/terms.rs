@@ -4,7 +4,7 @@
 use oxrdf::{BlankNodeRef, LiteralRef, NamedNodeRef, Term, TermRef, vocab::xsd};
 use somersault_model::{Tag, TermId};
 use somersault_query::Solutions;
-use somersault_store::{Dictionary, TermKind, TermView, inline_view};
+use somersault_store::{Dictionary, Located, TermKind, TermView, inline_view};
 
 /// What the ids of one answer mean.
 #[derive(Clone, Copy)]
@@ -37,49 +37,36 @@ impl<'a> Terms<'a> {
         }
     }
 
-    /// Asks for the memory of terms that are about to be read.
+    /// Finds where terms lie that are about to be read; their memory is asked for on the way.
     #[inline]
-    pub(super) fn prefetch<'i>(&self, ids: impl Iterator<Item = &'i TermId> + Clone) {
-        self.dictionary.prefetch(ids);
+    pub(super) fn locate<'i>(
+        &self,
+        ids: impl Iterator<Item = &'i TermId> + Clone,
+        found: &mut Vec<Located<'a>>,
+    ) {
+        self.dictionary.locate(ids, found);
     }
 
-    /// The text of an id that is in the dictionary and no triple term.
+    /// The text of a located id that is in the dictionary and no triple term.
     #[inline]
-    pub(super) fn view(&self, id: TermId) -> Option<TermView<'a>> {
-        (self.dictionary.view(id)).filter(|view| view.kind != TermKind::Triple)
+    pub(super) fn view(&self, id: TermId, located: Located<'a>) -> Option<TermView<'a>> {
+        (self.dictionary.view_located(id, located)).filter(|view| view.kind != TermKind::Triple)
     }
 
-    /// The views of ids that are in the dictionary; `None` for others. An id that is the one before it has
-    /// none either. Looking up many before any is read lets the processor wait for them together.
+    /// As [`Terms::resolve`], of a located id.
     #[inline]
-    pub(super) fn look_up(&self, ids: &[TermId], views: &mut Vec<Option<TermView<'a>>>) {
-        self.dictionary.prefetch(ids.iter());
-        let mut last = TermId::UNBOUND;
-        views.extend(ids.iter().map(|id| {
-            let again = *id == last;
-            last = *id;
-            if again {
-                return None;
-            }
-            self.dictionary.view(*id)
-        }));
-    }
-
-    /// The term of an id, the text of an inline one written into `scratch`. `None` is unbound. `view` is what
-    /// [`Terms::look_up`] found.
-    #[inline]
-    pub(super) fn resolve_viewed<'b>(
+    pub(super) fn resolve_located<'b>(
         &self,
         id: TermId,
-        view: Option<TermView<'b>>,
+        located: Located<'a>,
         scratch: &'b mut String,
     ) -> Option<Value<'b>>
     where
         'a: 'b,
     {
-        match view {
-            Some(view) if view.kind != TermKind::Triple => Some(Value::Text(view)),
-            _ => self.resolve(id, scratch),
+        match self.view(id, located) {
+            Some(view) => Some(Value::Text(view)),
+            None => self.resolve(id, scratch),
         }
     }
 

@@ -14,7 +14,7 @@ use oxrdfio::{RdfFormat, RdfSerializer, WriterQuadSerializer};
 use parking_lot::Mutex;
 use somersault_model::TermId;
 use somersault_query::{Answer as Inner, Solutions};
-use somersault_store::TermView;
+use somersault_store::Located;
 use sparesults::{QueryResultsFormat, QueryResultsSerializer};
 use std::fmt;
 use std::io::{self, Write};
@@ -277,13 +277,12 @@ impl Progress {
             .collect();
         // The last piece is gone, and with it what could be repeated from it.
         self.written.fill((TermId::UNBOUND, 0..0));
-        let mut views = Vec::with_capacity(columns.len() * BLOCK_ROWS.min(solutions.len()));
+        let mut located = Vec::with_capacity(columns.len() * BLOCK_ROWS.min(solutions.len()));
         while self.next_row < solutions.len() && out.len() < bytes {
             let block = self.next_row..solutions.len().min(self.next_row + BLOCK_ROWS);
-            views.clear();
-            for ids in &columns {
-                terms.look_up(&ids[block.clone()], &mut views);
-            }
+            located.clear();
+            let ids = columns.iter().flat_map(|ids| &ids[block.clone()]);
+            terms.locate(ids, &mut located);
             for row in block.clone() {
                 if out.len() >= bytes {
                     break;
@@ -291,9 +290,9 @@ impl Progress {
                 syntax.open_row(row, out);
                 let mut bound_before = false;
                 for (column, ids) in columns.iter().enumerate() {
-                    let view = views[column * block.len() + row - block.start];
+                    let place = located[column * block.len() + row - block.start];
                     let bound =
-                        self.cell(syntax, &terms, (column, ids[row], view), bound_before, out)?;
+                        self.cell(syntax, &terms, (column, ids[row], place), bound_before, out)?;
                     bound_before |= bound;
                 }
                 syntax.close_row(out);
@@ -305,11 +304,11 @@ impl Progress {
 
     /// Writes a cell, and returns whether it is bound.
     #[inline]
-    fn cell(
+    fn cell<'a>(
         &mut self,
         syntax: &impl Syntax,
-        terms: &Terms<'_>,
-        (column, id, view): (usize, TermId, Option<TermView<'_>>),
+        terms: &Terms<'a>,
+        (column, id, located): (usize, TermId, Located<'a>),
         bound_before: bool,
         out: &mut String,
     ) -> Result<bool, EngineError> {
@@ -319,7 +318,7 @@ impl Progress {
             out.extend_from_within(place.clone());
             return Ok(true);
         }
-        let value = terms.resolve_viewed(id, view, &mut self.scratch);
+        let value = terms.resolve_located(id, located, &mut self.scratch);
         syntax.separate(column, bound_before, value.is_some(), out);
         let Some(value) = value else {
             return Ok(false);

@@ -295,6 +295,7 @@ impl Build<'_> {
         };
         Side {
             edges: edges.iter().map(held).collect(),
+            length: edges.values().map(|edges| edges.len() as u64).sum(),
             predicates,
             sets,
         }

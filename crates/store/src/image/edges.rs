@@ -7,7 +7,7 @@ use crate::array::Array;
 use crate::changes::gallop;
 use somersault_model::TermId;
 
-/// Lists from this length on have their members as bits, where that is asked for and affordable.
+/// Lists from this length on tell their members quickly, where that is asked for.
 const MEMBERS_FROM: usize = 64;
 
 pub(crate) struct Edges {
@@ -15,8 +15,25 @@ pub(crate) struct Edges {
     /// Where the neighbours of each vertex begin, and the end of the last; empty where each has one.
     starts: Array<u32>,
     neighbours: Array<TermId>,
-    /// By place: the members of the long lists, so that a type check is a bit test.
+    /// By place, of the long lists: so that a type check is a bit test, or nearly.
     members: Box<[(u32, Members)]>,
+}
+
+/// The instances of a class in one shard.
+#[derive(Clone, Copy)]
+pub(crate) struct Instances<'a> {
+    list: &'a [TermId],
+    members: Option<&'a Members>,
+}
+
+impl Instances<'_> {
+    #[inline]
+    pub(crate) fn has(&self, id: TermId) -> bool {
+        match self.members {
+            Some(members) => members.has(self.list, id),
+            None => self.list.binary_search(&id).is_ok(),
+        }
+    }
 }
 
 impl Edges {
@@ -65,17 +82,20 @@ impl Edges {
         }
     }
 
-    /// The members of the vertex's list as bits, where they are kept so.
-    pub(crate) fn members(&self, vertex: TermId) -> Option<&Members> {
-        if self.members.is_empty() {
-            return None;
+    /// The list of a vertex, for asking of many whether they are in it.
+    pub(crate) fn instances(&self, class: TermId) -> Instances<'_> {
+        let Some(place) = self.vertices.place(class) else {
+            return Instances {
+                list: &[],
+                members: None,
+            };
+        };
+        let members = &self.members;
+        let long = members.binary_search_by_key(&(place as u32), |(place, _)| *place);
+        Instances {
+            list: self.list(place),
+            members: long.ok().map(|at| &members[at].1),
         }
-        let place = self.vertices.place(vertex)? as u32;
-        let at = (self
-            .members
-            .binary_search_by_key(&place, |(place, _)| *place))
-        .ok()?;
-        Some(&self.members[at].1)
     }
 
     /// Size in memory.
@@ -147,7 +167,7 @@ impl EdgesBuilder {
     }
 
     /// The edges; `None` where there are none. `owned` says whether all vertices are the shard's;
-    /// where they are not (classes) their neighbours are, and long lists are kept as bits too.
+    /// where they are not (classes) their neighbours are, and long lists tell their members quickly.
     pub(crate) fn finish(
         mut self,
         numbering: Numbering,
@@ -164,9 +184,9 @@ impl EdgesBuilder {
             for (place, ends) in self.starts.windows(2).enumerate() {
                 let list = &self.neighbours[ends[0] as usize..ends[1] as usize];
                 if list.len() >= MEMBERS_FROM
-                    && let Some(bits) = Members::of(list, numbering)
+                    && let Some(test) = Members::of(list, numbering)
                 {
-                    members.push((place as u32, bits));
+                    members.push((place as u32, test));
                 }
             }
         }

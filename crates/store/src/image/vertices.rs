@@ -4,6 +4,7 @@
 
 use crate::array::{Array, Plain};
 use somersault_model::{ShardId, Tag, TermId, VIRTUAL_SHARDS};
+use std::ops::Range;
 
 const SEQUENCE_BITS: u32 = 48;
 const TAG_SHIFT: u32 = 60;
@@ -11,6 +12,8 @@ const TAG_SHIFT: u32 = 60;
 const GENEROSITY: u64 = 2;
 /// About so many ids of a list are in one bucket.
 const BUCKET: usize = 8;
+/// And so few of one that many are asked for, at a quarter of its memory.
+const SMALL_BUCKET: usize = 2;
 const MOST_BUCKET_BITS: u32 = VIRTUAL_SHARDS.ilog2();
 const NO_SECTION: u8 = u8::MAX;
 
@@ -99,10 +102,15 @@ enum Kind {
     Bits(Array<Word>),
     Listed {
         ids: Array<TermId>,
-        /// Where the bucket of each stretch of virtual shards begins, and the end of the last one.
-        buckets: Box<[u32]>,
-        shift: u32,
+        buckets: Buckets,
     },
+}
+
+/// Finds ids of one tag in their ascending list by the stretch of virtual shards that they lie in.
+struct Buckets {
+    /// Where the bucket of each stretch begins, and the end of the last one.
+    starts: Box<[u32]>,
+    shift: u32,
 }
 
 impl Vertices {
@@ -139,7 +147,8 @@ impl Vertices {
     }
 
     /// The place of a vertex.
-    #[inline]
+    // Into its callers, of which some are compiled for machines that count bits in one instruction.
+    #[inline(always)]
     pub(crate) fn place(&self, id: TermId) -> Option<usize> {
         let section = self.by_tag[(id.raw() >> TAG_SHIFT) as usize];
         let section = self.sections.get(usize::from(section))?;
@@ -151,13 +160,8 @@ impl Vertices {
                 (word.bits & bit != 0)
                     .then(|| word.rank as usize + (word.bits & (bit - 1)).count_ones() as usize)
             }
-            Kind::Listed {
-                ids,
-                buckets,
-                shift,
-            } => {
-                let bucket = bucket_of(id, *shift);
-                let range = buckets[bucket] as usize..buckets[bucket + 1] as usize;
+            Kind::Listed { ids, buckets } => {
+                let range = buckets.range(id);
                 let at = ids[range.clone()].binary_search(&id).ok()?;
                 Some(section.first + range.start + at)
             }
@@ -252,7 +256,7 @@ impl Vertices {
     pub(crate) fn bytes(&self) -> usize {
         let of = |section: &Section| match &section.kind {
             Kind::Bits(words) => words.bytes(),
-            Kind::Listed { ids, buckets, .. } => ids.bytes() + size_of_val(&**buckets),
+            Kind::Listed { ids, buckets } => ids.bytes() + buckets.bytes(),
         };
         size_of_val(&*self.sections) + self.sections.iter().map(of).sum::<usize>()
     }
@@ -272,25 +276,45 @@ impl Kind {
     }
 
     fn listed(ids: &[TermId]) -> Kind {
+        Kind::Listed {
+            ids: ids.iter().copied().collect(),
+            buckets: Buckets::of(ids, BUCKET),
+        }
+    }
+}
+
+impl Buckets {
+    /// Of ascending ids (not none) of one tag, about so many in each.
+    fn of(ids: &[TermId], size: usize) -> Buckets {
         // Only the virtual shards of dictionary terms are spread evenly.
         let wanted = if ids[0].tag() <= Tag::TripleTerm {
-            (ids.len() / BUCKET).max(1).ilog2().min(MOST_BUCKET_BITS)
+            (ids.len() / size).max(1).ilog2().min(MOST_BUCKET_BITS)
         } else {
             0
         };
         let shift = SEQUENCE_BITS + MOST_BUCKET_BITS - wanted;
-        let mut buckets = vec![0u32; (1 << wanted) + 1];
+        let mut starts = vec![0u32; (1 << wanted) + 1];
         for id in ids {
-            buckets[bucket_of(*id, shift) + 1] += 1;
+            starts[bucket_of(*id, shift) + 1] += 1;
         }
-        for at in 1..buckets.len() {
-            buckets[at] += buckets[at - 1];
+        for at in 1..starts.len() {
+            starts[at] += starts[at - 1];
         }
-        Kind::Listed {
-            ids: ids.iter().copied().collect(),
-            buckets: buckets.into(),
+        Buckets {
+            starts: starts.into(),
             shift,
         }
+    }
+
+    /// Where the bucket is in which an id of their tag would be.
+    #[inline]
+    fn range(&self, id: TermId) -> Range<usize> {
+        let bucket = bucket_of(id, self.shift);
+        self.starts[bucket] as usize..self.starts[bucket + 1] as usize
+    }
+
+    fn bytes(&self) -> usize {
+        size_of_val(&*self.starts)
     }
 }
 
@@ -315,50 +339,71 @@ fn bitmap(ids: &[TermId], first: usize, numbering: &Numbering, words: usize) -> 
     bitmap
 }
 
-/// Which terms of one tag are members: a test of one bit.
+/// Tells which terms are in a long list of one tag: by a bit where the list is dense, else by a look at
+/// a few of its ids.
 pub(crate) struct Members {
-    numbering: Numbering,
     tag: u64,
-    bits: Array<u64>,
+    test: Test,
+}
+
+enum Test {
+    Bits {
+        numbering: Numbering,
+        bits: Array<u64>,
+    },
+    Buckets(Buckets),
 }
 
 impl Members {
-    /// Of ascending ids, where they are of one kind in the dictionary and many enough that the bits
-    /// take at most twice their memory.
+    /// Of ascending ids, where they are of one kind in the dictionary. Bits may take at most twice the
+    /// memory of the list.
     pub(crate) fn of(ids: &[TermId], numbering: Numbering) -> Option<Members> {
         let (first, last) = (ids.first()?, ids.last()?);
-        let words = numbering.count().div_ceil(64);
         let tag = first.raw() >> TAG_SHIFT;
-        if !first.is_in_dictionary()
-            || last.raw() >> TAG_SHIFT != tag
-            || words > (ids.len() as u64).saturating_mul(GENEROSITY)
-        {
+        if !first.is_in_dictionary() || last.raw() >> TAG_SHIFT != tag {
             return None;
         }
-        let mut bits = Array::<u64>::zeroed(words as usize);
-        for id in ids {
-            let number = numbering.number(*id)?;
-            bits[(number / 64) as usize] |= 1 << (number % 64);
-        }
-        Some(Members {
-            numbering,
-            tag,
-            bits,
-        })
+        let words = numbering.count().div_ceil(64);
+        let affordable = words <= (ids.len() as u64).saturating_mul(GENEROSITY);
+        let bits = affordable.then(|| bits(ids, &numbering, words as usize));
+        let test = match bits.flatten() {
+            Some(bits) => Test::Bits { numbering, bits },
+            None => Test::Buckets(Buckets::of(ids, SMALL_BUCKET)),
+        };
+        Some(Members { tag, test })
     }
 
+    /// Whether a term is in the list that this was made of.
     #[inline]
-    pub(crate) fn has(&self, id: TermId) -> bool {
-        id.raw() >> TAG_SHIFT == self.tag
-            && self
-                .numbering
+    pub(crate) fn has(&self, list: &[TermId], id: TermId) -> bool {
+        if id.raw() >> TAG_SHIFT != self.tag {
+            return false;
+        }
+        match &self.test {
+            Test::Bits { numbering, bits } => numbering
                 .number(id)
-                .is_some_and(|number| self.bits[(number / 64) as usize] >> (number % 64) & 1 == 1)
+                .is_some_and(|number| bits[(number / 64) as usize] >> (number % 64) & 1 == 1),
+            Test::Buckets(buckets) => list[buckets.range(id)].contains(&id),
+        }
     }
 
     pub(crate) fn bytes(&self) -> usize {
-        size_of::<Members>() + self.bits.bytes()
+        let test = match &self.test {
+            Test::Bits { bits, .. } => bits.bytes(),
+            Test::Buckets(buckets) => buckets.bytes(),
+        };
+        size_of::<Members>() + test
     }
+}
+
+/// A bit for each number, set for these ids; `None` where one has no number.
+fn bits(ids: &[TermId], numbering: &Numbering, words: usize) -> Option<Array<u64>> {
+    let mut bits = Array::<u64>::zeroed(words);
+    for id in ids {
+        let number = numbering.number(*id)?;
+        bits[(number / 64) as usize] |= 1 << (number % 64);
+    }
+    Some(bits)
 }
 
 #[cfg(test)]
@@ -422,9 +467,18 @@ mod tests {
                 prop_assert_eq!(&out[..], ids.get(from..to).unwrap_or(&[]));
             }
             let members: Vec<TermId> = ids.iter().copied().filter(|id| id.tag() == Tag::Literal).collect();
-            if let Some(bits) = Members::of(&members, numbering) {
+            // A few numbers for each virtual shard make bits, many make buckets.
+            for room in [room, room << 20] {
+                let numbering = Numbering::new(ShardId(shard as u16), shards as u16, room);
+                let Some(test) = Members::of(&members, numbering) else {
+                    prop_assert!(members.is_empty());
+                    continue;
+                };
                 for id in &ids {
-                    prop_assert_eq!(bits.has(*id), members.contains(id));
+                    let foreign = TermId::from_raw(id.raw() + (1 << 48));
+                    for id in [*id, foreign] {
+                        prop_assert_eq!(test.has(&members, id), members.contains(&id));
+                    }
                 }
             }
         }
