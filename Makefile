@@ -79,7 +79,7 @@ rsp: programs ## the stream suites: 1, 2 and 4 shards, the simulator, kill and r
 
 BENCH = $(CARGO) run --release --locked -p somersault-bench --
 
-bench: doctor ## every measurement, beside the peers that can be installed (release build; about 20 minutes)
+bench: doctor ## one-shot queries, loading and crowds, beside the peers that can be installed (release build; about 30 minutes)
 	$(BENCH) all
 
 bench-oneshot: doctor ## one-shot queries beside the peers (ONLY=lubm-1,watdiv…)
