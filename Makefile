@@ -96,7 +96,7 @@ bench-load: doctor ## loading and memory beside the peers
 STORED ?= 118000000
 
 bench-streams: doctor ## streams at the paper's scale, beside the peers (ONLY=paper,rates,absorption,oneshot,citybench,memory,peers; STORED=)
-	$(BENCH) streams --stored $(STORED) $(if $(ONLY),--only $(ONLY))
+	$(BENCH) streams --stored $(STORED) --largest $(STORED) $(if $(ONLY),--only $(ONLY))
 
 bench-check: doctor ## each target with its newest figure
 	@$(BENCH) check

@@ -19,14 +19,7 @@ impl Machine {
     pub(crate) fn read() -> Self {
         let processor =
             field("/proc/cpuinfo", "model name").unwrap_or_else(|| "unknown".to_owned());
-        let memory_kib: u64 = field("/proc/meminfo", "MemTotal")
-            .and_then(|value| {
-                value
-                    .split_whitespace()
-                    .next()
-                    .and_then(|number| number.parse().ok())
-            })
-            .unwrap_or_default();
+        let memory_kib = kib("/proc/meminfo", "MemTotal").unwrap_or_default();
         let commit = commit();
         Self {
             processor,
@@ -111,20 +104,20 @@ pub(crate) fn resident_bytes() -> u64 {
 
 /// Resident memory of a process, in bytes; `process` is its number, or `self`. 0 where the system does not say.
 pub(crate) fn resident_bytes_of(process: &str) -> u64 {
-    field(&format!("/proc/{process}/status"), "VmRSS")
-        .and_then(|value| {
-            value
-                .split_whitespace()
-                .next()
-                .and_then(|number| number.parse::<u64>().ok())
-        })
-        .unwrap_or_default()
-        << 10
+    kib(&format!("/proc/{process}/status"), "VmRSS").unwrap_or_default() << 10
+}
+
+/// The most that this process has had resident, in bytes.
+pub(crate) fn peak_resident_bytes() -> u64 {
+    kib("/proc/self/status", "VmHWM").unwrap_or_default() << 10
 }
 
 /// Memory that a process could take without others giving up theirs, in bytes; as much as there can be where the system does not say.
 pub(crate) fn available_bytes() -> u64 {
-    let kib = field("/proc/meminfo", "MemAvailable")
-        .and_then(|value| value.split_whitespace().next()?.parse::<u64>().ok());
-    kib.map_or(u64::MAX, |kib| kib << 10)
+    kib("/proc/meminfo", "MemAvailable").map_or(u64::MAX, |kib| kib << 10)
+}
+
+/// A field that is a number of kibibytes.
+fn kib(path: &str, name: &str) -> Option<u64> {
+    field(path, name)?.split_whitespace().next()?.parse().ok()
 }

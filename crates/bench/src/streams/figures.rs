@@ -12,8 +12,10 @@ pub(crate) struct Stored {
     pub(crate) triples: u64,
     /// To make and to load it.
     pub(crate) seconds: f64,
-    /// What the process grew by.
-    pub(crate) resident_bytes: u64,
+    /// What the engine has for it: the store and the terms.
+    pub(crate) bytes: u64,
+    /// The most that the process had resident until then.
+    pub(crate) peak_bytes: u64,
 }
 
 /// One query's firings over one measured stretch.

@@ -8,18 +8,21 @@ use crate::machine::Machine;
 use crate::ours::read_all;
 use crate::results::quantiles_us;
 use crate::table;
+use somersault::oxrdf::NamedNode;
 use somersault::{Engine, QueryOptions};
-use somersault_generate::NamedQuery;
+use somersault_generate::{NamedQuery, STORED_GRAPH};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+/// The most that is stored: more makes answers longer and tells nothing else.
+const MOST_STORED: u64 = 10_000_000;
 /// How long a turn is, and how many there are of each kind.
 const TURN_MS: i64 = 2_000;
 const TURNS: usize = 5;
 
 /// Measures, and prints as it goes.
 pub(super) fn run(options: &Options) -> Result<OneShot, Failure> {
-    let network = network(options.stored, options.rate);
+    let network = network(options.stored.min(MOST_STORED), options.rate);
     let mut stage = Stage::open(&network, configuration(options.workers))?;
     let queries = network.one_shot_queries();
     let stolen = Stolen::from_here();
@@ -30,6 +33,9 @@ pub(super) fn run(options: &Options) -> Result<OneShot, Failure> {
     ask_in_turn(&stage.engine, &queries, &mut asked, |asked| {
         asked > queries.len()
     })?;
+    if asked.iter().all(|asked| asked.rows == 0) {
+        return Err("no query has an answer; store more (--stored)".into());
+    }
     let mut still: Vec<Asked> = queries.iter().map(|_| Asked::default()).collect();
     let mut running: Vec<Asked> = still.clone();
     let mut behind = Duration::ZERO;
@@ -93,11 +99,15 @@ fn ask_in_turn(
     asked: &mut [Asked],
     enough: impl Fn(usize) -> bool,
 ) -> Result<(), Failure> {
+    let options = &QueryOptions {
+        default_graphs: vec![NamedNode::new(STORED_GRAPH)?],
+        ..QueryOptions::default()
+    };
     let mut count = 0;
     while !enough(count) {
         let number = count % queries.len();
         let start = Instant::now();
-        let results = engine.query(&queries[number].text, &QueryOptions::default())?;
+        let results = engine.query(&queries[number].text, options)?;
         asked[number].rows = read_all(&results.answer);
         asked[number].times.push(start.elapsed());
         count += 1;

@@ -34,7 +34,10 @@ pub(super) fn run(options: &Options) -> Result<Paper, Failure> {
     );
     heading();
     let mut alone = Vec::new();
-    for query in network.continuous_queries() {
+    let wanted = |query: &NamedQuery| {
+        options.queries.is_empty() || options.queries.iter().any(|name| name == query.name)
+    };
+    for query in network.continuous_queries().into_iter().filter(wanted) {
         alone.extend(one_by_one(&mut stage, query, how)?);
     }
     let mean = mean(&alone);
@@ -45,17 +48,11 @@ pub(super) fn run(options: &Options) -> Result<Paper, Failure> {
             |mean| format!("{mean:.3} ms, {PAPER_MEAN_MS} ms wanted")
         )
     );
-    println!("all nine together, {} s", options.seconds);
-    heading();
-    let all = network.continuous_queries();
-    let (together, behind) = measure(&mut stage, &all, how)?;
-    together.iter().for_each(print_figures);
-    if !behind.is_zero() {
-        println!(
-            "event time was {} ms behind the clock at the end",
-            behind.as_millis()
-        );
-    }
+    let together = if options.queries.is_empty() {
+        all_together(&mut stage, how)?
+    } else {
+        Vec::new()
+    };
     let figures = Paper {
         machine: Machine::read(),
         stored: stage.stored.clone(),
@@ -68,6 +65,21 @@ pub(super) fn run(options: &Options) -> Result<Paper, Failure> {
     stage.engine.shutdown()?;
     drop(apart);
     Ok(figures)
+}
+
+fn all_together(stage: &mut Stage<'_>, how: Play) -> Result<Vec<QueryFigures>, Failure> {
+    println!("all nine together, {} s", how.duration_ms / 1000);
+    heading();
+    let all = stage.network.continuous_queries();
+    let (together, behind) = measure(stage, &all, how)?;
+    together.iter().for_each(print_figures);
+    if !behind.is_zero() {
+        println!(
+            "event time was {} ms behind the clock at the end",
+            behind.as_millis()
+        );
+    }
+    Ok(together)
 }
 
 fn one_by_one(

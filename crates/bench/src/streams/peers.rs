@@ -13,16 +13,17 @@ use crate::table;
 use crate::workload::{Size, Workload};
 use somersault::Engine;
 use somersault::replay::{Speed, Step, replay};
-use somersault_generate::STORED_GRAPH;
+use somersault_generate::{Rates, STORED_GRAPH};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// What one query of a peer may take over all its closes.
-const LIMIT: Duration = Duration::from_secs(90);
+const LIMIT: Duration = Duration::from_secs(60);
 /// How much of the streams peers get.
 const PLAYED_MS: i64 = 3_000;
-/// rsp-rs copies all that is stored at each evaluation: it gets so many percent of what pyoxigraph gets, and of its rate.
-const RSP_RS_PERCENT: u32 = 10;
+/// rsp-rs copies all that is stored at each evaluation: it gets a hundredth of what pyoxigraph gets, at a tenth of the rate.
+const RSP_RS_SHARE: u32 = 100;
+const RSP_RS_RATE: u32 = 10;
 const RSP_RS: &str = "rsp-rs";
 const PYOXIGRAPH: &str = "pyoxigraph";
 
@@ -43,17 +44,12 @@ pub(super) fn run(options: &Options) -> Result<Peers, Failure> {
     };
     let percent = options.peer_percent;
     let all = ["L1", "L2", "L3", "L4", "L5", "L6"];
-    let small = (percent * RSP_RS_PERCENT / 100).max(1);
+    let small = (percent / RSP_RS_SHARE).max(1);
     let cases = [
         (PYOXIGRAPH, social(options, percent, options.rate, &all)),
         (
             RSP_RS,
-            social(
-                options,
-                small,
-                options.rate * RSP_RS_PERCENT / 100,
-                &all[..4],
-            ),
+            social(options, small, options.rate / RSP_RS_RATE, &all[..4]),
         ),
         (PYOXIGRAPH, city(options)),
         (RSP_RS, city(options)),
@@ -71,11 +67,13 @@ pub(super) fn run(options: &Options) -> Result<Peers, Failure> {
 fn social(options: &Options, percent: u32, rate: u32, names: &[&str]) -> Result<Ours, Failure> {
     let workload = Workload::named("lsbench", Size::percent(percent))?;
     let file = workload.file()?;
-    let network = network_of(Size::percent(percent).users(), rate);
+    // With the past that is in the file: that of the paper's rate.
+    let network = network_of(Size::percent(percent).users(), Rates::PAPER.total());
     let mut stage = Stage::open(&network, configuration(options.workers))?;
     let mut case = Case::within(&options.data, &format!("streams-{percent}-{rate}"))?;
     case.store(STORED_GRAPH, file);
-    let stretch = stage.stretch(PLAYED_MS, 1.0);
+    let times = f64::from(rate) / f64::from(Rates::PAPER.total());
+    let stretch = stage.stretch(PLAYED_MS, times);
     case.stream(&stretch, &streams())?;
     case.until(stretch.until_ms, LIMIT);
     let mut readers = Vec::new();

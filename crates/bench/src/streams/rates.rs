@@ -12,6 +12,8 @@ use crate::table;
 const GROUP: [&str; 3] = ["L1", "L2", "L3"];
 /// Quarters of the paper's rate.
 const QUARTERS: [u32; 5] = [1, 2, 4, 8, 16];
+/// What is stored along the line by stored triples, as far as it goes.
+const STORED: [u64; 3] = [1_000_000, 10_000_000, 100_000_000];
 /// By how much slower the streams run that grow old, so that an hour of them fits into memory.
 const AGEING: u32 = 10;
 /// How much event time is made at once of what is played without being measured.
@@ -36,10 +38,11 @@ pub(super) fn run(options: &Options) -> Result<Lines, Failure> {
     }
     stage.engine.shutdown()?;
     drop((stage, apart));
-    let mut stored = 1_000_000.min(options.largest);
-    while stored <= options.largest {
+    for stored in STORED
+        .into_iter()
+        .filter(|stored| *stored <= options.largest)
+    {
         lines.by_stored.push(with_stored(options, stored)?);
-        stored *= 10;
     }
     lines.by_age = by_age(options)?;
     Ok(lines)

@@ -48,7 +48,7 @@ fn paper(paper: &Paper) -> String {
         table::thousands(paper.stored.users.into()),
         table::thousands(paper.stored.triples),
         paper.stored.seconds,
-        paper.stored.resident_bytes as f64 / paper.stored.triples.max(1) as f64,
+        paper.stored.bytes as f64 / paper.stored.triples.max(1) as f64,
         table::thousands(paper.rate.into()),
         paper.cores,
         paper.resident_mib

@@ -3,7 +3,7 @@
 
 use super::Failure;
 use super::figures::Stored;
-use crate::machine::{available_bytes, resident_bytes};
+use crate::machine::{available_bytes, peak_resident_bytes, resident_bytes};
 use crate::table;
 use somersault::live::{self, LivePlan, LiveProgress, LiveStatement};
 use somersault::oxrdf::{NamedNode, Quad};
@@ -193,7 +193,7 @@ fn store<'n>(
         .into());
     }
     let graph = NamedNode::new(STORED_GRAPH)?;
-    let (start, before) = (Instant::now(), resident_bytes());
+    let start = Instant::now();
     let mut made = 0;
     let quads = network
         .people()
@@ -212,18 +212,22 @@ fn store<'n>(
             triple.in_graph(graph.clone())
         });
     let summary = engine.load_quads(quads)?;
+    let seconds = start.elapsed().as_secs_f64();
+    let memory = engine.metrics().memory;
     let stored = Stored {
         users: parameters.users,
         triples: summary.stored,
-        seconds: start.elapsed().as_secs_f64(),
-        resident_bytes: resident_bytes().saturating_sub(before),
+        seconds,
+        bytes: memory.store_bytes + memory.dictionary_bytes,
+        peak_bytes: peak_resident_bytes(),
     };
     println!(
-        "{} users, {} stored triples, made and loaded in {:.1} s, {:.0} bytes a triple",
+        "{} users, {} stored triples, made and loaded in {:.1} s, {:.0} bytes a triple, at most {} MiB resident",
         stored.users,
         table::thousands(stored.triples),
         stored.seconds,
-        stored.resident_bytes as f64 / stored.triples.max(1) as f64
+        stored.bytes as f64 / stored.triples.max(1) as f64,
+        stored.peak_bytes >> 20
     );
     Ok(stored)
 }

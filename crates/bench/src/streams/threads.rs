@@ -11,7 +11,8 @@ use std::time::Duration;
 pub(super) struct Spent(BTreeMap<String, Duration>);
 
 /// The groups in the words of the figures.
-const WORDS: [(&str, &str); 4] = [
+const WORDS: [(&str, &str); 5] = [
+    ("somersault-benc", "the bench"),
     ("spare", "spare query threads"),
     ("somersault-log", "log"),
     ("timely:work", "injectors"),
