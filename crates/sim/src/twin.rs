@@ -239,8 +239,13 @@ impl Twin {
         for (number, closes) in made.iter().filter(|_| is_jump) {
             for close_ms in &closes[..closes.len() - 1] {
                 let query = &self.queries[number];
-                let windows =
-                    self.contents(&query.model, &query.due[close_ms], *close_ms, i64::MIN);
+                // What KEEP had let go of when the query began is in no window.
+                let from_ms = if query.short_keep {
+                    query.promised
+                } else {
+                    i64::MIN
+                };
+                let windows = self.contents(&query.model, &query.due[close_ms], *close_ms, from_ms);
                 let query = self.queries.get_mut(number).expect("it was just found");
                 let due = query.due.get_mut(close_ms).expect("it was just made due");
                 due.may_be_passed = windows.iter().all(Vec::is_empty);
