@@ -5,6 +5,7 @@ use somersault_conformance::rsp::child::{self, KillPlan};
 use somersault_conformance::rsp::dialect::Dialect;
 use somersault_conformance::rsp::suite::Suite;
 use somersault_conformance::rsp::{self, RunOptions};
+use somersault_conformance::script::{Script, ScriptOptions};
 use somersault_conformance::w3c::skips::Skips;
 use somersault_conformance::w3c::subject::{EngineSubject, Subject};
 use somersault_conformance::w3c::{self, twin::SparevalSubject};
@@ -41,6 +42,11 @@ enum Command {
         after_help = "Example:\n  somersault-conformance rsp ../shared/data/lsbench/gen200/suite.json --shards 4"
     )]
     Rsp(RspArguments),
+    /// Run cases by name, which say what is told to the engine and what it must answer: a line per case.
+    #[command(
+        after_help = "Example:\n  somersault-conformance cases crates/conformance/cases/by-name/*.case"
+    )]
+    Cases(CaseArguments),
     /// The engine's side of a run with --kill-points; not for people.
     #[command(hide = true)]
     RspChild,
@@ -74,6 +80,22 @@ struct RspArguments {
     kill_points: usize,
 }
 
+#[derive(Args)]
+struct CaseArguments {
+    /// The cases.
+    #[arg(required = true)]
+    cases: Vec<PathBuf>,
+    /// How many shards the store has.
+    #[arg(long, default_value_t = 2)]
+    shards: u16,
+    /// What carries batches to the shards.
+    #[arg(long, value_enum, default_value_t = Fabric::Timely)]
+    fabric: Fabric,
+    /// What the simulated fabric is drawn from.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+}
+
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum System {
     /// The engine.
@@ -98,6 +120,7 @@ fn main() -> ExitCode {
             engine,
         } => run_w3c(&folder, &only, engine),
         Command::Rsp(arguments) => run_rsp(&arguments),
+        Command::Cases(arguments) => run_cases(&arguments),
         Command::RspChild => child::serve(std::io::stdin().lock(), std::io::stdout().lock())
             .map(|()| true)
             .map_err(Into::into),
@@ -157,4 +180,22 @@ fn run_rsp(arguments: &RspArguments) -> Outcome {
         exact &= report.is_exact();
     }
     Ok(exact)
+}
+
+fn run_cases(arguments: &CaseArguments) -> Outcome {
+    let options = ScriptOptions {
+        shards: arguments.shards,
+        simulated: (arguments.fabric == Fabric::Sim).then_some(arguments.seed),
+    };
+    let mut right = true;
+    for path in &arguments.cases {
+        let script = Script::read(path)?;
+        let outcome = script.run(options);
+        right &= outcome.is_ok();
+        match outcome {
+            Ok(()) => println!("{}: right", script.name),
+            Err(fault) => println!("{fault}"),
+        }
+    }
+    Ok(right)
 }

@@ -7,6 +7,7 @@
 //! - `REFUSED`, then one of the above, which the engine must refuse;
 //! - `WAITS query FOR :s`, `WAITS query`: what the engine says holds the query up, if anything;
 //! - `FIRES query close`, then a line for each row (`-` for no value, numbers as numbers): the query's next firing, in any order of rows;
+//!   with `AGAIN` behind the close, one that late statements have amended;
 //! - `BY THE CLOCK`, at the beginning: streams that are silent go on by the machine's clock, so that firings may follow the last one named.
 //!
 //! In all other scripts a firing that is not named is a fault.
@@ -141,7 +142,10 @@ impl Stage {
                 Ok(()) => Err("it was not refused".to_owned()),
                 Err(_) => Ok(()),
             },
-            ["FIRES", query, close] => self.fires(query, number(close)?, &lines[1..]),
+            ["FIRES", query, close] => self.fires(query, (number(close)?, false), &lines[1..]),
+            ["FIRES", query, close, "AGAIN"] => {
+                self.fires(query, (number(close)?, true), &lines[1..])
+            }
             ["WAITS", query] => self.waits(query, None),
             ["WAITS", query, "FOR", stream] => self.waits(query, Some(iri(stream))),
             _ => self.tell(lines)?.map_err(|error| error.to_string()),
@@ -198,8 +202,13 @@ impl Stage {
         }
     }
 
-    /// The next firing of a query is for this close and has these rows.
-    fn fires(&self, query: &str, close_ms: i64, rows: &[String]) -> Result<(), String> {
+    /// The next firing of a query is for this close, the first or an amended one, and has these rows.
+    fn fires(
+        &self,
+        query: &str,
+        (close_ms, is_amended): (i64, bool),
+        rows: &[String],
+    ) -> Result<(), String> {
         let subscription = self
             .subscriptions
             .get(query)
@@ -217,11 +226,12 @@ impl Stage {
             .collect();
         found.sort();
         expected.sort();
-        match firing.close_ms == close_ms && found == expected {
+        let is_for = (firing.close_ms, firing.revision > 0);
+        match is_for == (close_ms, is_amended) && found == expected {
             true => Ok(()),
             false => Err(format!(
-                "it fired for {} with {found:?}, not for {close_ms} with {expected:?}",
-                firing.close_ms
+                "revision {} for {} came with {found:?}, not with {expected:?}",
+                firing.revision, firing.close_ms
             )),
         }
     }

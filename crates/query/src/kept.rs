@@ -6,7 +6,6 @@
 //! execution turns out much dearer than the plan promised: then a plan for those constants is tried,
 //! and the better one stays.
 
-use crate::NamedGraphs;
 use crate::plan::Plan;
 use crate::sources::Graphs;
 use parking_lot::RwLock;
@@ -73,10 +72,7 @@ impl KeptPlan {
 /// The sizes of what a plan's estimates come from.
 fn sizes<'g>(graphs: &'g Graphs<'_>) -> impl Iterator<Item = u64> + 'g {
     let dataset = graphs.view.dataset();
-    let named = match &dataset.named {
-        NamedGraphs::AllStored => &[][..],
-        NamedGraphs::List(list) => list,
-    };
+    let named = dataset.named.listed();
     let sources = dataset.default.iter().chain(named.iter().map(|(_, s)| s));
     sources.map(|source| graphs.view.statement_count(*source))
 }

@@ -4,7 +4,7 @@
 
 use crate::overlay::{ListChange, Overlay};
 use crate::view::{connected_singly, edges_singly, expand_singly};
-use crate::{Dataset, GraphView, NamedGraphs, Source};
+use crate::{Dataset, GraphView, Source};
 use somersault_model::{Direction, QuadIds, TermId, TripleIds};
 use somersault_store::{Dictionary, Ends, Pace, PredicateStatistics, Snapshot, WindowVersion};
 use std::sync::Arc;
@@ -29,10 +29,7 @@ impl SnapshotView {
         dataset: impl Into<Arc<Dataset>>,
     ) -> SnapshotView {
         let dataset = dataset.into();
-        let named: &[(TermId, Source)] = match &dataset.named {
-            NamedGraphs::AllStored => &[],
-            NamedGraphs::List(list) => list,
-        };
+        let named = dataset.named.listed();
         for source in dataset.default.iter().chain(named.iter().map(|(_, s)| s)) {
             if let Source::Window(at) = source {
                 assert!(*at < windows.len(), "every window of a dataset is there");

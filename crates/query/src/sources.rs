@@ -2,7 +2,7 @@
 //! what is in two of them counts once.
 
 use crate::logical::GraphPosition;
-use crate::{GraphView, NamedGraphs, Source};
+use crate::{GraphView, Source};
 use somersault_model::{Direction, TermId, TripleIds};
 
 /// The view with the dataset's graphs resolved; lives for one execution.
@@ -29,15 +29,14 @@ impl<'a> Graphs<'a> {
     /// The named graphs with their sources, ascending by name.
     pub(crate) fn named(&self) -> &[(TermId, [Source; 1])] {
         self.named.get_or_init(|| {
-            let mut list: Vec<_> = match &self.view.dataset().named {
-                NamedGraphs::AllStored => self
-                    .view
-                    .stored_graphs()
-                    .into_iter()
-                    .map(|graph| (graph, [Source::Stored(graph)]))
-                    .collect(),
-                NamedGraphs::List(list) => list.iter().map(|(n, s)| (*n, [*s])).collect(),
-            };
+            let named = &self.view.dataset().named;
+            let mut list: Vec<_> = named.listed().iter().map(|(n, s)| (*n, [*s])).collect();
+            if named.has_stored() {
+                let stored = self.view.stored_graphs().into_iter();
+                let unlisted =
+                    stored.filter(|graph| named.listed().iter().all(|(name, _)| name != graph));
+                list.extend(unlisted.map(|graph| (graph, [Source::Stored(graph)])));
+            }
             list.sort_unstable();
             list
         })

@@ -22,6 +22,24 @@ pub enum NamedGraphs {
     AllStored,
     /// These, each with the source that it reads.
     List(Vec<(TermId, Source)>),
+    /// These, and all stored named graphs that hold something and have no name of these: a query whose windows are no
+    /// dataset clause.
+    ListAndStored(Vec<(TermId, Source)>),
+}
+
+impl NamedGraphs {
+    /// Those that are listed.
+    pub fn listed(&self) -> &[(TermId, Source)] {
+        match self {
+            NamedGraphs::AllStored => &[],
+            NamedGraphs::List(list) | NamedGraphs::ListAndStored(list) => list,
+        }
+    }
+
+    /// Whether the stored ones are among them without being listed.
+    pub fn has_stored(&self) -> bool {
+        !matches!(self, NamedGraphs::List(_))
+    }
 }
 
 /// What the parts of a query range over (language.md, "Settled small print").
@@ -76,13 +94,13 @@ impl Dataset {
 
     /// The source that `GRAPH name` reads, if the dataset has such a named graph.
     pub fn named_source(&self, name: TermId) -> Option<Source> {
-        match &self.named {
-            NamedGraphs::AllStored if name == TermId::DEFAULT_GRAPH => None,
-            NamedGraphs::AllStored => Some(Source::Stored(name)),
-            NamedGraphs::List(list) => list
-                .iter()
-                .find(|(other, _)| *other == name)
-                .map(|(_, source)| *source),
+        let mut listed = self.named.listed().iter();
+        match listed.find(|(other, _)| *other == name) {
+            Some((_, source)) => Some(*source),
+            None if self.named.has_stored() && name != TermId::DEFAULT_GRAPH => {
+                Some(Source::Stored(name))
+            }
+            None => None,
         }
     }
 }

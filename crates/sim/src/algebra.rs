@@ -190,17 +190,16 @@ impl Seen<'_> {
         };
         match place {
             Place::Window(at) => vec![(None, self.windows[at].clone())],
-            Place::Graph(graph) if query.from_named.contains(&graph) => {
+            Place::Graph(graph) if query.names(graph) => {
                 vec![(None, stored(Some(graph)).collect())]
             }
             Place::Graph(_) => Vec::new(),
             Place::AnyWindow(variable) => windows(variable).collect(),
             Place::AnyGraph(variable) => {
-                let mut all: Vec<_> = (query.from_named.iter())
-                    .map(|graph| {
-                        let named = Some((variable, Value::Graph(*graph)));
-                        (named, stored(Some(*graph)).collect())
-                    })
+                let named = |graph: u8| Some((variable, Value::Graph(graph)));
+                let mut all: Vec<_> = (self.stored.keys().flatten())
+                    .filter(|graph| query.names(**graph))
+                    .map(|graph| (named(*graph), stored(Some(*graph)).collect()))
                     .collect();
                 if query.dialect == Dialect::CSparql {
                     all.extend(windows(variable));
@@ -390,6 +389,7 @@ mod tests {
                 distinct: false,
                 limit: None,
             },
+            changes: None,
             windows: Vec::new(),
             every_ms: None,
             origin_ms: 0,

@@ -3,10 +3,11 @@
 use crate::algebra::Bag;
 use crate::model::QueryModel;
 use crate::render::{bag_of_answer, iri, query_text};
-use crate::twin::{Plant, Twin};
+use crate::twin::{Due, Plant, Twin};
 use somersault::{
     Engine, FiringId, FiringResult, SubscribeOptions, Subscription, SubscriptionEvent,
 };
+use std::collections::BTreeMap;
 
 /// A registered query.
 pub(crate) struct Registered {
@@ -14,7 +15,9 @@ pub(crate) struct Registered {
     pub(crate) name: String,
     pub(crate) text: String,
     subscription: Option<Subscription>,
-    last_close_ms: Option<i64>,
+    last: Option<FiringId>,
+    /// The newest revision of each close.
+    revisions: BTreeMap<i64, u32>,
 }
 
 /// What was read.
@@ -37,14 +40,15 @@ impl Registered {
             text: query_text(&name, model),
             name,
             subscription: None,
-            last_close_ms: None,
+            last: None,
+            revisions: BTreeMap::new(),
         }
     }
 
     /// Reads on from the newest firing that was read, at a new engine too.
     pub(crate) fn subscribe(&mut self, engine: &Engine) -> Result<(), String> {
         let options = SubscribeOptions {
-            after: self.last_close_ms.map(FiringId::at),
+            after: self.last,
             empties: true,
             capacity: 1 << 16,
         };
@@ -78,50 +82,46 @@ impl Registered {
 
     /// Checks a firing against what is due; returns how many rows it has.
     fn take(&mut self, firing: &FiringResult, twin: &mut Twin) -> Result<u64, String> {
-        let close_ms = firing.close_ms;
-        if self.last_close_ms.is_some_and(|last| close_ms <= last) {
-            return Err(format!("it comes after {:?}", self.last_close_ms));
+        let revision = self.revisions.insert(firing.close_ms, firing.revision);
+        if revision.is_some_and(|before| before >= firing.revision) {
+            return Err(format!(
+                "revision {} comes after {revision:?}",
+                firing.revision
+            ));
         }
-        self.last_close_ms = Some(close_ms);
-        self.pass_over(twin, close_ms)?;
-        let query = twin
-            .queries
-            .get_mut(&self.number)
-            .ok_or("nobody registered it")?;
-        let due = query.due.remove(&close_ms).ok_or("it is not due")?;
+        self.last = Some(firing.id());
+        let due = self.next_due(twin, firing)?;
         let answer = firing.answer.as_ref().map_err(Clone::clone)?;
         let found = bag_of_answer(answer)?;
-        let expected = twin.answer(self.number, &due, close_ms, firing.complete_from_ms)?;
-        match expected {
+        match twin.answer(self.number, &due, firing.complete_from_ms)? {
             Some(expected) if expected != found => Err(difference(&expected, &found)),
             _ => Ok(answer.len() as u64),
         }
     }
 
-    /// What is due before a close and has not come was passed in bulk, or lost.
-    fn pass_over(&self, twin: &mut Twin, close_ms: i64) -> Result<(), String> {
-        let query = twin
-            .queries
-            .get_mut(&self.number)
-            .ok_or("nobody registered it")?;
-        while let Some((passed_ms, due)) = query.due.first_key_value() {
-            if *passed_ms >= close_ms {
-                break;
+    /// What is due for a firing. What is due before it and has not come was passed in bulk, or lost.
+    fn next_due(&self, twin: &mut Twin, firing: &FiringResult) -> Result<Due, String> {
+        let query = twin.queries.get_mut(&self.number);
+        let due = &mut query.ok_or("nobody registered it")?.due;
+        while let Some(next) = due.pop_front() {
+            if (next.close_ms, next.is_amended) == (firing.close_ms, firing.revision > 0) {
+                return Ok(next);
             }
-            if !due.may_be_passed {
+            if !next.may_be_passed {
+                let again = if next.is_amended { ", once more," } else { "" };
                 return Err(format!(
-                    "the close {passed_ms}, which is due, was passed over"
+                    "{} is due{again} before revision {} of this",
+                    next.close_ms, firing.revision
                 ));
             }
-            query.due.pop_first();
         }
-        Ok(())
+        Err(format!("revision {} is not due", firing.revision))
     }
 
     /// The first close that is due and has not come, at the end.
     pub(crate) fn owes(&self, twin: &Twin) -> Option<i64> {
         let query = twin.queries.get(&self.number)?;
-        query.due.keys().next().copied()
+        query.due.front().map(|due| due.close_ms)
     }
 }
 

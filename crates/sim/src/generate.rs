@@ -3,7 +3,8 @@
 
 use crate::draw::Draw;
 use crate::model::{
-    Absorbs, Dialect, Late, QueryModel, Scenario, Statement, Step, StreamModel, Triple, WindowModel,
+    Absorbs, Changes, Dialect, Extent, Form, Group, Late, QueryModel, Scenario, Statement, Step,
+    StreamModel, Triple, WindowModel,
 };
 use crate::queries::draw_pattern_and_form;
 use somersault_log::CrashKeep;
@@ -79,7 +80,12 @@ fn draw_stream(draw: &mut Draw) -> StreamModel {
         },
         into: draw.chance(40).then(|| draw.small(GRAPHS)),
         lateness_ms: *draw.pick(&[0, 0, 0, 70, 200, 333]),
-        late: *draw.pick(&[Late::Reject, Late::Drop]),
+        late: *draw.pick(&[
+            Late::Reject,
+            Late::Drop,
+            Late::Amend(300),
+            Late::Amend(2500),
+        ]),
         keep_ms: *draw.pick(&[600_000, 600_000, 600_000, 600_000, 600_000, 500, 0]),
     }
 }
@@ -132,7 +138,9 @@ impl Generator {
     }
 
     fn push(&mut self, stream: usize, source: usize, span_ms: i64) {
-        let StreamModel { lateness_ms, .. } = self.streams[stream];
+        let StreamModel {
+            lateness_ms, late, ..
+        } = self.streams[stream];
         let from_ms = self.sources[stream][source];
         let mut times: Vec<i64> = (0..self.draw.below(6))
             .map(|_| self.draw_time(from_ms, span_ms))
@@ -144,9 +152,16 @@ impl Generator {
                 *time -= i64::try_from(self.draw.below(lateness_ms.unsigned_abs())).unwrap_or(0);
             }
         }
-        if self.draw.chance(6) && !times.is_empty() {
-            // Mostly too late, at times just not.
-            times[0] = from_ms - lateness_ms - i64::from(self.draw.small(120));
+        let often = if matches!(late, Late::Amend(_)) {
+            30
+        } else {
+            6
+        };
+        if self.draw.chance(often) && !times.is_empty() {
+            // Mostly too late, at times just not; what may be amended goes further back.
+            let far_ms = *self.draw.pick(&[120, 120, 1200]);
+            let back_ms = i64::try_from(self.draw.below(far_ms)).unwrap_or(0);
+            times[0] = from_ms - lateness_ms - back_ms;
         }
         let statements: Vec<Statement> = times
             .iter()
@@ -282,6 +297,9 @@ impl Generator {
         let first = *self.draw.pick(&able);
         query.dialect = first;
         draw_pattern_and_form(&mut self.draw, &mut query);
+        if first == Dialect::RspQl && self.draw.chance(25) && self.keeps_all(&query) {
+            query.changes = Some(*self.draw.pick(&[Changes::New, Changes::Gone]));
+        }
         let number = self.draw.small(QUERIES);
         if self.draw.chance(30) {
             // Replaced, not refused.
@@ -304,6 +322,20 @@ impl Generator {
         }
     }
 
+    /// Whether ISTREAM and DSTREAM can be told from the answers that come: rows are not cut off, all that a window reaches is kept, and
+    /// nothing is amended.
+    fn keeps_all(&self, query: &QueryModel) -> bool {
+        let has_all_rows = matches!(
+            query.form,
+            Form::Count { .. } | Form::Select { limit: None, .. }
+        );
+        let has_all = |window: &WindowModel| {
+            let StreamModel { keep_ms, late, .. } = self.streams[window.stream];
+            keep_ms > 60_000 && !matches!(late, Late::Amend(_))
+        };
+        has_all_rows && query.windows.iter().all(has_all)
+    }
+
     /// The windows of a query, which BATCH of each stream divides.
     fn draw_query(&mut self) -> QueryModel {
         let draw = &mut self.draw;
@@ -319,22 +351,14 @@ impl Generator {
         let mut once = numbers.clone();
         once.sort_unstable();
         once.dedup();
-        let windows: Vec<WindowModel> = (numbers.iter())
-            .map(|stream| {
-                let batch_ms = self.streams[*stream].batch_ms;
-                let range_ms = batch_ms * (1 + i64::from(draw.small(12)));
-                let tumbling = draw.chance(15);
-                WindowModel {
-                    stream: *stream,
-                    range_ms,
-                    step_ms: match tumbling {
-                        true => range_ms,
-                        false => batch_ms * (1 + i64::from(draw.small(6))),
-                    },
-                    in_default: once.len() == numbers.len() && draw.chance(25),
-                }
-            })
+        let is_once = once.len() == numbers.len();
+        let mut windows: Vec<WindowModel> = (numbers.iter())
+            .map(|stream| draw_window(draw, *stream, self.streams[*stream].batch_ms, is_once))
             .collect();
+        if draw.chance(20) && windows.iter().all(|window| !window.in_default) {
+            let batch_ms = self.streams[windows[0].stream].batch_ms;
+            draw_extent(draw, &mut windows[0], batch_ms);
+        }
         // Each BATCH divides the longest.
         let common_ms = (numbers
             .iter()
@@ -343,7 +367,8 @@ impl Generator {
         .unwrap_or(400);
         QueryModel {
             dialect: Dialect::CSparql,
-            form: crate::model::Form::Ask,
+            form: Form::Ask,
+            changes: None,
             windows,
             every_ms: draw
                 .chance(15)
@@ -354,7 +379,33 @@ impl Generator {
             },
             from: (0..GRAPHS).filter(|_| draw.chance(15)).collect(),
             from_named: (0..GRAPHS).filter(|_| draw.chance(50)).collect(),
-            pattern: crate::model::Group::default(),
+            pattern: Group::default(),
         }
+    }
+}
+
+fn draw_window(draw: &mut Draw, stream: usize, batch_ms: i64, may_be_default: bool) -> WindowModel {
+    let range_ms = batch_ms * (1 + i64::from(draw.small(12)));
+    let step_ms = match draw.chance(15) {
+        true => range_ms,
+        false => batch_ms * (1 + i64::from(draw.small(6))),
+    };
+    WindowModel {
+        stream,
+        extent: Extent::Sliding,
+        range_ms,
+        until_ms: 0,
+        step_ms,
+        in_default: may_be_default && draw.chance(25),
+    }
+}
+
+/// Makes a window one that only one dialect has.
+fn draw_extent(draw: &mut Draw, window: &mut WindowModel, batch_ms: i64) {
+    window.extent = *draw.pick(&[Extent::Past, Extent::Now, Extent::EachBatch]);
+    match window.extent {
+        Extent::Past => window.until_ms = batch_ms * (1 + i64::from(draw.small(6))),
+        Extent::Now => (window.range_ms, window.step_ms) = (batch_ms, batch_ms),
+        Extent::EachBatch | Extent::Sliding => window.step_ms = batch_ms,
     }
 }

@@ -36,6 +36,8 @@ pub enum Late {
     Reject,
     /// It is left out and counted.
     Drop,
+    /// If it is not older than this (WITHIN), it is taken, and firings that should have seen it happen again.
+    Amend(i64),
 }
 
 /// A stream as declared.
@@ -55,13 +57,30 @@ pub struct StreamModel {
     pub keep_ms: i64,
 }
 
+/// How a window is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Extent {
+    /// `RANGE r STEP s`, or `RANGE r TUMBLING`, in every dialect.
+    Sliding,
+    /// `FROM NOW-… TO NOW-… STEP s` of RSP-QL.
+    Past,
+    /// `NOW` of CQELS-QL: the batch that has just closed.
+    Now,
+    /// `RANGE r` of CQELS-QL, which closes with every batch.
+    EachBatch,
+}
+
 /// A window of a query.
 #[derive(Debug, Clone)]
 pub struct WindowModel {
     /// The stream's number.
     pub stream: usize,
+    /// How it is written.
+    pub extent: Extent,
     /// RANGE.
     pub range_ms: i64,
+    /// How long before its close it ends.
+    pub until_ms: i64,
     /// STEP.
     pub step_ms: i64,
     /// Whether the window is part of the default graph (FROM STREAM) or only a named one (FROM NAMED STREAM).
@@ -193,6 +212,15 @@ pub enum Form {
     Construct(Vec<(Slot, u8, Slot)>),
 }
 
+/// What of its answers a query of RSP-QL gives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Changes {
+    /// ISTREAM: the rows that the firing before had not.
+    New,
+    /// DSTREAM: the rows of the firing before that this one has not.
+    Gone,
+}
+
 /// A continuous query.
 #[derive(Debug, Clone)]
 pub struct QueryModel {
@@ -200,6 +228,8 @@ pub struct QueryModel {
     pub dialect: Dialect,
     /// What it answers with.
     pub form: Form,
+    /// What it gives of its answers; `None` is all of each.
+    pub changes: Option<Changes>,
     /// Its windows; in C-SPARQL each over another stream.
     pub windows: Vec<WindowModel>,
     /// COMPUTED EVERY

@@ -1,7 +1,7 @@
 //! Draws what a query asks: patterns over its windows and graphs, joined, optional, united, subtracted, filtered and counted.
 
 use crate::draw::Draw;
-use crate::generate::{NODES, PREDICATES};
+use crate::generate::{GRAPHS, NODES, PREDICATES};
 use crate::model::{
     Condition, Dialect, Element, Form, Group, Path, Pattern, Place, QueryModel, Slot,
 };
@@ -45,9 +45,22 @@ pub(crate) fn draw_pattern_and_form(draw: &mut Draw, query: &mut QueryModel) {
 impl QueryModel {
     /// Whether it means the same in every dialect that can say its windows.
     pub fn is_common(&self) -> bool {
-        !self
-            .pattern
-            .any_place(&|place| matches!(place, Place::AnyGraph(_) | Place::AnyWindow(_)))
+        let differs = |place: &Place| match place {
+            Place::AnyGraph(_) | Place::AnyWindow(_) => true,
+            Place::Graph(_) => self.reads_all(),
+            Place::Window(_) | Place::Default => false,
+        };
+        self.changes.is_none() && !self.pattern.any_place(&differs)
+    }
+
+    /// Whether GRAPH reads all that is stored: windows of CQELS-QL are no dataset clause, and there is no other.
+    fn reads_all(&self) -> bool {
+        self.dialect == Dialect::CqelsQl && self.from.is_empty() && self.from_named.is_empty()
+    }
+
+    /// Whether GRAPH reads a stored graph.
+    pub(crate) fn names(&self, graph: u8) -> bool {
+        self.reads_all() || self.from_named.contains(&graph)
     }
 }
 
@@ -70,6 +83,7 @@ impl Group {
 
 /// Any place that the query's dialect has.
 fn draw_place(draw: &mut Draw, query: &QueryModel) -> Place {
+    let named: Vec<u8> = (0..GRAPHS).filter(|graph| query.names(*graph)).collect();
     match draw.below(10) {
         0..=3 => {
             let windows: Vec<usize> = (0..query.windows.len()).collect();
@@ -77,10 +91,8 @@ fn draw_place(draw: &mut Draw, query: &QueryModel) -> Place {
         }
         4..=6 => Place::Default,
         7 if query.dialect == Dialect::RspQl => Place::AnyWindow(GRAPH),
-        7 if !query.from_named.is_empty() || query.dialect == Dialect::CSparql => {
-            Place::AnyGraph(GRAPH)
-        }
-        _ if !query.from_named.is_empty() => Place::Graph(*draw.pick(&query.from_named)),
+        7 if !named.is_empty() || query.dialect == Dialect::CSparql => Place::AnyGraph(GRAPH),
+        _ if !named.is_empty() => Place::Graph(*draw.pick(&named)),
         _ => Place::Default,
     }
 }

@@ -2,8 +2,8 @@
 
 use crate::algebra::{Bag, Row, Value, bag_of};
 use crate::model::{
-    Absorbs, Condition, Dialect, Element, Form, Group, Late, Path, Pattern, Place, QueryModel,
-    Slot, Statement, StreamModel, Triple, WindowModel,
+    Absorbs, Changes, Condition, Dialect, Element, Extent, Form, Group, Late, Path, Pattern, Place,
+    QueryModel, Slot, Statement, StreamModel, Triple, WindowModel,
 };
 use somersault::oxrdf::{GraphName, NamedNode, Quad, Term};
 use somersault::{Answer, AnswerKind, StreamStatement};
@@ -137,8 +137,9 @@ pub fn stream_text(number: usize, stream: &StreamModel) -> String {
         let _ = write!(text, " INTO GRAPH {}", iri(Value::Graph(graph)));
     }
     let late = match stream.late {
-        Late::Reject => "REJECT",
-        Late::Drop => "DROP",
+        Late::Reject => "REJECT".to_owned(),
+        Late::Drop => "DROP".to_owned(),
+        Late::Amend(within) => format!("AMEND WITHIN {within}ms"),
     };
     let (batch, lateness, keep) = (stream.batch_ms, stream.lateness_ms, stream.keep_ms);
     let _ = write!(
@@ -150,8 +151,10 @@ pub fn stream_text(number: usize, stream: &StreamModel) -> String {
 
 /// The text of a query in its dialect.
 pub fn query_text(name: &str, query: &QueryModel) -> String {
-    let register = match query.dialect {
-        Dialect::RspQl => "RSTREAM",
+    let register = match (query.dialect, query.changes) {
+        (_, Some(Changes::New)) => "ISTREAM",
+        (_, Some(Changes::Gone)) => "DSTREAM",
+        (Dialect::RspQl, None) => "RSTREAM",
         _ => "QUERY",
     };
     let mut text = format!("REGISTER {register} {name}");
@@ -196,9 +199,21 @@ pub fn query_text(name: &str, query: &QueryModel) -> String {
 }
 
 fn window_text(window: &WindowModel, step: &str) -> String {
-    match window.range_ms == window.step_ms {
-        true => format!("[RANGE {}ms TUMBLING]", window.range_ms),
-        false => format!("[RANGE {}ms {step} {}ms]", window.range_ms, window.step_ms),
+    let WindowModel {
+        range_ms,
+        until_ms,
+        step_ms,
+        ..
+    } = window;
+    match window.extent {
+        Extent::Sliding if range_ms == step_ms => format!("[RANGE {range_ms}ms TUMBLING]"),
+        Extent::Sliding => format!("[RANGE {range_ms}ms {step} {step_ms}ms]"),
+        Extent::Past => format!(
+            "[FROM NOW-{}ms TO NOW-{until_ms}ms STEP {step_ms}ms]",
+            range_ms + until_ms
+        ),
+        Extent::Now => "[NOW]".to_owned(),
+        Extent::EachBatch => format!("[RANGE {range_ms}ms]"),
     }
 }
 

@@ -3,10 +3,15 @@
 
 use crate::algebra::{Bag, Seen, Stored};
 use crate::model::{
-    Absorbs, Dialect, Late, QueryModel, Statement, StreamModel, Triple, WindowModel,
+    Changes, Dialect, Extent, Late, QueryModel, Statement, StreamModel, Triple, WindowModel,
 };
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
+use stream::Stream;
+
+mod stream;
+#[cfg(test)]
+mod tests;
 
 /// More consecutive closes than this, due at once and with nothing in their windows, may be passed in bulk.
 const BULK_RUN: usize = 64;
@@ -26,6 +31,8 @@ pub enum Plant {
     Leak,
     /// A statement that came too late empties the windows of its stream for a while.
     LateWipes,
+    /// What came late and was taken makes no firing happen again.
+    Unamended,
     /// A close is due before the last stream has reached it.
     Hasty,
     /// Absorbed statements are stored one batch too late.
@@ -36,23 +43,6 @@ pub enum Plant {
     RepeatedFiring,
 }
 
-/// A stream and all that it took.
-#[derive(Debug, Clone)]
-struct Stream {
-    model: StreamModel,
-    /// In order of arrival.
-    taken: Vec<Statement>,
-    /// How far each source is.
-    sources: BTreeMap<u8, i64>,
-    complete_through: Option<i64>,
-    /// Nothing before this has been seen.
-    begin: Option<i64>,
-    /// What of `taken` is to be absorbed once its batch is over.
-    waiting: Vec<Statement>,
-    /// When something came too late.
-    late_at: Vec<i64>,
-}
-
 /// A registered query, and the answers that it owes.
 #[derive(Debug, Clone)]
 pub(crate) struct Query {
@@ -61,7 +51,12 @@ pub(crate) struct Query {
     /// It fires after this only: the latest time of its streams when it was registered or resumed.
     after: i64,
     next: Option<i64>,
-    pub(crate) due: BTreeMap<i64, Due>,
+    /// The closes that have been due since then.
+    closes: Vec<i64>,
+    /// The firings that are due and have not come, in the order in which they will.
+    pub(crate) due: VecDeque<Due>,
+    /// The whole answer of the firing before.
+    before: Bag,
     /// From when on its windows must be complete, as KEEP promises.
     promised: i64,
     /// Whether KEEP of a stream is so short that windows may lack their beginning.
@@ -71,6 +66,9 @@ pub(crate) struct Query {
 /// A firing that is due: what it may see.
 #[derive(Debug, Clone)]
 pub(crate) struct Due {
+    pub(crate) close_ms: i64,
+    /// Whether it happened before, without what came late.
+    pub(crate) is_amended: bool,
     stored: Arc<Stored>,
     /// How many statements each stream had taken.
     taken: Vec<usize>,
@@ -97,17 +95,8 @@ pub struct Twin {
 impl Twin {
     /// Streams of which nobody has heard yet.
     pub fn new(streams: &[StreamModel], plant: Option<Plant>) -> Self {
-        let stream = |model: &StreamModel| Stream {
-            model: model.clone(),
-            taken: Vec::new(),
-            sources: BTreeMap::new(),
-            complete_through: None,
-            begin: None,
-            waiting: Vec::new(),
-            late_at: Vec::new(),
-        };
         Self {
-            streams: streams.iter().map(stream).collect(),
+            streams: streams.iter().map(Stream::new).collect(),
             queries: BTreeMap::new(),
             stored: Arc::default(),
             plant,
@@ -122,7 +111,7 @@ impl Twin {
     /// What becomes of a push if it is sent now.
     pub(crate) fn verdict(&self, stream: usize, source: u8, statements: &[Statement]) -> Verdict {
         let stream = &self.streams[stream];
-        let accepted = stream.accepted(source, statements).0.len();
+        let accepted = stream.sorted(source, statements).taken.len();
         let dropped = (statements.len() - accepted) as u64;
         match stream.model.late {
             Late::Reject if dropped > 0 => Verdict::Refused,
@@ -135,8 +124,50 @@ impl Twin {
 
     /// Takes a push that is not refused.
     pub(crate) fn push(&mut self, stream: usize, source: u8, statements: &[Statement]) {
-        self.streams[stream].push(source, statements);
+        let amended = self.streams[stream].push(source, statements);
+        self.amend(stream, &amended);
         self.make_due();
+    }
+
+    /// What came late is stored if it is timeless, and the firings that should have seen it in a window happen again.
+    fn amend(&mut self, stream: usize, late: &[Statement]) {
+        let stored = Arc::make_mut(&mut self.stored);
+        (late.iter()).for_each(|statement| self.streams[stream].store(statement, stored));
+        if self.plant == Some(Plant::Unamended) {
+            return;
+        }
+        let due = self.due_at(0, true);
+        for query in self.queries.values_mut().filter(|query| !query.paused) {
+            let model = &query.model;
+            let shows = |close_ms: i64| {
+                (model
+                    .windows
+                    .iter()
+                    .filter(|window| window.stream == stream))
+                .any(|window| {
+                    let (from_ms, to_ms) = window.span(model.origin_ms, close_ms);
+                    (late.iter()).any(|statement| (from_ms..to_ms).contains(&statement.at_ms))
+                })
+            };
+            let closes = query.closes.iter().filter(|close_ms| shows(**close_ms));
+            query.due.extend(closes.map(|close_ms| Due {
+                close_ms: *close_ms,
+                ..due.clone()
+            }));
+        }
+    }
+
+    /// A firing that sees what there is now.
+    fn due_at(&self, close_ms: i64, is_amended: bool) -> Due {
+        Due {
+            close_ms,
+            is_amended,
+            stored: Arc::clone(&self.stored),
+            taken: (self.streams.iter())
+                .map(|stream| stream.taken.len())
+                .collect(),
+            may_be_passed: false,
+        }
     }
 
     /// Takes a heartbeat; what is closed is then stored, due or not.
@@ -154,10 +185,13 @@ impl Twin {
             paused: true,
             after: i64::MIN,
             next: None,
-            due: BTreeMap::new(),
+            closes: Vec::new(),
+            due: VecDeque::new(),
+            before: Bag::new(),
             promised: i64::MIN,
             short_keep: (model.windows.iter()).any(|window| {
-                self.streams[window.stream].model.keep_ms < 2 * (window.range_ms + window.step_ms)
+                let reach_ms = window.range_ms + window.until_ms + window.step_ms;
+                self.streams[window.stream].model.keep_ms < 2 * reach_ms
             }),
         };
         self.queries.insert(number, query);
@@ -176,6 +210,7 @@ impl Twin {
             .unwrap_or(i64::MIN);
         query.paused = false;
         query.next = None;
+        query.closes.clear();
         self.make_due();
     }
 
@@ -217,38 +252,37 @@ impl Twin {
 
     /// Makes every close due that all streams of its query have reached, in the order of closes.
     fn make_due(&mut self) {
-        let mut made: BTreeMap<u8, Vec<i64>> = BTreeMap::new();
+        let mut made: BTreeMap<u8, usize> = BTreeMap::new();
         while let Some((close_ms, numbers)) = self.next_due() {
             self.store_closed(close_ms);
-            let due = Due {
-                stored: Arc::clone(&self.stored),
-                taken: (self.streams.iter())
-                    .map(|stream| stream.taken.len())
-                    .collect(),
-                may_be_passed: false,
-            };
+            let due = self.due_at(close_ms, false);
             for number in numbers {
                 let query = self.queries.get_mut(&number).expect("it was just found");
                 query.next = Some(query.model.first_close_after(close_ms));
-                query.due.insert(close_ms, due.clone());
-                made.entry(number).or_default().push(close_ms);
+                query.closes.push(close_ms);
+                query.due.push_back(due.clone());
+                *made.entry(number).or_default() += 1;
             }
         }
         // The last of a run fires in any case. Queries that fire together pass together, so that the longest run counts.
-        let is_jump = made.values().any(|closes| closes.len() > BULK_RUN);
-        for (number, closes) in made.iter().filter(|_| is_jump) {
-            for close_ms in &closes[..closes.len() - 1] {
-                let query = &self.queries[number];
-                // What KEEP had let go of when the query began is in no window.
-                let from_ms = if query.short_keep {
-                    query.promised
-                } else {
-                    i64::MIN
-                };
-                let windows = self.contents(&query.model, &query.due[close_ms], *close_ms, from_ms);
-                let query = self.queries.get_mut(number).expect("it was just found");
-                let due = query.due.get_mut(close_ms).expect("it was just made due");
-                due.may_be_passed = windows.iter().all(Vec::is_empty);
+        let is_jump = made.values().any(|count| *count > BULK_RUN);
+        for (number, count) in made.iter().filter(|_| is_jump) {
+            let query = &self.queries[number];
+            // What KEEP had let go of when the query began is in no window.
+            let from_ms = if query.short_keep {
+                query.promised
+            } else {
+                i64::MIN
+            };
+            let run = query.due.len() - count..query.due.len() - 1;
+            let is_empty = |due: &Due| {
+                let contents = self.contents(&query.model, due, from_ms);
+                contents.iter().all(Vec::is_empty)
+            };
+            let may_be_passed: Vec<bool> = query.due.range(run.clone()).map(is_empty).collect();
+            let query = self.queries.get_mut(number).expect("it was just found");
+            for (due, may) in query.due.range_mut(run).zip(may_be_passed) {
+                due.may_be_passed = may;
             }
         }
     }
@@ -272,10 +306,8 @@ impl Twin {
                 Some(next) => next,
                 None => {
                     // Only now that all streams have a time is anything kept for the query.
-                    let kept = |stream: &Stream| {
-                        Some((stream.complete_through? - stream.model.keep_ms).max(stream.begin?))
-                    };
-                    query.promised = streams().filter_map(kept).max().unwrap_or(begin);
+                    let kept = streams().filter_map(Stream::kept_from);
+                    query.promised = kept.max().unwrap_or(begin);
                     query.model.first_close_after(query.after.max(begin))
                 }
             };
@@ -289,40 +321,23 @@ impl Twin {
 
     /// Stores what is timeless in batches that are over and end at or before `through_ms`.
     fn store_closed(&mut self, through_ms: i64) {
-        let more = i64::from(self.plant == Some(Plant::StoredLate));
+        let behind = i64::from(self.plant == Some(Plant::StoredLate));
+        let stored = Arc::make_mut(&mut self.stored);
         for stream in &mut self.streams {
-            let complete_through = stream.complete_through.unwrap_or(i64::MIN);
-            let batch_ms = stream.model.batch_ms;
-            let end = |at_ms: i64| (at_ms.div_euclid(batch_ms) + 1 + more) * batch_ms;
-            stream.waiting.retain(|statement| {
-                let over = end(statement.at_ms) <= complete_through.min(through_ms);
-                if over {
-                    let graph = stream.model.into.or(statement.graph);
-                    let stored = Arc::make_mut(&mut self.stored);
-                    stored.entry(graph).or_default().insert(statement.triple);
-                }
-                !over
-            });
+            stream.show(through_ms, behind, stored);
         }
     }
 
-    /// What each window shows at a close, of what is complete.
-    fn contents(
-        &self,
-        model: &QueryModel,
-        due: &Due,
-        close_ms: i64,
-        complete_from_ms: i64,
-    ) -> Vec<Vec<Triple>> {
+    /// What each window shows at a firing, of what is complete.
+    fn contents(&self, model: &QueryModel, due: &Due, complete_from_ms: i64) -> Vec<Vec<Triple>> {
         let content = |window: &WindowModel| {
             let stream = &self.streams[window.stream];
             let taken = &stream.taken[..due.taken[window.stream]];
-            let to_ms = window.close_at(model.origin_ms, close_ms);
-            let range_ms = match self.plant {
-                Some(Plant::OneSize) => model.windows[0].range_ms,
-                _ => window.range_ms,
+            let (from_ms, to_ms) = window.span(model.origin_ms, due.close_ms);
+            let from_ms = match self.plant {
+                Some(Plant::OneSize) => to_ms - model.windows[0].range_ms,
+                _ => from_ms,
             };
-            let from_ms = to_ms - range_ms;
             let (from_ms, to_ms) = match self.plant {
                 Some(Plant::OpenOnTheLeft) => (from_ms + 1, to_ms),
                 Some(Plant::ClosedOnTheRight) => (from_ms, to_ms + 1),
@@ -359,13 +374,12 @@ impl Twin {
         }
     }
 
-    /// The answer that is due. `complete_from_ms` is what the engine says of it: `None` from here means that KEEP is
-    /// short and the windows of several streams may each lack another part, so that nothing is to be compared.
+    /// The rows that are due. `complete_from_ms` is what the engine says of the firing: where KEEP is short and the windows of several
+    /// streams may each lack another part, nothing is to be compared, and this gives `None`.
     pub(crate) fn answer(
-        &self,
+        &mut self,
         number: u8,
         due: &Due,
-        close_ms: i64,
         complete_from_ms: Option<i64>,
     ) -> Result<Option<Bag>, String> {
         let query = &self.queries[&number];
@@ -381,61 +395,33 @@ impl Twin {
             Some(from_ms) if query.short_keep => from_ms,
             _ => i64::MIN,
         };
-        let windows = self.contents(&query.model, due, close_ms, from_ms);
+        let windows = self.contents(&query.model, due, from_ms);
         let seen = Seen {
             query: &query.model,
             windows: &windows,
             stored: &due.stored,
         };
-        Ok(Some(seen.answer()))
+        let now = seen.answer();
+        let query = self
+            .queries
+            .get_mut(&number)
+            .expect("it was just looked at");
+        let before = std::mem::replace(&mut query.before, now.clone());
+        Ok(Some(match query.model.changes {
+            None => now,
+            Some(Changes::New) => without(now, &before),
+            Some(Changes::Gone) => without(before, &now),
+        }))
     }
 }
 
-impl Stream {
-    /// What of a push is not too late, and how far its source is then.
-    fn accepted(&self, source: u8, statements: &[Statement]) -> (Vec<Statement>, Option<i64>) {
-        let mut own = self.sources.get(&source).copied();
-        let mut accepted = Vec::new();
-        for statement in statements {
-            if Some(statement.at_ms) >= own.max(self.complete_through) {
-                own = own.max(Some(statement.at_ms - self.model.lateness_ms));
-                accepted.push(*statement);
-            }
-        }
-        (accepted, own)
+/// The rows of one bag that another has not.
+fn without(mut bag: Bag, other: &Bag) -> Bag {
+    for (row, times) in &mut bag {
+        *times = times.saturating_sub(other.get(row).copied().unwrap_or(0));
     }
-
-    fn push(&mut self, source: u8, statements: &[Statement]) {
-        let (accepted, own) = self.accepted(source, statements);
-        if accepted.len() < statements.len() {
-            self.late_at.extend(self.complete_through);
-        }
-        let (Some(first), Some(own)) = (accepted.first(), own) else {
-            return;
-        };
-        self.begin = self.begin.or(Some(first.at_ms - self.model.lateness_ms));
-        self.sources.insert(source, own);
-        self.complete_through = self
-            .complete_through
-            .max(self.sources.values().min().copied());
-        let absorbed = |statement: &&Statement| match &self.model.absorbs {
-            Absorbs::Everything => true,
-            Absorbs::Nothing => false,
-            Absorbs::AllBut(timing) => !timing.contains(&statement.triple.1),
-        };
-        self.waiting.extend(accepted.iter().filter(absorbed));
-        self.taken.extend(accepted);
-    }
-
-    fn advance(&mut self, to_ms: i64) {
-        if self.complete_through < Some(to_ms) {
-            self.begin = self.begin.or(Some(to_ms));
-            self.complete_through = Some(to_ms);
-            for own in self.sources.values_mut() {
-                *own = (*own).max(to_ms);
-            }
-        }
-    }
+    bag.retain(|_, times| *times > 0);
+    bag
 }
 
 impl QueryModel {
@@ -458,6 +444,14 @@ impl QueryModel {
 
     /// Whether a dialect can say it: C-SPARQL windows a stream once, the others have no window in the default graph.
     pub fn can_be_said_in(&self, dialect: Dialect) -> bool {
+        let has = |extent| match extent {
+            Extent::Sliding => true,
+            Extent::Past => dialect == Dialect::RspQl,
+            Extent::Now | Extent::EachBatch => dialect == Dialect::CqelsQl,
+        };
+        if !self.windows.iter().all(|window| has(window.extent)) {
+            return false;
+        }
         match dialect {
             Dialect::CSparql => {
                 let streams: BTreeSet<usize> = self.windows.iter().map(|w| w.stream).collect();
@@ -469,11 +463,10 @@ impl QueryModel {
 }
 
 impl WindowModel {
-    /// Its own latest close at or before a close of its query.
-    fn close_at(&self, origin_ms: i64, close_ms: i64) -> i64 {
-        origin_ms + (close_ms - origin_ms).div_euclid(self.step_ms) * self.step_ms
+    /// What it shows at a close of its query: of its own latest close then, `from ≤ event time < to`.
+    fn span(&self, origin_ms: i64, close_ms: i64) -> (i64, i64) {
+        let own_ms = origin_ms + (close_ms - origin_ms).div_euclid(self.step_ms) * self.step_ms;
+        let to_ms = own_ms - self.until_ms;
+        (to_ms - self.range_ms, to_ms)
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -9,7 +9,7 @@ use crate::hub::Hub;
 use crate::metrics::{QueryMetrics, Recorder};
 use crate::subscription::{FiringResult, SubscribeOptions, Subscription};
 use parking_lot::{Mutex, RwLock};
-use somersault_lang::{ContinuousQuery, Parser};
+use somersault_lang::{ContinuousQuery, Dialect, Parser};
 use somersault_model::{EventTime, QueryUid, Sn, TermId};
 use somersault_query::{Dataset, Execution, NamedGraphs, Prepared, SnapshotView, Source, Template};
 use somersault_runtime::{
@@ -186,9 +186,14 @@ pub(crate) fn continuous_dataset(query: &ContinuousQuery, store: &Store) -> Data
             .iter()
             .map(|graph| (id(graph), Source::Stored(id(graph)))),
     );
+    // In CQELS-QL windows are no dataset clause: without any, GRAPH reads all that is stored.
+    let reads_all = query.dialect == Dialect::CqelsQl && !clause.present;
     Dataset {
         default,
-        named: NamedGraphs::List(named),
+        named: match reads_all {
+            true => NamedGraphs::ListAndStored(named),
+            false => NamedGraphs::List(named),
+        },
     }
 }
 

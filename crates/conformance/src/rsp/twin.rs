@@ -11,7 +11,7 @@ use oxrdf::{Dataset, GraphName, NamedNode, Quad, Triple};
 use oxrdfio::RdfParser;
 use somersault::StreamStatement;
 use somersault_lang::{
-    Classification, ContinuousQuery, CreateStream, Extent, Parser, Query, Statement,
+    Classification, ContinuousQuery, CreateStream, Dialect, Extent, Parser, Statement,
     StreamOperator, WindowClause,
 };
 use somersault_model::EventTime;
@@ -87,7 +87,7 @@ impl Twin {
     fn fire(&mut self, at: usize, close_ms: i64) {
         let standing = &mut self.standing[at];
         for quad in &self.stored[standing.synced..] {
-            for quad in visible(&standing.query.query, quad) {
+            for quad in visible(&standing.query, quad) {
                 standing.world.insert(&quad);
             }
         }
@@ -150,9 +150,9 @@ impl Standing {
 type Rows = (Vec<String>, Vec<Vec<Option<String>>>);
 
 /// The places of a stored statement in the dataset of a continuous query: FROM merges graphs into the default one, FROM NAMED
-/// names them, and without any FROM the stored default graph takes part.
-fn visible(query: &Query, quad: &Quad) -> Vec<Quad> {
-    let clause = &query.dataset;
+/// names them, and without any FROM the stored default graph takes part, in CQELS-QL the stored named graphs too.
+fn visible(query: &ContinuousQuery, quad: &Quad) -> Vec<Quad> {
+    let clause = &query.query.dataset;
     let is_in = |graphs: &[NamedNode]| matches!(&quad.graph_name, GraphName::NamedNode(name) if graphs.contains(name));
     let in_default = if clause.default.is_empty() {
         quad.graph_name.is_default_graph()
@@ -163,7 +163,8 @@ fn visible(query: &Query, quad: &Quad) -> Vec<Quad> {
     if in_default {
         places.push(Triple::from(quad.clone()).in_graph(GraphName::DefaultGraph));
     }
-    if is_in(&clause.named) {
+    let reads_all = query.dialect == Dialect::CqelsQl && !clause.present;
+    if is_in(&clause.named) || (reads_all && !quad.graph_name.is_default_graph()) {
         places.push(quad.clone());
     }
     places

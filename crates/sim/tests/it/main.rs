@@ -24,6 +24,7 @@ fn planted_bugs_are_seen() {
         Plant::OneSize,
         Plant::Leak,
         Plant::LateWipes,
+        Plant::Unamended,
         Plant::Hasty,
         Plant::StoredLate,
         Plant::LostUpdate,
