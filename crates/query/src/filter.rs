@@ -8,10 +8,11 @@ use crate::evaluate::{Evaluation, Row};
 use crate::execution::Guard;
 use crate::expression::Expr;
 use crate::table::Table;
+use crate::text_test::TextTest;
 use crate::value::Value;
 use crate::workspace::Workspace;
 use rustc_hash::FxHashMap;
-use somersault_lang::{Comparison, Function};
+use somersault_lang::Comparison;
 use somersault_model::{Tag, TermId};
 use std::cmp::Ordering;
 
@@ -20,6 +21,8 @@ pub(crate) type Truth = u8;
 const FALSE: Truth = 0;
 const TRUE: Truth = 1;
 const ERROR: Truth = 2;
+/// Not a truth yet: a term without a text, of which the test is evaluated as any other condition.
+const NO_TEXT: Truth = 3;
 
 /// Rows that are looked at at once.
 const ROWS_AT_ONCE: usize = 1 << 10;
@@ -209,10 +212,17 @@ impl<'f, 'a> Filter<'f, 'a> {
         Ok(truth(self.evaluation.compare_values(op, a, b)))
     }
 
-    /// A condition that has no form of its own here: of many rows, and for one variable, once per value,
-    /// else per row.
+    /// A condition that has no form on ids: on texts where it has such a form, else of many rows, and for
+    /// one variable, once per value, and otherwise per row.
     fn each(&mut self, expr: &Expr, rows: &[u32]) -> Result<Vec<Truth>, QueryError> {
         let table = self.table;
+        let test = TextTest::of(self.evaluation, expr);
+        if let Some((test, column)) = test.and_then(|test| {
+            let column = table.column(test.variable)?;
+            Some((test, column))
+        }) {
+            return self.texts(expr, &test, column, rows);
+        }
         let mut result = self.workspace.truths();
         let column = (rows.len() >= WORTH_REMEMBERING)
             .then(|| only_variable(expr))
@@ -242,6 +252,29 @@ impl<'f, 'a> Filter<'f, 'a> {
         Ok(result)
     }
 
+    /// A test of texts; terms without such a text are evaluated row by row.
+    fn texts(
+        &mut self,
+        expr: &Expr,
+        test: &TextTest<'_>,
+        column: &[TermId],
+        rows: &[u32],
+    ) -> Result<Vec<Truth>, QueryError> {
+        let mut ids = self.workspace.ids();
+        ids.extend(rows.iter().map(|row| column[*row as usize]));
+        let mut result = self.workspace.truths();
+        test.ask(self.evaluation, &ids, |held| {
+            result.push(held.map_or(NO_TEXT, Truth::from));
+        });
+        self.workspace.give_ids(ids);
+        for (truth, row) in result.iter_mut().zip(rows) {
+            if *truth == NO_TEXT {
+                *truth = self.test(expr, *row)?;
+            }
+        }
+        Ok(result)
+    }
+
     /// What a condition comes to in one row.
     fn test(&mut self, expr: &Expr, row: u32) -> Result<Truth, QueryError> {
         self.guard.tick()?;
@@ -249,11 +282,7 @@ impl<'f, 'a> Filter<'f, 'a> {
             table: self.table,
             at: row as usize,
         };
-        let e = &mut *self.evaluation;
-        Ok(match test_text(e, expr, row) {
-            Some(t) => t,
-            None => truth(e.boolean(expr, row)),
-        })
+        Ok(truth(self.evaluation.boolean(expr, row)))
     }
 }
 
@@ -371,54 +400,6 @@ fn only_variable(expr: &Expr) -> Option<somersault_lang::VarId> {
     let mut variables = variables.iter();
     match (variables.next(), variables.next()) {
         (Some(variable), None) => Some(variable),
-        _ => None,
-    }
-}
-
-/// REGEX, CONTAINS, STRSTARTS and STRENDS with a constant, of a variable or its STR, on the text as
-/// it lies in the dictionary; `None` for what is not of this form.
-fn test_text(e: &mut Evaluation<'_>, expr: &Expr, row: Row<'_>) -> Option<Truth> {
-    match expr {
-        Expr::Matches(of, regex) => with_text(e, of, row, |text| Truth::from(regex.is_match(text))),
-        Expr::Call(function, arguments) => {
-            let test: fn(&str, &str) -> bool = match function {
-                Function::Contains => |text, part| text.contains(part),
-                Function::StrStarts => |text, part| text.starts_with(part),
-                Function::StrEnds => |text, part| text.ends_with(part),
-                _ => return None,
-            };
-            let [of, Expr::Constant(part)] = arguments.as_slice() else {
-                return None;
-            };
-            // A part without language goes with any.
-            let Value::String(part) = e.value(e.constants[part.index()])? else {
-                return None;
-            };
-            with_text(e, of, row, |text| Truth::from(test(text, &part)))
-        }
-        _ => None,
-    }
-}
-
-/// The text of the argument `?v` or `STR(?v)` in a row.
-fn with_text<R>(
-    e: &Evaluation<'_>,
-    argument: &Expr,
-    row: Row<'_>,
-    read: impl FnOnce(&str) -> R,
-) -> Option<R> {
-    match argument {
-        Expr::Variable(variable) => with_string(e, row.get(*variable)?, read),
-        Expr::Call(Function::Str, inner) => {
-            let [Expr::Variable(variable)] = inner.as_slice() else {
-                return None;
-            };
-            let id = row.get(*variable)?;
-            match id.tag() {
-                Tag::NamedNode | Tag::Literal => e.dictionary.with_str(id, read),
-                _ => None,
-            }
-        }
         _ => None,
     }
 }

@@ -77,6 +77,7 @@ mod starts;
 mod table;
 mod tails;
 mod term_order;
+mod text_test;
 mod update;
 mod value;
 mod varset;
