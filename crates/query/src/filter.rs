@@ -9,7 +9,6 @@ use crate::execution::Guard;
 use crate::expression::Expr;
 use crate::table::Table;
 use crate::text_test::TextTest;
-use crate::value::Value;
 use crate::workspace::Workspace;
 use rustc_hash::FxHashMap;
 use somersault_lang::Comparison;

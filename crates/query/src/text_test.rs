@@ -20,7 +20,7 @@ pub(crate) struct TextTest<'e> {
 
 enum Test<'e> {
     Matches(&'e Regex),
-    Contains(Finder<'static>),
+    Contains(Box<Finder<'static>>),
     Starts(String),
     Ends(String),
 }
@@ -35,9 +35,9 @@ impl<'e> TextTest<'e> {
                     return None;
                 };
                 let test = match function {
-                    Function::Contains => {
-                        |part: String| Test::Contains(Finder::new(part.as_bytes()).into_owned())
-                    }
+                    Function::Contains => |part: String| {
+                        Test::Contains(Box::new(Finder::new(part.as_bytes()).into_owned()))
+                    },
                     Function::StrStarts => Test::Starts,
                     Function::StrEnds => Test::Ends,
                     _ => return None,

@@ -217,6 +217,13 @@ fn value_expression() -> impl Strategy<Value = String> {
     ]
 }
 
+fn text_test() -> impl Strategy<Value = String> {
+    let text = variable().prop_flat_map(|v| select(vec![v.clone(), format!("STR({v})")]));
+    let test = select(vec!["REGEX", "CONTAINS", "STRSTARTS", "STRENDS"]);
+    let part = select(vec!["x/a", "a", "1", "", "[ab]", "http:", "c"]);
+    (test, text, part).prop_map(|(test, text, part)| format!("{test}({text}, \"{part}\")"))
+}
+
 fn condition(inner: BoxedStrategy<String>) -> impl Strategy<Value = String> {
     let comparison = (
         operand(),
@@ -230,7 +237,7 @@ fn condition(inner: BoxedStrategy<String>) -> impl Strategy<Value = String> {
         1 => variable().prop_map(|v| format!("BOUND({v})")),
         1 => variable().prop_map(|v| format!("isIRI({v})")),
         1 => variable().prop_map(|v| format!("isNumeric({v})")),
-        1 => variable().prop_map(|v| format!("REGEX(STR({v}), \"x/[ab]\")")),
+        2 => text_test(),
         1 => (operand(), operand(), operand()).prop_map(|(a, b, c)| format!("({a} IN ({b}, {c}))")),
         1 => (operand(), operand()).prop_map(|(a, b)| format!("sameTerm({a}, {b})")),
         1 => inner.prop_map(|g| format!("EXISTS {{ {g} }}")),
