@@ -10,6 +10,7 @@ mod disk;
 mod error;
 mod load;
 mod log;
+mod numbered;
 mod open;
 mod record;
 mod segment;
@@ -19,6 +20,7 @@ pub use disk::{CrashKeep, Disk, DiskFile, RealDisk, SimDisk};
 pub use error::LogError;
 pub use load::{CompressedPart, LoadPart, LoadSegmentReader, LoadSegmentText, LoadSegmentWriter};
 pub use log::{Log, LogOptions};
+pub use numbered::{Numbered, NumberedBuilder, NumberedStatement, PushStatements, PushedQuad};
 pub use open::{Recovered, TornTail};
 pub use record::{
     AdvanceRecord, Command, CommandRecord, DeliveredRecord, DerivedRecord, LoadRecord, LoadSegment,

@@ -6,6 +6,7 @@
 //! when the input was taken is written down, never looked up again at recovery.
 
 use crate::error::LogError;
+use crate::numbered::PushStatements;
 use crate::wire::{Encoder, decode};
 use oxrdf::Quad;
 use somersault_model::{EventTime, QueryUid, Sn, StreamUid};
@@ -103,7 +104,7 @@ pub struct PushRecord {
     /// When it was received, in milliseconds since the Unix epoch.
     pub received_ms: i64,
     /// The statements in the order of arrival.
-    pub statements: Vec<StreamStatement>,
+    pub statements: PushStatements,
 }
 
 /// Streams that are complete through a time, all in one record and hence in one SN (S4).

@@ -8,15 +8,19 @@
 
 mod decode;
 mod encode;
+mod statements;
 
 pub(crate) use decode::{Noted, decode, note};
 pub(crate) use encode::{EncodeError, Encoder};
+pub(crate) use statements::{EncodedStatements, StatementEncoder};
 
 use serde::{Deserialize, Serialize};
 
 /// Triple terms nested deeper than this are refused, so that no reader needs an unbounded stack.
 pub(crate) const MAX_NESTING: usize = 64;
 
+/// The first byte of an encoded `Push` record.
+const PUSH_TAG: u32 = 0;
 /// The first byte of an encoded `Load` record: opening looks for them without decoding the others.
 const LOAD_TAG: u8 = 3;
 /// The first byte of an encoded `Delivered` record without an SN, and of one with it.

@@ -6,6 +6,7 @@
 
 mod firings;
 mod inject;
+mod push;
 mod recovery;
 mod requests;
 mod sequencer;

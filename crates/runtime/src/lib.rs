@@ -31,7 +31,7 @@ pub use fabric::{
 };
 pub use host::{Answered, FiringJob, Host};
 pub use injectors::{Injectors, ShardCounters};
-pub use lines::{LineSyntax, LinesError, TakeLines, read_lines};
+pub use lines::{LineSyntax, LinesError, TakeLines, TimedLines, read_lines};
 pub use pool::QueryPool;
 pub use queues::Class;
 pub use resolver::{intern_quad, intern_quad_with};

@@ -6,6 +6,7 @@
 
 mod chunks;
 mod plain;
+mod timed;
 
 use chunks::Chunks;
 use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
@@ -15,6 +16,7 @@ use plain::{Line, Lines};
 use std::collections::BTreeMap;
 use std::io::{self, Read};
 use std::sync::atomic::{AtomicBool, Ordering};
+pub use timed::TimedLines;
 
 const CHUNK_BYTES: usize = 1 << 20;
 

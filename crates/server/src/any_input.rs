@@ -8,6 +8,7 @@ use crate::{multipart, nesting, push};
 use axum::http::{HeaderMap, HeaderValue, header};
 use oxrdfio::{RdfFormat, RdfParser};
 use proptest::prelude::*;
+use somersault::{StreamStatement, TimedLines};
 
 /// Bytes in which the marks that the readers look for are frequent.
 fn marked(marks: &'static [&'static str]) -> impl Strategy<Value = Vec<u8>> {
@@ -16,6 +17,11 @@ fn marked(marks: &'static [&'static str]) -> impl Strategy<Value = Vec<u8>> {
         prop::collection::vec(any::<u8>(), 0..4),
     ];
     prop::collection::vec(piece, 0..40).prop_map(|pieces| pieces.concat())
+}
+
+fn shown(statements: &[StreamStatement]) -> Vec<(i64, String)> {
+    let shown = |s: &StreamStatement| (s.at_ms.unwrap_or_default(), s.quad.to_string());
+    statements.iter().map(shown).collect()
 }
 
 /// The same line by line, each with a parser of its own.
@@ -102,15 +108,27 @@ proptest! {
 
     #[test]
     fn timed_lines_in_any_bytes(body in marked(&["1\t", "-7\t", "<http://e/a> ", "\"x\" ", ".", "\n", "\r\n", "#", "_:b "])) {
-        let _ = push::timed_lines(&body, 100);
+        let dull = push::timed_lines(&body, 100);
+        if let Some(lines) = TimedLines::read(&body, 100) {
+            let read: Vec<_> = lines.iter().map(|(at, quad)| (at, quad.to_string())).collect();
+            prop_assert_eq!(dull.ok().map(|statements| shown(&statements)), Some(read));
+        }
+    }
+
+    #[test]
+    fn lines_read_in_one_pass_are_those_of_the_whole_document(lines in prop::collection::vec(line(), 0..8)) {
+        let text = lines.concat();
+        if let Some(lines) = TimedLines::read(text.as_bytes(), 100) {
+            let read: Vec<_> = lines.iter().map(|(at, quad)| (at, quad.to_string())).collect();
+            let dull = push::timed_lines(text.as_bytes(), 100).ok();
+            prop_assert_eq!(dull.map(|statements| shown(&statements)), Some(read), "{}", text);
+        }
     }
 
     #[test]
     fn timed_lines_are_those_of_the_dull_reader(lines in prop::collection::vec(line(), 0..8)) {
         let text = lines.concat();
-        let clever = push::timed_lines(text.as_bytes(), 100).ok().map(|statements| {
-            statements.iter().map(|s| (s.at_ms.unwrap_or_default(), s.quad.to_string())).collect::<Vec<_>>()
-        });
+        let clever = push::timed_lines(text.as_bytes(), 100).ok().map(|statements| shown(&statements));
         prop_assert_eq!(clever, timed_lines_dully(&text), "{}", text);
     }
 }

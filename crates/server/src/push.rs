@@ -20,7 +20,7 @@ use axum::http::HeaderMap;
 use axum::response::IntoResponse;
 use oxrdfio::{RdfFormat, RdfParser};
 use serde_json::json;
-use somersault::{Push, StreamStatement};
+use somersault::{Push, StreamStatement, TimedLines};
 
 /// The media type of lines `t_ms<TAB>statement .`.
 pub(crate) const TIMED_LINES: &str = "text/tab-separated-values";
@@ -40,6 +40,13 @@ pub(crate) async fn push(State(app): State<App>, request: Request) -> ApiResult 
     let receipt = app
         .gate
         .run(Lane::Write, move || {
+            if syntax == Syntax::TimedLines
+                && let Some(lines) = TimedLines::read(&held, limit)
+            {
+                let Sender { source, seq } = sender;
+                let pushed = engine.push_timed(&stream, source, seq, &lines);
+                return pushed.map_err(ApiError::from);
+            }
             let statements = statements(&held, syntax, &stream, limit)?;
             drop(held);
             let push = Push {
@@ -231,8 +238,8 @@ fn rdf(
     Ok(statements)
 }
 
-/// Lines `t_ms<TAB>statement .`, N-Triples or N-Quads; empty lines and lines that begin with `#` are
-/// passed over. The times are blanked out in a copy, and the copy parsed as one document of N-Quads: so
+/// Lines `t_ms<TAB>statement .`, N-Triples or N-Quads, those that [`TimedLines`] does not read; empty lines and lines
+/// that begin with `#` are passed over. The times are blanked out in a copy, and the copy parsed as one document of N-Quads: so
 /// the places in error messages are those of the body.
 pub(crate) fn timed_lines(bytes: &[u8], limit: u64) -> ApiResult<Vec<StreamStatement>> {
     nesting::check(bytes, RdfFormat::NQuads)?;

@@ -12,6 +12,7 @@ mod prepared;
 mod query;
 mod streams;
 
+pub(crate) use data::NESTING_LIMIT;
 pub use execute::{HeavyQuery, Light};
 pub use prepared::PreparedQuery;
 

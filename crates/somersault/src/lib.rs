@@ -48,11 +48,12 @@ pub use error::{EngineError, LimitKind};
 pub use info::{Health, HealthStatus, QueryInfo, Reached, StreamInfo, WindowInfo};
 pub use load::{GraphWrite, LoadOptions, LoadProgress, LoadSummary};
 pub use metrics::{Latency, MemoryUse, MetricsSnapshot, QueryMetrics, ShardMetrics, StreamMetrics};
-pub use push::{Push, PushReceipt, StreamStatement};
+pub use push::{Push, PushLines, PushReceipt, StreamStatement};
 pub use subscription::{FiringId, FiringResult, SubscribeOptions, Subscription, SubscriptionEvent};
 
 pub use somersault_model::Limits;
 pub use somersault_query::{Remote, RemoteSolutions};
+pub use somersault_runtime::TimedLines;
 
 /// The disk under an engine with a data directory, for tests that tear, fill and crash it.
 pub mod disk {

@@ -1,5 +1,7 @@
 //! What goes into a stream.
 
+pub(crate) mod lines;
+
 use oxrdf::Quad;
 
 /// One statement of a stream.
@@ -21,6 +23,17 @@ pub struct Push {
     pub seq: Option<u64>,
     /// What is sent, with event times that do not go back.
     pub statements: Vec<StreamStatement>,
+}
+
+/// Statements for one stream as lines `t_ms<TAB>statement .`, taken whole or not at all.
+#[derive(Clone, Debug, Default)]
+pub struct PushLines<'t> {
+    /// As [`Push::source`].
+    pub source: Option<String>,
+    /// As [`Push::seq`].
+    pub seq: Option<u64>,
+    /// The lines, N-Triples or N-Quads behind event times in milliseconds.
+    pub lines: &'t [u8],
 }
 
 /// What [`Engine::push`](crate::Engine::push) answers once the push is durable.

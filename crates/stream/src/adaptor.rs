@@ -8,7 +8,8 @@ use oxrdf::{
 };
 use rustc_hash::FxHashSet;
 use somersault_lang::Classification;
-use somersault_model::{EventTime, Intern, Millis, QuadIds, TermId};
+use somersault_log::PushedQuad;
+use somersault_model::{EventTime, Intern, Millis, QuadIds, Tag, TermId};
 
 /// Event times further out than this (30 million years) are refused, so that no sum of times and spans overflows.
 pub(crate) const FARTHEST_MS: i64 = 1_000_000_000_000_000_000;
@@ -125,6 +126,8 @@ pub(crate) struct Interner<'a> {
     intern: &'a dyn Intern,
     /// What a label is prefixed with to make it unique; None where blank nodes name what is in the store (updates).
     scope: Option<String>,
+    /// Of a push that was read before: the ids of the terms that had to wait for the scope.
+    scoped: Vec<TermId>,
 }
 
 impl<'a> Interner<'a> {
@@ -133,14 +136,42 @@ impl<'a> Interner<'a> {
         Interner {
             intern,
             scope: None,
+            scoped: Vec::new(),
         }
     }
 
-    /// For a push: its blank nodes are its own (S6).
-    pub(crate) fn scoped(intern: &'a dyn Intern, scope: String) -> Interner<'a> {
-        Interner {
+    /// For a push: its blank nodes are its own (S6), also those among the terms that wait for the scope.
+    pub(crate) fn of_push(intern: &'a dyn Intern, scope: String, waiting: &[Term]) -> Interner<'a> {
+        let mut interner = Interner {
             intern,
             scope: Some(scope),
+            scoped: Vec::new(),
+        };
+        interner.scoped = waiting
+            .iter()
+            .map(|term| interner.term(term.as_ref()))
+            .collect();
+        interner
+    }
+
+    /// A statement of the push that the interner is for.
+    pub(crate) fn pushed(&self, quad: PushedQuad<'_>) -> QuadIds {
+        match quad {
+            PushedQuad::Terms(quad) => self.quad(quad.as_ref()),
+            PushedQuad::Ids(quad) if self.scoped.is_empty() => quad,
+            PushedQuad::Ids(quad) => QuadIds {
+                graph: self.known(quad.graph),
+                subject: self.known(quad.subject),
+                predicate: quad.predicate,
+                object: self.known(quad.object),
+            },
+        }
+    }
+
+    fn known(&self, id: TermId) -> TermId {
+        match id.tag() {
+            Tag::Local => self.scoped[id.payload() as usize],
+            _ => id,
         }
     }
 

@@ -6,16 +6,15 @@
 use crate::adaptor::{FARTHEST_MS, TooLate};
 use crate::coordinator::Coordinator;
 use crate::declaration::{QueryDeclaration, WindowDeclaration};
-use crate::input::{Admission, Input, Push, Repeat};
+use crate::input::{Admission, Input, Push, PushHead, PushVerdict, ReadPush, Repeat};
 use crate::refusal::Refusal;
 use crate::registry::{Query, State, schedule_of, shape_of};
 use crate::schedule::{WindowShape, greatest_common_divisor};
 use crate::stream::Stream;
-use oxrdf::Quad;
 use somersault_lang::{CreateStream, Extent, LatePolicy};
 use somersault_log::{
-    AdvanceRecord, Command, CommandRecord, LoadRecord, PushRecord, Record, Resolved,
-    StreamStatement, UpdateRecord,
+    AdvanceRecord, Command, CommandRecord, LoadRecord, PushRecord, PushStatements, Record,
+    Resolved, StreamStatement, UpdateRecord,
 };
 use somersault_model::{EventTime, QueryUid, StreamUid};
 use std::collections::BTreeSet;
@@ -28,6 +27,7 @@ impl Coordinator {
     pub fn admit(&self, input: Input) -> Result<Admission, Refusal> {
         match input {
             Input::Push(push) => self.admit_push(push),
+            Input::ReadPush(push) => self.admit_read_push(push),
             Input::Advance { received_ms, to } => self.admit_advance(received_ms, to),
             Input::CreateStream {
                 received_ms,
@@ -102,59 +102,95 @@ impl Coordinator {
     }
 
     fn admit_push(&self, push: Push) -> Result<Admission, Refusal> {
-        let stream = self.known_stream(&push.stream)?;
-        let source = stream.sources.get(&push.source);
+        let head = PushHead {
+            stream: push.stream,
+            source: push.source,
+            seq: push.seq,
+        };
+        let statements = push.statements;
+        let times = statements.iter().map(|statement| statement.at);
+        let verdict = self
+            .judge_push(&head, push.received_ms, times)
+            .map_err(|refusal| refusal.about(|index| statements[index].quad.to_string()))?;
+        let by_clock = match verdict {
+            PushVerdict::Taken(by_clock) => by_clock,
+            other => return Ok(not_taken(other)),
+        };
+        let timed = statements.into_iter().filter_map(|statement| {
+            let at = by_clock.or(statement.at)?;
+            let quad = statement.quad;
+            Some(StreamStatement { at, quad })
+        });
+        let statements = timed.collect::<Vec<_>>().into();
+        Ok(push_record(head, push.received_ms, statements))
+    }
+
+    fn admit_read_push(&self, push: ReadPush) -> Result<Admission, Refusal> {
+        let mut statements = push.statements;
+        let times = statements.statements().iter().enumerate();
+        let untimed = push.untimed.unwrap_or(usize::MAX);
+        let times = times.map(|(index, statement)| (index != untimed).then_some(statement.at));
+        match self.judge_push(&push.head, push.received_ms, times)? {
+            PushVerdict::Taken(None) => {}
+            PushVerdict::Taken(Some(by_clock)) => statements.set_time(by_clock),
+            other => return Ok(not_taken(other)),
+        }
+        let statements = PushStatements::Numbered(statements);
+        Ok(push_record(push.head, push.received_ms, statements))
+    }
+
+    /// Whether a push with these event times would be taken now. Admission asks the same again when its turn comes.
+    ///
+    /// # Errors
+    /// Why it would be refused. A [`Refusal::Late`] does not know the statement's terms yet: see [`Refusal::about`].
+    pub fn judge_push(
+        &self,
+        head: &PushHead,
+        received_ms: i64,
+        times: impl ExactSizeIterator<Item = Option<EventTime>>,
+    ) -> Result<PushVerdict, Refusal> {
+        let stream = self.known_stream(&head.stream)?;
+        let source = stream.sources.get(&head.source);
         let last_seq = source.and_then(|source| source.seq);
-        if push.seq.is_some() && push.seq <= last_seq {
-            return Ok(Admission::Repeat(Repeat::Push));
+        if head.seq.is_some() && head.seq <= last_seq {
+            return Ok(PushVerdict::Repeat);
         }
-        if push.statements.is_empty() {
-            return Ok(Admission::Nothing);
+        let count = times.len();
+        if count == 0 {
+            return Ok(PushVerdict::Nothing);
         }
-        let mut gate = stream.gate(&push.source);
+        let mut gate = stream.gate(&head.source);
         let by_clock = stream.is_arrival_time().then(|| {
-            let now = EventTime(push.received_ms);
+            let now = EventTime(received_ms);
             // A clock that was set back must not make statements late.
             now.max(stream.complete_through.unwrap_or(now))
                 .max(gate.source.unwrap_or(now))
         });
         let rejects = stream.declaration.late_policy == LatePolicy::Reject;
-        let mut statements = Vec::with_capacity(push.statements.len());
-        for (at_index, statement) in push.statements.into_iter().enumerate() {
+        for (at_index, at) in times.enumerate() {
             let index = at_index + 1;
-            let Some(at) = by_clock.or(statement.at) else {
+            let Some(at) = by_clock.or(at) else {
                 return Err(Refusal::NoEventTime {
-                    stream: push.stream,
+                    stream: head.stream.clone(),
                     index,
                 });
             };
-            check_range(&push.stream, at)?;
+            check_range(&head.stream, at)?;
             if let Err(late) = gate.pass(at)
                 && rejects
             {
-                let place = (index, &statement.quad);
-                return Err(late_refusal(stream, &push.source, place, at, late));
+                return Err(late_refusal(stream, &head.source, index, at, late));
             }
-            statements.push(StreamStatement {
-                at,
-                quad: statement.quad,
-            });
         }
-        if let Some(held_bytes) = stream.over_budget(statements.len()) {
+        if let Some(held_bytes) = stream.over_budget(count) {
             return Err(Refusal::OverBudget {
-                stream: push.stream,
+                stream: head.stream.clone(),
                 held_bytes,
                 budget_bytes: stream.declaration.budget_bytes,
                 reason: self.budget_holder(stream),
             });
         }
-        Ok(Admission::Record(Record::Push(PushRecord {
-            stream: push.stream,
-            source: push.source,
-            seq: push.seq,
-            received_ms: push.received_ms,
-            statements,
-        })))
+        Ok(PushVerdict::Taken(by_clock))
     }
 
     /// Who holds a stream's slices, and what helps.
@@ -451,7 +487,7 @@ fn check_range(stream: &str, at: EventTime) -> Result<(), Refusal> {
 fn late_refusal(
     stream: &Stream,
     source: &str,
-    (index, quad): (usize, &Quad),
+    index: usize,
     at: EventTime,
     late: TooLate,
 ) -> Refusal {
@@ -465,7 +501,7 @@ fn late_refusal(
     Refusal::Late {
         stream: stream.iri().to_owned(),
         index,
-        statement: shortened(quad),
+        statement: String::new(),
         at,
         complete_through: late.complete_through,
         source_phrase,
@@ -473,14 +509,21 @@ fn late_refusal(
     }
 }
 
-/// A statement as a person would look for it in what was sent.
-fn shortened(quad: &Quad) -> String {
-    const LONGEST: usize = 200;
-    let text = quad.to_string();
-    match text.char_indices().nth(LONGEST) {
-        Some((end, _)) => format!("{}…", &text[..end]),
-        None => text,
+fn not_taken(verdict: PushVerdict) -> Admission {
+    match verdict {
+        PushVerdict::Repeat => Admission::Repeat(Repeat::Push),
+        PushVerdict::Nothing | PushVerdict::Taken(_) => Admission::Nothing,
     }
+}
+
+fn push_record(head: PushHead, received_ms: i64, statements: PushStatements) -> Admission {
+    Admission::Record(Record::Push(PushRecord {
+        stream: head.stream,
+        source: head.source,
+        seq: head.seq,
+        received_ms,
+        statements,
+    }))
 }
 
 fn command(received_ms: i64, command: Command, resolved: Resolved) -> Admission {

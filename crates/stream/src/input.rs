@@ -6,7 +6,7 @@
 use crate::declaration::QueryDeclaration;
 use oxrdf::Quad;
 use somersault_lang::CreateStream;
-use somersault_log::{LoadSegment, Record};
+use somersault_log::{LoadSegment, Numbered, Record};
 use somersault_model::{EventTime, QueryUid, Sn, StreamUid};
 
 /// Something that a client, a source or the clock asks for. `received_ms` is the driver's clock, in milliseconds since
@@ -16,6 +16,8 @@ use somersault_model::{EventTime, QueryUid, Sn, StreamUid};
 pub enum Input {
     /// Statements of one stream from one source: all of them are taken, or none.
     Push(Push),
+    /// The same, read where it came in.
+    ReadPush(ReadPush),
     /// Streams that are complete through a time, moved together (S4). Going back is no error: it moves nothing.
     Advance {
         /// When it was received.
@@ -108,6 +110,41 @@ pub struct Push {
     pub received_ms: i64,
     /// The statements in order of arrival.
     pub statements: Vec<PushStatement>,
+}
+
+/// A push that has been read already: its statements are ids, and encoded for the log.
+#[derive(Clone, Debug)]
+pub struct ReadPush {
+    /// Whose it is.
+    pub head: PushHead,
+    /// When it was received; the event time of an ARRIVAL TIME stream's statements.
+    pub received_ms: i64,
+    /// The statements in order of arrival.
+    pub statements: Numbered,
+    /// Which statement came without an event time first, from 0; what it has in `statements` means nothing.
+    pub untimed: Option<usize>,
+}
+
+/// Whose a push is.
+#[derive(Clone, Debug)]
+pub struct PushHead {
+    /// The stream's IRI.
+    pub stream: String,
+    /// Who sends; see [`Push::source`].
+    pub source: String,
+    /// The source's number for this push; see [`Push::seq`].
+    pub seq: Option<u64>,
+}
+
+/// What a push comes to, as far as its head and its event times say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PushVerdict {
+    /// It would be taken; on an ARRIVAL TIME stream, all its statements at this time.
+    Taken(Option<EventTime>),
+    /// Its (stream, source, seq) was taken before.
+    Repeat,
+    /// It has no statements.
+    Nothing,
 }
 
 /// One statement of a push.

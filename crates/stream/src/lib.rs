@@ -22,7 +22,7 @@ mod stream;
 
 pub use coordinator::Coordinator;
 pub use declaration::{QueryDeclaration, Resolve, ResolveError, WindowDeclaration};
-pub use input::{Admission, Input, Push, PushStatement, Repeat};
+pub use input::{Admission, Input, Push, PushHead, PushStatement, PushVerdict, ReadPush, Repeat};
 pub use output::{
     AmendedBatch, BatchChange, BatchShape, ClosedBatch, Firing, FiringKey, Inject, Output,
     WindowBatches,

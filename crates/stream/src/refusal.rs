@@ -180,7 +180,28 @@ pub enum RefusalKind {
     Retry,
 }
 
+/// A statement in a message is cut off behind so many characters.
+const LONGEST_STATEMENT: usize = 200;
+
 impl Refusal {
+    /// With the statement that it is about, as a person would look for it in what was sent. `text_of` is asked for
+    /// the text of the one at an index, from 0, where it is needed.
+    #[must_use]
+    pub fn about(mut self, text_of: impl FnOnce(usize) -> String) -> Refusal {
+        if let Refusal::Late {
+            index, statement, ..
+        } = &mut self
+            && statement.is_empty()
+        {
+            *statement = text_of(*index - 1);
+            if let Some((end, _)) = statement.char_indices().nth(LONGEST_STATEMENT) {
+                statement.truncate(end);
+                statement.push('…');
+            }
+        }
+        self
+    }
+
     /// What kind of refusal it is.
     pub fn kind(&self) -> RefusalKind {
         match self {

@@ -192,24 +192,23 @@ impl Stream {
     pub(crate) fn push(&mut self, push: &PushRecord, intern: &dyn Intern) -> Pushed {
         let mut pushed = Pushed::default();
         let mut gate = self.gate(&push.source);
-        let interner = Interner::scoped(intern, self.note_source(push));
+        let interner = Interner::of_push(intern, self.note_source(push), push.statements.scoped());
 
         // One batch is taken out of the map at a time; a push seldom spans more than one or two.
         let mut current: Option<(BatchNumber, Batch)> = None;
         let mut first = None;
-        for statement in &push.statements {
-            let number = BatchNumber::of(statement.at, self.declaration.batch);
-            match gate.pass(statement.at) {
-                Ok(()) => first = first.or(Some(statement.at)),
-                Err(late) if !self.amends((statement.at, number), first, late) => {
+        for (at, quad) in push.statements.iter() {
+            let number = BatchNumber::of(at, self.declaration.batch);
+            match gate.pass(at) {
+                Ok(()) => first = first.or(Some(at)),
+                Err(late) if !self.amends((at, number), first, late) => {
                     self.late += 1;
                     continue;
                 }
                 Err(_) => {
                     self.amended += 1;
                     if Some(number.end(self.interval())) <= self.complete_through {
-                        let quad = interner.quad(statement.quad.as_ref());
-                        let late = self.late_statement(number, statement.at, quad);
+                        let late = self.late_statement(number, at, interner.pushed(quad));
                         pushed.late.push(late);
                         continue;
                     }
@@ -224,9 +223,9 @@ impl Stream {
                     other.insert((number, self.take_out(number)))
                 }
             };
-            let quad = interner.quad(statement.quad.as_ref());
+            let quad = interner.pushed(quad);
             batch.statements.push(TimedTriple {
-                at: statement.at,
+                at,
                 triple: quad.triple(),
             });
             if let Some(absorbed) = self.classifier.absorbed(quad) {

@@ -117,7 +117,7 @@ fn push(wire: WirePush<'_>) -> Result<PushRecord, &'static str> {
         source: wire.source.to_owned(),
         seq: wire.seq,
         received_ms: wire.received_ms,
-        statements,
+        statements: statements.into(),
     })
 }
 

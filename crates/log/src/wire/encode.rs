@@ -2,12 +2,14 @@
 //! strings are borrowed from the record, and the table that finds repeated terms is kept from record to record.
 
 use super::{
-    MAX_NESTING, WireAdvance, WireCommand, WireCommandRecord, WireDelivered, WireDeliveredAt,
-    WireDerived, WireLoad, WirePlan, WirePush, WireQuad, WireRecord, WireResolved, WireStatement,
-    WireTerm, WireUpdate,
+    MAX_NESTING, PUSH_TAG, WireAdvance, WireCommand, WireCommandRecord, WireDelivered,
+    WireDeliveredAt, WireDerived, WireLoad, WirePlan, WirePush, WireQuad, WireRecord, WireResolved,
+    WireStatement, WireTerm, WireUpdate,
 };
+use crate::numbered::{Numbered, PushStatements};
 use crate::record::{
-    Command, CommandRecord, DeliveredRecord, DerivedRecord, PushRecord, Record, UpdateRecord,
+    Command, CommandRecord, DeliveredRecord, DerivedRecord, PushRecord, Record, StreamStatement,
+    UpdateRecord,
 };
 use hashbrown::HashTable;
 use hashbrown::hash_table::Entry;
@@ -36,7 +38,10 @@ impl Encoder {
     /// Appends the encoded record to `out`; after an error `out` may have grown.
     pub(crate) fn encode(&mut self, record: &Record, out: &mut Vec<u8>) -> Result<(), EncodeError> {
         let wire = match record {
-            Record::Push(push) => WireRecord::Push(self.push(push)?),
+            Record::Push(push) => match &push.statements {
+                PushStatements::Terms(list) => WireRecord::Push(self.push(push, list)?),
+                PushStatements::Numbered(numbered) => return numbered_push(push, numbered, out),
+            },
             Record::Advance(advance) => WireRecord::Advance(WireAdvance {
                 received_ms: advance.received_ms,
                 to: advance
@@ -69,11 +74,15 @@ impl Encoder {
         postcard::serialize_with_flavor(&wire, Appender(out)).map_err(|_| EncodeError::Size)
     }
 
-    fn push<'a>(&mut self, push: &'a PushRecord) -> Result<WirePush<'a>, EncodeError> {
-        let mut terms = Terms::new(&mut self.index, push.statements.len());
-        let mut statements = Vec::with_capacity(push.statements.len());
+    fn push<'a>(
+        &mut self,
+        push: &'a PushRecord,
+        list: &'a [StreamStatement],
+    ) -> Result<WirePush<'a>, EncodeError> {
+        let mut terms = Terms::new(&mut self.index, list.len());
+        let mut statements = Vec::with_capacity(list.len());
         let mut before = 0_i64;
-        for statement in &push.statements {
+        for statement in list {
             let quad = terms.quad(&statement.quad)?;
             statements.push(WireStatement {
                 later_by: statement.at.0.wrapping_sub(before),
@@ -140,6 +149,26 @@ fn delivered_record(delivered: &DeliveredRecord) -> WireRecord<'_> {
             sn: sn.0,
         }),
     }
+}
+
+/// A push whose statements were encoded when they were read.
+fn numbered_push(
+    push: &PushRecord,
+    numbered: &Numbered,
+    out: &mut Vec<u8>,
+) -> Result<(), EncodeError> {
+    let encoded = numbered
+        .encoded()
+        .expect("statements are read without being encoded only where the log keeps nothing");
+    let head = (
+        PUSH_TAG,
+        push.stream.as_str(),
+        push.source.as_str(),
+        push.seq,
+        push.received_ms,
+    );
+    postcard::serialize_with_flavor(&head, Appender(out)).map_err(|_| EncodeError::Size)?;
+    encoded.append_to(out)
 }
 
 fn command_record(record: &CommandRecord) -> WireCommandRecord<'_> {
@@ -286,7 +315,7 @@ impl<'a, 'i> Terms<'a, 'i> {
 }
 
 /// Lets postcard write at the end of a buffer that is already in use.
-struct Appender<'a>(&'a mut Vec<u8>);
+pub(super) struct Appender<'a>(pub(super) &'a mut Vec<u8>);
 
 impl postcard::ser_flavors::Flavor for Appender<'_> {
     type Output = ();

@@ -4,8 +4,11 @@ use crate::samples::{every_kind, kinds_since_version_1, open, written};
 use oxrdf::vocab::xsd;
 use oxrdf::{BlankNode, GraphName, Literal, NamedNode, NamedOrBlankNode, Quad, Term, Triple};
 use proptest::prelude::*;
-use somersault_log::{LoadSegment, PushRecord, Record, SimDisk, StreamStatement};
-use somersault_model::EventTime;
+use somersault_log::{
+    LoadSegment, Numbered, NumberedBuilder, PushRecord, PushStatements, Record, SimDisk,
+    StreamStatement,
+};
+use somersault_model::{EventTime, QuadIds, TermId};
 
 fn named() -> impl Strategy<Value = NamedNode> {
     "[a-z]{1,3}".prop_map(|name| NamedNode::new_unchecked(format!("http://example.org/{name}")))
@@ -61,6 +64,38 @@ prop_compose! {
     }
 }
 
+/// The statements with ids as a dictionary might give them.
+fn numbered(statements: &[StreamStatement], one_time: Option<i64>) -> Numbered {
+    let mut ids: Vec<Term> = Vec::new();
+    let mut id = |term: Term| {
+        let at = ids.iter().position(|known| *known == term);
+        let at = at.unwrap_or_else(|| {
+            ids.push(term);
+            ids.len() - 1
+        });
+        TermId::from_raw(at as u64 + 100)
+    };
+    let mut builder = NumberedBuilder::new(statements.len(), true);
+    for StreamStatement { at, quad } in statements {
+        let ids = QuadIds {
+            graph: match &quad.graph_name {
+                GraphName::DefaultGraph => TermId::DEFAULT_GRAPH,
+                GraphName::NamedNode(name) => id(name.clone().into()),
+                GraphName::BlankNode(name) => id(name.clone().into()),
+            },
+            subject: id(quad.subject.clone().into()),
+            predicate: id(quad.predicate.clone().into()),
+            object: id(quad.object.clone()),
+        };
+        builder.add(*at, quad.as_ref(), ids).unwrap();
+    }
+    let mut numbered = builder.finish();
+    if let Some(at) = one_time {
+        numbered.set_time(EventTime(at));
+    }
+    numbered
+}
+
 proptest! {
     #[test]
     fn any_push_comes_back(
@@ -69,9 +104,25 @@ proptest! {
         seq in any::<Option<u64>>(),
         received_ms in any::<i64>(),
     ) {
-        let record = Record::Push(PushRecord { stream, source, seq, received_ms, statements });
+        let record = Record::Push(PushRecord { stream, source, seq, received_ms, statements: statements.into() });
         let bytes = record.to_bytes().unwrap();
         prop_assert_eq!(Record::from_bytes(&bytes).unwrap(), record);
+    }
+
+    #[test]
+    fn a_push_that_was_read_before_is_written_as_its_terms(
+        statements in prop::collection::vec(statement(), 0..30), one_time in any::<Option<i64>>(),
+    ) {
+        let numbered = numbered(&statements, one_time);
+        let push = |statements| PushRecord {
+            stream: "http://example.org/s".to_owned(), source: "a".to_owned(), seq: Some(7), received_ms: -1, statements,
+        };
+        let bytes = Record::Push(push(PushStatements::Numbered(numbered))).to_bytes().unwrap();
+        let timed = |statement: StreamStatement| StreamStatement {
+            at: one_time.map_or(statement.at, EventTime), ..statement
+        };
+        let terms: Vec<_> = statements.into_iter().map(timed).collect();
+        prop_assert_eq!(Record::from_bytes(&bytes).unwrap(), Record::Push(push(terms.into())));
     }
 
     #[test]
@@ -128,7 +179,8 @@ fn a_repeated_term_is_written_once() {
                     at: EventTime(n),
                     quad: quad(n),
                 })
-                .collect(),
+                .collect::<Vec<_>>()
+                .into(),
         })
     };
     let (some, more) = (

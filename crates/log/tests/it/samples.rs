@@ -37,7 +37,8 @@ pub fn push(number: u64) -> Record {
                 at: EventTime(number as i64),
                 quad: quad(&format!("s{number}"), Literal::from(n as i64)),
             })
-            .collect(),
+            .collect::<Vec<_>>()
+            .into(),
     })
 }
 
@@ -120,7 +121,8 @@ pub fn every_kind(segment: LoadSegment) -> Vec<Record> {
             received_ms: i64::MAX,
             statements: statements
                 .map(|(at, quad)| StreamStatement { at, quad })
-                .collect(),
+                .collect::<Vec<_>>()
+                .into(),
         }),
         Record::Advance(AdvanceRecord {
             received_ms: 12,

@@ -4,6 +4,7 @@
 //! The one thing to know: what is accepted here `oxttl` accepts too, and reads as the same statement
 //! (`tests/it/lines.rs`).
 
+use memchr::memchr;
 use oxrdf::vocab::rdf;
 use oxrdf::{
     BlankNodeRef, GraphNameRef, LiteralRef, NamedNodeRef, NamedOrBlankNodeRef, QuadRef, TermRef,
@@ -80,6 +81,37 @@ enum Suffix<'t> {
     Language(&'t str),
 }
 
+impl<'t> Statement<'t> {
+    /// The statement; `unescaped` is the text of its literal where that had escapes, and `default` the graph where it
+    /// names none.
+    #[inline]
+    pub(super) fn quad<'q>(&self, unescaped: &'q str, default: GraphNameRef<'q>) -> QuadRef<'q>
+    where
+        't: 'q,
+    {
+        let object: TermRef<'q> = match self.object {
+            Object::Node(node) => node.into(),
+            Object::Literal(text, ref suffix) => {
+                let text = text.unwrap_or(unescaped);
+                match *suffix {
+                    Suffix::None => LiteralRef::new_simple_literal(text),
+                    Suffix::Datatype(datatype) => LiteralRef::new_typed_literal(text, datatype),
+                    Suffix::Language(tag) => {
+                        LiteralRef::new_language_tagged_literal_unchecked(text, tag)
+                    }
+                }
+                .into()
+            }
+        };
+        QuadRef {
+            subject: self.subject,
+            predicate: self.predicate,
+            object,
+            graph_name: self.graph.map_or(default, GraphNameRef::from),
+        }
+    }
+}
+
 impl<'t> Lines<'t> {
     pub(super) fn new(text: &'t str, with_graphs: bool) -> Lines<'t> {
         Lines {
@@ -147,26 +179,47 @@ impl<'t> Lines<'t> {
         statement: &Statement<'q>,
         default: GraphNameRef<'q>,
     ) -> QuadRef<'q> {
-        let object: TermRef<'q> = match statement.object {
-            Object::Node(node) => node.into(),
-            Object::Literal(text, ref suffix) => {
-                let text = text.unwrap_or(&self.unescaped);
-                match *suffix {
-                    Suffix::None => LiteralRef::new_simple_literal(text),
-                    Suffix::Datatype(datatype) => LiteralRef::new_typed_literal(text, datatype),
-                    Suffix::Language(tag) => {
-                        LiteralRef::new_language_tagged_literal_unchecked(text, tag)
-                    }
-                }
-                .into()
-            }
+        statement.quad(&self.unescaped, default)
+    }
+
+    /// The text of the literal of the statement that [`Lines::next`] read last, where it had escapes.
+    #[inline]
+    pub(super) fn unescaped_of(&self, statement: &Statement<'_>) -> Option<&str> {
+        matches!(statement.object, Object::Literal(None, _)).then_some(&*self.unescaped)
+    }
+
+    /// Goes behind a line that is empty, or all comment from its first byte on; whether it is one.
+    #[inline]
+    pub(super) fn skip_line_without_statement(&mut self) -> bool {
+        let rest = &self.text.as_bytes()[self.at..];
+        let length = match rest {
+            [b'#', ..] => memchr(b'\n', rest).map_or(rest.len(), |length| length + 1),
+            [b'\n', ..] => 1,
+            [b'\r', b'\n', ..] => 2,
+            _ => return false,
         };
-        QuadRef {
-            subject: statement.subject,
-            predicate: statement.predicate,
-            object,
-            graph_name: statement.graph.map_or(default, GraphNameRef::from),
+        self.at += length;
+        true
+    }
+
+    /// Reads a time and the tab behind it; `None` where it is not spelled in the plainest way.
+    #[inline]
+    pub(super) fn time(&mut self) -> Option<i64> {
+        /// So many digits are a number of 64 bits, whatever they are.
+        const DIGITS: usize = 18;
+        let negative = self.byte() == b'-';
+        let start = self.at + usize::from(negative);
+        let mut at = start;
+        let mut time = 0_i64;
+        while at - start < DIGITS && self.byte_at(at).is_ascii_digit() {
+            time = time * 10 + i64::from(self.byte_at(at) - b'0');
+            at += 1;
         }
+        if at == start || self.byte_at(at) != b'\t' {
+            return None;
+        }
+        self.at = at + 1;
+        Some(if negative { -time } else { time })
     }
 
     /// The byte here; 0, which no plain line has where it is asked for, at the end.

@@ -133,7 +133,7 @@ fn space() -> impl Strategy<Value = &'static str> {
     prop_oneof![12 => Just(" "), 1 => Just(""), 1 => Just("\t"), 1 => Just(" \t ")]
 }
 
-fn statement() -> impl Strategy<Value = String> {
+pub(crate) fn statement() -> impl Strategy<Value = String> {
     let node = || prop_oneof![4 => iri(), 1 => blank()];
     let triple_term = (node(), iri(), literal())
         .prop_map(|(subject, predicate, object)| format!("<<( {subject} {predicate} {object} )>>"));

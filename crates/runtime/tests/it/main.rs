@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod lines;
+mod timed;
 
 use parking_lot::{Condvar, Mutex};
 use somersault_model::{BatchNumber, EventTime, Millis, Placement, ShardId, Sn, StreamUid};

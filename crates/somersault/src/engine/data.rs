@@ -15,7 +15,7 @@ use std::io::Read;
 use std::sync::Arc;
 
 /// Triple terms nested deeper than this are refused: reading and dropping them recurses.
-const NESTING_LIMIT: usize = 64;
+pub(crate) const NESTING_LIMIT: usize = 64;
 
 impl Engine {
     /// How many statements the stable snapshot holds, over all graphs.

@@ -4,14 +4,14 @@ use super::Engine;
 use super::data::check_nesting;
 use crate::error::{EngineError, LimitKind};
 use crate::info::{QueryInfo, Reached, StreamInfo, WindowInfo};
-use crate::push::{Push, PushReceipt};
+use crate::push::{Push, PushLines, PushReceipt, lines};
 use crate::subscription::{SubscribeOptions, Subscription};
+use oxrdf::QuadRef;
 use somersault_lang::{CreateStream, Extent, RegistrationKind, Statement};
 use somersault_model::EventTime;
-use somersault_runtime::{Done, Outcome};
+use somersault_runtime::{Done, Outcome, RuntimeError, TimedLines};
 use somersault_stream::{
-    Input, Push as PushInput, PushStatement, QueryDeclaration, QueryStatus, StreamStatus,
-    WindowDeclaration,
+    Input, PushHead, QueryDeclaration, QueryStatus, StreamStatus, WindowDeclaration,
 };
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -118,7 +118,74 @@ impl Engine {
     /// There is no such stream, an event time is missing or goes back, the stream's budget is used
     /// up, or the disk is full; nothing of the push is taken then.
     pub fn push(&self, stream: &str, push: Push) -> Result<PushReceipt, EngineError> {
-        let result = self.take_push(stream, push);
+        self.counted(|| {
+            let head = head_of(stream, push.source, push.seq);
+            let statements = &push.statements;
+            self.check_running()?;
+            self.check_push_length(statements.len())?;
+            for statement in statements {
+                check_nesting(&statement.quad)?;
+            }
+            let times = statements.iter().map(|s| s.at_ms.map(EventTime));
+            let quads = statements.iter().map(|s| s.quad.as_ref());
+            self.take_push(head, times, quads)
+        })
+    }
+
+    /// Pushes lines `t_ms<TAB>statement .`, N-Triples or N-Quads behind the event times; returns when they are durable.
+    /// Empty lines and lines that begin with `#` are passed over.
+    ///
+    /// # Errors
+    /// As those of [`Engine::push`]; a line that is not one, and a statement that does not parse, with their place
+    /// ([`EngineError::Data`]); more statements than one push may have. Nothing of the push is taken then.
+    pub fn push_lines(
+        &self,
+        stream: &str,
+        push: PushLines<'_>,
+    ) -> Result<PushReceipt, EngineError> {
+        let limit = self.inner.config.limits.push_statements;
+        let (source, seq) = (push.source, push.seq);
+        match TimedLines::read(push.lines, limit) {
+            Some(lines) => self.push_timed(stream, source, seq, &lines),
+            None => {
+                let statements = lines::read(push.lines, limit).inspect_err(|_| {
+                    self.inner.counters.refused.fetch_add(1, Ordering::Relaxed);
+                })?;
+                let push = Push {
+                    source,
+                    seq,
+                    statements,
+                };
+                self.push(stream, push)
+            }
+        }
+    }
+
+    /// Pushes lines that have been read; returns when they are durable. `source` and `seq` are those of [`Push`].
+    ///
+    /// # Errors
+    /// As those of [`Engine::push`].
+    pub fn push_timed(
+        &self,
+        stream: &str,
+        source: Option<String>,
+        seq: Option<u64>,
+        lines: &TimedLines<'_>,
+    ) -> Result<PushReceipt, EngineError> {
+        self.counted(|| {
+            let head = head_of(stream, source, seq);
+            self.check_running()?;
+            self.check_push_length(lines.len())?;
+            let times = lines.iter().map(|(at_ms, _)| Some(EventTime(at_ms)));
+            self.take_push(head, times, lines.iter().map(|(_, quad)| quad))
+        })
+    }
+
+    fn counted(
+        &self,
+        push: impl FnOnce() -> Result<PushReceipt, EngineError>,
+    ) -> Result<PushReceipt, EngineError> {
+        let result = push();
         let counters = &self.inner.counters;
         match &result {
             Ok(receipt) if receipt.repeated => {
@@ -136,11 +203,9 @@ impl Engine {
         result
     }
 
-    fn take_push(&self, stream: &str, push: Push) -> Result<PushReceipt, EngineError> {
-        self.check_running()?;
+    fn check_push_length(&self, sent: usize) -> Result<(), EngineError> {
         let limit = self.inner.config.limits.push_statements;
-        let sent = push.statements.len() as u64;
-        if sent > limit {
+        if sent as u64 > limit {
             return Err(EngineError::Limit {
                 which: LimitKind::PushStatements,
                 message: format!(
@@ -148,21 +213,28 @@ impl Engine {
                 ),
             });
         }
-        let mut statements = Vec::with_capacity(push.statements.len());
-        for statement in push.statements {
-            check_nesting(&statement.quad)?;
-            statements.push(PushStatement {
-                at: statement.at_ms.map(EventTime),
-                quad: statement.quad,
-            });
-        }
-        let done = self.inner.driver.log_input(Input::Push(PushInput {
-            stream: stream.to_owned(),
-            source: push.source.unwrap_or_default(),
-            seq: push.seq,
-            received_ms: self.now_ms(),
-            statements,
-        }))?;
+        Ok(())
+    }
+
+    fn take_push<'q>(
+        &self,
+        head: PushHead,
+        times: impl ExactSizeIterator<Item = Option<EventTime>> + Clone,
+        quads: impl Iterator<Item = QuadRef<'q>> + Clone,
+    ) -> Result<PushReceipt, EngineError> {
+        let done = self.inner.driver.push(head, times, quads.clone());
+        let done = done.map_err(|error| match error {
+            RuntimeError::Refused(refusal) => {
+                let text_of = |index| {
+                    quads
+                        .clone()
+                        .nth(index)
+                        .map_or_else(String::new, |q| q.to_string())
+                };
+                RuntimeError::Refused(refusal.about(text_of))
+            }
+            other => other,
+        })?;
         let (accepted, dropped) = match done.outcome {
             Outcome::Taken { statements, late } => (statements, late),
             _ => (0, 0),
@@ -380,6 +452,14 @@ impl Engine {
     /// When something is received, by the engine's clock.
     fn now_ms(&self) -> i64 {
         self.inner.driver.now_ms()
+    }
+}
+
+fn head_of(stream: &str, source: Option<String>, seq: Option<u64>) -> PushHead {
+    PushHead {
+        stream: stream.to_owned(),
+        source: source.unwrap_or_default(),
+        seq,
     }
 }
 

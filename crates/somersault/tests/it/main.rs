@@ -4,6 +4,7 @@
 
 mod changes;
 mod kinds;
+mod lines;
 mod loading;
 mod queries;
 mod refusals;

@@ -6,7 +6,7 @@ use crate::harness::{Driver, World, over, span, statement, stream, windows};
 use crate::twin::{Late, Twin};
 use proptest::prelude::*;
 use somersault_lang::{Extent, LatePolicy};
-use somersault_log::{Position, Record};
+use somersault_log::{Position, PushedQuad, Record};
 use somersault_model::{EventTime, Millis};
 use somersault_stream::{Admission, Coordinator, Input, Output, QueryDeclaration};
 
@@ -261,16 +261,19 @@ fn check_stored(driver: &Driver) -> Result<(), String> {
                 if push.stream != stream.declaration.iri.as_str() {
                     continue;
                 }
-                for statement in &push.statements {
-                    let number: u64 = match &statement.quad.subject {
+                for (at, quad) in push.statements.iter() {
+                    let PushedQuad::Terms(quad) = quad else {
+                        panic!("the harness pushes terms");
+                    };
+                    let number: u64 = match &quad.subject {
                         oxrdf::NamedOrBlankNode::NamedNode(node) => {
                             node.as_str()["http://s/".len()..].parse().unwrap()
                         }
                         other @ oxrdf::NamedOrBlankNode::BlankNode(_) => panic!("{other}"),
                     };
-                    let fact = statement.quad.predicate.as_str().ends_with("fact");
+                    let fact = quad.predicate.as_str().ends_with("fact");
                     let stored = seen.stored.contains(&number);
-                    let batch_end = (statement.at.0.div_euclid(10) + 1) * 10;
+                    let batch_end = (at.0.div_euclid(10) + 1) * 10;
                     let was_late = !window_had(driver, number);
                     if stored && !fact {
                         return Err(format!("timing statement {number} was absorbed"));

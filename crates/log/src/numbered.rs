@@ -1,0 +1,160 @@
+//! Statements of a push that were read where they came in: numbered for whoever applies the record in this run, and
+//! encoded for the log beside.
+//!
+//! Before changing anything here: the bytes are those that the statements' terms give, and hold no id. Ids only tell
+//! repeated terms apart while the bytes are made, and stay in memory.
+
+use crate::error::LogError;
+use crate::record::StreamStatement;
+use crate::wire::{EncodedStatements, StatementEncoder};
+use oxrdf::{Quad, QuadRef, Term};
+use somersault_model::{EventTime, QuadIds};
+
+/// The statements of a push, in order of arrival.
+#[derive(Clone, Debug, PartialEq)]
+pub enum PushStatements {
+    /// As terms: what a log gives back.
+    Terms(Vec<StreamStatement>),
+    /// Read already; no log gives these back.
+    Numbered(Numbered),
+}
+
+/// Statements as ids, and encoded.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Numbered {
+    statements: Vec<NumberedStatement>,
+    scoped: Vec<Term>,
+    /// None for a log that keeps nothing.
+    encoded: Option<EncodedStatements>,
+}
+
+/// A statement as ids. A query-local id stands for the term of [`Numbered::scoped`] at that index.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NumberedStatement {
+    /// Its event time.
+    pub at: EventTime,
+    /// The statement.
+    pub quad: QuadIds,
+}
+
+/// A statement in the form that the push has it in.
+#[derive(Clone, Copy, Debug)]
+pub enum PushedQuad<'p> {
+    /// As terms.
+    Terms(&'p Quad),
+    /// As ids.
+    Ids(QuadIds),
+}
+
+impl PushStatements {
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        match self {
+            PushStatements::Terms(statements) => statements.len(),
+            PushStatements::Numbered(numbered) => numbered.statements.len(),
+        }
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The statements with their event times.
+    pub fn iter(&self) -> impl Iterator<Item = (EventTime, PushedQuad<'_>)> {
+        let (terms, numbered) = match self {
+            PushStatements::Terms(statements) => (&statements[..], &[][..]),
+            PushStatements::Numbered(numbered) => (&[][..], &numbered.statements[..]),
+        };
+        let terms = terms.iter().map(|s| (s.at, PushedQuad::Terms(&s.quad)));
+        terms.chain(numbered.iter().map(|s| (s.at, PushedQuad::Ids(s.quad))))
+    }
+
+    /// The terms that have no id yet because their names hang on the push's place in the log: its blank nodes, and
+    /// triple terms, which may hold some.
+    pub fn scoped(&self) -> &[Term] {
+        match self {
+            PushStatements::Terms(_) => &[],
+            PushStatements::Numbered(numbered) => &numbered.scoped,
+        }
+    }
+}
+
+impl From<Vec<StreamStatement>> for PushStatements {
+    fn from(statements: Vec<StreamStatement>) -> PushStatements {
+        PushStatements::Terms(statements)
+    }
+}
+
+impl Numbered {
+    /// The statements, in order of arrival.
+    pub fn statements(&self) -> &[NumberedStatement] {
+        &self.statements
+    }
+
+    /// Gives all statements this event time.
+    pub fn set_time(&mut self, at: EventTime) {
+        for statement in &mut self.statements {
+            statement.at = at;
+        }
+        if let Some(encoded) = &mut self.encoded {
+            *encoded = encoded.at_one_time(at);
+        }
+    }
+
+    pub(crate) fn encoded(&self) -> Option<&EncodedStatements> {
+        self.encoded.as_ref()
+    }
+}
+
+/// Collects the statements of a push as they are read.
+#[derive(Debug)]
+pub struct NumberedBuilder {
+    numbered: Numbered,
+    encoder: Option<StatementEncoder>,
+}
+
+impl NumberedBuilder {
+    /// For about so many statements. Where they are not `encoded` no log can write them.
+    pub fn new(statements: usize, encoded: bool) -> NumberedBuilder {
+        let numbered = Numbered {
+            statements: Vec::with_capacity(statements),
+            ..Numbered::default()
+        };
+        let encoder = encoded.then(|| StatementEncoder::new(statements));
+        NumberedBuilder { numbered, encoder }
+    }
+
+    /// Adds a term that has no id yet; a query-local id of its index stands for it.
+    pub fn add_scoped(&mut self, term: Term) -> usize {
+        self.numbered.scoped.push(term);
+        self.numbered.scoped.len() - 1
+    }
+
+    /// Adds a statement. Equal ids mean equal terms.
+    ///
+    /// # Errors
+    /// [`LogError::Unwritable`]: no log could write it.
+    pub fn add(
+        &mut self,
+        at: EventTime,
+        terms: QuadRef<'_>,
+        quad: QuadIds,
+    ) -> Result<(), LogError> {
+        if let Some(encoder) = &mut self.encoder {
+            encoder.add(at, terms, quad).map_err(LogError::unwritable)?;
+        }
+        self.numbered
+            .statements
+            .push(NumberedStatement { at, quad });
+        Ok(())
+    }
+
+    /// The statements.
+    pub fn finish(self) -> Numbered {
+        Numbered {
+            encoded: self.encoder.map(StatementEncoder::finish),
+            ..self.numbered
+        }
+    }
+}

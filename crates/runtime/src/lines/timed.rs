@@ -1,0 +1,113 @@
+//! Lines of a stream, `t_ms<TAB>statement .`, in one pass without a copy of their terms. What is in any way unusual is
+//! left to whoever reads such lines with the library alone: its word counts, and its errors are those that are shown.
+//!
+//! The one thing to know: what is read here is what `oxttl` reads in the same lines (`tests/it/timed.rs`).
+
+use super::plain::{Line, Lines, Statement};
+use memchr::{memchr, memmem};
+use oxrdf::{GraphNameRef, Quad, QuadRef};
+use oxttl::NQuadsParser;
+use std::ops::Range;
+
+/// Statements of a stream, read from lines of text.
+pub struct TimedLines<'t> {
+    lines: Vec<TimedLine<'t>>,
+    /// The texts of literals that were not spelled out, one after the other.
+    unescaped: String,
+    /// Statements that only the library could read.
+    others: Vec<Quad>,
+}
+
+struct TimedLine<'t> {
+    at_ms: i64,
+    statement: Read<'t>,
+}
+
+enum Read<'t> {
+    /// With the place of its literal's text among those that were unescaped.
+    Plain(Statement<'t>, Range<usize>),
+    /// At this index among the others.
+    Other(usize),
+}
+
+impl<'t> TimedLines<'t> {
+    /// Reads lines, N-Triples or N-Quads behind the times; empty ones and those that begin with `#` are passed over.
+    /// None where there are more than `limit` statements, where something may be wrong, and where a triple term is:
+    /// the nesting of those is to be looked at first.
+    pub fn read(text: &'t [u8], limit: u64) -> Option<TimedLines<'t>> {
+        let text = std::str::from_utf8(text).ok()?;
+        let mut read = TimedLines {
+            // Of streams of our kind lines have about a hundred bytes.
+            lines: Vec::with_capacity(text.len() / 96 + 1),
+            unescaped: String::new(),
+            others: Vec::new(),
+        };
+        let mut lines = Lines::new(text, true);
+        while !lines.is_at_end() {
+            if lines.skip_line_without_statement() {
+                continue;
+            }
+            if read.lines.len() as u64 == limit {
+                return None;
+            }
+            let at_ms = lines.time()?;
+            let start = lines.at();
+            let statement = match lines.next() {
+                Some(Line::Statement(statement)) => {
+                    let from = read.unescaped.len();
+                    if let Some(literal) = lines.unescaped_of(&statement) {
+                        read.unescaped.push_str(literal);
+                    }
+                    Read::Plain(statement, from..read.unescaped.len())
+                }
+                Some(Line::Empty) => return None,
+                None => {
+                    let rest = &text.as_bytes()[start..];
+                    let length = memchr(b'\n', rest).unwrap_or(rest.len());
+                    lines.go_to((start + length + 1).min(text.len()));
+                    read.others.push(one_statement(&rest[..length])?);
+                    Read::Other(read.others.len() - 1)
+                }
+            };
+            read.lines.push(TimedLine { at_ms, statement });
+        }
+        Some(read)
+    }
+
+    /// How many statements there are.
+    pub fn len(&self) -> usize {
+        self.lines.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.lines.is_empty()
+    }
+
+    /// The statements with their event times, in milliseconds.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = (i64, QuadRef<'_>)> + Clone {
+        self.lines.iter().map(|line| (line.at_ms, self.quad(line)))
+    }
+
+    #[inline]
+    fn quad<'a>(&'a self, line: &'a TimedLine<'t>) -> QuadRef<'a> {
+        match &line.statement {
+            Read::Plain(statement, literal) => {
+                let literal = &self.unescaped[literal.clone()];
+                statement.quad(literal, GraphNameRef::DefaultGraph)
+            }
+            Read::Other(index) => self.others[*index].as_ref(),
+        }
+    }
+}
+
+/// The one statement of a line, without a triple term.
+#[cold]
+fn one_statement(line: &[u8]) -> Option<Quad> {
+    if memmem::find(line, b"<<").is_some() {
+        return None;
+    }
+    let mut quads = NQuadsParser::new().for_slice(line);
+    let quad = quads.next()?.ok()?;
+    quads.next().is_none().then_some(quad)
+}
