@@ -108,10 +108,10 @@ fn what_is_wrong_is_named_and_nothing_is_taken() {
     for (wrong, place) in [
         (format!("2 <{NS}a> <{NS}p> <{NS}b> .\n"), (2, 1)),
         (format!("2\t<{NS}a> <{NS}p> oops .\n"), (2, 49)),
-        (format!("2\t<{NS}a> <{NS}p>\n"), (2, 47)),
+        (format!("2\t<{NS}a> <{NS}p>\n"), (2, 48)),
         ("2\t".to_owned(), (2, 3)),
         (
-            format!("{}", right.repeat(2).replacen('\n', " ", 1)),
+            format!("2\t<{NS}a> <{NS}p> <{NS}b> . <{NS}a> <{NS}p> <{NS}b> .\n"),
             (2, 3),
         ),
         (deep, (2, 3)),
