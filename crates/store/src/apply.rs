@@ -2,7 +2,7 @@
 //!
 //! Every list of the shard goes through [`Pass::change`]. It keeps the two rules of the store: only
 //! effective changes leave a trace (RDF is a set), and what a reader at an earlier SN sees stays
-//! (a list born in this very SN may be rewritten, any other gets a tail).
+//! (a list born in this very SN may be rewritten, any other gets dates or a tail).
 #![allow(unsafe_code)]
 
 mod counts;
@@ -11,9 +11,9 @@ mod effective;
 use self::effective::{keep_effective, length};
 use crate::base::{Base, FLAT_LIMIT};
 use crate::batch::{Group, HalfEdge};
-use crate::block::Block;
+use crate::block::{Block, Date, Dated, LONGEST_DATED};
 use crate::cell::{Cell, Content, Key, Kind, prefetch};
-use crate::changes::Changes;
+use crate::changes::{Changes, gallop, merge_into};
 use crate::generation::Generation;
 use crate::image::{Edges, Vertices};
 use crate::list::{self, List, Retained, Tail, changed};
@@ -28,6 +28,11 @@ use std::sync::Arc;
 const SLOT_AHEAD: usize = 24;
 const CELL_AHEAD: usize = 16;
 const CONTENT_AHEAD: usize = 8;
+
+/// While readers are no further behind than this, what an SN replaces goes soon, and a list may be written anew for each.
+const FEW_SNS: u64 = 16;
+/// Beyond, everything that is replaced is kept: only lists up to this length are cheaper than their tails.
+const LONGEST_KEPT: usize = 16;
 
 /// The writer at work on one SN.
 pub(crate) struct Pass<'a> {
@@ -364,14 +369,22 @@ impl<'a> Pass<'a> {
         operation: Operation,
         certainty: Certainty,
     ) -> Touched {
-        let content = Content::Block {
+        let block = Dated {
             born: 0,
             ids: in_image,
+            dates: &[],
         };
+        let content = Content::Block(block);
         let mut effective = std::mem::take(&mut self.state.effective);
         keep_effective(&content, ids, operation, certainty, &mut effective);
         let touched = Touched::by(&effective, in_image.len());
-        if touched.effective > 0 {
+        if touched.effective > 0 && self.is_dated(&content, &effective) {
+            self.touched += 1;
+            let cell = self.state.new_cell(key);
+            // SAFETY: a cell of the newest generation, which is not freed in 'a.
+            self.publish_dated(unsafe { cell.as_ref() }, block, &effective.inserts);
+            self.insert(cell, key);
+        } else if touched.effective > 0 {
             self.touched += 1;
             let base = if in_image.len() <= FLAT_LIMIT || key.kind() != Kind::Adjacency {
                 Base::of(in_image)
@@ -434,20 +447,36 @@ impl<'a> Pass<'a> {
         effective: &Changes,
     ) {
         match content {
+            Content::One { born, id } if self.is_dated(content, effective) => {
+                let one = Dated {
+                    born: *born,
+                    ids: std::slice::from_ref(id),
+                    dates: &[],
+                };
+                self.publish_dated(cell, one, &effective.inserts);
+            }
+            Content::Block(block) if self.is_dated(content, effective) => {
+                self.publish_dated(cell, *block, &effective.inserts);
+            }
             Content::One { born, id } if *born == self.sn => {
                 self.publish_ids(cell, self.sn, &changed(&[*id], effective));
             }
-            Content::Block { born, ids } if *born == self.sn && after <= FLAT_LIMIT => {
+            Content::Block(Dated {
+                born,
+                ids,
+                dates: [],
+            }) if *born == self.sn && after <= FLAT_LIMIT => {
                 self.publish_ids(cell, self.sn, &changed(ids, effective));
             }
             Content::One { born, id } => {
                 self.publish_tail(cell, *born, Base::One([*id]), None, effective);
             }
-            Content::Block { born, .. } => {
+            Content::Block(block) if block.dates.is_empty() => {
                 // SAFETY: this is the writer, and the cell leads to a block.
-                let block = unsafe { cell.block() };
-                self.publish_tail(cell, *born, Base::Flat(block), None, effective);
+                let base = Base::Flat(unsafe { cell.block() });
+                self.publish_tail(cell, block.born, base, None, effective);
             }
+            Content::Block(block) => self.publish_undated(cell, *block, effective),
             Content::List(list) => match list::fold(list, self.retained) {
                 Some(folded) => {
                     self.account_fold(list, &folded);
@@ -463,6 +492,81 @@ impl<'a> Pass<'a> {
                 unreachable!("an empty list is published anew, and a count is not a list")
             }
         }
+    }
+
+    /// Whether a list, short and only added to, is to be a block with dates.
+    fn is_dated(&self, content: &Content<'_>, effective: &Changes) -> bool {
+        let before = match content {
+            Content::One { .. } => 1,
+            Content::Block(block) => block.ids.len(),
+            Content::Nothing | Content::List(_) | Content::Counter(_) => return false,
+        };
+        let longest = if self.sn.saturating_sub(self.retained.floor) <= FEW_SNS {
+            LONGEST_DATED
+        } else {
+            LONGEST_KEPT
+        };
+        effective.deletes.is_empty() && before + effective.inserts.len() <= longest
+    }
+
+    /// Publishes a short list with members added at this SN.
+    fn publish_dated(&mut self, cell: &Cell, block: Dated<'_>, inserts: &[TermId]) {
+        let (mut ids, mut dates) = std::mem::take(&mut self.state.dated);
+        ids.clear();
+        dates.clear();
+        merge_into(block.ids, inserts, &[], &mut ids);
+        let mut before = block.waited_for(self.retained.floor).peekable();
+        let mut at = 0;
+        for (more, id) in inserts.iter().enumerate() {
+            at += gallop(&block.ids[at..], *id);
+            while let Some(date) = before.next_if(|date| date.place() < at) {
+                dates.push(Date::new(date.sn(), date.place() + more));
+            }
+            dates.push(Date::new(self.sn, at + more));
+        }
+        dates.extend(before.map(|date| Date::new(date.sn(), date.place() + inserts.len())));
+        let all_are_new = dates.len() == ids.len() && dates.iter().all(|date| date.sn() == self.sn);
+        let dates_kept = if all_are_new { &[] } else { &dates[..] };
+        let made = Block::dated(self.sn, &ids, dates_kept);
+        self.state.live_bytes += made.bytes() as isize;
+        let old = cell.publish_block(made);
+        self.state.retire(old);
+        self.state.dated = (ids, dates);
+    }
+
+    /// Publishes a list with effective changes made at this SN, where its block has dates and cannot go on having them:
+    /// what came with each SN becomes a tail.
+    fn publish_undated(&mut self, cell: &Cell, block: Dated<'_>, effective: &Changes) {
+        let mut waiting: Vec<Date> = block.waited_for(self.retained.floor).collect();
+        if waiting.is_empty() {
+            // SAFETY: this is the writer, and the cell leads to a block.
+            let base = Base::Flat(unsafe { cell.block() });
+            self.publish_tail(cell, 0, base, None, effective);
+            return;
+        }
+        let mut scratch = Vec::with_capacity(block.ids.len() - waiting.len());
+        let base = Base::of(block.read(self.retained.floor, &mut scratch));
+        // By SN, and among those of one SN still by place.
+        waiting.sort_by_key(|date| date.sn());
+        let mut tail = None;
+        let mut now = Changes::default();
+        for of_sn in waiting.chunk_by(|a, b| a.sn() == b.sn()) {
+            let changes = Changes {
+                inserts: of_sn.iter().map(|date| block.ids[date.place()]).collect(),
+                deletes: Vec::new(),
+            };
+            let sn = of_sn[0].sn();
+            if sn == self.sn {
+                now = changes;
+            } else {
+                let older = tail.take();
+                let made = Tail { sn, changes, older };
+                self.state.live_bytes += made.bytes() as isize;
+                tail = Some(Arc::new(made));
+            }
+        }
+        self.state.live_bytes += base.bytes() as isize;
+        self.publish_tail(cell, 0, base, tail, &now.then(effective));
     }
 
     fn publish_tail(

@@ -60,6 +60,7 @@ impl ShardBatch {
             .collect();
         let by_writers = last.is_empty();
         if by_writers {
+            inserts.room = mutations.len().div_ceil(placement.shards().into());
             for mutation in mutations {
                 inserts.add(mutation.quad);
             }
@@ -161,6 +162,8 @@ struct Splitter {
     recent: Option<(TermId, usize)>,
     /// The halves of other shards than this one are left out.
     only: Option<ShardId>,
+    /// For so many half edges the groups of the first graph have room.
+    room: usize,
 }
 
 impl Splitter {
@@ -172,6 +175,7 @@ impl Splitter {
             places: FxHashMap::default(),
             recent: None,
             only: None,
+            room: 0,
         }
     }
 
@@ -199,14 +203,15 @@ impl Splitter {
     }
 
     fn place(&mut self, graph: TermId) -> usize {
-        let groups = &mut self.groups;
+        let (groups, room) = (&mut self.groups, &mut self.room);
         let place = *self.places.entry(graph).or_insert_with(|| {
+            let room = std::mem::take(room);
             let place = groups[0].len();
             for shard in groups {
                 shard.extend([Direction::Out, Direction::In].map(|direction| Group {
                     graph,
                     direction,
-                    edges: Vec::new(),
+                    edges: Vec::with_capacity(room),
                 }));
             }
             place

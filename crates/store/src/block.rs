@@ -1,5 +1,9 @@
 //! A short or long immutable run of ids behind one thin pointer, counted. Most lists of the store
 //! are one of these and nothing else; 16 bytes of head, then the ids.
+//!
+//! Ids that came at different SNs which readers can still tell apart have dates behind them: so a short list that
+//! grows is one block all the time, and nothing has to be folded later. A date that every reader has passed says
+//! nothing any more, and goes when the list is next changed.
 #![allow(unsafe_code)]
 
 use somersault_model::TermId;
@@ -12,12 +16,55 @@ use std::sync::atomic::{AtomicU32, Ordering, fence};
 struct Head {
     references: AtomicU32,
     length: u32,
+    /// The SN from which on all ids are visible, and [`DATED`].
     born: u64,
 }
 
 const HEAD_BYTES: usize = size_of::<Head>();
 
-/// Ascending ids that came to be at one SN. Cloning counts a reference.
+/// Says that behind the ids there is the number of dates, and the dates.
+const DATED: u64 = 1 << 63;
+
+/// Bits of a date that say which id it is of.
+const PLACE_BITS: u32 = 10;
+
+/// Up to so many ids may have dates.
+pub(crate) const LONGEST_DATED: usize = 1 << PLACE_BITS;
+
+/// From which SN on the id at a place of a block is visible. Dates ascend by place; an id without one is visible to
+/// all readers that there are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(transparent)]
+pub(crate) struct Date(u64);
+
+impl Date {
+    pub(crate) fn new(sn: u64, place: usize) -> Date {
+        debug_assert!(place < LONGEST_DATED && sn < DATED >> PLACE_BITS);
+        Date(sn << PLACE_BITS | place as u64)
+    }
+
+    #[inline]
+    pub(crate) fn sn(self) -> u64 {
+        self.0 >> PLACE_BITS
+    }
+
+    #[inline]
+    pub(crate) fn place(self) -> usize {
+        (self.0 % (1 << PLACE_BITS)) as usize
+    }
+}
+
+/// What a block holds.
+#[derive(Clone, Copy)]
+pub(crate) struct Dated<'a> {
+    /// The SN from which on all ids are visible.
+    pub(crate) born: u64,
+    pub(crate) ids: &'a [TermId],
+    /// Where there are none, no id is visible before `born`.
+    pub(crate) dates: &'a [Date],
+}
+
+/// Ascending ids. Cloning counts a reference.
 pub(crate) struct Block(NonNull<Head>);
 
 // SAFETY: the content is immutable and the count is atomic, as in `Arc<[TermId]>`.
@@ -28,10 +75,15 @@ unsafe impl Sync for Block {}
 impl Block {
     /// A copy of these ids, born at SN `born`.
     pub(crate) fn new(born: u64, ids: &[TermId]) -> Block {
+        Block::dated(born, ids, &[])
+    }
+
+    /// A copy of these ids, of which `born` is the newest date.
+    pub(crate) fn dated(born: u64, ids: &[TermId], dates: &[Date]) -> Block {
         let length = u32::try_from(ids.len()).expect("a list has fewer than 2^32 members");
-        let layout = layout(ids.len());
-        // SAFETY: the layout is never of size zero. The head and all ids are written before the
-        // block is made, and the memory holds exactly them.
+        let layout = layout(ids.len(), dates.len());
+        // SAFETY: the layout is never of size zero. The head, all ids and all dates with their number are written
+        // before the block is made, and the memory holds exactly them.
         unsafe {
             let Some(head) = NonNull::new(alloc(layout).cast::<Head>()) else {
                 handle_alloc_error(layout)
@@ -39,10 +91,16 @@ impl Block {
             head.write(Head {
                 references: AtomicU32::new(1),
                 length,
-                born,
+                born: if dates.is_empty() { born } else { born | DATED },
             });
             let start = head.add(1).cast::<TermId>();
             start.copy_from_nonoverlapping(NonNull::from(ids).cast(), ids.len());
+            if !dates.is_empty() {
+                let count = start.add(ids.len()).cast::<u64>();
+                count.write(dates.len() as u64);
+                let start = count.add(1).cast::<Date>();
+                start.copy_from_nonoverlapping(NonNull::from(dates).cast(), dates.len());
+            }
             Block(head)
         }
     }
@@ -68,18 +126,36 @@ impl Block {
         Block(unsafe { NonNull::new_unchecked(pointer.cast()) })
     }
 
-    /// Looks at the block behind a pointer without counting: its SN and its ids.
+    /// Looks at the block behind a pointer without counting.
     ///
     /// # Safety
     /// `pointer` comes from `into_raw`, and its reference is not taken back and dropped in `'a`.
-    pub(crate) unsafe fn look<'a>(pointer: *mut u8) -> (u64, &'a [TermId]) {
+    #[inline]
+    pub(crate) unsafe fn look<'a>(pointer: *mut u8) -> Dated<'a> {
         let head = pointer.cast::<Head>();
-        // SAFETY: the head and its ids are alive and immutable for 'a, as the caller promises.
+        // SAFETY: the head, its ids and, where it says that there are some, its dates behind their number are alive
+        // and immutable for 'a, as the caller promises.
         unsafe {
             let ids = head.add(1).cast::<TermId>();
             let length = (*head).length as usize;
-            ((*head).born, std::slice::from_raw_parts(ids, length))
+            let born = (*head).born;
+            let dates = if born & DATED == 0 {
+                &[]
+            } else {
+                let count = ids.add(length).cast::<u64>();
+                std::slice::from_raw_parts(count.add(1).cast::<Date>(), *count as usize)
+            };
+            Dated {
+                born: born & !DATED,
+                ids: std::slice::from_raw_parts(ids, length),
+                dates,
+            }
         }
+    }
+
+    fn look_here(&self) -> Dated<'_> {
+        // SAFETY: this reference keeps the block alive for as long as the borrow.
+        unsafe { Block::look(self.0.as_ptr().cast()) }
     }
 
     /// Drops this reference; the bytes that became free.
@@ -94,28 +170,103 @@ impl Block {
 
     /// Size in memory.
     pub(crate) fn bytes(&self) -> usize {
-        Block::bytes_of(self.len())
+        let block = self.look_here();
+        Block::bytes_of(block.ids.len()) + words_of_dates(block.dates.len()) * size_of::<u64>()
     }
 
-    /// Size in memory of a block of so many ids.
+    /// Size in memory of a block of so many ids without dates.
     pub(crate) fn bytes_of(length: usize) -> usize {
         HEAD_BYTES + length * size_of::<TermId>()
     }
 }
 
-fn layout(length: usize) -> Layout {
-    Layout::array::<TermId>(length)
-        .and_then(|ids| Layout::new::<Head>().extend(ids))
+/// So many dates, and their number where there are any.
+fn words_of_dates(dates: usize) -> usize {
+    if dates == 0 { 0 } else { dates + 1 }
+}
+
+/// The layout of a block; ids, dates and their number are of one size.
+fn layout(length: usize, dates: usize) -> Layout {
+    Layout::array::<u64>(length + words_of_dates(dates))
+        .and_then(|words| Layout::new::<Head>().extend(words))
         .expect("a block is smaller than the address space")
         .0
+}
+
+impl<'a> Dated<'a> {
+    /// The members at `sn`, ascending: borrowed where they are all, else in `scratch`, which is empty.
+    #[inline]
+    pub(crate) fn read<'b>(self, sn: u64, scratch: &'b mut Vec<TermId>) -> &'b [TermId]
+    where
+        'a: 'b,
+    {
+        if self.born <= sn {
+            return self.ids;
+        }
+        self.read_earlier(sn, scratch);
+        scratch
+    }
+
+    #[cold]
+    fn read_earlier(self, sn: u64, scratch: &mut Vec<TermId>) {
+        if self.dates.is_empty() {
+            return;
+        }
+        let mut from = 0;
+        for date in self.dates.iter().filter(|date| date.sn() > sn) {
+            scratch.extend_from_slice(&self.ids[from..date.place()]);
+            from = date.place() + 1;
+        }
+        scratch.extend_from_slice(&self.ids[from..]);
+    }
+
+    /// How many members there are at `sn`.
+    #[inline]
+    pub(crate) fn len(self, sn: u64) -> usize {
+        if self.born <= sn {
+            self.ids.len()
+        } else if self.dates.is_empty() {
+            0
+        } else {
+            let later = self.dates.iter().filter(|date| date.sn() > sn);
+            self.ids.len() - later.count()
+        }
+    }
+
+    /// Whether `id` is a member at `sn`.
+    #[inline]
+    pub(crate) fn contains(self, sn: u64, id: TermId) -> bool {
+        if self.born > sn && self.dates.is_empty() {
+            return false;
+        }
+        let Ok(place) = self.ids.binary_search(&id) else {
+            return false;
+        };
+        let is_later = |date: &Date| date.place() == place && date.sn() > sn;
+        self.born <= sn || !self.dates.iter().any(is_later)
+    }
+
+    /// Where each id that readers above `floor` have to wait for is, and for how long.
+    pub(crate) fn waited_for(self, floor: u64) -> impl Iterator<Item = Date> + 'a {
+        let all = match self.dates {
+            [] if self.born > floor => self.ids.len(),
+            _ => 0,
+        };
+        let all = (0..all).map(move |place| Date::new(self.born, place));
+        all.chain(
+            self.dates
+                .iter()
+                .copied()
+                .filter(move |date| date.sn() > floor),
+        )
+    }
 }
 
 impl Deref for Block {
     type Target = [TermId];
 
     fn deref(&self) -> &[TermId] {
-        // SAFETY: this reference keeps the block alive for as long as the borrow.
-        unsafe { Block::look(self.0.as_ptr().cast()).1 }
+        self.look_here().ids
     }
 }
 
@@ -136,7 +287,8 @@ impl Drop for Block {
         unsafe {
             if self.0.as_ref().references.fetch_sub(1, Ordering::Release) == 1 {
                 fence(Ordering::Acquire);
-                let layout = layout(self.0.as_ref().length as usize);
+                let block = self.look_here();
+                let layout = layout(block.ids.len(), block.dates.len());
                 dealloc(self.0.as_ptr().cast(), layout);
             }
         }
@@ -156,10 +308,44 @@ mod tests {
         assert_eq!(&*other, &ids[..]);
         let pointer = other.into_raw();
         // SAFETY: the reference is not taken back yet.
-        assert_eq!(unsafe { Block::look(pointer) }, (7, &ids[..]));
+        let seen = unsafe { Block::look(pointer) };
+        assert_eq!((seen.born, seen.ids, seen.dates), (7, &ids[..], &[][..]));
         // SAFETY: the pointer is that of `into_raw`, and taken back once.
         let back = unsafe { Block::from_raw(pointer) };
         assert_eq!(back.release(), 16 + 99 * 8);
         assert!(Block::new(0, &[]).is_empty());
+    }
+
+    #[test]
+    fn ids_are_seen_from_their_dates_on() {
+        let id = TermId::from_raw;
+        let ids = [id(10), id(20), id(30), id(40)];
+        let dates = [Date::new(5, 0), Date::new(3, 2), Date::new(5, 3)];
+        let block = Block::dated(5, &ids, &dates);
+        assert_eq!((&*block, block.bytes()), (&ids[..], 16 + 4 * 8 + 4 * 8));
+        let dated = block.look_here();
+        for (sn, members) in [
+            (2, &[id(20)][..]),
+            (3, &[id(20), id(30)]),
+            (4, &[id(20), id(30)]),
+            (5, &ids),
+            (9, &ids),
+        ] {
+            assert_eq!(dated.read(sn, &mut Vec::new()), members);
+            assert_eq!(dated.len(sn), members.len());
+            for id in ids {
+                assert_eq!(
+                    dated.contains(sn, id),
+                    members.contains(&id),
+                    "{id:?} at {sn}"
+                );
+            }
+        }
+        let waiting: Vec<Date> = dated.waited_for(3).collect();
+        assert_eq!(waiting, [dates[0], dates[2]]);
+        let plain = Block::new(5, &ids[..2]);
+        let waiting: Vec<Date> = plain.look_here().waited_for(4).collect();
+        assert_eq!(waiting, [Date::new(5, 0), Date::new(5, 1)]);
+        assert_eq!(plain.look_here().waited_for(5).count(), 0);
     }
 }

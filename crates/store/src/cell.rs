@@ -15,7 +15,7 @@
 //! what [`Snapshot::is_valid`](crate::Snapshot::is_valid) is for; it never sees freed memory.
 #![allow(unsafe_code)]
 
-use crate::block::Block;
+use crate::block::{Block, Dated};
 use crate::list::List;
 use somersault_model::{Direction, TermId};
 use std::ptr;
@@ -191,7 +191,7 @@ impl Counter {
 pub(crate) enum Content<'a> {
     Nothing,
     One { born: u64, id: TermId },
-    Block { born: u64, ids: &'a [TermId] },
+    Block(Dated<'a>),
     List(&'a List),
     Counter(&'a Counter),
 }
@@ -208,7 +208,7 @@ impl<'a> Content<'a> {
                 scratch.push(id);
                 scratch
             }
-            Content::Block { born, ids } if born <= sn => ids,
+            Content::Block(block) => block.read(sn, scratch),
             Content::List(list) => list.read(sn, scratch),
             _ => &[],
         }
@@ -219,7 +219,7 @@ impl<'a> Content<'a> {
     pub(crate) fn len(&self, sn: u64) -> usize {
         match self {
             Content::One { born, .. } if *born <= sn => 1,
-            Content::Block { born, ids } if *born <= sn => ids.len(),
+            Content::Block(block) => block.len(sn),
             Content::List(list) => list.len(sn),
             _ => 0,
         }
@@ -230,7 +230,7 @@ impl<'a> Content<'a> {
     pub(crate) fn contains(&self, sn: u64, id: TermId) -> bool {
         match self {
             Content::One { born, id: one } => *born <= sn && *one == id,
-            Content::Block { born, ids } => *born <= sn && ids.binary_search(&id).is_ok(),
+            Content::Block(block) => block.contains(sn, id),
             Content::List(list) => list.contains(sn, id),
             _ => false,
         }
@@ -315,10 +315,7 @@ impl Cell {
         // caller promises.
         unsafe {
             match bits & KIND_MASK {
-                0 => {
-                    let (born, ids) = Block::look(word);
-                    Content::Block { born, ids }
-                }
+                0 => Content::Block(Block::look(word)),
                 LIST => Content::List(&*word.map_addr(|a| a & !KIND_MASK).cast::<List>()),
                 _ => Content::Counter(&*word.map_addr(|a| a & !KIND_MASK).cast::<Counter>()),
             }

@@ -344,6 +344,23 @@ impl Dictionary {
         })
     }
 
+    /// Asks for the bytes of the term at an offset, of whose stripe the hash is.
+    #[inline]
+    pub(crate) fn prefetch_term(&self, hash: u64, offset: u32) {
+        if let Some(start) = self.stripe(hash).arena.start(offset) {
+            prefetch(start);
+        }
+    }
+
+    /// Asks for where the search for a term of this hash begins.
+    #[inline]
+    pub(crate) fn prefetch_slot(&self, hash: u64) {
+        let writer = self.stripe(hash).writer.read();
+        if let Some(slot) = writer.slots.first(short_hash(hash)) {
+            prefetch(slot);
+        }
+    }
+
     /// The id of a stored term whose hash is known.
     fn id_of(&self, hash: u64, stored: &Stored<'_>) -> TermId {
         let first = usize::from(VirtualShard::of_hash(hash).number()) & !(SHARDS_PER_STRIPE - 1);

@@ -1,27 +1,70 @@
 //! Interning many terms from one thread: those met lately are recognised without a lock.
 #![allow(unsafe_code)]
 
+use crate::arena::prefetch;
 use crate::dictionary::{Dictionary, Parts, take_apart};
 use oxrdf::TermRef;
 use somersault_model::TermId;
 
-/// A power of two: 16 bytes each, which stays within the first-level cache.
-const RECENT: usize = 1024;
+/// For one document: 16 bytes each, which stays within the first-level cache.
+const FEW: usize = 1024;
+/// For a thread that goes on interning: what it takes stays within the second-level cache.
+const MANY: usize = 1 << 15;
+/// So many terms are taken apart before the first of them is looked up.
+const TOGETHER: usize = 64;
 
 /// One thread's way into a [`Dictionary`]. Its ids are those of the dictionary.
 pub struct Interner<'d> {
     dictionary: &'d Dictionary,
-    /// By the lower bits of the hash: the hash, and the offset where that term was found.
-    recent: Box<[(u64, u32)]>,
+    recent: Recent,
+}
+
+/// What an [`Interner`] has met lately, to be kept for the next one.
+pub struct Recent {
+    /// The number of the dictionary that the offsets are of.
+    dictionary: u64,
+    /// By the lower bits of the hash: the hash, and the offset where that term was found. As many as a power of two.
+    places: Box<[(u64, u32)]>,
+}
+
+impl Default for Recent {
+    fn default() -> Recent {
+        Recent::with_places(MANY)
+    }
+}
+
+impl Recent {
+    fn with_places(places: usize) -> Recent {
+        Recent {
+            dictionary: 0,
+            places: vec![(0, 0); places].into_boxed_slice(),
+        }
+    }
+
+    #[inline]
+    fn place(&self, hash: u64) -> usize {
+        hash as usize & (self.places.len() - 1)
+    }
 }
 
 impl<'d> Interner<'d> {
     /// An interner that has seen nothing yet.
     pub fn new(dictionary: &'d Dictionary) -> Interner<'d> {
-        Interner {
-            dictionary,
-            recent: vec![(0, 0); RECENT].into_boxed_slice(),
+        Interner::with(dictionary, Recent::with_places(FEW))
+    }
+
+    /// An interner that remembers what an earlier one has met, if that was of the same dictionary.
+    pub fn with(dictionary: &'d Dictionary, mut recent: Recent) -> Interner<'d> {
+        if recent.dictionary != dictionary.number() {
+            recent.places.fill((0, 0));
+            recent.dictionary = dictionary.number();
         }
+        Interner { dictionary, recent }
+    }
+
+    /// What it has met lately.
+    pub fn into_recent(self) -> Recent {
+        self.recent
     }
 
     /// The id of a term, which becomes known if it was not; the same as [`Dictionary::intern`] gives.
@@ -32,11 +75,43 @@ impl<'d> Interner<'d> {
         }
     }
 
+    /// Appends the ids of these terms. Where many are unlike those met before, this is quicker than one by one: the
+    /// memory of some is asked for while others are compared.
+    pub fn intern_all(&mut self, terms: &[TermRef<'_>], ids: &mut Vec<TermId>) {
+        let mut apart = Vec::with_capacity(TOGETHER.min(terms.len()));
+        for together in terms.chunks(TOGETHER) {
+            apart.clear();
+            for term in together {
+                let parts = take_apart(*term, |part| self.dictionary.intern(part));
+                if let Err(parts) = &parts {
+                    prefetch(&raw const self.recent.places[self.recent.place(parts.hash)]);
+                }
+                apart.push(parts);
+            }
+            for parts in apart.iter().filter_map(|parts| parts.as_ref().err()) {
+                let (hash, offset) = self.recent.places[self.recent.place(parts.hash)];
+                if hash == parts.hash && offset != 0 {
+                    self.dictionary.prefetch_term(hash, offset);
+                } else {
+                    self.dictionary.prefetch_slot(parts.hash);
+                }
+            }
+            for parts in &apart {
+                ids.push(match parts {
+                    Ok(id) => *id,
+                    Err(parts) => self.intern_parts(parts),
+                });
+            }
+        }
+    }
+
     fn intern_parts(&mut self, parts: &Parts<'_>) -> TermId {
-        let recent = &mut self.recent[parts.hash as usize % RECENT];
+        let place = self.recent.place(parts.hash);
+        let recent = &mut self.recent.places[place];
         // Offset 0 is no term's: an empty place is told by it.
         if recent.0 == parts.hash && recent.1 != 0 {
-            // SAFETY: the offset was given below, for parts with this hash.
+            // SAFETY: the offset was given below, for parts with this hash, on the dictionary whose number `recent`
+            // has: what was of another one was forgotten in `with`.
             if let Some(id) = unsafe { self.dictionary.recognise(parts, recent.1) } {
                 return id;
             }

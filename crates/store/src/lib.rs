@@ -14,7 +14,7 @@
 //!    which also goes through the lock, no reader can have the old one. Deadlines play no part in
 //!    it: an expired pin loses its SN, not its memory.
 //! 2. *A wrong state.* A list holds what readers at every retained SN see: its base if born by then,
-//!    and the tails at or before it. The writer adds tails only at SNs above the stable one, and
+//!    and the tails at or before it; a short one, each id from its date on. The writer adds tails and dates only at SNs above the stable one, and
 //!    folds only at or below the floor, where no unexpired pin is. Pins are given out only for SNs
 //!    that are pinned already or not below the stable one, so joining tails between pins is seen
 //!    by nobody.
@@ -71,7 +71,7 @@ mod writer;
 pub use batch::ShardBatch;
 pub use check::fingerprint;
 pub use dictionary::{Dictionary, rdf_type};
-pub use interner::Interner;
+pub use interner::{Interner, Recent};
 pub use located::Located;
 pub use run::Run;
 pub use slice::Slice;

@@ -33,17 +33,17 @@ impl Run {
             for (.., at) in same {
                 places[*at as usize] = turned.len() as u32;
             }
-            out.push(predicate, subject, object, batch);
+            out.push(predicate, subject, object);
             turned.push((predicate, object, subject));
         }
         turned.sort_unstable();
         let mut into = Side::with_capacity(turned.len(), turned.len());
         for (predicate, object, subject) in turned {
-            into.push(predicate, object, subject, batch);
+            into.push(predicate, object, subject);
         }
         let run = Run {
-            out: out.finish(),
-            into: into.finish(),
+            out: out.finish_batch(batch),
+            into: into.finish_batch(batch),
         };
         (run, places)
     }
@@ -119,7 +119,7 @@ impl Run {
 
     /// The newest batch that holds the triple.
     pub fn newest_batch_of(&self, triple: TripleIds) -> Option<BatchNumber> {
-        self.find(triple).map(|at| self.out.newest[at])
+        self.find(triple).map(|at| self.out.newest(at))
     }
 
     /// The number of a triple in the order of [`Run::triples`].
@@ -172,7 +172,7 @@ mod tests {
     /// The dull twin: all rows of all runs, sorted.
     fn sorted(runs: &[&Run], from: BatchNumber) -> BTreeMap<TripleIds, BatchNumber> {
         let mut rows: Vec<(TripleIds, BatchNumber)> = (runs.iter())
-            .flat_map(|run| run.triples().zip(run.out.newest.iter().copied()))
+            .flat_map(|run| run.triples().zip((0..).map(|at| run.out.newest(at))))
             .filter(|(_, newest)| *newest >= from)
             .collect();
         rows.sort_unstable();

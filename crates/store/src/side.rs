@@ -13,15 +13,80 @@ pub(crate) struct Side {
     pub(crate) predicates: Vec<TermId>,
     vertex_starts: Vec<u32>,
     vertices: Vec<TermId>,
-    neighbour_starts: Vec<u32>,
+    neighbour_starts: Starts,
     pub(crate) neighbours: Vec<TermId>,
-    /// Per edge its newest batch.
-    pub(crate) newest: Vec<BatchNumber>,
-    /// No edge's newest batch is before this one.
+    /// Per edge its newest batch; of a side that is of one batch alone, nothing.
+    newest: Vec<BatchNumber>,
+    /// No edge's newest batch is before this one. Of a side of one batch, that one.
     oldest: BatchNumber,
     /// Made when somebody asks for the predicates of a vertex, which few queries do; a side merged
     /// from one that was asked has it from the start.
     by_vertex: OnceLock<ByVertex>,
+}
+
+/// Where the stretches of a column begin, and where the last one ends: in two bytes each where that is enough, which it
+/// is for most slices.
+#[derive(Debug, Clone)]
+enum Starts {
+    Short(Vec<u16>),
+    Long(Vec<u32>),
+}
+
+impl Starts {
+    /// With room for so many stretches of a column that is no longer than this; the first one begins at 0.
+    fn with_capacity(stretches: usize, longest: usize) -> Starts {
+        let mut starts = if u16::try_from(longest).is_ok() {
+            Starts::Short(Vec::with_capacity(stretches + 1))
+        } else {
+            Starts::Long(Vec::with_capacity(stretches + 1))
+        };
+        starts.push(0);
+        starts
+    }
+
+    /// The column is no longer than was said, and has fewer than 2^32 members.
+    #[inline]
+    fn push(&mut self, at: usize) {
+        match self {
+            Starts::Short(starts) => starts.push(at as u16),
+            Starts::Long(starts) => starts.push(at as u32),
+        }
+    }
+
+    #[inline]
+    fn get(&self, at: usize) -> usize {
+        match self {
+            Starts::Short(starts) => usize::from(starts[at]),
+            Starts::Long(starts) => starts[at] as usize,
+        }
+    }
+
+    #[inline]
+    fn len(&self) -> usize {
+        match self {
+            Starts::Short(starts) => starts.len(),
+            Starts::Long(starts) => starts.len(),
+        }
+    }
+
+    #[inline]
+    fn last(&self) -> usize {
+        self.get(self.len() - 1)
+    }
+
+    fn shrink_to_fit(&mut self) {
+        match self {
+            Starts::Short(starts) => starts.shrink_to_fit(),
+            Starts::Long(starts) => starts.shrink_to_fit(),
+        }
+    }
+
+    fn bytes(&self) -> usize {
+        match self {
+            Starts::Short(starts) => size_of_val(&**starts),
+            Starts::Long(starts) => size_of_val(&**starts),
+        }
+    }
 }
 
 /// The same edges by vertex alone: every vertex once, and its predicates.
@@ -41,28 +106,20 @@ impl Default for Side {
 impl Side {
     /// A side without an edge that has room for so many.
     pub(crate) fn with_capacity(vertices: usize, edges: usize) -> Side {
-        let mut neighbour_starts = Vec::with_capacity(vertices + 1);
-        neighbour_starts.push(0);
         Side {
             predicates: Vec::new(),
             vertex_starts: vec![0],
             vertices: Vec::with_capacity(vertices),
-            neighbour_starts,
+            neighbour_starts: Starts::with_capacity(vertices, edges),
             neighbours: Vec::with_capacity(edges),
-            newest: Vec::with_capacity(edges),
+            newest: Vec::new(),
             oldest: BatchNumber(i64::MAX),
             by_vertex: OnceLock::new(),
         }
     }
 
-    /// Adds an edge; edges come in order and without repeats.
-    pub(crate) fn push(
-        &mut self,
-        predicate: TermId,
-        vertex: TermId,
-        neighbour: TermId,
-        newest: BatchNumber,
-    ) {
+    /// Adds an edge of the one batch that the side is of; edges come in order and without repeats.
+    pub(crate) fn push(&mut self, predicate: TermId, vertex: TermId, neighbour: TermId) {
         let same_predicate = self.predicates.last() == Some(&predicate);
         if !same_predicate || self.vertices.last() != Some(&vertex) {
             self.end_vertex();
@@ -73,12 +130,15 @@ impl Side {
             self.vertices.push(vertex);
         }
         self.neighbours.push(neighbour);
-        self.newest.push(newest);
-        self.oldest = self.oldest.min(newest);
     }
 
-    /// To be called after the last edge.
-    pub(crate) fn finish(mut self) -> Side {
+    /// To be called after the last edge of a batch.
+    pub(crate) fn finish_batch(mut self, batch: BatchNumber) -> Side {
+        self.oldest = batch;
+        self.finish()
+    }
+
+    fn finish(mut self) -> Side {
         self.end_vertex();
         self.end_predicate();
         assert!(
@@ -92,9 +152,15 @@ impl Side {
         self
     }
 
+    /// The newest batch of the edge at a place.
+    #[inline]
+    pub(crate) fn newest(&self, at: usize) -> BatchNumber {
+        self.newest.get(at).copied().unwrap_or(self.oldest)
+    }
+
     fn end_vertex(&mut self) {
         if self.neighbour_starts.len() == self.vertices.len() {
-            self.neighbour_starts.push(self.neighbours.len() as u32);
+            self.neighbour_starts.push(self.neighbours.len());
         }
     }
 
@@ -133,6 +199,7 @@ impl Side {
             left.vertices.len() + right.vertices.len(),
             left.neighbours.len() + right.neighbours.len(),
         );
+        out.newest.reserve(out.neighbours.capacity());
         out.oldest = left.oldest.min(right.oldest).max(from);
         let (mut i, mut j) = (0, 0);
         loop {
@@ -204,8 +271,8 @@ impl Side {
 
     /// Adds the vertex whose edges have just been appended, if there are any.
     fn add_vertex(&mut self, vertex: TermId) {
-        let end = self.neighbours.len() as u32;
-        if self.neighbour_starts.last() != Some(&end) {
+        let end = self.neighbours.len();
+        if self.neighbour_starts.last() != end {
             self.vertices.push(vertex);
             self.neighbour_starts.push(end);
         }
@@ -223,11 +290,11 @@ impl Side {
             let (a, b) = (left.neighbours[i], right.neighbours[j]);
             let mut newest = BatchNumber(i64::MIN);
             if a <= b {
-                newest = left.newest[i];
+                newest = left.newest(i);
                 these.start += 1;
             }
             if b <= a {
-                newest = newest.max(right.newest[j]);
+                newest = newest.max(right.newest(j));
                 those.start += 1;
             }
             if newest >= from {
@@ -240,7 +307,15 @@ impl Side {
     }
 
     fn take_edges(&mut self, side: &Side, edges: Range<usize>, from: BatchNumber) {
-        let (neighbours, newest) = (&side.neighbours[edges.clone()], &side.newest[edges]);
+        let neighbours = &side.neighbours[edges.clone()];
+        if side.newest.is_empty() {
+            if side.oldest >= from {
+                self.neighbours.extend_from_slice(neighbours);
+                self.newest.resize(self.neighbours.len(), side.oldest);
+            }
+            return;
+        }
+        let newest = &side.newest[edges];
         if side.oldest >= from {
             self.neighbours.extend_from_slice(neighbours);
             self.newest.extend_from_slice(newest);
@@ -261,11 +336,11 @@ impl Side {
 
     /// How many edges these vertices have.
     pub(crate) fn edge_count(&self, vertices: &Range<usize>) -> usize {
-        (self.neighbour_starts[vertices.end] - self.neighbour_starts[vertices.start]) as usize
+        self.neighbour_starts.get(vertices.end) - self.neighbour_starts.get(vertices.start)
     }
 
     fn edges(&self, vertex_at: usize) -> Range<usize> {
-        range(&self.neighbour_starts, vertex_at)
+        self.neighbour_starts.get(vertex_at)..self.neighbour_starts.get(vertex_at + 1)
     }
 
     /// The places of a vertex's edges.
@@ -318,21 +393,23 @@ impl Side {
         })
     }
 
-    /// Size in memory. The index by vertex counts at its largest from the start, so that what was
-    /// added up when a run came is what is taken off when it goes.
+    /// Size in memory. It grows when the index by vertex is made.
     pub(crate) fn bytes(&self) -> usize {
-        let by_vertex = (2 * size_of::<TermId>() + size_of::<u32>()) * self.vertices.len();
         size_of_val(&*self.predicates)
             + size_of_val(&*self.vertex_starts)
             + size_of_val(&*self.vertices)
-            + size_of_val(&*self.neighbour_starts)
+            + self.neighbour_starts.bytes()
             + size_of_val(&*self.neighbours)
             + size_of_val(&*self.newest)
-            + by_vertex
+            + self.by_vertex.get().map_or(0, ByVertex::bytes)
     }
 }
 
 impl ByVertex {
+    fn bytes(&self) -> usize {
+        size_of_val(&*self.vertices) + size_of_val(&*self.starts) + size_of_val(&*self.predicates)
+    }
+
     fn of(side: &Side) -> ByVertex {
         let mut pairs: Vec<(TermId, TermId)> = Vec::with_capacity(side.vertices.len());
         for (at, predicate) in side.predicates.iter().enumerate() {

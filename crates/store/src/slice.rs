@@ -4,7 +4,7 @@
 
 use crate::Run;
 use somersault_model::{BatchNumber, EventTime, Millis, TimedTriple, TripleIds};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// A closed batch in its immutable form.
 #[derive(Debug)]
@@ -13,10 +13,53 @@ pub struct Slice {
     start: EventTime,
     revision: u32,
     run: Arc<Run>,
-    /// Per arrival, in order: the number of the triple in the run, and its offset in the batch.
-    arrivals: Box<[(u32, u32)]>,
-    /// Per triple of the run: the offset of its newest arrival.
-    newest_offsets: Box<[u32]>,
+    arrivals: Arrivals,
+    /// Per triple of the run: the offset of its newest arrival. Made when somebody asks for one, which few queries do.
+    newest_offsets: OnceLock<Box<[u32]>>,
+}
+
+/// Per arrival, in order: the number of the triple in the run, and its offset in the batch; in two bytes each where that is
+/// enough.
+#[derive(Debug)]
+enum Arrivals {
+    Short(Box<[(u16, u16)]>),
+    Long(Box<[(u32, u32)]>),
+}
+
+impl Arrivals {
+    fn new(arrivals: impl Iterator<Item = (u32, u32)>, longest: u64) -> Arrivals {
+        if longest <= 1 << 16 {
+            let short = arrivals.map(|(row, offset)| (row as u16, offset as u16));
+            Arrivals::Short(short.collect())
+        } else {
+            Arrivals::Long(arrivals.collect())
+        }
+    }
+
+    fn len(&self) -> usize {
+        match self {
+            Arrivals::Short(arrivals) => arrivals.len(),
+            Arrivals::Long(arrivals) => arrivals.len(),
+        }
+    }
+
+    fn get(&self, at: usize) -> (u32, u32) {
+        match self {
+            Arrivals::Short(arrivals) => (arrivals[at].0.into(), arrivals[at].1.into()),
+            Arrivals::Long(arrivals) => arrivals[at],
+        }
+    }
+
+    fn iter(&self) -> impl Iterator<Item = (u32, u32)> + '_ {
+        (0..self.len()).map(|at| self.get(at))
+    }
+
+    fn bytes(&self) -> usize {
+        match self {
+            Arrivals::Short(arrivals) => size_of_val(&**arrivals),
+            Arrivals::Long(arrivals) => size_of_val(&**arrivals),
+        }
+    }
 }
 
 impl Slice {
@@ -33,29 +76,28 @@ impl Slice {
     ) -> Slice {
         let start = batch.start(interval);
         let (run, places) = Run::of_batch(batch, statements.iter().map(|s| s.triple));
-        let mut newest_offsets = vec![0u32; run.len()].into_boxed_slice();
-        let arrivals = (statements.iter().zip(places))
-            .map(|(statement, row)| {
-                assert!(
-                    BatchNumber::of(statement.at, interval) == batch,
-                    "a statement of time {} is not in batch {}",
-                    statement.at.0,
-                    batch.0
-                );
-                let offset = u32::try_from(statement.at.0 - start.0)
-                    .expect("a batch interval is shorter than 49 days");
-                let newest = &mut newest_offsets[row as usize];
-                *newest = offset.max(*newest);
-                (row, offset)
-            })
-            .collect();
+        let end = batch.end(interval);
+        let offset_of = |statement: &TimedTriple| {
+            assert!(
+                (start..end).contains(&statement.at),
+                "a statement of time {} is not in batch {}",
+                statement.at.0,
+                batch.0
+            );
+            u32::try_from(statement.at.0 - start.0)
+                .expect("a batch interval is shorter than 49 days")
+        };
+        let arrivals =
+            (statements.iter().zip(&places)).map(|(statement, row)| (*row, offset_of(statement)));
+        let longest = interval.0.unsigned_abs().max(run.len() as u64);
+        let arrivals = Arrivals::new(arrivals, longest);
         Slice {
             batch,
             start,
             revision,
             run: Arc::new(run),
             arrivals,
-            newest_offsets,
+            newest_offsets: OnceLock::new(),
         }
     }
 
@@ -92,9 +134,9 @@ impl Slice {
     /// The statements as they arrived, repeats too, with their event times.
     pub fn in_order_of_arrival(&self) -> Vec<TimedTriple> {
         let triples: Vec<TripleIds> = self.run.triples().collect();
-        let timed = |(row, offset): &(u32, u32)| TimedTriple {
-            at: self.start.plus(Millis(i64::from(*offset))),
-            triple: triples[*row as usize],
+        let timed = |(row, offset): (u32, u32)| TimedTriple {
+            at: self.start.plus(Millis(i64::from(offset))),
+            triple: triples[row as usize],
         };
         self.arrivals.iter().map(timed).collect()
     }
@@ -102,14 +144,22 @@ impl Slice {
     /// The event time of the newest arrival of a triple in this batch.
     pub fn newest_time_of(&self, triple: TripleIds) -> Option<EventTime> {
         let row = self.run.find(triple)?;
-        Some(self.start.plus(Millis(i64::from(self.newest_offsets[row]))))
+        let newest = self.newest_offsets.get_or_init(|| {
+            let mut newest = vec![0u32; self.run.len()].into_boxed_slice();
+            for (row, offset) in self.arrivals.iter() {
+                let of_row = &mut newest[row as usize];
+                *of_row = offset.max(*of_row);
+            }
+            newest
+        });
+        Some(self.start.plus(Millis(i64::from(newest[row]))))
     }
 
-    /// Size in memory.
+    /// Size in memory. It grows with what is made when somebody asks for it.
     pub fn memory_bytes(&self) -> usize {
         size_of::<Slice>()
             + self.run.memory_bytes()
-            + size_of_val(&*self.arrivals)
-            + size_of_val(&*self.newest_offsets)
+            + self.arrivals.bytes()
+            + (self.newest_offsets.get()).map_or(0, |newest| size_of_val(&**newest))
     }
 }

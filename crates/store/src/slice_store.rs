@@ -46,7 +46,6 @@ struct Slices {
     by_batch: BTreeMap<BatchNumber, Arc<Slice>>,
     /// What amended batches were before, oldest first: those that read below the SN still see them so.
     superseded: BTreeMap<BatchNumber, Vec<(Sn, Option<Arc<Slice>>)>>,
-    bytes: usize,
     /// Goes up when a slice comes for a batch over which a window may have been made.
     generation: u64,
     /// No window has been made over batches from here on.
@@ -81,10 +80,7 @@ impl SliceStore {
                 |(level, first): &(u32, i64)| (*first..first + (1 << level)).contains(&batch.0);
             slices.merged.lock().retain(|part, _| !covers(part));
         }
-        state.bytes += slice.memory_bytes();
-        if let Some(old) = state.by_batch.insert(batch, Arc::new(slice)) {
-            state.bytes -= old.memory_bytes();
-        }
+        state.by_batch.insert(batch, Arc::new(slice));
     }
 
     /// Changes a closed batch with this SN: `revise` makes its slice from the one that there was. Who reads below the SN
@@ -101,9 +97,7 @@ impl SliceStore {
         let mut state = slices.state.write();
         let old = state.by_batch.get(&batch).cloned();
         let revised = revise(old.as_deref());
-        state.bytes += revised.memory_bytes();
         state.by_batch.insert(batch, Arc::new(revised));
-        // The old one stays counted until it is forgotten.
         state.superseded.entry(batch).or_default().push((sn, old));
         state.forget_superseded(floor);
         state.generation += 1;
@@ -169,6 +163,8 @@ impl SliceStore {
             || slices.cover(generation, &parts, lo, hi),
         ));
         view.add(generation, Arc::clone(&version));
+        drop(view);
+        slices.forget_passed();
         version
     }
 
@@ -179,13 +175,8 @@ impl SliceStore {
         };
         {
             let mut state = slices.state.write();
-            let kept = state.by_batch.split_off(&below);
-            let gone = std::mem::replace(&mut state.by_batch, kept);
-            state.bytes -= gone
-                .values()
-                .map(|slice| slice.memory_bytes())
-                .sum::<usize>();
-            state.forget_superseded_batches(below);
+            state.by_batch = state.by_batch.split_off(&below);
+            state.superseded = state.superseded.split_off(&below);
         }
         slices
             .merged
@@ -319,8 +310,28 @@ impl StreamSlices {
         Some(run)
     }
 
+    /// Forgets merged runs that all windows have passed. Without this the runs of a whole KEEP would stay, which are
+    /// several times its slices.
+    fn forget_passed(&self) {
+        if self.merged.lock().is_empty() {
+            return;
+        }
+        let mut first = BatchNumber(i64::MAX);
+        for view in self.views.lock().values() {
+            // What a window that is being made right now needs is not known: the next one will forget.
+            let Some(view) = view.try_lock() else {
+                return;
+            };
+            if let Some((_, latest)) = &view.latest {
+                first = first.min(latest.batches().0);
+            }
+        }
+        let is_ahead = |(level, from): &(u32, i64)| from + (1 << level) > first.0;
+        self.merged.lock().retain(|part, _| is_ahead(part));
+    }
+
     fn bytes(&self) -> (usize, usize) {
-        let slices = self.state.read().bytes;
+        let slices = self.state.read().bytes();
         let merged: usize = self
             .merged
             .lock()
@@ -365,20 +376,19 @@ impl Slices {
     }
 
     fn forget_superseded(&mut self, floor: Sn) {
-        let mut freed = 0;
         self.superseded.retain(|_, revisions| {
             let gone = revisions.partition_point(|(until, _)| *until <= floor);
-            freed += revisions.drain(..gone).map(bytes_of).sum::<usize>();
+            revisions.drain(..gone);
             !revisions.is_empty()
         });
-        self.bytes -= freed;
     }
 
-    fn forget_superseded_batches(&mut self, below: BatchNumber) {
-        let kept = self.superseded.split_off(&below);
-        let gone = std::mem::replace(&mut self.superseded, kept);
-        let revisions = gone.into_values().flatten();
-        self.bytes -= revisions.map(bytes_of).sum::<usize>();
+    /// Memory of all slices. They are asked each time, because they grow with what queries ask of them.
+    fn bytes(&self) -> usize {
+        let superseded = self.superseded.values().flatten();
+        let superseded = superseded.filter_map(|(_, slice)| slice.as_ref());
+        let all = self.by_batch.values().chain(superseded);
+        all.map(|slice| slice.memory_bytes()).sum()
     }
 
     fn range(&self, lo: BatchNumber, hi: BatchNumber) -> (u64, Vec<Arc<Slice>>) {
@@ -391,10 +401,6 @@ impl Slices {
             .map(|(_, slice)| Arc::clone(slice));
         (self.generation, slices.collect())
     }
-}
-
-fn bytes_of((_, slice): (Sn, Option<Arc<Slice>>)) -> usize {
-    slice.map_or(0, |slice| slice.memory_bytes())
 }
 
 impl View {

@@ -50,6 +50,13 @@ impl Slots {
         }
     }
 
+    /// Where the search for this hash begins.
+    #[inline]
+    pub(crate) fn first(&self, hash: u32) -> Option<*const u64> {
+        let slot = self.slots.get(home(hash, self.slots.len()))?;
+        Some(&raw const *slot)
+    }
+
     /// Adds a term that is not in the table. Its offset is not 0.
     pub(crate) fn insert(&mut self, hash: u32, offset: u32) {
         assert_ne!(offset, 0, "offset 0 marks a free slot");

@@ -18,8 +18,8 @@ pub struct WindowVersion {
     runs: Vec<Arc<Run>>,
     slices: Vec<Arc<Slice>>,
     distinct: OnceLock<usize>,
-    /// Memory of runs that belong to this version alone.
-    own_bytes: usize,
+    /// Whether the runs belong to this version alone.
+    owns_runs: bool,
 }
 
 impl WindowVersion {
@@ -47,7 +47,7 @@ impl WindowVersion {
             .cloned()
             .collect();
         let total: usize = slices.iter().map(|slice| slice.run().len()).sum();
-        let mut own_bytes = 0;
+        let mut owns_runs = false;
         let runs = match &slices[..] {
             [] => Vec::new(),
             [one] => vec![Arc::clone(one.run())],
@@ -59,7 +59,7 @@ impl WindowVersion {
                 let fresh = fresh.iter().map(|slice| &**slice.run());
                 let parts: Vec<&Run> = kept.into_iter().chain(fresh).collect();
                 let merged = Run::merge(&parts, lo);
-                own_bytes = merged.memory_bytes();
+                owns_runs = true;
                 vec![Arc::new(merged)]
             }
         };
@@ -69,7 +69,7 @@ impl WindowVersion {
             runs,
             slices,
             distinct: OnceLock::new(),
-            own_bytes,
+            owns_runs,
         }
     }
 
@@ -211,7 +211,11 @@ impl WindowVersion {
     }
 
     pub(crate) fn own_bytes(&self) -> usize {
-        size_of::<WindowVersion>() + self.own_bytes
+        let own: usize = match self.owns_runs {
+            true => self.runs.iter().map(|run| run.memory_bytes()).sum(),
+            false => 0,
+        };
+        size_of::<WindowVersion>() + own
     }
 
     /// The union of one list of each run: borrowed where at most one has members.

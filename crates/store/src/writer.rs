@@ -14,6 +14,7 @@
 use crate::Store;
 use crate::apply::Pass;
 use crate::batch::{Group, HalfEdge, ShardBatch};
+use crate::block::Date;
 use crate::cell::{Cell, Key, Owned};
 use crate::changes::Changes;
 use crate::generation::{CellChunks, Frozen, Generation};
@@ -22,7 +23,7 @@ use crate::shard::Shard;
 use crate::snapshots::Horizon;
 use crate::store::{Applied, ApplyError};
 use crate::table::Table;
-use somersault_model::{Operation, ShardId, Sn};
+use somersault_model::{Operation, ShardId, Sn, TermId};
 use std::collections::VecDeque;
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -72,6 +73,8 @@ pub(crate) struct WriterState {
     pub(crate) live_bytes: isize,
     pub(crate) edges: Vec<HalfEdge>,
     pub(crate) effective: Changes,
+    /// What a block is made of.
+    pub(crate) dated: (Vec<TermId>, Vec<Date>),
 }
 
 // SAFETY: the pointers are to memory that this state owns (cells) or is the last to know

@@ -10,7 +10,7 @@ use somersault_model::{Operation, TermId};
 pub(super) fn length(content: &Content<'_>) -> usize {
     match content {
         Content::One { .. } => 1,
-        Content::Block { ids, .. } => ids.len(),
+        Content::Block(block) => block.ids.len(),
         Content::List(list) => list.len(u64::MAX),
         Content::Nothing | Content::Counter(_) => 0,
     }
@@ -38,8 +38,8 @@ pub(super) fn keep_effective(
 /// Appends those of `ids` to `out` that are members now (or that are not).
 fn keep_members(content: &Content<'_>, ids: &[TermId], members: bool, out: &mut Vec<TermId>) {
     match content {
-        Content::Block { ids: list, .. } => {
-            let mut rest = *list;
+        Content::Block(block) => {
+            let mut rest = block.ids;
             out.extend(ids.iter().copied().filter(|id| {
                 rest = &rest[gallop(rest, *id)..];
                 (rest.first() == Some(id)) == members

@@ -1,10 +1,12 @@
 //! The dictionary against a map from terms to ids, on terms whose beginnings, texts and types meet and
 //! differ in every way; and under threads that intern the same terms at once.
 
-use oxrdf::{BaseDirection, BlankNode, Literal, NamedNode, NamedOrBlankNode, Term, Triple};
+use oxrdf::{
+    BaseDirection, BlankNode, Literal, NamedNode, NamedOrBlankNode, Term, TermRef, Triple,
+};
 use proptest::prelude::*;
 use somersault_model::{TermId, VirtualShard, inline, term_hash};
-use somersault_store::{Dictionary, Interner, TermKind, TermView, inline_view};
+use somersault_store::{Dictionary, Interner, Recent, TermKind, TermView, inline_view};
 use std::collections::HashMap;
 
 /// IRIs of few beginnings (so that they come to be shared), of many, without any, and cut anywhere.
@@ -135,6 +137,21 @@ proptest! {
             };
             prop_assert!(by_lookup.is_none_or(|known| known == id));
             prop_assert_eq!(*model.entry(term.clone()).or_insert(id), id);
+        }
+        // All at once, by one that remembers what another has met: of this dictionary, or of one that is gone.
+        for remembers in [dictionary.number(), 0] {
+            let other = Dictionary::new();
+            let of = if remembers == 0 { &other } else { &dictionary };
+            let mut before = Interner::with(of, Recent::default());
+            for term in &terms {
+                before.intern(term.as_ref());
+            }
+            let mut interner = Interner::with(&dictionary, before.into_recent());
+            let refs: Vec<TermRef<'_>> = terms.iter().map(Term::as_ref).collect();
+            let mut ids = Vec::new();
+            interner.intern_all(&refs, &mut ids);
+            let expected: Vec<TermId> = terms.iter().map(|term| model[term]).collect();
+            prop_assert_eq!(ids, expected);
         }
         let mut ids: Vec<TermId> = model.values().copied().collect();
         ids.sort_unstable();

@@ -191,6 +191,29 @@ fn large_windows_equal_their_statements() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "too many statements")]
+fn what_windows_have_passed_takes_no_memory() {
+    let statements = many(40, 6_000);
+    let store = Store::new(1);
+    fill(store.slices(), &statements);
+    let slices = store.slices().memory_bytes(STREAM);
+    let range = 8;
+    let mut most = 0;
+    for hi in range..=40 {
+        let (lo, hi) = (BatchNumber(hi - range), BatchNumber(hi));
+        let window = store.slices().window(STREAM, lo, hi, key(range, 1));
+        compare(&window, &twin(&statements, lo, hi));
+        most = most.max(store.slices().memory_bytes(STREAM) - slices);
+    }
+    // Runs of two, four and eight batches, with a column more than slices have; the longest begin before the window. All
+    // that there ever were of them would take five times as much as the slices.
+    assert!(
+        most < 2 * slices,
+        "{most} bytes besides the {slices} of all slices"
+    );
+}
+
+#[test]
 fn retired_slices_are_freed_once_nobody_holds_them() {
     let statements = many(30, 200);
     let store = Store::new(1);
