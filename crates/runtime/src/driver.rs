@@ -27,7 +27,7 @@ use requests::{Request, Want};
 use sequencer::Sequencer;
 use somersault_log::{LoadSegment, Log, Position, Recovered};
 use somersault_model::{QuadIds, Sn};
-use somersault_store::Store;
+use somersault_store::{Recent, Store};
 use somersault_stream::{Coordinator, Input, QueryStatus, StreamStatus};
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -128,6 +128,8 @@ pub struct Driver {
     shared: Arc<Shared>,
     requests: Sender<Request>,
     thread: Mutex<Option<JoinHandle<()>>>,
+    /// What threads that push have interned lately: one for each that has pushed at the same time as others.
+    recent: Mutex<Vec<Recent>>,
 }
 
 impl Driver {
@@ -170,6 +172,7 @@ impl Driver {
             shared: Arc::clone(&shared),
             requests,
             thread: Mutex::new(None),
+            recent: Mutex::default(),
         });
         let channels = Channels {
             requests: inbox,

@@ -93,11 +93,6 @@ impl ApiError {
         &self.message
     }
 
-    /// The sentence, for a caller that has no response to make.
-    pub(crate) fn into_message(self) -> String {
-        self.message
-    }
-
     /// The body as JSON: `{"error": …, "code": …, …}`.
     pub(crate) fn to_json(&self) -> Value {
         let mut object = Map::new();

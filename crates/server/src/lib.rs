@@ -41,6 +41,5 @@ mod text;
 mod time;
 
 pub use config::{Cors, ServerConfig};
-pub use push::read_timed_lines;
 pub use remote::HttpRemote;
 pub use serve::{Running, serve};

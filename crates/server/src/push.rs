@@ -271,15 +271,6 @@ pub(crate) fn timed_lines(bytes: &[u8], limit: u64) -> ApiResult<Vec<StreamState
     }
 }
 
-/// The statements of a push in `text/tab-separated-values`, lines `t_ms<TAB>statement .`, as
-/// `POST /streams/{name}` reads them; at most `limit` of them.
-///
-/// # Errors
-/// A sentence that names the line.
-pub fn read_timed_lines(text: &[u8], limit: u64) -> Result<Vec<StreamStatement>, String> {
-    timed_lines(text, limit).map_err(ApiError::into_message)
-}
-
 /// The time of a line, and where its tab is.
 fn timed_line(line: &[u8], number: u64) -> ApiResult<(i64, usize)> {
     let tab = line.iter().position(|byte| *byte == b'\t');

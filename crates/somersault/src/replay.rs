@@ -7,8 +7,8 @@ mod reader;
 use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::push::{Push, StreamStatement};
-use reader::StreamReader;
 pub use reader::parse_line;
+use reader::{RecordedLines, StreamReader};
 use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -113,8 +113,23 @@ pub struct Steps {
     snapshots_ms: VecDeque<i64>,
     /// All streams have been advanced to here; `None` before the first step.
     at_ms: Option<i64>,
-    ready: VecDeque<Step>,
+    ready: VecDeque<Planned>,
     done: bool,
+}
+
+/// A step whose statements are not read yet.
+enum Planned {
+    Push {
+        stream: String,
+        seq: u64,
+        lines: RecordedLines,
+    },
+    Advance {
+        to_ms: i64,
+    },
+    Snapshot {
+        at_ms: i64,
+    },
 }
 
 struct Feed {
@@ -204,12 +219,12 @@ impl Steps {
             end_ms = end_ms.min(until);
         }
         for feed in &mut self.streams {
-            let statements = feed.reader.take_before(end_ms)?;
-            if !statements.is_empty() {
-                self.ready.push_back(Step::Push {
+            let lines = feed.reader.take_before(end_ms)?;
+            if lines.len() > 0 {
+                self.ready.push_back(Planned::Push {
                     stream: feed.stream.clone(),
                     seq: feed.seq,
-                    statements,
+                    lines,
                 });
                 feed.seq += 1;
             }
@@ -227,11 +242,11 @@ impl Steps {
     fn advance(&mut self, to_ms: i64) {
         if self.at_ms.is_none_or(|at| at < to_ms) {
             self.at_ms = Some(to_ms);
-            self.ready.push_back(Step::Advance { to_ms });
+            self.ready.push_back(Planned::Advance { to_ms });
         }
         while self.snapshots_ms.front().is_some_and(|ms| *ms <= to_ms) {
             if let Some(at_ms) = self.snapshots_ms.pop_front() {
-                self.ready.push_back(Step::Snapshot { at_ms });
+                self.ready.push_back(Planned::Snapshot { at_ms });
             }
         }
     }
@@ -255,22 +270,39 @@ impl Steps {
     }
 }
 
+impl Steps {
+    fn next_planned(&mut self) -> Result<Option<Planned>, ReplayError> {
+        loop {
+            if let Some(step) = self.ready.pop_front() {
+                return Ok(Some(step));
+            }
+            if self.done {
+                return Ok(None);
+            }
+            if let Err(error) = self.fill() {
+                self.done = true;
+                return Err(error);
+            }
+        }
+    }
+}
+
 impl Iterator for Steps {
     type Item = Result<Step, ReplayError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        loop {
-            if let Some(step) = self.ready.pop_front() {
-                return Some(Ok(step));
-            }
-            if self.done {
-                return None;
-            }
-            if let Err(error) = self.fill() {
-                self.done = true;
-                return Some(Err(error));
-            }
-        }
+        let planned = self.next_planned().transpose()?;
+        Some(planned.and_then(|planned| {
+            Ok(match planned {
+                Planned::Push { stream, seq, lines } => Step::Push {
+                    stream,
+                    seq,
+                    statements: lines.statements()?,
+                },
+                Planned::Advance { to_ms } => Step::Advance { to_ms },
+                Planned::Snapshot { at_ms } => Step::Snapshot { at_ms },
+            })
+        }))
     }
 }
 
@@ -311,28 +343,21 @@ pub fn replay(
     let mut pace = Pace::new(speed);
     let mut summary = ReplaySummary::default();
     let begun = Instant::now();
-    for step in Steps::open(plan)? {
-        let mut step = step?;
-        match &mut step {
-            Step::Push {
-                stream,
-                seq,
-                statements,
-            } => {
-                if let Some(last) = statements.last().and_then(|statement| statement.at_ms) {
-                    pace.wait_until(last.saturating_add(1));
-                }
-                summary.statements += statements.len() as u64;
+    let mut steps = Steps::open(plan)?;
+    while let Some(planned) = steps.next_planned()? {
+        let step = match planned {
+            Planned::Push { stream, seq, lines } => {
+                pace.wait_until(lines.last_ms().saturating_add(1));
+                summary.statements += lines.len() as u64;
                 summary.pushes += 1;
-                let push = Push {
-                    source: None,
-                    seq: Some(*seq),
-                    statements: std::mem::take(statements),
-                };
-                engine.push(stream, push)?;
+                push(engine, &stream, seq, &lines)?;
+                Step::Push {
+                    stream,
+                    seq,
+                    statements: Vec::new(),
+                }
             }
-            Step::Advance { to_ms } => {
-                let to_ms = *to_ms;
+            Planned::Advance { to_ms } => {
                 while let Some(heartbeat) = pace.heartbeat_before(to_ms, plan.batch_ms) {
                     advance_all(engine, &streams, heartbeat)?;
                     summary.end_ms = heartbeat;
@@ -341,14 +366,32 @@ pub fn replay(
                 pace.wait_until(to_ms);
                 advance_all(engine, &streams, to_ms)?;
                 summary.end_ms = to_ms;
+                Step::Advance { to_ms }
             }
-            Step::Snapshot { .. } => engine.quiesce(QUIESCE)?,
-        }
+            Planned::Snapshot { at_ms } => {
+                engine.quiesce(QUIESCE)?;
+                Step::Snapshot { at_ms }
+            }
+        };
         summary.elapsed = begun.elapsed();
         on_step(&step, &summary)?;
     }
     summary.elapsed = begun.elapsed();
     Ok(summary)
+}
+
+fn push(engine: &Engine, stream: &str, seq: u64, lines: &RecordedLines) -> Result<(), ReplayError> {
+    if let Some(plain) = lines.plain() {
+        engine.push_timed(stream, None, Some(seq), &plain)?;
+        return Ok(());
+    }
+    let push = Push {
+        source: None,
+        seq: Some(seq),
+        statements: lines.statements()?,
+    };
+    engine.push(stream, push)?;
+    Ok(())
 }
 
 fn advance_all(engine: &Engine, streams: &[String], to_ms: i64) -> Result<(), EngineError> {

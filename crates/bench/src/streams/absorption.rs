@@ -1,6 +1,6 @@
 //! How fast five streams are taken that come as text, and what a tuple costs from its text to stable, by thread. No queries run.
 //!
-//! The text goes the way of a push over HTTP without HTTP: lines to statements, statements to the engine. Threads that push own
+//! The text goes the way of a push over HTTP without HTTP: lines to ids, ids to the engine. Threads that push own
 //! streams; one more thread advances each batch, so that pushing goes on while a batch becomes stable.
 
 use super::figures::{Absorption, AbsorptionRun, Stolen};
@@ -10,8 +10,7 @@ use super::{Failure, Options};
 use crate::affinity::OneCore;
 use crate::machine::Machine;
 use crate::table;
-use somersault::{Engine, Push};
-use somersault_server::read_timed_lines;
+use somersault::{Engine, PushLines, TimedLines};
 use std::fmt::Write as _;
 use std::path::Path;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -170,7 +169,7 @@ fn decode(batches: &[Batch], figures: &mut Absorption) -> Result<(), Failure> {
         let before = own_spent();
         for text in batches.iter().flat_map(|batch| &batch.texts) {
             bytes += text.len();
-            tuples += read_timed_lines(text.as_bytes(), LIMIT)?.len();
+            tuples += read(text.as_bytes())?.len();
         }
         best = best.min(own_spent() - before);
     }
@@ -181,6 +180,10 @@ fn decode(batches: &[Batch], figures: &mut Absorption) -> Result<(), Failure> {
         figures.decode_us_per_tuple, figures.bytes_per_tuple
     );
     Ok(())
+}
+
+fn read(text: &[u8]) -> Result<TimedLines<'_>, Failure> {
+    TimedLines::read(text, LIMIT).ok_or_else(|| "a line of the streams is not a plain one".into())
 }
 
 /// Takes all batches; returns when the last tuple is stable.
@@ -269,12 +272,11 @@ fn feed(
     let mut tuples = 0;
     for batch in batches {
         for &stream in own {
-            let text = batch.texts[stream].as_bytes();
-            let push = Push {
-                statements: read_timed_lines(text, LIMIT)?,
-                ..Push::default()
+            let push = PushLines {
+                lines: batch.texts[stream].as_bytes(),
+                ..PushLines::default()
             };
-            tuples += engine.push(&streams[stream], push)?.accepted;
+            tuples += engine.push_lines(&streams[stream], push)?.accepted;
         }
         let to = own.iter().map(|&own| (streams[own].clone(), batch.end_ms));
         let sent = complete.send(to.collect());

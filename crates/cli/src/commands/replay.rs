@@ -58,11 +58,10 @@ pub(crate) fn run(args: &ReplayArgs) -> Result<(), CliError> {
     {
         bar.set_style(style);
     }
-    let summary = replay::replay(&engine, &plan, speed, &mut |step, _so_far| {
-        match step {
-            Step::Push { statements, .. } => bar.inc(statements.len() as u64),
-            Step::Advance { to_ms } => bar.set_message(format!("at {to_ms} ms")),
-            Step::Snapshot { .. } => {}
+    let summary = replay::replay(&engine, &plan, speed, &mut |step, so_far| {
+        bar.set_position(so_far.statements);
+        if let Step::Advance { to_ms } = step {
+            bar.set_message(format!("at {to_ms} ms"));
         }
         answers
             .write_ready()

@@ -6,15 +6,15 @@
 
 use super::{Done, Driver};
 use crate::error::RuntimeError;
-use oxrdf::{GraphNameRef, NamedOrBlankNodeRef, QuadRef, Term, TermRef};
+use oxrdf::{GraphNameRef, QuadRef, Term, TermRef};
 use somersault_log::{LogError, Numbered, NumberedBuilder};
 use somersault_model::{EventTime, QuadIds, TermId};
-use somersault_store::{Dictionary, Interner};
+use somersault_store::Interner;
 use somersault_stream::{Input, PushHead, ReadPush};
 use std::collections::HashMap;
 
-/// For fewer statements an interner's memory of its own is not worth its making.
-const WORTH_AN_INTERNER: usize = 64;
+/// So many statements are numbered together.
+const TOGETHER: usize = 32;
 
 impl Driver {
     /// Takes a push and returns when its record is durable. The times are those of the statements, which are given
@@ -39,10 +39,13 @@ impl Driver {
         judged?;
         let untimed = times.clone().position(|time| time.is_none());
         let encoded = !self.shared.log.is_volatile();
-        let dictionary = self.shared.store.dictionary();
         let times = times.map(|time| time.unwrap_or(EventTime(0)));
-        let statements =
-            Numberer::new(dictionary, times.len(), encoded).number(times.zip(statements))?;
+        let recent = self.recent.lock().pop().unwrap_or_default();
+        let mut interner = Interner::with(self.shared.store.dictionary(), recent);
+        let builder = NumberedBuilder::new(times.len(), encoded);
+        let numbered = Numberer::new(&mut interner, builder).number(times.zip(statements));
+        self.recent.lock().push(interner.into_recent());
+        let statements = numbered?;
         self.log_input(Input::ReadPush(ReadPush {
             head,
             received_ms,
@@ -53,66 +56,105 @@ impl Driver {
 }
 
 /// Turns the terms of a push into ids.
-struct Numberer<'d> {
-    dictionary: &'d Dictionary,
-    interner: Option<Interner<'d>>,
+struct Numberer<'i, 'd, 'q> {
+    interner: &'i mut Interner<'d>,
     builder: NumberedBuilder,
     /// The terms that wait for the push's scope, with the ids that stand for them.
     scoped: HashMap<Term, TermId>,
+    statements: Vec<(EventTime, QuadRef<'q>)>,
+    terms: Vec<TermRef<'q>>,
+    ids: Vec<TermId>,
 }
 
-impl<'d> Numberer<'d> {
-    fn new(dictionary: &'d Dictionary, statements: usize, encoded: bool) -> Numberer<'d> {
+impl<'i, 'd, 'q> Numberer<'i, 'd, 'q> {
+    fn new(interner: &'i mut Interner<'d>, builder: NumberedBuilder) -> Numberer<'i, 'd, 'q> {
         Numberer {
-            dictionary,
-            interner: (statements >= WORTH_AN_INTERNER).then(|| Interner::new(dictionary)),
-            builder: NumberedBuilder::new(statements, encoded),
+            interner,
+            builder,
             scoped: HashMap::new(),
+            statements: Vec::with_capacity(TOGETHER),
+            terms: Vec::with_capacity(3 * TOGETHER),
+            ids: Vec::with_capacity(3 * TOGETHER),
         }
     }
 
-    fn number<'q>(
+    fn number(
         mut self,
         statements: impl Iterator<Item = (EventTime, QuadRef<'q>)>,
     ) -> Result<Numbered, LogError> {
         for (at, quad) in statements {
-            let ids = QuadIds {
-                graph: match quad.graph_name {
-                    GraphNameRef::DefaultGraph => TermId::DEFAULT_GRAPH,
-                    GraphNameRef::NamedNode(name) => self.known(name.into()),
-                    GraphNameRef::BlankNode(name) => self.scoped(name.into()),
-                },
-                subject: match quad.subject {
-                    NamedOrBlankNodeRef::NamedNode(name) => self.known(name.into()),
-                    NamedOrBlankNodeRef::BlankNode(name) => self.scoped(name.into()),
-                },
-                predicate: self.known(quad.predicate.into()),
-                object: match quad.object {
-                    TermRef::BlankNode(_) | TermRef::Triple(_) => self.scoped(quad.object),
-                    object => self.known(object),
-                },
-            };
-            self.builder.add(at, quad, ids)?;
+            let names = [
+                graph_term(quad.graph_name),
+                Some(quad.subject.into()),
+                Some(quad.predicate.into()),
+                Some(quad.object),
+            ];
+            let known = names.into_iter().flatten().filter(|term| !is_scoped(*term));
+            self.terms.extend(known);
+            self.statements.push((at, quad));
+            if self.statements.len() == TOGETHER {
+                self.number_together()?;
+            }
         }
+        self.number_together()?;
         Ok(self.builder.finish())
     }
 
-    #[inline]
-    fn known(&mut self, term: TermRef<'_>) -> TermId {
-        match &mut self.interner {
-            Some(interner) => interner.intern(term),
-            None => self.dictionary.intern(term),
+    /// Numbers the statements at hand.
+    fn number_together(&mut self) -> Result<(), LogError> {
+        self.ids.clear();
+        self.interner.intern_all(&self.terms, &mut self.ids);
+        self.terms.clear();
+        let (builder, scoped) = (&mut self.builder, &mut self.scoped);
+        let mut known = self.ids.iter().copied();
+        let mut id_of = |builder: &mut NumberedBuilder, term: TermRef<'q>| {
+            if is_scoped(term) {
+                return scoped_id(scoped, builder, term);
+            }
+            known
+                .next()
+                .expect("each term that is not scoped was interned")
+        };
+        for (at, quad) in self.statements.drain(..) {
+            let graph = graph_term(quad.graph_name);
+            let ids = QuadIds {
+                graph: graph.map_or(TermId::DEFAULT_GRAPH, |name| id_of(builder, name)),
+                subject: id_of(builder, quad.subject.into()),
+                predicate: id_of(builder, quad.predicate.into()),
+                object: id_of(builder, quad.object),
+            };
+            builder.add(at, quad, ids)?;
         }
+        Ok(())
     }
+}
 
-    /// Blank nodes are named after the push's place in the log, which is not known yet.
-    fn scoped(&mut self, term: TermRef<'_>) -> TermId {
-        let term = term.into_owned();
-        if let Some(id) = self.scoped.get(&term) {
-            return *id;
-        }
-        let id = TermId::local(self.builder.add_scoped(term.clone()) as u64);
-        self.scoped.insert(term, id);
-        id
+fn graph_term(graph: GraphNameRef<'_>) -> Option<TermRef<'_>> {
+    match graph {
+        GraphNameRef::DefaultGraph => None,
+        GraphNameRef::NamedNode(name) => Some(name.into()),
+        GraphNameRef::BlankNode(name) => Some(name.into()),
     }
+}
+
+/// Whether the term is, or may hold, a blank node: those are named after the push's place in the log, which is not known
+/// yet.
+#[inline]
+fn is_scoped(term: TermRef<'_>) -> bool {
+    matches!(term, TermRef::BlankNode(_) | TermRef::Triple(_))
+}
+
+#[cold]
+fn scoped_id(
+    scoped: &mut HashMap<Term, TermId>,
+    builder: &mut NumberedBuilder,
+    term: TermRef<'_>,
+) -> TermId {
+    let term = term.into_owned();
+    if let Some(id) = scoped.get(&term) {
+        return *id;
+    }
+    let id = TermId::local(builder.add_scoped(term.clone()) as u64);
+    scoped.insert(term, id);
+    id
 }

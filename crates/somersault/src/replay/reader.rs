@@ -1,10 +1,11 @@
-//! Reads one recorded stream, line by line, one statement ahead. Times must not go back: a replay
-//! that silently reordered its input would answer something else than was recorded.
+//! Reads one recorded stream, line by line, one line ahead. Times must not go back: a replay that silently reordered its
+//! input would answer something else than was recorded. What stands behind the times is read when the lines are used.
 
 use super::ReplayError;
 use crate::push::StreamStatement;
 use oxrdf::GraphName;
 use oxttl::NTriplesParser;
+use somersault_runtime::TimedLines;
 use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -15,8 +16,55 @@ pub(super) struct StreamReader {
     text: String,
     line: u64,
     last_ms: i64,
-    ahead: Option<(i64, StreamStatement)>,
+    /// The time of the line in `text`, until that is taken.
+    ahead: Option<i64>,
     ended: bool,
+}
+
+/// Lines of one recorded stream, their times in order.
+pub(super) struct RecordedLines {
+    file: PathBuf,
+    /// Each ends in `\n`; there are no others.
+    text: String,
+    /// The number in the file of each line.
+    numbers: Vec<u64>,
+    last_ms: i64,
+}
+
+impl RecordedLines {
+    /// How many there are.
+    pub(super) fn len(&self) -> usize {
+        self.numbers.len()
+    }
+
+    /// The time of the last one.
+    pub(super) fn last_ms(&self) -> i64 {
+        self.last_ms
+    }
+
+    /// The statements, where each line is a plain one.
+    pub(super) fn plain(&self) -> Option<TimedLines<'_>> {
+        let lines = TimedLines::read(self.text.as_bytes(), u64::MAX)?;
+        let has_graphs = lines
+            .iter()
+            .any(|(_, quad)| !quad.graph_name.is_default_graph());
+        (!has_graphs).then_some(lines)
+    }
+
+    /// The statements, as the library reads them.
+    pub(super) fn statements(&self) -> Result<Vec<StreamStatement>, ReplayError> {
+        let lines = self.text.split_terminator('\n').zip(&self.numbers);
+        lines
+            .map(|(text, line)| match parse_line(text, i64::MIN) {
+                Ok((_, statement)) => Ok(statement),
+                Err(message) => Err(ReplayError::Line {
+                    file: self.file.clone(),
+                    line: *line,
+                    message,
+                }),
+            })
+            .collect()
+    }
 }
 
 impl StreamReader {
@@ -50,19 +98,29 @@ impl StreamReader {
             self.ahead = self.read()?;
             self.ended = self.ahead.is_none();
         }
-        Ok(self.ahead.as_ref().map(|(at, _)| *at))
+        Ok(self.ahead)
     }
 
-    /// All next statements that are earlier than `end_ms`.
-    pub(super) fn take_before(&mut self, end_ms: i64) -> Result<Vec<StreamStatement>, ReplayError> {
-        let mut taken = Vec::new();
-        while self.peek_ms()?.is_some_and(|at| at < end_ms) {
-            taken.extend(self.ahead.take().map(|(_, statement)| statement));
+    /// All next lines whose times are earlier than `end_ms`.
+    pub(super) fn take_before(&mut self, end_ms: i64) -> Result<RecordedLines, ReplayError> {
+        let mut taken = RecordedLines {
+            file: self.path.clone(),
+            text: String::new(),
+            numbers: Vec::new(),
+            last_ms: i64::MIN,
+        };
+        while let Some(at_ms) = self.peek_ms()?.filter(|at_ms| *at_ms < end_ms) {
+            taken.text.push_str(without_end(&self.text));
+            taken.text.push('\n');
+            taken.numbers.push(self.line);
+            taken.last_ms = at_ms;
+            self.ahead = None;
         }
         Ok(taken)
     }
 
-    fn read(&mut self) -> Result<Option<(i64, StreamStatement)>, ReplayError> {
+    /// Reads up to the next line that has a statement; its time.
+    fn read(&mut self) -> Result<Option<i64>, ReplayError> {
         loop {
             self.text.clear();
             let length =
@@ -76,20 +134,24 @@ impl StreamReader {
                 return Ok(None);
             }
             self.line += 1;
-            let text = self.text.trim_end_matches(['\n', '\r']);
+            let text = without_end(&self.text);
             if text.is_empty() || text.starts_with('#') {
                 continue;
             }
-            let statement =
-                parse_line(text, self.last_ms).map_err(|message| ReplayError::Line {
+            let (at_ms, _) =
+                parse_time(text, self.last_ms).map_err(|message| ReplayError::Line {
                     file: self.path.clone(),
                     line: self.line,
                     message,
                 })?;
-            self.last_ms = statement.0;
-            return Ok(Some(statement));
+            self.last_ms = at_ms;
+            return Ok(Some(at_ms));
         }
     }
+}
+
+fn without_end(line: &str) -> &str {
+    line.trim_end_matches(['\n', '\r'])
 }
 
 /// Reads one line `t_ms<TAB>triple .`; `last_ms` is the time of the line before.
@@ -97,18 +159,7 @@ impl StreamReader {
 /// # Errors
 /// A sentence that says what was found and what was expected.
 pub fn parse_line(text: &str, last_ms: i64) -> Result<(i64, StreamStatement), String> {
-    let (time, triple) = text.split_once('\t').ok_or_else(|| {
-        "no tab found; a line is the event time in milliseconds, a tab, and an N-Triples statement"
-            .to_owned()
-    })?;
-    let at_ms: i64 = time.trim().parse().map_err(|_| {
-        format!("\"{time}\" is not an event time; give whole milliseconds since the Unix epoch")
-    })?;
-    if at_ms < last_ms {
-        return Err(format!(
-            "the event time {at_ms} is earlier than {last_ms} on the line before; sort the file by time"
-        ));
-    }
+    let (at_ms, triple) = parse_time(text, last_ms)?;
     let mut parser = NTriplesParser::new().for_slice(triple.as_bytes());
     let parsed = match parser.next() {
         Some(Ok(parsed)) => parsed,
@@ -123,6 +174,23 @@ pub fn parse_line(text: &str, last_ms: i64) -> Result<(i64, StreamStatement), St
         quad: parsed.in_graph(GraphName::DefaultGraph),
     };
     Ok((at_ms, statement))
+}
+
+/// The time of a line, and what stands behind its tab.
+fn parse_time(text: &str, last_ms: i64) -> Result<(i64, &str), String> {
+    let (time, triple) = text.split_once('\t').ok_or_else(|| {
+        "no tab found; a line is the event time in milliseconds, a tab, and an N-Triples statement"
+            .to_owned()
+    })?;
+    let at_ms: i64 = time.trim().parse().map_err(|_| {
+        format!("\"{time}\" is not an event time; give whole milliseconds since the Unix epoch")
+    })?;
+    if at_ms < last_ms {
+        return Err(format!(
+            "the event time {at_ms} is earlier than {last_ms} on the line before; sort the file by time"
+        ));
+    }
+    Ok((at_ms, triple))
 }
 
 #[cfg(test)]

@@ -112,7 +112,7 @@ fn what_is_wrong_is_named_and_nothing_is_taken() {
         ("2\t".to_owned(), (2, 3)),
         (
             format!("2\t<{NS}a> <{NS}p> <{NS}b> . <{NS}a> <{NS}p> <{NS}b> .\n"),
-            (2, 3),
+            (2, 74),
         ),
         (deep, (2, 3)),
     ] {
@@ -146,6 +146,16 @@ fn what_is_wrong_is_named_and_nothing_is_taken() {
         )),
         "{late}"
     );
+    assert!(ask(&engine, "SELECT * { ?s ?p ?o }").is_empty());
+}
+
+#[test]
+fn a_statement_without_a_time_is_named() {
+    let engine = with_stream("");
+    let mut two = push(&[(1, "a p b"), (1, "a p c")]);
+    two.statements[1].at_ms = None;
+    let error = engine.push(&format!("{NS}s"), two).unwrap_err().to_string();
+    assert!(error.contains("statement 2 of the push"), "{error}");
     assert!(ask(&engine, "SELECT * { ?s ?p ?o }").is_empty());
 }
 
