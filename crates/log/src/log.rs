@@ -40,14 +40,8 @@ pub struct Log {
     /// None for a volatile log.
     disk: Option<Arc<dyn Disk>>,
     next_load: AtomicU64,
-    running: Mutex<Running>,
-}
-
-/// What closing ends.
-#[derive(Default)]
-struct Running {
-    thread: Option<JoinHandle<()>>,
-    lock: Option<Box<dyn Send + Sync>>,
+    /// The thread that writes, until the log is closed; none for a volatile log.
+    thread: Mutex<Option<JoinHandle<()>>>,
 }
 
 impl Log {
@@ -77,16 +71,17 @@ impl Log {
         };
         let thread = std::thread::Builder::new()
             .name("somersault-log".to_owned())
-            .spawn(move || committer.run())
+            .spawn(move || {
+                // The folder is this process's as long as the thread writes, whoever still holds the log.
+                let _lock = lock;
+                committer.run();
+            })
             .map_err(|error| LogError::io("start the thread that writes", &folder, &error))?;
         let log = Log {
             shared,
             disk: Some(disk),
             next_load: AtomicU64::new(opened.next_load),
-            running: Mutex::new(Running {
-                thread: Some(thread),
-                lock: Some(lock),
-            }),
+            thread: Mutex::new(Some(thread)),
         };
         Ok((log, opened.recovered))
     }
@@ -98,7 +93,7 @@ impl Log {
             shared: Shared::new(LogOptions::default(), Position::START, 0),
             disk: None,
             next_load: AtomicU64::new(1),
-            running: Mutex::default(),
+            thread: Mutex::default(),
         }
     }
 
@@ -199,12 +194,14 @@ impl Log {
     /// The failure that stopped the log.
     pub fn close(&self) -> Result<(), LogError> {
         self.shared.begin_close();
-        let mut running = self.running.lock();
-        if let Some(thread) = running.thread.take() {
+        let thread = self.thread.lock().take();
+        // An observer may be the last that holds the log; its thread then ends by itself.
+        if let Some(thread) = thread
+            && thread.thread().id() != std::thread::current().id()
+        {
             // A panic of the thread has become the log's failure.
             let _ = thread.join();
         }
-        running.lock = None;
         self.failed().map_or(Ok(()), Err)
     }
 }

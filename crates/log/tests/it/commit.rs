@@ -6,8 +6,12 @@ use somersault_log::{
     DeliveredRecord, Log, LogError, LogOptions, Position, RealDisk, Record, SimDisk, UpdateRecord,
 };
 use somersault_model::{EventTime, QueryUid, Sn};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, mpsc};
+use std::time::{Duration, Instant};
+
+/// How long a thread may take to get somewhere.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 #[test]
 fn positions_are_in_call_order_from_many_threads() {
@@ -202,4 +206,41 @@ fn the_newest_delivered_marks_are_known_before_the_first_record() {
         .map(|mark| (mark.query.0, mark.close.0, mark.sn))
         .collect();
     assert_eq!(marks, [(0, 28, Some(Sn(28))), (1, 29, Some(Sn(29)))]);
+}
+
+/// Whoever is told that something is durable may be the last one who holds the log: it is then closed by its own thread,
+/// which cannot wait for itself.
+#[test]
+fn the_log_may_be_dropped_by_its_own_thread() {
+    let folder = tempfile::tempdir().unwrap();
+    let disk = Arc::new(RealDisk::new(folder.path()).unwrap());
+    let (log, _) = Log::open(disk.clone(), small()).unwrap();
+    let log = Arc::new(log);
+    let weak = Arc::downgrade(&log);
+    let (held, is_held) = mpsc::channel();
+    let (alone, is_alone) = mpsc::channel();
+    let (dropped, is_dropped) = mpsc::channel();
+    let is_alone = Mutex::new(is_alone);
+    log.on_durable(Box::new(move |_| {
+        let Some(last) = weak.upgrade() else { return };
+        held.send(()).unwrap();
+        is_alone.lock().unwrap().recv().unwrap();
+        drop(last);
+        dropped.send(()).unwrap();
+    }));
+    log.append(&push(1)).unwrap();
+    is_held.recv().unwrap();
+    drop(log);
+    alone.send(()).unwrap();
+    assert_eq!(is_dropped.recv_timeout(PATIENCE), Ok(()));
+    // The folder is free once the thread has ended.
+    let begun = Instant::now();
+    let recovered = loop {
+        match Log::open(disk.clone(), small()) {
+            Ok((_, recovered)) => break recovered,
+            Err(LogError::Locked { .. }) if begun.elapsed() < PATIENCE => std::thread::yield_now(),
+            Err(error) => panic!("{error}"),
+        }
+    };
+    assert_eq!(recovered.count(), 1);
 }
