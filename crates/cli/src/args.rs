@@ -55,6 +55,9 @@ pub(crate) enum Command {
         after_help = "Examples:\n  somersault push http://example.org/likes likes.tsv --server http://127.0.0.1:7878      lines of `t_ms<TAB>triple .`\n  somersault push http://example.org/likes now.ttl --at 1700000000000 --server http://127.0.0.1:7878"
     )]
     Push(PushArgs),
+    /// Show a server's streams and continuous queries: how far each is, and what it waits for
+    #[command(after_help = "Example:\n  somersault status --server http://127.0.0.1:7878")]
+    Status(StatusArgs),
     /// Print a continuous query's answers as they come
     #[command(
         after_help = "Examples:\n  somersault subscribe trending --server http://127.0.0.1:7878\n  somersault subscribe trending --after 1700000000000 --count 10 --format json"
@@ -224,6 +227,13 @@ pub(crate) struct PushArgs {
     /// Then advance the stream to this event time
     #[arg(long, value_name = "MS")]
     pub(crate) advance: Option<i64>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct StatusArgs {
+    /// URL of a running server
+    #[arg(long, value_name = "URL", env = "SOMERSAULT_SERVER", default_value = DEFAULT_SERVER)]
+    pub(crate) server: String,
 }
 
 #[derive(Debug, Args)]

@@ -2,8 +2,12 @@
 
 use crate::error::CliError;
 use std::io::{self, Read};
-use ureq::http::Response;
+use std::time::Duration;
+use ureq::http::{Response, StatusCode};
 use ureq::{Agent, Body, SendBody};
+
+/// How often a push is sent again to a stream whose budget is used up.
+const PUSH_ATTEMPTS: u32 = 60;
 
 /// A server, by its URL.
 pub(crate) struct Client {
@@ -71,6 +75,35 @@ impl Client {
             Some(error) => Err(CliError::failed("it cannot be read to its end", error)),
             None => self.accept(outcome),
         }
+    }
+
+    /// POSTs a body that can be sent again: as long as the server says that it may be taken later (429), it is, after the
+    /// pause that the server asks for.
+    ///
+    /// # Errors
+    /// When the server cannot be reached, refuses for good, or has not taken it after so many attempts.
+    pub(crate) fn post_patiently(
+        &self,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: &[u8],
+    ) -> Result<Response<Body>, CliError> {
+        for _ in 0..PUSH_ATTEMPTS {
+            let mut request = self.agent.post(format!("{}{path}", self.base));
+            for (name, value) in headers {
+                request = request.header(*name, *value);
+            }
+            let outcome = request.send(body);
+            match &outcome {
+                Ok(response) if response.status() == StatusCode::TOO_MANY_REQUESTS => {
+                    let pause = response.headers().get("retry-after");
+                    let pause = pause.and_then(|value| value.to_str().ok()?.parse().ok());
+                    std::thread::sleep(Duration::from_secs(pause.unwrap_or(1)));
+                }
+                _ => return self.accept(outcome),
+            }
+        }
+        self.post(path, headers, body)
     }
 
     /// PUTs a text.

@@ -32,6 +32,7 @@ fn main() -> ExitCode {
         Command::Explain(args) => commands::query::explain(args),
         Command::Register(args) => commands::register::run(args),
         Command::Push(args) => commands::push::run(args),
+        Command::Status(args) => commands::status::run(args),
         Command::Subscribe(args) => commands::subscribe::run(args),
         Command::Replay(args) => commands::replay::run(args),
         Command::Generate(args) => commands::generate::run(args),

@@ -1,6 +1,7 @@
 //! Continuous queries: a query, its windows, and when it fires.
 
 use crate::query::Query;
+use crate::statement::Classification;
 use oxrdf::NamedNode;
 use somersault_model::{EventTime, Millis};
 
@@ -12,6 +13,41 @@ pub enum RegistrationKind {
     Query,
     /// `REGISTER STREAM`: answers are the statements of a derived stream.
     Stream,
+}
+
+/// Which firings of a query are reported to its subscribers.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub struct Report {
+    /// `REPORT ON CHANGE`: only those whose answer differs from that of the firing before.
+    pub on_change: bool,
+    /// `REPORT NON EMPTY`: only those that have an answer with rows.
+    pub non_empty: bool,
+}
+
+/// What a query does that cannot keep up with its closes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Overload {
+    /// Every close is answered; inputs wait.
+    #[default]
+    Wait,
+    /// `ON OVERLOAD SKIP`: while a firing is under way, of the closes that become due only the newest is answered.
+    Skip,
+}
+
+/// The stream that `REGISTER STREAM` makes of a query's answers.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct DerivedStream {
+    /// Its IRI, which is the query's name too.
+    pub iri: NamedNode,
+    /// What of it is timing.
+    pub classification: Classification,
+    /// The graph that absorbs; `None` = the default graph, or the graph that the template says.
+    pub into: Option<NamedNode>,
+    /// How much past a newly registered query may see.
+    pub keep: Millis,
+    /// What its slices may cost.
+    pub budget_bytes: u64,
 }
 
 /// The surface syntax that a continuous query was written in.
@@ -108,6 +144,12 @@ pub struct ContinuousQuery {
     pub windows: Vec<WindowClause>,
     /// `COMPUTED EVERY`: fires at these times instead of at the closes.
     pub computed_every: Option<Millis>,
+    /// `REPORT`
+    pub report: Report,
+    /// `ON OVERLOAD`
+    pub overload: Overload,
+    /// The stream that the answers make.
+    pub derives: Option<DerivedStream>,
     /// `STARTING AT`: the origin of the closes; the Unix epoch where nothing is said.
     pub starting_at: EventTime,
     /// The query over the windows and the stored graphs; its dataset clause holds the stored graphs only.

@@ -1,5 +1,6 @@
 //! `CREATE STREAM`, `DROP`, `PAUSE` and `RESUME`.
 
+use crate::continuous::DerivedStream;
 use crate::cursor::Cursor;
 use crate::duration::{any_duration, positive_duration};
 use crate::error::ParseError;
@@ -56,8 +57,8 @@ fn read_query_name(cursor: &mut Cursor<'_>, names: &Names) -> Result<String, Par
 }
 
 /// The clauses of a CREATE STREAM as far as they were given.
-#[derive(Default)]
-struct Clauses {
+#[derive(Debug, Default)]
+pub(crate) struct Clauses {
     seen: Vec<&'static str>,
     classification: Option<Classification>,
     into: Option<oxrdf::NamedNode>,
@@ -70,6 +71,7 @@ struct Clauses {
     budget_bytes: Option<u64>,
 }
 
+#[derive(Debug)]
 enum LateClause {
     Reject,
     Drop,
@@ -162,6 +164,40 @@ impl Clauses {
             return Err(cursor.unexpected(&format!("one of {CLAUSES} or the end")));
         }
         Ok(())
+    }
+
+    /// Reads one of the clauses that a derived stream may have too, if one stands here; refuses the others.
+    pub(crate) fn read_derived(
+        &mut self,
+        cursor: &mut Cursor<'_>,
+        names: &Names,
+    ) -> Result<bool, ParseError> {
+        const GIVEN: [&str; 6] = ["BATCH", "EVENT", "ARRIVAL", "LATENESS", "LATE", "IDLE"];
+        if cursor.is_any_keyword(&GIVEN) {
+            return Err(ParseError::semantics(
+                cursor.source,
+                cursor.offset(),
+                "the time and the batches of a derived stream follow from its query's closes; of the clauses of CREATE STREAM it has only \
+                 TIMELESS, TIMING, INTO GRAPH, KEEP and BUDGET",
+            ));
+        }
+        let has = cursor.is_any_keyword(&["TIMELESS", "TIMING", "INTO", "KEEP", "BUDGET"]);
+        if has {
+            self.read(cursor, names)?;
+        }
+        Ok(has)
+    }
+
+    /// The stream that a query derives with these clauses.
+    pub(crate) fn derived(&self, iri: oxrdf::NamedNode) -> DerivedStream {
+        let classification = self.classification.clone();
+        DerivedStream {
+            iri,
+            classification: classification.unwrap_or(Classification::TimingAll),
+            into: self.into.clone(),
+            keep: self.keep.unwrap_or(DEFAULT_KEEP),
+            budget_bytes: self.budget_bytes.unwrap_or(DEFAULT_BUDGET_BYTES),
+        }
     }
 
     /// Refuses a second clause of one sort.

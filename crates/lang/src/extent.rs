@@ -5,7 +5,8 @@ use crate::continuous::{Dialect, Extent};
 use crate::cursor::Cursor;
 use crate::duration::{self, any_duration, positive_duration};
 use crate::error::ParseError;
-use crate::surface::{at_starting, refuse_options};
+use crate::options::refuse_in_window;
+use crate::surface::at_starting;
 use crate::token::TokenKind;
 use somersault_model::Millis;
 use std::fmt;
@@ -62,7 +63,7 @@ pub(crate) fn read_extent(cursor: &mut Cursor<'_>, dialect: Dialect) -> Result<E
             "STARTING AT is said once for all windows of a query; write it behind the last FROM clause, or in the REGISTER header before AS",
         ));
     }
-    refuse_options(cursor)?;
+    refuse_in_window(cursor)?;
     if !cursor.take_punctuation("]") {
         return Err(cursor.unexpected("`]` at the end of the window"));
     }

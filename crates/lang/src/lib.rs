@@ -21,6 +21,7 @@ mod grammar;
 pub mod lift;
 mod names;
 mod nesting;
+mod options;
 mod parser;
 mod query;
 mod rewrite;
@@ -41,7 +42,8 @@ pub use algebra::{
     TemplateTerm, TermPattern, TriplePattern, TripleTemplate, VarId,
 };
 pub use continuous::{
-    ContinuousQuery, Dialect, Extent, RegistrationKind, StreamOperator, WindowClause,
+    ContinuousQuery, DerivedStream, Dialect, Extent, Overload, RegistrationKind, Report,
+    StreamOperator, WindowClause,
 };
 pub use error::{ParseError, ParseErrorKind};
 pub use expression::{

@@ -1,13 +1,14 @@
 //! The entry points.
 
 use crate::algebra::VarId;
-use crate::continuous::{ContinuousQuery, Dialect, RegistrationKind};
+use crate::continuous::{ContinuousQuery, DerivedStream, Dialect, Overload, RegistrationKind};
 use crate::convert::Converter;
 use crate::cursor::Cursor;
 use crate::declare;
 use crate::error::{ParseError, ParseErrorKind};
 use crate::names::Names;
 use crate::nesting;
+use crate::options;
 use crate::query::{Query, QueryForm};
 use crate::rewrite;
 use crate::spareval::pattern_mut;
@@ -129,10 +130,31 @@ impl Parser {
         let is_paper = bare && surface.dialect == Some(Dialect::CSparql);
         let query = build_query(text, &tokens, parsed.value, is_paper);
         let header = surface.header.as_ref();
+        options::check_report(text, surface.operator, &surface.options)?;
+        let derives: Option<DerivedStream> = header
+            .filter(|header| header.kind == RegistrationKind::Stream)
+            .map(|header| {
+                let offset = header.offset;
+                options::check_derivation(text, offset, &query, &surface.options)?;
+                let iri = surface.names.resolve(text, header.name)?;
+                Ok::<_, ParseError>(header.stream.derived(iri))
+            })
+            .transpose()?;
         Ok(ContinuousQuery {
-            name: header
-                .map(|header| surface::name_text(text, header.name, &surface.names))
-                .transpose()?,
+            // A derived stream has one name, however it is written.
+            name: match (&derives, header) {
+                (Some(stream), _) => Some(stream.iri.as_str().to_owned()),
+                (None, Some(header)) => {
+                    Some(surface::name_text(text, header.name, &surface.names)?)
+                }
+                (None, None) => None,
+            },
+            derives,
+            report: surface.options.report,
+            overload: surface
+                .options
+                .overload
+                .map_or_else(Overload::default, |it| it.0),
             kind: header.map_or(RegistrationKind::Query, |header| header.kind),
             operator: surface.operator,
             windows: surface.windows,

@@ -23,7 +23,7 @@ pub enum Statement {
 }
 
 /// Which statements of a stream are timing; the others are absorbed into the stored graph.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Classification {
     /// Every statement is a fact and is absorbed.
     Timeless,

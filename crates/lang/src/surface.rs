@@ -6,17 +6,19 @@
 use crate::blocks;
 use crate::continuous::{Dialect, RegistrationKind, StreamOperator, WindowClause};
 use crate::cursor::Cursor;
+use crate::declare::Clauses;
 use crate::duration::{instant, positive_duration};
 use crate::error::ParseError;
 use crate::extent::read_extent;
 use crate::names::Names;
+use crate::options::Options;
 use crate::token::{Place, Token, TokenKind};
 use crate::words;
 use oxrdf::NamedNode;
 use somersault_model::{EventTime, Millis};
 use std::ops::Range;
 
-/// `REGISTER (QUERY|STREAM|RSTREAM|ISTREAM|DSTREAM) name [COMPUTED EVERY dur] [STARTING AT instant] [AS]`
+/// `REGISTER (QUERY|STREAM|RSTREAM|ISTREAM|DSTREAM) name [COMPUTED EVERY dur] [STARTING AT instant] [options] [AS]`
 #[derive(Debug)]
 pub(crate) struct Header {
     pub(crate) kind: RegistrationKind,
@@ -24,6 +26,8 @@ pub(crate) struct Header {
     pub(crate) name: Token,
     pub(crate) computed_every: Option<Millis>,
     pub(crate) starting_at: Option<EventTime>,
+    /// Of REGISTER STREAM: what it says of the stream.
+    pub(crate) stream: Clauses,
     /// Where REGISTER stands.
     pub(crate) offset: usize,
 }
@@ -45,6 +49,7 @@ pub(crate) struct Surface {
     pub(crate) removed: Vec<Range<usize>>,
     /// Places of the text with what stands there in SPARQL.
     pub(crate) edits: Vec<(Range<usize>, String)>,
+    pub(crate) options: Options,
     /// STARTING AT behind the dataset clauses.
     pub(crate) starting_at: Option<EventTime>,
     /// The dialect of the windows so far.
@@ -89,6 +94,7 @@ pub(crate) fn read(source: &str, tokens: &[Token], names: Names) -> Result<Surfa
         names,
         removed: Vec::new(),
         edits: Vec::new(),
+        options: Options::default(),
         starting_at: None,
         dialect: None,
     };
@@ -96,7 +102,8 @@ pub(crate) fn read(source: &str, tokens: &[Token], names: Names) -> Result<Surfa
     surface.names.read_prologue(&mut cursor)?;
     if cursor.is_keyword("REGISTER") {
         let start = cursor.at;
-        surface.header = Some(read_header(&mut cursor)?);
+        let header = read_header(&mut cursor, &surface.names, &mut surface.options)?;
+        surface.header = Some(header);
         surface.removed.push(start..cursor.at);
         surface.names.read_prologue(&mut cursor)?;
     }
@@ -109,44 +116,49 @@ pub(crate) fn read(source: &str, tokens: &[Token], names: Names) -> Result<Surfa
     Ok(surface)
 }
 
-fn read_header(cursor: &mut Cursor<'_>) -> Result<Header, ParseError> {
+fn read_header(
+    cursor: &mut Cursor<'_>,
+    names: &Names,
+    options: &mut Options,
+) -> Result<Header, ParseError> {
     let offset = cursor.offset();
     cursor.expect_keyword("REGISTER")?;
     let operator = operator_at(cursor, 0);
     cursor.at += usize::from(operator.is_some());
     let kind = if operator.is_some() || cursor.take_keyword("QUERY") {
         RegistrationKind::Query
-    } else if cursor.is_keyword("STREAM") {
-        return Err(ParseError::not_yet(
-            cursor.source,
-            cursor.offset(),
-            "REGISTER STREAM (a derived stream); use REGISTER QUERY and push its answers yourself",
-        ));
+    } else if cursor.take_keyword("STREAM") {
+        RegistrationKind::Stream
     } else {
         return Err(cursor.unexpected("QUERY, STREAM, RSTREAM, ISTREAM or DSTREAM after REGISTER"));
     };
-    let name = name_token(cursor, "the name of the query")?;
-    let computed_every = if cursor.take_keyword("COMPUTED") {
-        cursor.expect_keyword("EVERY")?;
-        Some(positive_duration(cursor, "COMPUTED EVERY")?)
-    } else {
-        None
+    let name = match kind {
+        RegistrationKind::Query => name_token(cursor, "the name of the query")?,
+        RegistrationKind::Stream => source_token(cursor, "the IRI of the derived stream")?,
     };
-    let starting_at = if at_starting(cursor) {
-        Some(read_starting_at(cursor)?)
-    } else {
-        None
-    };
-    refuse_options(cursor)?;
-    cursor.take_keyword("AS");
-    Ok(Header {
+    let mut header = Header {
         kind,
         operator,
         name,
-        computed_every,
-        starting_at,
+        computed_every: None,
+        starting_at: None,
+        stream: Clauses::default(),
         offset,
-    })
+    };
+    loop {
+        if header.computed_every.is_none() && cursor.take_keyword("COMPUTED") {
+            cursor.expect_keyword("EVERY")?;
+            header.computed_every = Some(positive_duration(cursor, "COMPUTED EVERY")?);
+        } else if header.starting_at.is_none() && at_starting(cursor) {
+            header.starting_at = Some(read_starting_at(cursor)?);
+        } else if !(options.read(cursor)?
+            || kind == RegistrationKind::Stream && header.stream.read_derived(cursor, names)?)
+        {
+            break;
+        }
+    }
+    cursor.take_keyword("AS");
+    Ok(header)
 }
 
 /// A name: an IRI, a prefixed name, a string or a word.
@@ -224,20 +236,6 @@ fn read_starting_at(cursor: &mut Cursor<'_>) -> Result<EventTime, ParseError> {
     instant(cursor, "STARTING AT")
 }
 
-/// Options that language.md knows and this parser does not do yet.
-pub(crate) fn refuse_options(cursor: &Cursor<'_>) -> Result<(), ParseError> {
-    let what = if cursor.is_keyword("REPORT")
-        && (cursor.is_keyword_at(1, "ON") || cursor.is_keyword_at(1, "NON"))
-    {
-        "REPORT; every due close is answered"
-    } else if cursor.is_keyword("ON") && cursor.is_keyword_at(1, "OVERLOAD") {
-        "ON OVERLOAD; every due close is answered"
-    } else {
-        return Ok(());
-    };
-    Err(ParseError::not_yet(cursor.source, cursor.offset(), what))
-}
-
 impl Surface {
     /// Goes over the query at its outermost level, from its form to its WHERE, and reads the dataset clauses.
     fn read_dataset(&mut self, cursor: &mut Cursor<'_>) -> Result<(), ParseError> {
@@ -264,7 +262,13 @@ impl Surface {
                     self.removed.push(start..cursor.at);
                     continue;
                 }
-                _ => refuse_options(cursor)?,
+                _ => {
+                    let start = cursor.at;
+                    if self.options.read(cursor)? {
+                        self.removed.push(start..cursor.at);
+                        continue;
+                    }
+                }
             }
             cursor.bump();
         }

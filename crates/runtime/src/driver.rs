@@ -329,6 +329,11 @@ impl Driver {
         self.shared.coordinator.lock().stream(iri)
     }
 
+    /// Whether a stream, and those derived from it, have room for so many statements more.
+    pub fn has_room(&self, iri: &str, statements: usize) -> bool {
+        self.shared.coordinator.lock().has_room(iri, statements)
+    }
+
     /// All continuous queries, by name.
     pub fn queries(&self) -> Vec<QueryStatus> {
         self.shared.coordinator.lock().queries()

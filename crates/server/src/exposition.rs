@@ -159,7 +159,7 @@ fn memory(snapshot: &MetricsSnapshot, text: &mut String) {
 type StreamValue = fn(&StreamMetrics) -> Option<f64>;
 
 fn streams(streams: &[StreamMetrics], text: &mut String) {
-    let families: [(&str, &str, &str, StreamValue); 7] = [
+    let families: [(&str, &str, &str, StreamValue); 8] = [
         (
             "somersault_stream_tuples_total",
             "counter",
@@ -171,6 +171,12 @@ fn streams(streams: &[StreamMetrics], text: &mut String) {
             "counter",
             "Late statements dropped.",
             |s| Some(s.late as f64),
+        ),
+        (
+            "somersault_stream_amended_total",
+            "counter",
+            "Late statements taken, which amended closed batches (LATE AMEND).",
+            |s| Some(s.amended as f64),
         ),
         (
             "somersault_stream_batches_total",
@@ -217,7 +223,7 @@ type QueryCount = fn(&QueryMetrics) -> u64;
 type QueryLatency = fn(&QueryMetrics) -> &Latency;
 
 fn queries(queries: &[QueryMetrics], text: &mut String) {
-    let counters: [(&str, &str, QueryCount); 4] = [
+    let counters: [(&str, &str, QueryCount); 5] = [
         (
             "somersault_query_firings_total",
             "Firings, empty ones included.",
@@ -227,6 +233,11 @@ fn queries(queries: &[QueryMetrics], text: &mut String) {
             "somersault_query_passed_in_bulk_total",
             "Closes passed in bulk because their windows held nothing.",
             |q| q.passed_in_bulk,
+        ),
+        (
+            "somersault_query_skipped_total",
+            "Firings that were not executed because a newer one was due (ON OVERLOAD SKIP).",
+            |q| q.skipped,
         ),
         (
             "somersault_query_failed_total",

@@ -42,6 +42,8 @@ fn query_json(info: &QueryInfo) -> Value {
         "paused": info.paused,
         "firings": info.firings,
         "amended": info.amended,
+        "skipped": info.skipped,
+        "derives": info.derives,
         "rows": info.rows,
         "last_close_ms": info.last_close_ms,
         "next_close_ms": info.next_close_ms,

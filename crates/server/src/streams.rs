@@ -18,6 +18,7 @@ fn stream_json(info: &StreamInfo) -> Value {
         "iri": info.iri,
         "href": format!("/streams/{}", percent_encode(&info.iri)),
         "text": info.text,
+        "derived_by": info.derived_by,
         "batch_ms": info.batch_ms,
         "complete_through_ms": info.complete_through_ms,
         "stable_time_ms": info.stable_time_ms,
@@ -91,6 +92,8 @@ pub(crate) async fn advance_several(State(app): State<App>, request: Request) ->
                 .await?;
             streams
                 .into_iter()
+                // How far a derived stream is follows from the others.
+                .filter(|stream| stream.derived_by.is_none())
                 .map(|stream| (stream.iri, to_ms))
                 .collect()
         }

@@ -5,11 +5,13 @@
 use crate::answer::Answer;
 use crate::changes::Changes;
 use crate::config::EngineConfig;
-use crate::hub::Hub;
+use crate::hub::{Hub, Published};
 use crate::metrics::{QueryMetrics, Recorder};
+use crate::reporting::Reporting;
 use crate::subscription::{FiringResult, SubscribeOptions, Subscription};
+use oxrdf::GraphName;
 use parking_lot::{Mutex, RwLock};
-use somersault_lang::{ContinuousQuery, Dialect, Parser};
+use somersault_lang::{ContinuousQuery, Dialect, Overload, Parser, Report};
 use somersault_model::{EventTime, QueryUid, Sn, TermId};
 use somersault_query::{Dataset, Execution, NamedGraphs, Prepared, SnapshotView, Source, Template};
 use somersault_runtime::{
@@ -41,10 +43,30 @@ pub(crate) struct Standing {
 /// One standing query.
 pub(crate) struct StandingQuery {
     name: String,
+    /// Whether its answers make a stream.
+    derives: bool,
     /// Or the sentence that says why it cannot be run.
     prepared: Result<Ready, String>,
+    /// Of ON OVERLOAD SKIP.
+    turn: Option<Mutex<Turn>>,
     hub: Mutex<Hub>,
     stats: Mutex<Stats>,
+}
+
+/// The firings of a query that skips what it has no time for: one is executed, and the newest due one waits.
+#[derive(Default)]
+struct Turn {
+    is_running: bool,
+    waiting: Option<(FiringJob, u64)>,
+}
+
+/// What a registered text comes to.
+struct Parsed {
+    ready: Ready,
+    changes: Option<Changes>,
+    reporting: Option<Reporting>,
+    derives: bool,
+    skips: bool,
 }
 
 /// What a firing needs of the text.
@@ -58,6 +80,7 @@ struct Stats {
     failed: u64,
     rows: u64,
     passed_in_bulk: u64,
+    skipped: u64,
     last_close_ms: Option<i64>,
     last_error: Option<String>,
     execution: Recorder,
@@ -134,11 +157,7 @@ impl Standing {
         }
     }
 
-    fn parse(
-        &self,
-        text: &str,
-        namespace: Option<&str>,
-    ) -> Result<(Ready, Option<Changes>), String> {
+    fn parse(&self, text: &str, namespace: Option<&str>) -> Result<Parsed, String> {
         let mut parser = Parser::new();
         if let Some(namespace) = namespace {
             parser = parser.with_default_namespace(namespace);
@@ -156,7 +175,15 @@ impl Standing {
             prepared: Prepared::new(query.query),
             dataset: Arc::new(dataset),
         };
-        Ok((ready, changes))
+        let reporting = (query.report != Report::default())
+            .then(|| Reporting::new(query.report, Arc::clone(self.store.dictionary_arc())));
+        Ok(Parsed {
+            ready,
+            changes,
+            reporting,
+            derives: query.derives.is_some(),
+            skips: query.overload == Overload::Skip,
+        })
     }
 }
 
@@ -203,15 +230,24 @@ impl Host for Standing {
     }
 
     fn registered(&self, uid: QueryUid, name: &str, text: &str, namespace: Option<&str>) {
-        let (prepared, changes) = match self.parse(text, namespace) {
-            Ok((ready, changes)) => (Ok(ready), changes),
-            Err(error) => (Err(error), None),
-        };
-        let query = StandingQuery {
-            name: name.to_owned(),
-            prepared,
-            hub: Mutex::new(Hub::new(self.config.kept_firings, changes)),
-            stats: Mutex::new(Stats::new()),
+        let kept = self.config.kept_firings;
+        let query = match self.parse(text, namespace) {
+            Ok(parsed) => StandingQuery {
+                name: name.to_owned(),
+                derives: parsed.derives,
+                prepared: Ok(parsed.ready),
+                turn: parsed.skips.then(Mutex::default),
+                hub: Mutex::new(Hub::new(kept, parsed.changes, parsed.reporting)),
+                stats: Mutex::new(Stats::new()),
+            },
+            Err(error) => StandingQuery {
+                name: name.to_owned(),
+                derives: false,
+                prepared: Err(error),
+                turn: None,
+                hub: Mutex::new(Hub::new(kept, None, None)),
+                stats: Mutex::new(Stats::new()),
+            },
         };
         self.queries.write().insert(uid, Arc::new(query));
     }
@@ -231,8 +267,22 @@ impl Host for Standing {
             return;
         };
         let ticket = query.hub.lock().ticket();
-        let pool = Arc::clone(&self.pool);
-        pool.submit(Class::Continuous, move || self.execute(&query, job, ticket));
+        if let Some(turn) = &query.turn {
+            let mut turn = turn.lock();
+            if turn.is_running {
+                let skipped = turn.waiting.replace((job, ticket));
+                drop(turn);
+                if let Some((job, ticket)) = skipped {
+                    query.stats.lock().skipped += 1;
+                    let mut hub = query.hub.lock();
+                    let published = hub.skip(ticket, job.firing.key());
+                    self.tell(&query, published);
+                }
+                return;
+            }
+            turn.is_running = true;
+        }
+        self.submit(query, job, ticket);
     }
 
     fn passed(&self, uid: QueryUid, last: EventTime, count: u64) {
@@ -253,6 +303,45 @@ impl Host for Standing {
 }
 
 impl Standing {
+    fn submit(self: Arc<Self>, query: Arc<StandingQuery>, job: FiringJob, ticket: u64) {
+        let pool = Arc::clone(&self.pool);
+        pool.submit(Class::Continuous, move || {
+            self.execute(&query, job, ticket);
+            let next = query.turn.as_ref().and_then(|turn| {
+                let mut turn = turn.lock();
+                let next = turn.waiting.take();
+                turn.is_running = next.is_some();
+                next
+            });
+            if let Some((job, ticket)) = next {
+                self.submit(query, job, ticket);
+            }
+        });
+    }
+
+    /// Tells the driver of firings that have been answered. Called under the lock of the query's hub, so that it hears of
+    /// them in order.
+    fn tell(&self, query: &StandingQuery, published: Vec<Published>) {
+        for Published { key, result } in published {
+            if let Some(result) = &result {
+                query.count(result);
+            }
+            let Some(answered) = self.answered.get() else {
+                continue;
+            };
+            if !query.derives {
+                answered.tell(key);
+                continue;
+            }
+            let answer = result
+                .as_ref()
+                .and_then(|result| result.answer.as_ref().ok());
+            let triples = answer.into_iter().flat_map(Answer::triples);
+            let statements = triples.map(|triple| triple.in_graph(GraphName::DefaultGraph));
+            answered.tell_derived(key, statements.collect());
+        }
+    }
+
     fn execute(&self, query: &StandingQuery, job: FiringJob, ticket: u64) {
         let started = Instant::now();
         let FiringJob {
@@ -298,15 +387,8 @@ impl Standing {
             waiting: started.saturating_duration_since(released),
         };
         let mut hub = query.hub.lock();
-        // Told under the hub's lock, so that the driver hears of one query's closes in order.
-        for published in hub.publish(ticket, result, firing.first) {
-            if let Some(result) = &published.result {
-                query.count(result);
-            }
-            if let Some(answered) = self.answered.get() {
-                answered.tell(published.key);
-            }
-        }
+        let published = hub.publish(ticket, result, firing.first);
+        self.tell(query, published);
     }
 }
 
@@ -317,6 +399,7 @@ impl Stats {
             failed: 0,
             rows: 0,
             passed_in_bulk: 0,
+            skipped: 0,
             last_close_ms: None,
             last_error: None,
             execution: Recorder::new(),
@@ -330,6 +413,7 @@ impl Stats {
 pub(crate) struct Summary {
     pub(crate) firings: u64,
     pub(crate) rows: u64,
+    pub(crate) skipped: u64,
     pub(crate) last_close_ms: Option<i64>,
     pub(crate) last_error: Option<String>,
     pub(crate) execution: [Duration; 2],
@@ -369,6 +453,7 @@ impl StandingQuery {
         Summary {
             firings: stats.firings,
             rows: stats.rows,
+            skipped: stats.skipped,
             last_close_ms: stats.last_close_ms,
             last_error: stats.last_error.clone(),
             execution: both(&stats.execution),
@@ -384,6 +469,7 @@ impl StandingQuery {
             name: self.name.clone(),
             firings: stats.firings,
             passed_in_bulk: stats.passed_in_bulk,
+            skipped: stats.skipped,
             failed: stats.failed,
             rows: stats.rows,
             execution: stats.execution.latency(),

@@ -9,8 +9,10 @@ pub struct StreamInfo {
     pub iri: String,
     /// Its number in this engine.
     pub uid: u32,
-    /// The CREATE STREAM text.
+    /// The CREATE STREAM text, or that of the query that derives it.
     pub text: String,
+    /// The query whose answers its statements are.
+    pub derived_by: Option<String>,
     /// Its batch interval.
     pub batch_ms: i64,
     /// Every statement with an earlier event time has been seen; `None` before the first push or advance.
@@ -85,6 +87,10 @@ pub struct QueryInfo {
     pub held_up_by: Option<Reached>,
     /// Those among them that late statements caused: closes that had been answered, with a higher revision.
     pub amended: u64,
+    /// Firings that were not executed because a newer one was due (ON OVERLOAD SKIP).
+    pub skipped: u64,
+    /// The stream that its answers make (REGISTER STREAM).
+    pub derives: Option<String>,
     /// Closes passed in bulk after jumps in time.
     pub passed_in_bulk: u64,
     /// Closes that passed while it was paused.

@@ -36,6 +36,7 @@ mod load;
 mod metrics;
 mod push;
 pub mod replay;
+mod reporting;
 mod subscription;
 
 pub use answer::{Answer, AnswerKind, AnswerWriter, Cell, CellKind, Cursor, Row, Rows, Triples};

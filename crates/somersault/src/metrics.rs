@@ -87,6 +87,8 @@ pub struct StreamMetrics {
     pub tuples: u64,
     /// Late statements dropped.
     pub late: u64,
+    /// Late statements taken so far (LATE AMEND).
+    pub amended: u64,
     /// Batches closed that held something.
     pub batches: u64,
     /// Event time through which it is complete.
@@ -109,6 +111,8 @@ pub struct QueryMetrics {
     pub firings: u64,
     /// Closes passed in bulk because their windows held nothing.
     pub passed_in_bulk: u64,
+    /// Firings that were not executed because a newer one was due (ON OVERLOAD SKIP).
+    pub skipped: u64,
     /// Firings that failed.
     pub failed: u64,
     /// Rows in all answers.

@@ -350,6 +350,11 @@ pub fn replay(
                 pace.wait_until(lines.last_ms().saturating_add(1));
                 summary.statements += lines.len() as u64;
                 summary.pushes += 1;
+                // What firings that are still running hold goes when they are done; what windows need does not, and the
+                // engine says so.
+                if !engine.has_room(&stream, lines.len()) {
+                    engine.quiesce(QUIESCE)?;
+                }
                 push(engine, &stream, seq, &lines)?;
                 Step::Push {
                     stream,

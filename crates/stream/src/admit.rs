@@ -7,14 +7,16 @@ use crate::adaptor::{FARTHEST_MS, TooLate};
 use crate::coordinator::Coordinator;
 use crate::declaration::{QueryDeclaration, WindowDeclaration};
 use crate::input::{Admission, Input, Push, PushHead, PushVerdict, ReadPush, Repeat};
+use crate::output::FiringKey;
 use crate::refusal::Refusal;
 use crate::registry::{Query, State, schedule_of, shape_of};
 use crate::schedule::{WindowShape, greatest_common_divisor};
 use crate::stream::Stream;
+use oxrdf::Quad;
 use somersault_lang::{CreateStream, Extent, LatePolicy};
 use somersault_log::{
-    AdvanceRecord, Command, CommandRecord, LoadRecord, PushRecord, PushStatements, Record,
-    Resolved, StreamStatement, UpdateRecord,
+    AdvanceRecord, Command, CommandRecord, DerivedRecord, LoadRecord, PushRecord, PushStatements,
+    Record, Resolved, StreamStatement, UpdateRecord,
 };
 use somersault_model::{EventTime, QueryUid, StreamUid};
 use std::collections::BTreeSet;
@@ -42,10 +44,12 @@ impl Coordinator {
                 namespace,
                 declaration,
             } => self.admit_register(received_ms, (name, text, namespace), &declaration),
-            Input::DropQuery { received_ms, name } => {
-                let resolved = self.resolved_for(self.known_query(&name)?.uid);
-                Ok(command(received_ms, Command::DropQuery { name }, resolved))
-            }
+            Input::DropQuery { received_ms, name } => self.admit_drop_query(received_ms, name),
+            Input::Derived {
+                received_ms,
+                key,
+                statements,
+            } => Ok(self.admit_derived(received_ms, key, statements)),
             Input::PauseQuery { received_ms, name } => {
                 let query = self.known_query(&name)?;
                 if matches!(query.state, State::Paused { .. }) {
@@ -150,6 +154,7 @@ impl Coordinator {
         times: impl ExactSizeIterator<Item = Option<EventTime>>,
     ) -> Result<PushVerdict, Refusal> {
         let stream = self.known_stream(&head.stream)?;
+        self.check_source(stream, "push to the streams that it windows")?;
         let source = stream.sources.get(&head.source);
         let last_seq = source.and_then(|source| source.seq);
         if head.seq.is_some() && head.seq <= last_seq {
@@ -190,7 +195,63 @@ impl Coordinator {
                 reason: self.budget_holder(stream),
             });
         }
+        if let Some((below, held_bytes)) = self.full_below(stream) {
+            return Err(Refusal::OverBudget {
+                stream: below.iri().to_owned(),
+                held_bytes,
+                budget_bytes: below.declaration.budget_bytes,
+                reason: format!(
+                    "what is pushed to <{}> feeds it, and {}",
+                    head.stream,
+                    self.budget_holder(below)
+                ),
+            });
+        }
         Ok(PushVerdict::Taken(by_clock))
+    }
+
+    /// Derived streams take nothing from outside.
+    fn check_source(&self, stream: &Stream, remedy: &str) -> Result<(), Refusal> {
+        let Some(query) = stream.derived_by else {
+            return Ok(());
+        };
+        let query = self.queries.get(&query).map(|query| query.name.clone());
+        Err(Refusal::Derived {
+            stream: stream.iri().to_owned(),
+            query: query.unwrap_or_default(),
+            remedy: remedy.to_owned(),
+        })
+    }
+
+    fn admit_derived(&self, received_ms: i64, key: FiringKey, statements: Vec<Quad>) -> Admission {
+        if self.has_derived(&key) {
+            return Admission::Repeat(Repeat::Derived);
+        }
+        Admission::Record(Record::Derived(DerivedRecord {
+            query: key.query,
+            close: key.close,
+            ordinal: key.ordinal,
+            revision: key.revision,
+            received_ms,
+            statements,
+        }))
+    }
+
+    fn admit_drop_query(&self, received_ms: i64, name: String) -> Result<Admission, Refusal> {
+        let query = self.known_query(&name)?;
+        let derived = query.derives.as_ref();
+        let derived = derived.and_then(|derived| self.streams.get(&derived.stream));
+        if let Some(stream) = derived
+            && let Some(queries) = readers_of(stream)
+        {
+            return Err(Refusal::DerivedInUse {
+                query: name,
+                stream: stream.iri().to_owned(),
+                queries,
+            });
+        }
+        let resolved = self.resolved_for(query.uid);
+        Ok(command(received_ms, Command::DropQuery { name }, resolved))
     }
 
     /// Who holds a stream's slices, and what helps.
@@ -230,7 +291,8 @@ impl Coordinator {
         mut to: Vec<(String, EventTime)>,
     ) -> Result<Admission, Refusal> {
         for (iri, time) in &to {
-            self.known_stream(iri)?;
+            let stream = self.known_stream(iri)?;
+            self.check_source(stream, "advance the streams that it windows")?;
             check_range(iri, *time)?;
         }
         to.retain(|(iri, time)| {
@@ -278,14 +340,8 @@ impl Coordinator {
 
     fn admit_drop_stream(&self, received_ms: i64, iri: String) -> Result<Admission, Refusal> {
         let stream = self.known_stream(&iri)?;
-        if !stream.windowed_by.is_empty() {
-            const NAMED: usize = 5;
-            let names = stream.windowed_by.keys().map(String::as_str);
-            let mut queries = names.take(NAMED).collect::<Vec<&str>>().join(", ");
-            let unnamed = stream.windowed_by.len().saturating_sub(NAMED);
-            if unnamed > 0 {
-                queries.push_str(&format!(" and {unnamed} more queries"));
-            }
+        self.check_source(stream, "DROP QUERY ends both")?;
+        if let Some(queries) = readers_of(stream) {
             return Err(Refusal::StreamInUse {
                 stream: iri,
                 queries,
@@ -311,8 +367,13 @@ impl Coordinator {
             }
             return Err(Refusal::QueryConflict { name });
         }
+        if let Some(derived) = &declaration.derives {
+            self.check_derivation(declaration, derived)?;
+        }
         self.check_windows(&name, declaration)?;
-        let resolved = self.resolved_first_close(QueryUid(self.next_query), declaration);
+        let mut resolved = self.resolved_first_close(QueryUid(self.next_query), declaration);
+        let new_stream = StreamUid(self.next_stream);
+        resolved.stream = declaration.derives.as_ref().map(|_| new_stream);
         let command_given = Command::RegisterQuery {
             name,
             text,
@@ -416,6 +477,18 @@ impl Coordinator {
         }
         Ok(())
     }
+}
+
+/// The queries that window a stream, as a list for people.
+fn readers_of(stream: &Stream) -> Option<String> {
+    const NAMED: usize = 5;
+    let names = stream.windowed_by.keys().map(String::as_str);
+    let mut queries = names.take(NAMED).collect::<Vec<&str>>().join(", ");
+    let unnamed = stream.windowed_by.len().saturating_sub(NAMED);
+    if unnamed > 0 {
+        queries.push_str(&format!(" and {unnamed} more queries"));
+    }
+    (!queries.is_empty()).then_some(queries)
 }
 
 /// BATCH must divide all that says where a window's content begins and ends, and when it is looked at.

@@ -51,6 +51,19 @@ impl Amendments {
         self.batches.is_empty() && self.absorbed.is_empty()
     }
 
+    /// A batch that a cut has shown is another one from the next cut on.
+    pub(crate) fn put(
+        &mut self,
+        uid: StreamUid,
+        batch: BatchNumber,
+        change: BatchChange,
+        absorbed: Vec<Mutation>,
+    ) {
+        self.batches.insert((uid, batch), change);
+        let absorbed = absorbed.into_iter().map(|mutation| (uid, mutation));
+        self.absorbed.extend(absorbed);
+    }
+
     /// A stream is dropped: what it acknowledged as facts is absorbed all the same.
     pub(crate) fn drop_stream(&mut self, uid: StreamUid) -> Vec<Mutation> {
         self.batches.retain(|(stream, _), _| *stream != uid);

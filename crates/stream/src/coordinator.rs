@@ -153,7 +153,7 @@ impl Coordinator {
             Record::Update(update) => self.update(update, resolve),
             Record::Plan(plan) => self.cut(plan, out),
             Record::Delivered(delivered) => self.expect_delivered(delivered),
-            Record::Derived(_) => {}
+            Record::Derived(derived) => self.derive(derived, resolve, out),
         }
         Ok(())
     }
@@ -200,7 +200,7 @@ impl Coordinator {
     }
 
     /// Closes the batches that the streams have passed and lets waiting groups go on.
-    fn on_streams_moved(&mut self, moved: &[StreamUid], out: &mut Vec<Output>) {
+    pub(crate) fn on_streams_moved(&mut self, moved: &[StreamUid], out: &mut Vec<Output>) {
         for uid in moved {
             let Some(stream) = self.streams.get_mut(uid) else {
                 continue;
@@ -293,7 +293,9 @@ impl Coordinator {
             } => {
                 let declaration = resolve.query_declaration(text, namespace.as_deref())?;
                 let named = (name.as_str(), text.as_str(), namespace.as_deref());
-                self.register_query(named, declaration, resolved, out);
+                let source = (named.1, named.2);
+                let derives = self.create_derived(source, &declaration, resolved, resolve, out);
+                self.register_query(named, (declaration, derives), resolved, out);
             }
             Command::DropQuery { name } => self.drop_query(self.logged_query(name), out),
             Command::PauseQuery { name } => self.pause_query(self.logged_query(name), out),
@@ -312,7 +314,7 @@ impl Coordinator {
     }
 
     /// Drops a stream. What it acknowledged as facts is absorbed, also from batches that are still open.
-    fn drop_stream(&mut self, iri: &str, out: &mut Vec<Output>) {
+    pub(crate) fn drop_stream(&mut self, iri: &str, out: &mut Vec<Output>) {
         let uid = self.logged_stream(iri);
         self.by_iri.remove(iri);
         self.moved.remove(&uid);

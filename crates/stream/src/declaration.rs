@@ -5,7 +5,8 @@
 
 use oxrdf::NamedNode;
 use somersault_lang::{
-    ContinuousQuery, CreateStream, Extent, ParseError, Parser, Statement, StreamOperator,
+    ContinuousQuery, CreateStream, DerivedStream, Extent, ParseError, Parser, Report, Statement,
+    StreamOperator,
 };
 use somersault_log::LoadSegment;
 use somersault_model::{EventTime, Intern, Millis, QuadIds};
@@ -22,6 +23,10 @@ pub struct QueryDeclaration {
     pub computed_every: Option<Millis>,
     /// `STARTING AT`, the origin of the closes.
     pub starting_at: EventTime,
+    /// Which firings it reports.
+    pub report: Report,
+    /// The stream that its answers make.
+    pub derives: Option<DerivedStream>,
 }
 
 /// One window over a stream.
@@ -31,6 +36,13 @@ pub struct WindowDeclaration {
     pub stream: NamedNode,
     /// What it holds, and when it closes.
     pub extent: Extent,
+}
+
+impl QueryDeclaration {
+    /// Whether what is made of an answer hangs on the one before.
+    pub fn compares(&self) -> bool {
+        self.operator.compares() || self.report.on_change
+    }
 }
 
 impl From<&ContinuousQuery> for QueryDeclaration {
@@ -47,6 +59,8 @@ impl From<&ContinuousQuery> for QueryDeclaration {
                 .collect(),
             computed_every: query.computed_every,
             starting_at: query.starting_at,
+            report: query.report,
+            derives: query.derives.clone(),
         }
     }
 }

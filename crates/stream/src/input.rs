@@ -4,6 +4,7 @@
 //! everything that the record's effect depends on must be in the record (S6).
 
 use crate::declaration::QueryDeclaration;
+use crate::output::FiringKey;
 use oxrdf::Quad;
 use somersault_lang::CreateStream;
 use somersault_log::{LoadSegment, Numbered, Record};
@@ -81,6 +82,15 @@ pub enum Input {
         received_ms: i64,
         /// The segment.
         segment: LoadSegment,
+    },
+    /// The statements of a firing whose query derives a stream: what makes an answer an input again.
+    Derived {
+        /// When the firing was done.
+        received_ms: i64,
+        /// The firing. Its key is taken once (S13).
+        key: FiringKey,
+        /// The statements; none if it failed, or has none.
+        statements: Vec<Quad>,
     },
     /// The effects of an update (S15): deletes, then inserts.
     Update {
@@ -174,6 +184,8 @@ pub enum Repeat {
     Push,
     /// The stream exists with this very text.
     Stream(StreamUid),
+    /// The statements of this firing are in the derived stream.
+    Derived,
     /// The query exists under this name with this very text.
     Query(QueryUid),
 }

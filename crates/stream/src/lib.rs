@@ -11,6 +11,7 @@ mod amend;
 mod coordinator;
 mod cuts;
 mod declaration;
+mod derive;
 mod groups;
 mod input;
 mod output;

@@ -63,6 +63,8 @@ pub enum Output {
         text: String,
         /// The default namespace that the text is parsed with.
         namespace: Option<String>,
+        /// The stream that its answers make.
+        derives: Option<StreamUid>,
         /// Its first close, where its streams have a time already.
         first_close: Option<EventTime>,
     },

@@ -58,6 +58,48 @@ pub enum Refusal {
         /// The queries, as a list for people.
         queries: String,
     },
+    /// A stream would be derived from itself.
+    #[error(
+        "stream <{stream}> would feed itself: {cycle}; derive it from other streams, or DROP QUERY one of those between"
+    )]
+    DerivationCycle {
+        /// The stream.
+        stream: String,
+        /// The way round, as a list for people: each stream from the next.
+        cycle: String,
+    },
+    /// The name of a derived stream is that of another stream.
+    #[error(
+        "there is a stream <{stream}> already; DROP STREAM <{stream}> first, or give the derived stream another name"
+    )]
+    DerivedStreamTaken {
+        /// The stream.
+        stream: String,
+    },
+    /// A derived stream takes nothing but its query's answers, and ends with its query.
+    #[error(
+        "stream <{stream}> is derived by query {query}, which alone says what is in it and how far it is; {remedy}"
+    )]
+    Derived {
+        /// The stream.
+        stream: String,
+        /// The query.
+        query: String,
+        /// What to do instead.
+        remedy: String,
+    },
+    /// A query cannot be dropped while others window the stream that it derives.
+    #[error(
+        "query {query} derives stream <{stream}>, which is windowed by {queries}; drop them first"
+    )]
+    DerivedInUse {
+        /// The query.
+        query: String,
+        /// Its stream.
+        stream: String,
+        /// The queries that window it, as a list for people.
+        queries: String,
+    },
     /// An event time went back further than LATENESS allows.
     #[error(
         "statement {index} of the push to <{stream}>, {statement}, has event time {at}, but {source_phrase} complete through {complete_through} already; send statements in order of event time, or declare the stream with a LATENESS of at least {needed_ms}ms. Nothing of the push was taken",
@@ -208,7 +250,10 @@ impl Refusal {
             Refusal::UnknownStream { .. } | Refusal::UnknownQuery { .. } => RefusalKind::NotFound,
             Refusal::StreamConflict { .. }
             | Refusal::QueryConflict { .. }
-            | Refusal::StreamInUse { .. } => RefusalKind::Conflict,
+            | Refusal::StreamInUse { .. }
+            | Refusal::DerivedStreamTaken { .. }
+            | Refusal::Derived { .. }
+            | Refusal::DerivedInUse { .. } => RefusalKind::Conflict,
             Refusal::OverBudget { .. } | Refusal::Overtaken { .. } => RefusalKind::Retry,
             _ => RefusalKind::Invalid,
         }

@@ -8,6 +8,7 @@ use crate::adaptor::FARTHEST_MS;
 use crate::amend::Amended;
 use crate::coordinator::Coordinator;
 use crate::declaration::{QueryDeclaration, WindowDeclaration};
+use crate::derive::Derivation;
 use crate::groups::{Group, GroupId, GroupKey, Streams};
 use crate::output::{Firing, Output, WindowBatches};
 use crate::schedule::{Schedule, WindowShape};
@@ -26,6 +27,8 @@ pub(crate) struct Query {
     pub(crate) text: String,
     pub(crate) namespace: Option<String>,
     pub(crate) declaration: Arc<QueryDeclaration>,
+    /// Of REGISTER STREAM.
+    pub(crate) derives: Option<Derivation>,
     /// In the order of the text.
     windows: Vec<Window>,
     pub(crate) state: State,
@@ -111,7 +114,7 @@ impl Query {
             Some(through) => sn.cmp(&through),
             None => close.cmp(&mark.close),
         };
-        order.is_lt() || (order.is_eq() && !self.declaration.operator.compares())
+        order.is_lt() || (order.is_eq() && !self.declaration.compares())
     }
 
     pub(crate) fn group_key(&self) -> GroupKey {
@@ -212,7 +215,7 @@ impl Coordinator {
     pub(crate) fn register_query(
         &mut self,
         (name, text, namespace): (&str, &str, Option<&str>),
-        declaration: QueryDeclaration,
+        (declaration, derives): (QueryDeclaration, Option<Derivation>),
         resolved: &Resolved,
         out: &mut Vec<Output>,
     ) {
@@ -247,6 +250,7 @@ impl Coordinator {
             namespace: namespace.map(str::to_owned),
             windows: windows.collect(),
             declaration: Arc::new(declaration),
+            derives,
             state: State::Paused { next: None },
             firings: 0,
             amended: 0,
@@ -259,6 +263,7 @@ impl Coordinator {
                 *stream.windowed_by.entry(query.name.clone()).or_default() += 1;
             }
         }
+        let derives = query.derives.as_ref().map(|it| it.stream);
         self.next_query = self.next_query.max(uid.0 + 1);
         self.by_name.insert(query.name.clone(), uid);
         self.queries.insert(uid, query);
@@ -267,6 +272,7 @@ impl Coordinator {
             name: name.to_owned(),
             text: text.to_owned(),
             namespace: namespace.map(str::to_owned),
+            derives,
             first_close: resolved.first_close,
         });
         self.start_query(uid, resolved, out);
@@ -356,6 +362,17 @@ impl Coordinator {
                 }
             }
         }
+        if let Some(derived) = &query.derives {
+            for window in &query.windows {
+                if let Some(stream) = self.streams.get_mut(&window.stream) {
+                    stream.feeds.remove(&derived.stream);
+                }
+            }
+            if let Some(stream) = self.streams.get(&derived.stream) {
+                let iri = stream.iri().to_owned();
+                self.drop_stream(&iri, out);
+            }
+        }
         out.push(Output::QueryDropped {
             uid,
             name: query.name,
@@ -441,6 +458,14 @@ impl QueryDeclaration {
             ),
             _ => Ok(()),
         };
+        if let Some(derived) = &self.derives {
+            let _ = writeln!(
+                text,
+                "the answer for close t is the statements of <{}> with event time t; when that firing is done, the stream is complete through the next close: \
+                 a window over it sees them one step later",
+                derived.iri.as_str()
+            );
+        }
         let _ = writeln!(
             text,
             "a close is due when every stream is complete through it, and is reported empty or not; of more than {} consecutive closes due at once \

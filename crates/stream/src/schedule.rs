@@ -62,6 +62,19 @@ impl Schedule {
         EventTime(closes.max().expect("a schedule has a step"))
     }
 
+    /// The longest span that divides all closes.
+    pub(crate) fn divisor(&self) -> Millis {
+        Millis(greatest_common_divisor(
+            self.steps.iter().copied().chain([self.origin]),
+        ))
+    }
+
+    /// The longest time from one close to the next, at most.
+    pub(crate) fn longest_step(&self) -> Millis {
+        // The steps ascend, and every close of the shortest is one.
+        Millis(self.steps[0])
+    }
+
     /// How many closes lie in `first ..= last`, without walking over them.
     pub(crate) fn count(&self, first: EventTime, last: EventTime) -> u64 {
         if last < first {

@@ -15,6 +15,8 @@ pub struct StreamStatus {
     pub uid: StreamUid,
     /// What was declared; holds the IRI and the text.
     pub declaration: Arc<CreateStream>,
+    /// The query whose answers its statements are.
+    pub derived_by: Option<String>,
     /// Every statement with an earlier event time has been seen; `None` before the first push or advance.
     pub complete_through: Option<EventTime>,
     /// The closed batches that are in the stable SN end here.
@@ -44,7 +46,7 @@ pub struct QueryStatus {
     pub name: String,
     /// Its text.
     pub text: String,
-    /// Its windows and closes.
+    /// Its windows and closes, and the stream that its answers make.
     pub declaration: Arc<QueryDeclaration>,
     /// The next close that it fires for; `None` while it is paused or a stream of it has no time.
     pub next_close: Option<EventTime>,
@@ -82,20 +84,29 @@ impl Coordinator {
     pub fn streams(&self) -> Vec<StreamStatus> {
         let uids = self.by_iri.values();
         uids.filter_map(|uid| self.streams.get(uid))
-            .map(stream_status)
+            .map(|stream| self.stream_status(stream))
             .collect()
     }
 
     /// One stream.
     pub fn stream(&self, iri: &str) -> Option<StreamStatus> {
         let uid = self.by_iri.get(iri)?;
-        self.streams.get(uid).map(stream_status)
+        let stream = self.streams.get(uid)?;
+        Some(self.stream_status(stream))
     }
 
     /// How many statements of a stream have been dropped as late so far (LATE DROP); 0 for an unknown stream.
     pub fn late_statements(&self, iri: &str) -> u64 {
         let stream = self.by_iri.get(iri).and_then(|uid| self.streams.get(uid));
         stream.map_or(0, |stream| stream.late)
+    }
+
+    /// Whether a push of so many statements would be within BUDGET; `true` for an unknown stream.
+    pub fn has_room(&self, iri: &str, statements: usize) -> bool {
+        let stream = self.by_iri.get(iri).and_then(|uid| self.streams.get(uid));
+        stream.is_none_or(|stream| {
+            stream.over_budget(statements).is_none() && self.full_below(stream).is_none()
+        })
     }
 
     /// All queries, by name.
@@ -162,20 +173,22 @@ impl Coordinator {
             .cloned();
         (streams, furthest_behind)
     }
-}
 
-fn stream_status(stream: &Stream) -> StreamStatus {
-    StreamStatus {
-        uid: stream.uid,
-        declaration: stream.declaration.clone(),
-        complete_through: stream.complete_through,
-        stable_time: stream.stable,
-        statements: stream.statements,
-        late: stream.late,
-        amended: stream.amended,
-        batches: stream.batches,
-        held_statements: stream.held_statements,
-        held_bytes: stream.held_statements * STATEMENT_BYTES,
-        sources: stream.sources.len(),
+    fn stream_status(&self, stream: &Stream) -> StreamStatus {
+        let query = stream.derived_by.and_then(|uid| self.queries.get(&uid));
+        StreamStatus {
+            derived_by: query.map(|query| query.name.clone()),
+            uid: stream.uid,
+            declaration: stream.declaration.clone(),
+            complete_through: stream.complete_through,
+            stable_time: stream.stable,
+            statements: stream.statements,
+            late: stream.late,
+            amended: stream.amended,
+            batches: stream.batches,
+            held_statements: stream.held_statements,
+            held_bytes: stream.held_statements * STATEMENT_BYTES,
+            sources: stream.sources.len(),
+        }
     }
 }

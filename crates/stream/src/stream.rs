@@ -54,6 +54,8 @@ pub(crate) struct Stream {
     pub(crate) within: Option<Millis>,
     /// The query whose answers its statements are.
     pub(crate) derived_by: Option<QueryUid>,
+    /// The streams that queries derive from it.
+    pub(crate) feeds: BTreeSet<StreamUid>,
     classifier: Classifier,
     pub(crate) sources: BTreeMap<String, Source>,
     /// Pushes so far; names the blank nodes of those that have no sequence number.
@@ -120,6 +122,7 @@ impl Stream {
             uid,
             within,
             derived_by: None,
+            feeds: BTreeSet::new(),
             declaration,
             namespace,
             classifier,
@@ -312,8 +315,22 @@ impl Stream {
         }
     }
 
+    /// A closed batch holds so many statements instead of what it did.
+    pub(crate) fn hold_instead(&mut self, batch: BatchNumber, count: u64) {
+        let before = self.held.remove(&batch).unwrap_or_default();
+        self.held_statements -= before;
+        self.retained_statements -= before;
+        self.statements -= before;
+        self.hold_more(batch, count);
+    }
+
+    /// What of a statement is absorbed.
+    pub(crate) fn absorbed(&self, quad: QuadIds) -> Option<QuadIds> {
+        self.classifier.absorbed(quad)
+    }
+
     /// A batch to add to, out of the count of what is held.
-    fn take_out(&mut self, number: BatchNumber) -> Batch {
+    pub(crate) fn take_out(&mut self, number: BatchNumber) -> Batch {
         let batch = self.open.remove(&number).unwrap_or_default();
         let count = batch.statements.len() as u64;
         self.held_statements -= count;
@@ -322,7 +339,7 @@ impl Stream {
         batch
     }
 
-    fn put_back(&mut self, number: BatchNumber, batch: Batch) {
+    pub(crate) fn put_back(&mut self, number: BatchNumber, batch: Batch) {
         let count = batch.statements.len() as u64;
         self.held.insert(number, count);
         self.held_statements += count;
@@ -353,7 +370,7 @@ impl Stream {
     }
 
     /// Moves the complete-through time, never back (VT-1).
-    fn reach(&mut self, time: Option<EventTime>, received_ms: i64) -> bool {
+    pub(crate) fn reach(&mut self, time: Option<EventTime>, received_ms: i64) -> bool {
         let moved = time > self.complete_through;
         if moved {
             self.complete_through = time;

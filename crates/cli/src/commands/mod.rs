@@ -7,4 +7,5 @@ pub(crate) mod query;
 pub(crate) mod register;
 pub(crate) mod replay;
 pub(crate) mod serve;
+pub(crate) mod status;
 pub(crate) mod subscribe;

@@ -2,6 +2,7 @@
 
 mod by_name;
 mod cases;
+mod derived;
 mod planted;
 mod public;
 

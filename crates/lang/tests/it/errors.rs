@@ -130,9 +130,22 @@ fn windows(report: &mut Report) {
     report.continuous(&with(
         "FROM NAMED WINDOW <http://w> ON <http://s> [RANGE 1s STEP 1s]",
     ));
-    report.continuous(&with(
-        "FROM STREAM <http://s> [RANGE 1s STEP 1s] REPORT ON CHANGE",
-    ));
+    for options in [
+        "REPORT ON",
+        "REPORT NON",
+        "REPORT ON CHANGE REPORT ON CHANGE",
+        "REPORT NON EMPTY ON OVERLOAD",
+        "ON OVERLOAD SKIP ON OVERLOAD SKIP",
+    ] {
+        report.continuous(&with(&format!(
+            "FROM STREAM <http://s> [RANGE 1s STEP 1s] {options}"
+        )));
+    }
+    for option in ["REPORT NON EMPTY", "ON OVERLOAD SKIP"] {
+        report.continuous(&with(&format!(
+            "FROM STREAM <http://s> [RANGE 1s STEP 1s {option}]"
+        )));
+    }
     for instant in ["", "1s", "\"yesterday\"", "-1", "\"2026-01-01\""] {
         report.continuous(&with(&format!(
             "FROM STREAM <http://s> [RANGE 1s STEP 1s] STARTING AT {instant}"
@@ -207,7 +220,27 @@ fn registrations(report: &mut Report) {
     report.continuous(&format!("REGISTER q AS {rest}"));
     report.continuous(&format!("REGISTER QUERY AS {rest}"));
     report.continuous(&format!("REGISTER QUERY q COMPUTED EVERY 0s AS {rest}"));
-    report.continuous(&format!("REGISTER STREAM q AS {rest}"));
+    report.continuous(&format!("REGISTER STREAM <http://d> AS {rest}"));
+    let rest_of = |header: &str, template: &str, end: &str| {
+        format!(
+            "REGISTER STREAM {header} AS CONSTRUCT {{ {template} }} FROM STREAM <http://s> [RANGE 1s STEP 1s] WHERE {{ ?x ?y ?z }} {end}"
+        )
+    };
+    let sampled = "REGISTER STREAM <http://d> AS CONSTRUCT { ?x ?y ?z } FROM STREAM <http://s> [RANGE 1s STEP 1s] WHERE { SELECT ?x ?y (SAMPLE(?o) AS ?z) { ?x ?y ?o } GROUP BY ?x ?y }";
+    report.continuous(sampled);
+    report.continuous(&sampled.replace("SAMPLE", "GROUP_CONCAT"));
+    report.continuous(&rest_of("<http://d>", "?x ?y ?z", "LIMIT 1"));
+    for header in [
+        "\"d\"",
+        "<http://d> BATCH 1s",
+        "<http://d> IDLE NEVER",
+        "<http://d> LATENESS 1s",
+        "<http://d> KEEP 1s KEEP 2s",
+        "<http://d> ON OVERLOAD SKIP",
+        "d",
+    ] {
+        report.continuous(&rest_of(header, "?x ?y ?z", ""));
+    }
     report.continuous(&format!(
         "REGISTER ISTREAM q AS {}",
         rest.replace("SELECT", "SELECT DSTREAM")

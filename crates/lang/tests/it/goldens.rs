@@ -2,7 +2,7 @@
 
 use crate::files_below;
 use expect_test::expect_file;
-use somersault_lang::{ContinuousQuery, Parser, Update, UpdateOperation};
+use somersault_lang::{ContinuousQuery, Overload, Parser, Report, Update, UpdateOperation};
 use std::fmt::Write;
 use std::path::Path;
 
@@ -13,6 +13,15 @@ fn continuous_text(query: &ContinuousQuery) -> String {
     }
     if query.operator.compares() {
         let _ = writeln!(out, "{:?}", query.operator);
+    }
+    if query.report != Report::default() {
+        let _ = writeln!(out, "{:?}", query.report);
+    }
+    if query.overload != Overload::default() {
+        let _ = writeln!(out, "on overload {:?}", query.overload);
+    }
+    if let Some(stream) = &query.derives {
+        let _ = writeln!(out, "{stream:?}");
     }
     if query.starting_at.0 != 0 {
         let _ = writeln!(out, "starting at {} ms", query.starting_at.0);

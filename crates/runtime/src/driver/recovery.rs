@@ -23,6 +23,14 @@ impl Sequencer {
         }
         self.cut_due()?;
         self.cut_all()?;
+        // What the log does not hold of derived streams; each may make further closes due.
+        while self.firings.oldest_underived().is_some() {
+            self.wait_until(|sequencer| {
+                !sequencer.derived.is_empty() || sequencer.firings.oldest_underived().is_none()
+            })?;
+            self.take_derived();
+            self.cut_all()?;
+        }
         // Whoever asks first sees all that was acknowledged; firings may still be under way.
         self.wait_until(|sequencer| sequencer.stability.unstable() == 0)
     }

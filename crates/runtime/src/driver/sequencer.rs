@@ -1,7 +1,7 @@
 //! The sequencer's loop: one thread, one order. Everything that changes the engine's state passes
 //! through [`Sequencer::take`]; everything that time brings, through `on_timers`.
 
-use super::firings::Firings;
+use super::firings::{Derived, Firings};
 use super::inject::Injection;
 use super::requests::{Done, Outcome, Request, Want};
 use super::stable::{Stability, Waiter};
@@ -14,6 +14,7 @@ use crossbeam_channel::{Sender, never, select};
 use somersault_log::{Position, Record};
 use somersault_model::Sn;
 use somersault_stream::{Admission, Input, Output};
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -34,6 +35,12 @@ pub(crate) struct Sequencer {
     pub(super) injection: Injection,
     pub(super) stability: Stability,
     pub(super) firings: Firings,
+    /// What firings have given for derived streams, and is not taken yet.
+    pub(super) derived: VecDeque<Derived>,
+    /// How many inputs have been taken, answers of firings not counted.
+    pub(super) inputs: u64,
+    /// The one that is being taken, or that led to what is.
+    pub(super) input: u64,
     /// Something waits for a cut since then.
     pending_since: Option<Instant>,
     next_tick: Instant,
@@ -54,6 +61,9 @@ impl Sequencer {
             injection: Injection::default(),
             stability: Stability::default(),
             firings: Firings::new(shared.config.kept_firings),
+            derived: VecDeque::new(),
+            inputs: 0,
+            input: 0,
             shared,
             fabric,
             channels,
@@ -114,7 +124,9 @@ impl Sequencer {
         while let Ok(fired) = self.channels.fired.try_recv() {
             self.on_fired(fired);
         }
+        self.take_derived();
         self.publish();
+        self.settle_derivations();
         self.on_timers();
         self.report_failure();
         self.answer_quiescing();
@@ -173,7 +185,9 @@ impl Sequencer {
     }
 
     fn on_input(&mut self, input: Input, want: Want, reply: Sender<Result<Done, RuntimeError>>) {
-        let taken = self.refuse_if_failed().and_then(|()| self.take(input));
+        let taken = self
+            .refuse_if_failed()
+            .and_then(|()| self.take_input(input));
         let (outcome, position) = match taken {
             Ok(taken) => taken,
             Err(error) => {
@@ -203,10 +217,18 @@ impl Sequencer {
             Want::Stable => self.stability.wait(Waiter::Input {
                 sn,
                 position,
+                input: self.firings.oldest_underived().map_or(0, |_| self.inputs),
                 done,
                 reply,
             }),
         }
+    }
+
+    /// Takes an input from outside.
+    fn take_input(&mut self, input: Input) -> Result<(Outcome, Position), RuntimeError> {
+        self.inputs += 1;
+        self.input = self.inputs;
+        self.take(input)
     }
 
     /// Admits, logs and applies an input, and makes the cuts that it calls for.
@@ -332,7 +354,10 @@ impl Sequencer {
                     }
                     self.stability.cut(sn, position);
                 }
-                Output::Due(firing) => self.firings.due(&self.shared, firing, windows.clone()),
+                Output::Due(firing) => {
+                    let windows = windows.clone();
+                    self.firings.due(&self.shared, firing, windows, self.input);
+                }
                 Output::Fire(firing) => {
                     let acknowledged = self.stability.acknowledged(firing.sn);
                     self.firings.fire(&self.shared, firing, acknowledged);
@@ -356,11 +381,12 @@ impl Sequencer {
                     name,
                     text,
                     namespace,
+                    derives,
                     ..
                 } => {
                     let host = &self.shared.host;
                     host.registered(uid, &name, &text, namespace.as_deref());
-                    self.firings.registered(uid);
+                    self.firings.registered(uid, derives.is_some());
                 }
                 Output::QueryDropped { uid, .. } => {
                     self.shared.host.dropped(uid);
@@ -387,7 +413,7 @@ impl Sequencer {
                 let now_ms = self.shared.clock.now_ms();
                 let inputs = self.shared.coordinator.lock().on_tick(now_ms);
                 for input in inputs {
-                    if let Err(error) = self.take(input) {
+                    if let Err(error) = self.take_input(input) {
                         tracing::warn!("a stream's time could not go on: {error}");
                     }
                 }
@@ -459,7 +485,22 @@ impl Sequencer {
     }
 
     fn is_quiet(&self) -> bool {
-        self.stability.unstable() == 0 && self.firings.outstanding() == 0
+        self.stability.unstable() == 0 && self.firings.outstanding() == 0 && self.derived.is_empty()
+    }
+
+    /// Who waits for a snapshot waits until the streams that are derived from what it holds have caught up, and sees what they
+    /// hold by then: that makes a replay exact, and a source that says how far it is as slow as what follows from it.
+    fn settle_derivations(&mut self) {
+        let oldest = self.firings.oldest_underived();
+        if !self.stability.has_underived(oldest) {
+            return;
+        }
+        if let Err(error) = self.cut_all() {
+            tracing::warn!("no cut could be made: {error}");
+        }
+        let newest = self.last_cut();
+        self.stability.derived(oldest, newest);
+        self.publish();
     }
 
     fn answer_quiescing(&mut self) {

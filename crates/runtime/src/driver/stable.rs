@@ -19,6 +19,8 @@ pub(crate) enum Waiter {
         sn: Sn,
         /// Its record: an input that no cut was made for is answered when it is durable all the same.
         position: Position,
+        /// Its number among the inputs: streams derived from what it brought have yet to catch up. 0 once they have.
+        input: u64,
         done: Done,
         reply: Sender<Result<Done, RuntimeError>>,
     },
@@ -31,7 +33,12 @@ pub(crate) enum Waiter {
 impl Waiter {
     fn is_due(&self, stable: Sn, durable: Position) -> bool {
         match self {
-            Waiter::Input { sn, position, .. } => *sn <= stable && *position <= durable,
+            Waiter::Input {
+                sn,
+                position,
+                input,
+                ..
+            } => *input == 0 && *sn <= stable && *position <= durable,
             Waiter::Update { result, .. } => result.sn <= stable,
         }
     }
@@ -119,6 +126,32 @@ impl Stability {
     pub(crate) fn acknowledged(&self, sn: Sn) -> Option<Instant> {
         let found = self.released.iter().find(|(released, _)| *released == sn);
         found.and_then(|(_, acknowledged)| *acknowledged)
+    }
+
+    /// Whether somebody waits for derived streams that have caught up: nothing is under way for inputs before `oldest`.
+    pub(crate) fn has_underived(&self, oldest: Option<u64>) -> bool {
+        self.waiters.iter().any(|waiter| match waiter {
+            Waiter::Input { input, .. } => {
+                *input > 0 && oldest.is_none_or(|oldest| *input < oldest)
+            }
+            Waiter::Update { .. } => false,
+        })
+    }
+
+    /// Those who wait for such streams see them as of this SN.
+    pub(crate) fn derived(&mut self, oldest: Option<u64>, newest: Sn) {
+        for waiter in &mut self.waiters {
+            if let Waiter::Input {
+                sn, input, done, ..
+            } = waiter
+                && *input > 0
+                && oldest.is_none_or(|oldest| *input < oldest)
+            {
+                *input = 0;
+                *sn = newest;
+                done.sn = newest;
+            }
+        }
     }
 
     pub(crate) fn wait(&mut self, waiter: Waiter) {

@@ -119,7 +119,8 @@ fn streams(all: &mut Map<String, Value>) {
             json!({
                 "iri": text("The stream's IRI."),
                 "href": text("Its address on this server."),
-                "text": text("The CREATE STREAM text."),
+                "text": text("The CREATE STREAM text, or that of the query that derives it."),
+                "derived_by": optional_text("The query whose answers its statements are; null for a stream that is pushed to."),
                 "batch_ms": integer("Its batch interval."),
                 "complete_through_ms": optional("Every statement with an earlier event time has been seen; null before the first push or advance."),
                 "stable_time_ms": optional("Event time through which it is visible."),
@@ -204,6 +205,8 @@ fn queries(all: &mut Map<String, Value>) {
                 "paused": flag("Whether it is paused."),
                 "firings": integer("Firings so far, empty ones included."),
                 "amended": integer("Firings for closes that had been answered before late statements amended their windows."),
+                "skipped": integer("Firings that were not executed because a newer one was due (ON OVERLOAD SKIP)."),
+                "derives": optional_text("The stream that its answers make (REGISTER STREAM); null for a query."),
                 "rows": integer("Rows in all of them."),
                 "last_close_ms": optional("The newest close that has been answered."),
                 "next_close_ms": optional("The close that it fires for next; null while it is paused or one of its streams has no time."),

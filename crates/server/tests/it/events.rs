@@ -100,6 +100,61 @@ fn a_client_that_comes_back_misses_nothing() {
 }
 
 #[test]
+fn an_amended_close_is_answered_again_and_has_an_id_of_its_own() {
+    let server = TestServer::start();
+    let path = server.stream("s", "LATENESS 0s LATE AMEND WITHIN 1m");
+    server.advance(&path, 0);
+    server.put("/queries/seen", SEEN).expect(201);
+    seconds(&server, &path, 0, 3);
+    let mut events = server.events(RESULTS, &[]);
+    for second in 1..=3 {
+        assert_eq!(events.firing()["close_ms"], second * 1000);
+    }
+    let late = "500\t<http://e/late> <http://e/p> \"x\" .\n";
+    let receipt = server.push(&path, late).expect(200).json();
+    assert_eq!(
+        (&receipt["accepted"], &receipt["dropped"]),
+        (&1.into(), &0.into())
+    );
+    let amended = events.next().expect("an event");
+    let firing = amended.json();
+    assert_eq!(
+        (&firing["close_ms"], &firing["revision"]),
+        (&1000.into(), &1.into())
+    );
+    let mut rows = subjects(&firing);
+    rows.sort();
+    assert_eq!(rows, ["http://e/late", "http://e/s0"]);
+    let id = amended.id.expect("an id");
+    assert_eq!(id, format!("1000.0.1.{}", firing["sn"]));
+    seconds(&server, &path, 3, 4);
+    assert_eq!(events.firing()["close_ms"], 4000);
+
+    // Who has seen the amended answer gets what came after it; who has seen the third close, the amended one too.
+    let mut after_it = server.events(RESULTS, &[("Last-Event-ID", &id)]);
+    assert_eq!(after_it.firing()["close_ms"], 4000);
+    let mut after_the_third = server.events(RESULTS, &[("Last-Event-ID", "3000")]);
+    assert_eq!(after_the_third.firing()["revision"], 1);
+    assert_eq!(after_the_third.firing()["close_ms"], 4000);
+    let mut after_the_fourth = server.events(RESULTS, &[("Last-Event-ID", "4000")]);
+    seconds(&server, &path, 4, 5);
+    assert_eq!(after_the_fourth.firing()["close_ms"], 5000);
+
+    let quiet = server.engine.quiesce(Duration::from_secs(10));
+    quiet.expect("all is answered");
+    let stream = server.get(&path).expect(200).json();
+    assert_eq!(
+        (&stream["amended"], &stream["late"]),
+        (&1.into(), &0.into())
+    );
+    let query = server.get("/queries/seen").expect(200).json();
+    assert_eq!(
+        (&query["firings"], &query["amended"]),
+        (&6.into(), &1.into())
+    );
+}
+
+#[test]
 fn what_is_no_longer_kept_is_said() {
     let mut config = engine_config();
     config.kept_firings = 3;

@@ -179,3 +179,72 @@ fn a_paused_query_does_not_fire() {
         .send("POST", "/queries/nobody/pause", &[], None)
         .expect_error(404, "not_found", &["nobody"]);
 }
+
+#[test]
+fn a_derived_stream_is_registered_as_a_query_and_shown_as_a_stream() {
+    let server = TestServer::start();
+    let path = server.stream("s", "");
+    let name = encode("http://e/d");
+    let (query, stream) = (format!("/queries/{name}"), format!("/streams/{name}"));
+    let derive = "REGISTER STREAM <http://e/d> KEEP 10s AS CONSTRUCT { ?s <http://e/q> ?o } FROM STREAM <http://e/s> [RANGE 1s STEP 1s] WHERE { ?s <http://e/p> ?o }";
+    server.put(&query, derive).expect(201);
+    server
+        .put(
+            "/queries/reader",
+            "SELECT ?s FROM STREAM <http://e/d> [RANGE 1s STEP 1s] WHERE { ?s <http://e/q> ?o }",
+        )
+        .expect(201);
+    // Moves the streams that are pushed to; how far the derived one is follows.
+    let all = |to_ms: i64| {
+        server
+            .post(
+                "/advance",
+                "application/json",
+                &format!("{{\"to_ms\":{to_ms}}}"),
+            )
+            .expect(200);
+    };
+    all(0);
+    server
+        .push(&path, "500\t<http://e/a> <http://e/p> \"1\" .\n")
+        .expect(200);
+    all(1000);
+    let firing = server.events("/queries/reader/results", &[]).firing();
+    assert_eq!(
+        (&firing["close_ms"], &firing["revision"]),
+        (&2000.into(), &0.into())
+    );
+    let shown = server.get(&stream).expect(200).json();
+    assert_eq!(shown["derived_by"], "http://e/d", "{shown}");
+    assert_eq!(shown["complete_through_ms"], 2000, "{shown}");
+    assert_eq!(
+        server.get(&query).expect(200).json()["derives"],
+        "http://e/d"
+    );
+
+    let line = "500\t<http://e/a> <http://e/p> \"1\" .\n";
+    server
+        .push(&stream, line)
+        .expect_error(409, "conflict", &["derived by query"]);
+    server
+        .delete(&stream)
+        .expect_error(409, "conflict", &["DROP QUERY"]);
+    server
+        .delete(&query)
+        .expect_error(409, "conflict", &["windowed by reader"]);
+    let circle = derive
+        .replace("<http://e/s> [", "<http://e/d> [")
+        .replace("STREAM <http://e/d> KEEP", "STREAM <http://e/s> KEEP");
+    server
+        .put(&format!("/queries/{}", encode("http://e/s")), &circle)
+        .expect_error(
+            400,
+            "invalid",
+            &["<http://e/s> from <http://e/d> from <http://e/s>"],
+        );
+    server.delete("/queries/reader").expect(204);
+    server.delete(&query).expect(204);
+    server
+        .get(&stream)
+        .expect_error(404, "not_found", &["http://e/d"]);
+}

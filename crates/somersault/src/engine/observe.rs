@@ -119,6 +119,7 @@ impl From<crate::info::StreamInfo> for StreamMetrics {
             iri: info.iri,
             tuples: info.tuples,
             late: info.late,
+            amended: info.amended,
             batches: info.batches,
             complete_through_ms: info.complete_through_ms,
             stable_time_ms: info.stable_time_ms,

@@ -7,7 +7,7 @@ use crate::info::{QueryInfo, Reached, StreamInfo, WindowInfo};
 use crate::push::{Push, PushLines, PushReceipt, lines};
 use crate::subscription::{SubscribeOptions, Subscription};
 use oxrdf::QuadRef;
-use somersault_lang::{CreateStream, Extent, RegistrationKind, Statement};
+use somersault_lang::{CreateStream, Extent, Statement};
 use somersault_model::EventTime;
 use somersault_runtime::{Done, Outcome, RuntimeError, TimedLines};
 use somersault_stream::{
@@ -93,6 +93,7 @@ impl Engine {
             iri: status.declaration.iri.as_str().to_owned(),
             uid: status.uid.0,
             text: status.declaration.text.clone(),
+            derived_by: status.derived_by,
             batch_ms: status.declaration.batch.0,
             complete_through_ms: through,
             stable_time_ms: stable,
@@ -203,6 +204,12 @@ impl Engine {
         result
     }
 
+    /// Whether a push of so many statements to a stream would be within its BUDGET now, and within those of the streams that
+    /// are derived from it; `true` for a stream that there is not, as a push says better what is wrong.
+    pub fn has_room(&self, stream: &str, statements: usize) -> bool {
+        self.inner.driver.has_room(stream, statements)
+    }
+
     fn check_push_length(&self, sent: usize) -> Result<(), EngineError> {
         let limit = self.inner.config.limits.push_statements;
         if sent as u64 > limit {
@@ -273,11 +280,6 @@ impl Engine {
         self.check_running()?;
         self.check_text(text)?;
         let query = self.parser(None).parse_continuous(text)?;
-        if query.kind != RegistrationKind::Query {
-            return Err(EngineError::NotSupported(
-                "derived streams (REGISTER STREAM) are not supported yet; register the query with REGISTER QUERY and push its answers into a stream".to_owned(),
-            ));
-        }
         let name = match (name, &query.name) {
             (Some(given), Some(own)) if given != own => {
                 return Err(EngineError::Invalid(format!(
@@ -398,6 +400,11 @@ impl Engine {
             streams: status.streams.into_iter().map(Reached::from).collect(),
             held_up_by: status.held_up_by.map(Reached::from),
             amended: status.amended,
+            skipped: 0,
+            derives: declaration
+                .derives
+                .as_ref()
+                .map(|it| it.iri.as_str().to_owned()),
             passed_in_bulk: status.passed_in_bulk,
             passed_while_paused: status.passed_while_paused,
             paused: status.paused,
@@ -413,6 +420,7 @@ impl Engine {
         if let Some(summary) = summary {
             info.firings = summary.firings;
             info.rows = summary.rows;
+            info.skipped = summary.skipped;
             info.last_close_ms = summary.last_close_ms;
             info.last_error = summary.last_error;
             [info.execution_p50, info.execution_p99] = summary.execution;

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod changes;
+mod derived;
 mod kinds;
 mod lines;
 mod loading;

@@ -6,19 +6,20 @@
 use oxrdf::{GraphName, NamedNode, NamedOrBlankNode, Quad, Term, TermRef};
 use rustc_hash::FxHashMap;
 use somersault_lang::{
-    Classification, CreateStream, Extent, LatePolicy, StreamOperator, TimeDomain,
+    Classification, CreateStream, DerivedStream, Extent, LatePolicy, Report, StreamOperator,
+    TimeDomain,
 };
 use somersault_log::{LoadSegment, PlanRecord, Position, Record};
 use somersault_model::{
-    BatchNumber, EventTime, Intern, Millis, Operation, QuadIds, Sn, StreamUid, Tag, TermId,
-    TimedTriple, TripleIds, VirtualShard,
+    BatchNumber, EventTime, Intern, Millis, Operation, QuadIds, QueryUid, Sn, StreamUid, Tag,
+    TermId, TimedTriple, TripleIds, VirtualShard,
 };
 use somersault_stream::{
     Admission, BatchChange, Coordinator, Firing, Input, Output, Push, PushStatement,
     QueryDeclaration, Refusal, Repeat, Resolve, ResolveError, WindowDeclaration,
 };
 use std::cell::RefCell;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 /// Terms in order of appearance, and the declarations by their texts.
@@ -103,6 +104,17 @@ pub(crate) fn stream(iri: &str) -> CreateStream {
     }
 }
 
+/// A derived stream with KEEP 100ms whose predicate `fact` is timeless.
+pub(crate) fn derived(iri: &str) -> DerivedStream {
+    DerivedStream {
+        iri: NamedNode::new(iri).unwrap(),
+        classification: Classification::Timing(vec![predicate("reading")]),
+        into: None,
+        keep: Millis(100),
+        budget_bytes: 1 << 30,
+    }
+}
+
 pub(crate) fn predicate(name: &str) -> NamedNode {
     NamedNode::new(format!("http://p/{name}")).unwrap()
 }
@@ -137,6 +149,8 @@ pub(crate) fn over<'a>(of: impl IntoIterator<Item = (&'a str, Extent)>) -> Query
             .collect(),
         computed_every: None,
         starting_at: EventTime(0),
+        report: Report::default(),
+        derives: None,
     }
 }
 
@@ -175,6 +189,12 @@ pub(crate) struct Driver {
     pub(crate) decided: Vec<Output>,
     pub(crate) seen: Vec<Seen>,
     pub(crate) cancelled: Vec<Firing>,
+    /// Queries that derive streams: their answers are the statements of their windows.
+    deriving: BTreeSet<QueryUid>,
+    /// What they have given and no stream has taken yet.
+    derived: VecDeque<Input>,
+    /// The predicate of what they derive.
+    pub(crate) derives: &'static str,
     /// Whether SNs become stable at once, or only by [`Driver::stabilise`].
     pub(crate) stable_at_once: bool,
     /// Whether firings are done at once, or only by [`Driver::finish`].
@@ -197,6 +217,9 @@ impl Driver {
             decided: Vec::new(),
             seen: Vec::new(),
             cancelled: Vec::new(),
+            deriving: BTreeSet::new(),
+            derived: VecDeque::new(),
+            derives: "reading",
             stable_at_once: true,
             fired_at_once: true,
             running: Vec::new(),
@@ -219,6 +242,12 @@ impl Driver {
 
     /// Admits, logs, applies, and makes all cuts that are due.
     pub(crate) fn input(&mut self, input: Input) -> Result<Admission, Refusal> {
+        let admission = self.take(input);
+        self.take_derived();
+        admission
+    }
+
+    fn take(&mut self, input: Input) -> Result<Admission, Refusal> {
         let admission = self.coordinator.admit(input)?;
         if let Admission::Record(record) = &admission {
             self.record(record.clone());
@@ -241,28 +270,75 @@ impl Driver {
             .unwrap();
         self.carry_out(out);
         if matches!(record, Record::Plan(_)) && self.stable_at_once {
-            self.stabilise();
+            self.release();
         }
     }
 
     pub(crate) fn stabilise(&mut self) {
+        self.release();
+        self.take_derived();
+    }
+
+    fn release(&mut self) {
         let mut out = Vec::new();
         let sn = self.coordinator.last_cut();
         self.coordinator.on_stable(sn, &mut out);
         self.carry_out(out);
         if self.fired_at_once {
-            self.finish();
+            self.execute();
         }
     }
 
-    /// Executes what was released: only now are its slices read.
+    /// A driver after a crash: this is what its log holds, and nothing was executed yet.
+    pub(crate) fn recovered(world: &World, log: &[Record]) -> Driver {
+        let mut driver = Driver {
+            world: world.after_restart(),
+            stable_at_once: false,
+            fired_at_once: false,
+            ..Driver::new()
+        };
+        for record in log {
+            driver.record(record.clone());
+        }
+        while let Some(plan) = driver.coordinator.next_due_cut(driver.log_end()) {
+            driver.record(Record::Plan(plan));
+        }
+        driver.stable_at_once = true;
+        driver.fired_at_once = true;
+        driver.stabilise();
+        driver
+    }
+
     pub(crate) fn finish(&mut self) {
+        self.execute();
+        self.take_derived();
+    }
+
+    /// Executes what was released: only now are its slices read.
+    fn execute(&mut self) {
         for firing in std::mem::take(&mut self.running) {
             let seen = self.look(&firing);
+            let numbers: BTreeSet<u64> = seen.windows.iter().flatten().map(|it| it.1).collect();
             self.seen.push(seen);
             let mut out = Vec::new();
             self.coordinator.on_fired(firing.key(), &mut out);
             self.carry_out(out);
+            if self.deriving.contains(&firing.query) {
+                let statements = numbers.into_iter();
+                let derived = Input::Derived {
+                    received_ms: self.now_ms,
+                    key: firing.key(),
+                    statements: statements.map(|n| statement(n, &self.derives)).collect(),
+                };
+                self.derived.push_back(derived);
+            }
+        }
+    }
+
+    /// Takes what firings have given for derived streams, between inputs and never inside one.
+    fn take_derived(&mut self) {
+        while let Some(derived) = self.derived.pop_front() {
+            self.take(derived).unwrap();
         }
     }
 
@@ -334,6 +410,9 @@ impl Driver {
                         }
                         revisions.insert(inject.sn, statements.concat());
                     }
+                }
+                Output::QueryRegistered { uid, derives, .. } => {
+                    self.deriving.extend(derives.map(|_| *uid));
                 }
                 Output::Fire(firing) => {
                     self.running.push(firing.clone());
@@ -459,6 +538,7 @@ impl Driver {
     pub(crate) fn freshness_cut(&mut self) -> Option<PlanRecord> {
         let plan = self.coordinator.freshness_cut(self.log_end())?;
         self.record(Record::Plan(plan.clone()));
+        self.take_derived();
         Some(plan)
     }
 

@@ -2,12 +2,12 @@
 //!
 //! The one thing to know: a law here is only worth something because the tests at the end break what it watches.
 
-use crate::harness::{Driver, World, over, span, statement, stream, windows};
+use crate::harness::{Driver, World, derived, over, span, statement, stream, windows};
 use crate::twin::{Late, Twin};
 use proptest::prelude::*;
 use somersault_lang::{Extent, LatePolicy};
 use somersault_log::{Position, PushedQuad, Record};
-use somersault_model::{EventTime, Millis};
+use somersault_model::{EventTime, Millis, StreamUid};
 use somersault_stream::{Admission, Coordinator, Input, Output, QueryDeclaration};
 
 const STREAMS: [&str; 3] = ["http://a/", "http://b/", "http://c/"];
@@ -29,6 +29,7 @@ enum Step {
         windows: Vec<(usize, Extent)>,
         computed_every: Option<i64>,
         origin: i64,
+        derives: bool,
     },
     Freshness,
     Stabilise,
@@ -56,8 +57,9 @@ fn step() -> impl Strategy<Value = Step> {
             .prop_map(|(stream, source, gaps, timeless)| Step::Push { stream, source, gaps, timeless }),
         4 => (prop::collection::vec(any::<bool>(), 3), by)
             .prop_map(|(streams, by)| Step::Advance { streams, by }),
-        2 => (prop::collection::vec(window, 1..4), prop::option::weighted(0.3, 1i64..6), -3i64..4)
-            .prop_map(|(windows, computed_every, origin)| Step::Register {
+        2 => (prop::collection::vec(window, 1..4), prop::option::weighted(0.3, 1i64..6), -3i64..4, any::<bool>())
+            .prop_map(|(windows, computed_every, origin, derives)| Step::Register {
+                derives,
                 windows,
                 computed_every: computed_every.map(|every| every * 10),
                 origin: origin * 10,
@@ -190,8 +192,11 @@ fn run(shape: Shape, steps: &[Step]) -> (Driver, Twin) {
                 windows,
                 computed_every,
                 origin,
+                derives,
             } => {
-                let declaration = declaration(windows, *computed_every, *origin);
+                let mut declaration = declaration(windows, *computed_every, *origin);
+                let iri = format!("http://derived/{at}");
+                declaration.derives = derives.then(|| derived(&iri));
                 let name = format!("q{at}");
                 driver.register(&name, declaration.clone()).unwrap();
                 let uid = driver.coordinator.query(&name).unwrap().uid;
@@ -274,7 +279,7 @@ fn check_stored(driver: &Driver) -> Result<(), String> {
                     let fact = quad.predicate.as_str().ends_with("fact");
                     let stored = seen.stored.contains(&number);
                     let batch_end = (at.0.div_euclid(10) + 1) * 10;
-                    let was_late = !window_had(driver, number);
+                    let was_late = !window_had(driver, stream.uid, number);
                     if stored && !fact {
                         return Err(format!("timing statement {number} was absorbed"));
                     }
@@ -288,14 +293,15 @@ fn check_stored(driver: &Driver) -> Result<(), String> {
     Ok(())
 }
 
-/// Whether a statement was taken into a batch at all (and not dropped as late).
-fn window_had(driver: &Driver, number: u64) -> bool {
+/// Whether a statement was taken into a batch of its stream before that closed (and neither dropped nor amended as late).
+fn window_had(driver: &Driver, stream: StreamUid, number: u64) -> bool {
     let injected = driver.decided.iter().filter_map(|output| match output {
         Output::Inject(inject) => Some(inject),
         _ => None,
     });
     let mut statements = injected
         .flat_map(|inject| &inject.slices)
+        .filter(|slice| slice.stream == stream)
         .flat_map(|slice| &slice.statements);
     statements.any(|timed| crate::harness::number_of(&driver.world, timed.triple) == number)
 }
@@ -394,6 +400,7 @@ fn sound() -> (Driver, Twin) {
             .collect(),
         computed_every: None,
         origin: 0,
+        derives: false,
     };
     let steps = [
         register(&[(0, 40, 20), (1, 30, 10)]),

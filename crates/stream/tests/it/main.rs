@@ -3,6 +3,7 @@
 
 mod cases;
 mod cuts;
+mod derived;
 mod harness;
 mod laws;
 mod refusals;

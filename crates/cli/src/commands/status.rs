@@ -1,0 +1,149 @@
+//! `status`: a server's streams and continuous queries, a line each, for people. Everything is in the server's JSON.
+
+use crate::args::StatusArgs;
+use crate::client::Client;
+use crate::error::CliError;
+use serde_json::Value;
+use std::fmt::Write as _;
+use std::io::{self, Write as _};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// Prints how far each stream is, and what each query waits for.
+///
+/// # Errors
+/// When the server cannot be reached, or answers what is no status.
+pub(crate) fn run(args: &StatusArgs) -> Result<(), CliError> {
+    let client = Client::new(&args.server)?;
+    let read = |path: &str, list: &str| -> Result<Vec<Value>, CliError> {
+        let body = client.get(path, &[])?.into_body().read_to_string();
+        let body = body.map_err(|error| CliError::failed("the answer broke off", error))?;
+        let json: Value = serde_json::from_str(&body)
+            .map_err(|error| CliError::failed("the server's answer is not JSON", error))?;
+        Ok(json[list].as_array().cloned().unwrap_or_default())
+    };
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    let now_ms = now.map_or(0, |now| i64::try_from(now.as_millis()).unwrap_or(i64::MAX));
+    let mut out = io::stdout().lock();
+    for stream in read("/streams", "streams")? {
+        writeln!(out, "{}", stream_line(&stream))?;
+    }
+    for query in read("/queries", "queries")? {
+        writeln!(out, "{}", query_line(&query, now_ms))?;
+    }
+    Ok(out.flush()?)
+}
+
+fn name(value: &Value) -> &str {
+    value.as_str().unwrap_or("?")
+}
+
+fn time(value: &Value) -> String {
+    match value.as_i64() {
+        Some(ms) => format!("{ms} ms"),
+        None => "no time yet".to_owned(),
+    }
+}
+
+fn stream_line(stream: &Value) -> String {
+    let mut line = format!("stream <{}>: ", name(&stream["iri"]));
+    let _ = match stream["complete_through_ms"].is_null() {
+        true => write!(line, "no time yet"),
+        false => write!(
+            line,
+            "complete through {}",
+            time(&stream["complete_through_ms"])
+        ),
+    };
+    let _ = write!(
+        line,
+        ", {} statements, {} late and dropped, {} late and taken, {} of {} bytes",
+        stream["tuples"],
+        stream["late"],
+        stream["amended"],
+        stream["memory_bytes"],
+        stream["budget_bytes"]
+    );
+    if let Some(query) = stream["derived_by"].as_str() {
+        let _ = write!(line, "; derived by query {query}");
+    }
+    line
+}
+
+fn query_line(query: &Value, now_ms: i64) -> String {
+    let mut line = format!(
+        "query {}: {} firings",
+        name(&query["name"]),
+        query["firings"]
+    );
+    for (count, what) in [("amended", "amended"), ("skipped", "skipped")] {
+        if query[count].as_u64().is_some_and(|count| count > 0) {
+            let _ = write!(line, ", {} {what}", query[count]);
+        }
+    }
+    let held = &query["held_up_by"];
+    if query["paused"] == true {
+        line.push_str("; paused");
+    } else if held.is_object() {
+        if !held["close_ms"].is_null() {
+            let _ = write!(line, "; its next close {}", time(&held["close_ms"]));
+        }
+        let _ = write!(
+            line,
+            "{} waits for stream <{}> ({})",
+            if held["close_ms"].is_null() { ";" } else { "" },
+            name(&held["stream"]),
+            time(&held["complete_through_ms"])
+        );
+        if let Some(since_ms) = held["since_ms"].as_i64() {
+            let _ = write!(
+                line,
+                ", which moved {:.1} s ago",
+                (now_ms - since_ms).max(0) as f64 / 1000.0
+            );
+        }
+    }
+    if let Some(error) = query["last_error"].as_str() {
+        let _ = write!(line, "; its newest firing failed: {error}");
+    }
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_query_says_what_it_waits_for() {
+        let query = json!({
+            "name": "q", "firings": 3, "amended": 1, "skipped": 0, "paused": false, "last_error": null,
+            "held_up_by": { "stream": "http://e/s", "complete_through_ms": 2000, "since_ms": 10_000, "close_ms": 3000 },
+        });
+        assert_eq!(
+            query_line(&query, 12_500),
+            "query q: 3 firings, 1 amended; its next close 3000 ms waits for stream <http://e/s> (2000 ms), which moved 2.5 s ago"
+        );
+        let silent = json!({
+            "name": "q", "firings": 0, "paused": false,
+            "held_up_by": { "stream": "http://e/s", "complete_through_ms": null, "since_ms": null, "close_ms": null },
+        });
+        assert_eq!(
+            query_line(&silent, 0),
+            "query q: 0 firings; waits for stream <http://e/s> (no time yet)"
+        );
+        let paused = json!({ "name": "q", "firings": 0, "paused": true });
+        assert_eq!(query_line(&paused, 0), "query q: 0 firings; paused");
+    }
+
+    #[test]
+    fn a_stream_says_how_far_it_is() {
+        let stream = json!({
+            "iri": "http://e/d", "complete_through_ms": 2000, "tuples": 5, "late": 1, "amended": 2,
+            "memory_bytes": 100, "budget_bytes": 200, "derived_by": "http://e/d",
+        });
+        assert_eq!(
+            stream_line(&stream),
+            "stream <http://e/d>: complete through 2000 ms, 5 statements, 1 late and dropped, 2 late and taken, 100 of 200 bytes; derived by query http://e/d"
+        );
+    }
+}

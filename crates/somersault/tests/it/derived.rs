@@ -1,0 +1,415 @@
+//! Derived streams and late statements, through the whole engine: what feeds what, what is refused, and that a run which is
+//! cut off anywhere ends as the run that never was (RC-1, S13).
+
+use crate::scenario::*;
+use somersault::disk::{CrashKeep, SimDisk};
+use somersault::{Engine, EngineError, Push, SubscribeOptions, UpdateOptions};
+use std::sync::Arc;
+use std::time::Duration;
+
+const WARM: &str = "REGISTER STREAM :warm TIMELESS INTO GRAPH :facts AS
+    CONSTRUCT { ?room :is :warm } FROM NAMED STREAM :s [RANGE 2s STEP 1s]
+    WHERE { GRAPH :s { ?room :has ?heat } FILTER(?heat > 20) }";
+
+fn text(query: &str) -> String {
+    format!("PREFIX : <{NS}> {query}")
+}
+
+fn stream(engine: &Engine, name: &str, clauses: &str) -> Result<(), EngineError> {
+    let text = format!("CREATE STREAM <{NS}{name}> BATCH 1s IDLE NEVER {clauses}");
+    engine.create_stream(None, &text).map(drop)
+}
+
+fn register(engine: &Engine, name: Option<&str>, query: &str) -> Result<(), EngineError> {
+    engine.register(name, &text(query)).map(drop)
+}
+
+fn heat(room: &str, degrees: u8) -> String {
+    format!("{room} has \"{degrees}\"^^<http://www.w3.org/2001/XMLSchema#integer>")
+}
+
+fn step(engine: &Engine, to_ms: i64) -> Result<(), EngineError> {
+    engine.advance(&[(format!("{NS}s"), to_ms)]).map(drop)
+}
+
+/// Close, revision and rows of every firing that is kept.
+fn answers(engine: &Engine, name: &str) -> Vec<(i64, u32, Vec<String>)> {
+    engine.quiesce(Duration::from_secs(60)).unwrap();
+    let subscription = engine.subscribe(name, SubscribeOptions::default()).unwrap();
+    std::iter::from_fn(|| subscription.try_recv())
+        .map(|event| firing(event).unwrap())
+        .map(|it| (it.close_ms, it.revision, shown(it.answer.as_ref().unwrap())))
+        .collect()
+}
+
+fn rows(of: &[(i64, u32, &[&str])]) -> Vec<(i64, u32, Vec<String>)> {
+    of.iter()
+        .map(|(close, revision, rows)| {
+            let rows = rows.iter().map(|row| (*row).to_owned()).collect();
+            (*close, *revision, rows)
+        })
+        .collect()
+}
+
+#[test]
+fn answers_feed_other_queries_one_step_later_and_are_absorbed() {
+    let engine = engine();
+    stream(&engine, "s", "").unwrap();
+    register(&engine, None, WARM).unwrap();
+    register(
+        &engine,
+        Some("alarm"),
+        "SELECT ?room FROM NAMED STREAM :warm [RANGE 1s STEP 1s] WHERE { GRAPH :warm { ?room :is :warm } }",
+    )
+    .unwrap();
+    step(&engine, 0).unwrap();
+    engine
+        .push(
+            &format!("{NS}s"),
+            push(&[(100, &heat("hall", 25)), (200, &heat("attic", 10))]),
+        )
+        .unwrap();
+    step(&engine, 2000).unwrap();
+    // The firing for 1 s puts its statements at 1 s, and the window over them closes at 2 s.
+    assert_eq!(
+        answers(&engine, "alarm"),
+        rows(&[(2000, 0, &["hall"]), (3000, 0, &["hall"])])
+    );
+    assert_eq!(
+        ask(&engine, "SELECT ?room { GRAPH :facts { ?room :is :warm } }"),
+        ["hall"]
+    );
+    let warm = engine.stream(&format!("{NS}warm")).unwrap();
+    assert_eq!(warm.derived_by, Some(format!("{NS}warm")));
+    assert_eq!(
+        (warm.batch_ms, warm.complete_through_ms, warm.tuples),
+        (1000, Some(3000), 2)
+    );
+    let alarm = engine.query_info("alarm").unwrap();
+    assert_eq!(alarm.held_up_by.unwrap().stream, format!("{NS}warm"));
+
+    // The heat has gone from the window, the fact stays.
+    step(&engine, 4000).unwrap();
+    assert_eq!(
+        answers(&engine, "alarm")[2..],
+        rows(&[(4000, 0, &[]), (5000, 0, &[])])
+    );
+    assert_eq!(
+        ask(&engine, "SELECT ?room { GRAPH :facts { ?room :is :warm } }"),
+        ["hall"]
+    );
+}
+
+#[test]
+fn what_a_derivation_refuses() {
+    let engine = engine();
+    stream(&engine, "s", "").unwrap();
+    let refused = |result: Result<(), EngineError>, parts: &[&str]| {
+        let sentence = result.expect_err("refused").to_string();
+        for part in parts {
+            assert!(sentence.contains(part), "{sentence}");
+        }
+    };
+    let derive = |name: &str, from: &str| {
+        let query = format!(
+            "REGISTER STREAM :{name} AS CONSTRUCT {{ ?a :p ?b }} FROM STREAM :{from} [RANGE 1s STEP 1s] WHERE {{ ?a :p ?b }}"
+        );
+        register(&engine, None, &query)
+    };
+    refused(
+        derive("s", "s"),
+        &["<http://example.org/s> from <http://example.org/s>"],
+    );
+    derive("a", "s").unwrap();
+    derive("b", "a").unwrap();
+    // To derive s itself from b would close the circle: every stream on the way is named.
+    refused(
+        derive("s", "b"),
+        &[
+            "would feed itself",
+            "/s> from <http://example.org/b> from <http://example.org/a> from <http://example.org/s>",
+        ],
+    );
+    refused(
+        derive("c", "unknown"),
+        &["unknown", "not a declared stream"],
+    );
+    refused(
+        stream(&engine, "a", ""),
+        &["exists with another declaration"],
+    );
+
+    let (a, b) = (format!("{NS}a"), format!("{NS}b"));
+    refused(
+        engine.push(&a, push(&[(1, "x p y")])).map(drop),
+        &["derived by query", "push to the streams"],
+    );
+    refused(
+        engine.advance(&[(a.clone(), 5)]).map(drop),
+        &["derived by query"],
+    );
+    refused(engine.drop_stream(&a), &["derived by query", "DROP QUERY"]);
+    refused(engine.drop_query(&a), &["windowed by", &b]);
+    engine.drop_query(&b).unwrap();
+    assert!(
+        engine.stream(&b).is_err(),
+        "dropping the query ends the stream"
+    );
+    engine.drop_query(&a).unwrap();
+    engine.drop_stream(&format!("{NS}s")).unwrap();
+}
+
+type Step = Box<dyn Fn(&Engine) -> Result<(), EngineError>>;
+
+/// A stream that is amended, a stream derived from it that is absorbed, another derived from that, and a query over the
+/// last one and the stored graph. Each input is safe to be sent again.
+fn inputs() -> Vec<Step> {
+    let mut inputs: Vec<Step> = vec![
+        Box::new(|engine| stream(engine, "s", "LATENESS 0s LATE AMEND WITHIN 3s")),
+        Box::new(|engine| register(engine, None, WARM)),
+        Box::new(|engine| {
+            register(
+                engine,
+                None,
+                "REGISTER STREAM :twice AS CONSTRUCT { ?room :was ?n } WHERE {
+                   { SELECT ?room (COUNT(*) AS ?n) { STREAM :warm [RANGE 2s SLIDE 1s] { ?room :is :warm } } GROUP BY ?room } }",
+            )
+        }),
+        Box::new(|engine| {
+            register(
+                engine,
+                Some("q"),
+                "SELECT ?room ?n ?other FROM NAMED STREAM :twice [RANGE 2s STEP 1s]
+                 WHERE { GRAPH :twice { ?room :was ?n } OPTIONAL { ?room :beside ?other } }",
+            )
+        }),
+        Box::new(|engine| step(engine, 0)),
+    ];
+    for second in 0..5_i64 {
+        inputs.push(Box::new(move |engine| {
+            let at = second * 1000 + 100;
+            let room = format!("room{}", second % 3);
+            let one = heat(&room, 30);
+            engine
+                .push(
+                    &format!("{NS}s"),
+                    numbered(2 * second as u64, &[(at, &one)]),
+                )
+                .map(drop)
+        }));
+        inputs.push(Box::new(move |engine| step(engine, (second + 1) * 1000)));
+        if second == 2 {
+            // Two late statements in one push, and one that nothing amends any more.
+            inputs.push(Box::new(|engine| {
+                let (one, two) = (heat("cellar", 22), heat("attic", 23));
+                let late = numbered(5, &[(300, &one), (1300, &two), (-5000, &one)]);
+                let receipt = engine.push(&format!("{NS}s"), late)?;
+                assert!(receipt.repeated || receipt.dropped == 1, "{receipt:?}");
+                // Where everybody is already; answered once all that the late statements amend is.
+                step(engine, 3000)
+            }));
+        }
+        inputs.push(Box::new(move |engine| {
+            let update = text(&format!(
+                "INSERT DATA {{ :room{} :beside :n{second} }}",
+                second % 3
+            ));
+            engine.update(&update, &UpdateOptions::default()).map(drop)
+        }));
+    }
+    inputs.push(Box::new(|engine| step(engine, 8000)));
+    inputs
+}
+
+type Outcome = (Vec<Vec<(i64, u32, Vec<String>)>>, Vec<String>, u64);
+
+fn outcome(engine: &Engine) -> Outcome {
+    let queries = [format!("{NS}warm"), format!("{NS}twice"), "q".to_owned()];
+    let mut all: Vec<_> = queries.iter().map(|name| answers(engine, name)).collect();
+    // An amended firing and one of a later close may become due in either order.
+    all.iter_mut().for_each(|firings| firings.sort());
+    let stored = ask(
+        engine,
+        "SELECT ?s ?p ?o { { ?s ?p ?o } UNION { GRAPH :facts { ?s ?p ?o } } }",
+    );
+    engine.check().unwrap();
+    let late = engine.stream(&format!("{NS}s")).unwrap().late;
+    (all, stored, late)
+}
+
+fn uninterrupted() -> Outcome {
+    let engine = engine();
+    for input in inputs() {
+        input(&engine).unwrap();
+    }
+    let outcome = outcome(&engine);
+    for firings in &outcome.0 {
+        assert!(
+            firings.iter().any(|(_, revision, _)| *revision > 0),
+            "{firings:?}"
+        );
+        assert!(
+            firings.iter().any(|(_, _, rows)| !rows.is_empty()),
+            "{firings:?}"
+        );
+    }
+    assert_eq!(outcome.2, 1);
+    outcome
+}
+
+#[test]
+fn what_late_statements_amend_reaches_the_last_query() {
+    let (firings, stored, _) = uninterrupted();
+    let [warm, _, last] = &firings[..] else {
+        panic!("three queries")
+    };
+    // Two late statements of one push make one revision of each close that either is in.
+    let amended: Vec<(i64, u32)> = (warm.iter())
+        .filter(|(_, revision, _)| *revision > 0)
+        .map(|(close, revision, _)| (*close, *revision))
+        .collect();
+    assert_eq!(amended, [(1000, 1), (2000, 1), (3000, 1)]);
+    assert!(
+        last.iter().any(|(_, revision, rows)| {
+            *revision > 0 && rows.iter().any(|row| row.starts_with("cellar"))
+        }),
+        "{last:?}"
+    );
+    assert!(
+        stored.iter().any(|row| row.starts_with("attic is warm")),
+        "{stored:?}"
+    );
+}
+
+#[test]
+fn dropped_without_shutdown_after_any_input() {
+    let expected = uninterrupted();
+    let inputs = inputs();
+    for cut in 0..inputs.len() {
+        let disk = SimDisk::new();
+        let engine = Engine::open_on(config(), Arc::new(disk.clone())).unwrap();
+        for input in &inputs[..cut] {
+            input(&engine).unwrap();
+        }
+        drop(engine);
+        let engine = Engine::open_on(config(), Arc::new(disk.restarted())).unwrap();
+        for input in &inputs[cut..] {
+            input(&engine).unwrap();
+        }
+        assert_eq!(outcome(&engine), expected, "cut before input {cut}");
+    }
+}
+
+#[test]
+fn crashed_at_any_sync_of_the_disk() {
+    let expected = uninterrupted();
+    let inputs = inputs();
+    for sync in 0..1_000 {
+        let keep = match sync % 3 {
+            0 => CrashKeep::Synced,
+            1 => CrashKeep::Written,
+            _ => CrashKeep::Seeded(sync),
+        };
+        let disk = SimDisk::new();
+        disk.crash_at_sync(sync, keep);
+        let mut acknowledged = 0;
+        let crashed = Engine::open_on(config(), Arc::new(disk.clone())).map(|engine| {
+            let inputs = inputs.iter();
+            acknowledged = inputs.take_while(|input| input(&engine).is_ok()).count();
+        });
+        if crashed.is_ok() && acknowledged == inputs.len() {
+            return;
+        }
+        // Only what was not acknowledged is sent again, the first of it perhaps twice.
+        let engine = Engine::open_on(config(), Arc::new(disk.restarted())).unwrap();
+        for input in &inputs[acknowledged..] {
+            input(&engine).unwrap();
+        }
+        assert_eq!(outcome(&engine), expected, "crashed at sync {sync}");
+    }
+    panic!("the run has more syncs than were tried");
+}
+
+#[test]
+fn reports_are_narrowed_and_firings_are_not() {
+    let engine = engine();
+    stream(&engine, "s", "").unwrap();
+    let of = |options: &str| {
+        format!(
+            "SELECT ?room FROM NAMED STREAM :s [RANGE 2s STEP 1s] {options} WHERE {{ GRAPH :s {{ ?room :has ?heat }} }}"
+        )
+    };
+    for (name, options) in [
+        ("all", ""),
+        ("changes", "REPORT ON CHANGE"),
+        ("some", "REPORT NON EMPTY"),
+        ("both", "REPORT ON CHANGE REPORT NON EMPTY"),
+    ] {
+        register(&engine, Some(name), &of(options)).unwrap();
+    }
+    step(&engine, 0).unwrap();
+    for (at, room) in [(100, "hall"), (1100, "hall"), (4100, "attic")] {
+        let statement = heat(room, 20);
+        engine
+            .push(&format!("{NS}s"), push(&[(at, &statement)]))
+            .unwrap();
+    }
+    step(&engine, 7000).unwrap();
+    let closes = |name: &str| -> Vec<i64> {
+        let answers = answers(&engine, name);
+        assert_eq!(engine.query_info(name).unwrap().firings, 7, "{name}");
+        answers.iter().map(|(close, _, _)| *close).collect()
+    };
+    // hall in the windows of 1 s to 3 s, attic in those of 5 s and 6 s.
+    assert_eq!(closes("all"), [1000, 2000, 3000, 4000, 5000, 6000, 7000]);
+    assert_eq!(closes("changes"), [1000, 4000, 5000, 7000]);
+    assert_eq!(closes("some"), [1000, 2000, 3000, 5000, 6000]);
+    assert_eq!(closes("both"), [1000, 5000]);
+}
+
+/// More pairs than can be joined while so many closes become due.
+fn crowd() -> Push {
+    let names: Vec<String> = (0..600).map(|n| format!("a{n} p o")).collect();
+    let statements: Vec<(i64, &str)> = names.iter().map(|name| (100, name.as_str())).collect();
+    push(&statements)
+}
+
+#[test]
+fn a_query_that_may_skip_answers_the_newest_close_and_says_what_it_skipped() {
+    let engine = engine();
+    stream(&engine, "s", "BUDGET 1 GiB").unwrap();
+    let heavy = |options: &str| {
+        format!(
+            "SELECT (COUNT(*) AS ?n) FROM STREAM :s [RANGE 100s STEP 1s] {options} WHERE {{ ?a :p ?x . ?b :p ?y FILTER(?a != ?b) }}"
+        )
+    };
+    register(&engine, Some("skips"), &heavy("ON OVERLOAD SKIP")).unwrap();
+    register(&engine, Some("waits"), &heavy("")).unwrap();
+    step(&engine, 0).unwrap();
+    engine.push(&format!("{NS}s"), crowd()).unwrap();
+    step(&engine, 60_000).unwrap();
+    let newest = |name: &str| answers(&engine, name).last().cloned();
+    assert_eq!(
+        newest("skips"),
+        newest("waits"),
+        "the newest close is never skipped"
+    );
+    let (skips, waits) = (
+        engine.query_info("skips").unwrap(),
+        engine.query_info("waits").unwrap(),
+    );
+    assert_eq!(
+        (waits.firings, waits.skipped),
+        (60, 0),
+        "nothing is skipped unless it is said"
+    );
+    assert_eq!(skips.firings + skips.skipped, 60);
+    assert!(skips.skipped > 0, "60 closes became due at once: {skips:?}");
+    let metrics = engine.metrics();
+    let counted = metrics
+        .queries
+        .iter()
+        .find(|query| query.name == "skips")
+        .unwrap();
+    assert_eq!(counted.skipped, skips.skipped);
+}

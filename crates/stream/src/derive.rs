@@ -1,0 +1,302 @@
+//! Derived streams: a query's answers as the statements of a stream that other queries window.
+//!
+//! Before changing anything here: an answer becomes statements only by a record, and the key of a firing is taken once (S13).
+//! So whatever is executed again after a crash changes nothing, and all that follows from an answer follows from the log.
+//! The statements of the firing for close t have event time t; with its record the stream is complete through the next
+//! close, which is why BATCH, that divides all closes, never puts two closes into one batch.
+
+use crate::adaptor::Interner;
+use crate::coordinator::Coordinator;
+use crate::declaration::{QueryDeclaration, Resolve};
+use crate::output::{BatchChange, FiringKey, Output};
+use crate::refusal::Refusal;
+use crate::registry::{schedule_of, shape_of};
+use crate::schedule::{Schedule, WindowShape};
+use crate::stream::{Batch, Stream};
+use somersault_lang::{CreateStream, DerivedStream, LatePolicy, TimeDomain};
+use somersault_log::{DerivedRecord, Resolved};
+use somersault_model::{
+    BatchNumber, EventTime, Millis, Mutation, QuadIds, QueryUid, StreamUid, TimedTriple,
+};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// What a query derives, and which of its firings have come back.
+#[derive(Clone, Debug)]
+pub(crate) struct Derivation {
+    pub(crate) stream: StreamUid,
+    /// The newest close and ordinal that were not amended.
+    through: Option<(EventTime, u32)>,
+    /// The newest revision of each close that may still be amended.
+    revisions: BTreeMap<EventTime, u32>,
+}
+
+impl Derivation {
+    fn has_taken(&self, close: EventTime, ordinal: u32, revision: u32) -> bool {
+        match revision {
+            0 => self.through >= Some((close, ordinal)),
+            _ => self.revisions.get(&close) >= Some(&revision),
+        }
+    }
+}
+
+impl Coordinator {
+    /// Whether a query may derive this stream: it must be new, and not feed itself.
+    pub(crate) fn check_derivation(
+        &self,
+        declaration: &QueryDeclaration,
+        derived: &DerivedStream,
+    ) -> Result<(), Refusal> {
+        let iri = derived.iri.as_str();
+        if let Some(path) = self.way_back_to(iri, declaration) {
+            let names: Vec<String> = path.iter().map(|stream| format!("<{stream}>")).collect();
+            return Err(Refusal::DerivationCycle {
+                stream: iri.to_owned(),
+                cycle: names.join(" from "),
+            });
+        }
+        match self.by_iri.contains_key(iri) {
+            true => Err(Refusal::DerivedStreamTaken {
+                stream: iri.to_owned(),
+            }),
+            false => Ok(()),
+        }
+    }
+
+    /// The streams from `iri` back to itself, each derived from the next, if a query with these windows derived it.
+    fn way_back_to(&self, iri: &str, declaration: &QueryDeclaration) -> Option<Vec<String>> {
+        // Each stream with one that it feeds; every stream is looked at once.
+        let mut feeds: BTreeMap<String, String> = BTreeMap::new();
+        let mut to_look_at = vec![iri.to_owned()];
+        while let Some(stream) = to_look_at.pop() {
+            let windows = match self.deriving(&stream) {
+                _ if stream == iri => &declaration.windows,
+                Some(query) => &self.queries.get(&query)?.declaration.windows,
+                None => continue,
+            };
+            for source in windows.iter().map(|window| window.stream.as_str()) {
+                if source == iri {
+                    let mut path = vec![stream];
+                    while let Some(next) = path.last().and_then(|last| feeds.get(last)) {
+                        path.push(next.clone());
+                    }
+                    path.reverse();
+                    path.push(iri.to_owned());
+                    return Some(path);
+                }
+                if !feeds.contains_key(source) {
+                    feeds.insert(source.to_owned(), stream.clone());
+                    to_look_at.push(source.to_owned());
+                }
+            }
+        }
+        None
+    }
+
+    /// The query that derives a stream.
+    fn deriving(&self, iri: &str) -> Option<QueryUid> {
+        let uid = self.by_iri.get(iri)?;
+        self.streams.get(uid)?.derived_by
+    }
+
+    /// Creates the stream that a query about to be registered derives.
+    pub(crate) fn create_derived(
+        &mut self,
+        (text, namespace): (&str, Option<&str>),
+        declaration: &QueryDeclaration,
+        resolved: &Resolved,
+        resolve: &dyn Resolve,
+        out: &mut Vec<Output>,
+    ) -> Option<Derivation> {
+        let derived = declaration.derives.as_ref()?;
+        let uid = resolved
+            .stream
+            .expect("a registration of a derived stream is logged with the stream's uid");
+        let sources: BTreeSet<StreamUid> = declaration
+            .windows
+            .iter()
+            .filter_map(|window| self.by_iri.get(window.stream.as_str()).copied())
+            .collect();
+        let schedule = self.schedule_of(declaration);
+        let created = Arc::new(CreateStream {
+            iri: derived.iri.clone(),
+            classification: derived.classification.clone(),
+            into: derived.into.clone(),
+            batch: schedule.divisor(),
+            time: TimeDomain::Event,
+            lateness: Millis(0),
+            late_policy: LatePolicy::Reject,
+            idle: None,
+            keep: derived.keep,
+            budget_bytes: derived.budget_bytes,
+            text: text.to_owned(),
+        });
+        let mut stream = Stream::new(uid, created.clone(), namespace.map(str::to_owned), resolve);
+        stream.derived_by = resolved.query;
+        let amendable = sources.iter().filter_map(|uid| self.streams[uid].within);
+        // The derived stream is ahead of its sources by a step at most.
+        stream.within = amendable
+            .max()
+            .map(|within| Millis(within.0.saturating_add(schedule.longest_step().0)));
+        for source in sources {
+            if let Some(source) = self.streams.get_mut(&source) {
+                source.feeds.insert(uid);
+            }
+        }
+        self.next_stream = self.next_stream.max(uid.0 + 1);
+        self.by_iri.insert(created.iri.as_str().to_owned(), uid);
+        self.streams.insert(uid, stream);
+        out.push(Output::StreamCreated {
+            uid,
+            declaration: created,
+        });
+        Some(Derivation {
+            stream: uid,
+            through: None,
+            revisions: BTreeMap::new(),
+        })
+    }
+
+    /// When a query with this declaration fires.
+    pub(crate) fn schedule_of(&self, declaration: &QueryDeclaration) -> Schedule {
+        let shapes = declaration.windows.iter().filter_map(|window| {
+            let uid = self.by_iri.get(window.stream.as_str())?;
+            let stream = &self.streams.get(uid)?.declaration;
+            Some(shape_of(window.extent, declaration.starting_at, stream))
+        });
+        let shapes: Vec<WindowShape> = shapes.collect();
+        schedule_of(declaration, shapes.into_iter())
+    }
+
+    /// Whether the statements of a firing have been taken before, or are wanted by nobody any more.
+    pub(crate) fn has_derived(&self, key: &FiringKey) -> bool {
+        let query = self.queries.get(&key.query);
+        let derivation = query.and_then(|query| query.derives.as_ref());
+        derivation.is_none_or(|it| it.has_taken(key.close, key.ordinal, key.revision))
+    }
+
+    /// Takes the statements of a firing into the stream that its query derives.
+    pub(crate) fn derive(
+        &mut self,
+        record: &DerivedRecord,
+        resolve: &dyn Resolve,
+        out: &mut Vec<Output>,
+    ) {
+        let Some(query) = self.queries.get_mut(&record.query) else {
+            return;
+        };
+        let next = query.schedule().first_after(record.close);
+        let Some(derivation) = &mut query.derives else {
+            return;
+        };
+        if derivation.has_taken(record.close, record.ordinal, record.revision) {
+            return;
+        }
+        let uid = derivation.stream;
+        let Some(stream) = self.streams.get_mut(&uid) else {
+            return;
+        };
+        let interner = Interner::stored(resolve);
+        let statements = record.statements.iter();
+        let quads: Vec<QuadIds> = statements
+            .map(|quad| interner.quad(quad.as_ref()))
+            .collect();
+        if record.revision == 0 {
+            derivation.through = Some((record.close, record.ordinal));
+            if stream.derive(record.close, quads, next, record.received_ms) {
+                self.on_streams_moved(&[uid], out);
+            }
+            return;
+        }
+        derivation.revisions.insert(record.close, record.revision);
+        if let (Some(time), Some(within)) = (stream.complete_through, stream.within) {
+            derivation.revisions = derivation.revisions.split_off(&time.minus(within));
+        }
+        self.replace(uid, record.close, &quads);
+    }
+
+    /// A firing was amended: what it put into its stream is replaced. What was absorbed as a fact stays one.
+    fn replace(&mut self, uid: StreamUid, close: EventTime, quads: &[QuadIds]) {
+        let Some(stream) = self.streams.get_mut(&uid) else {
+            return;
+        };
+        let number = stream.batch_of(close);
+        if number < stream.retained_from {
+            stream.late += quads.len() as u64;
+            return;
+        }
+        if quads.is_empty() && !stream.holds(number) {
+            return;
+        }
+        stream.amended += quads.len() as u64;
+        stream.hold_instead(number, quads.len() as u64);
+        let batch = stream.batch_at(close, quads);
+        let end = number.end(stream.interval());
+        if Some(end) > stream.planned {
+            match quads.is_empty() {
+                true => self.closed.remove(&(end, uid, number)),
+                false => self.closed.insert((end, uid, number), batch),
+            };
+            return;
+        }
+        let absorbed = batch.absorbed;
+        let change = BatchChange::Replaced(batch.statements);
+        self.amendments.put(uid, number, change, absorbed);
+    }
+
+    /// A stream that this one feeds, directly or through others, and that has used up its budget.
+    pub(crate) fn full_below(&self, stream: &Stream) -> Option<(&Stream, u64)> {
+        let mut seen = BTreeSet::new();
+        let mut to_look_at: Vec<StreamUid> = stream.feeds.iter().copied().collect();
+        while let Some(uid) = to_look_at.pop() {
+            let Some(below) = self.streams.get(&uid).filter(|_| seen.insert(uid)) else {
+                continue;
+            };
+            if let Some(held) = below.over_budget(0) {
+                return Some((below, held));
+            }
+            to_look_at.extend(&below.feeds);
+        }
+        None
+    }
+}
+
+impl Stream {
+    /// Takes the statements of a firing, after which the stream is complete through the next close. Whether its time moved.
+    fn derive(
+        &mut self,
+        close: EventTime,
+        quads: Vec<QuadIds>,
+        next: EventTime,
+        received_ms: i64,
+    ) -> bool {
+        if !quads.is_empty() {
+            let number = self.batch_of(close);
+            let mut batch = self.take_out(number);
+            let more = self.batch_at(close, &quads);
+            batch.statements.extend(more.statements);
+            batch.absorbed.extend(more.absorbed);
+            self.put_back(number, batch);
+        }
+        self.begin.get_or_insert(close);
+        self.reach(Some(next), received_ms)
+    }
+
+    /// Statements of one time, as a batch.
+    fn batch_at(&self, at: EventTime, quads: &[QuadIds]) -> Batch {
+        let absorbed = quads.iter().filter_map(|quad| self.absorbed(*quad));
+        Batch {
+            absorbed: absorbed.map(Mutation::insert).collect(),
+            statements: (quads.iter())
+                .map(|quad| TimedTriple {
+                    at,
+                    triple: quad.triple(),
+                })
+                .collect(),
+        }
+    }
+
+    fn holds(&self, batch: BatchNumber) -> bool {
+        self.first_held(batch) == Some(batch)
+    }
+}
