@@ -29,6 +29,9 @@ struct Arguments {
     verbose: bool,
 }
 
+/// After so many seeds it says how far it is.
+const PROGRESS: u64 = 1000;
+
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let mut total = Summary::default();
@@ -43,6 +46,10 @@ fn main() -> ExitCode {
                     println!("seed {seed}: {summary}");
                 }
                 total += summary;
+                let done = seed - arguments.seed + 1;
+                if done.is_multiple_of(PROGRESS) {
+                    println!("{done} seeds so far: {total}");
+                }
             }
             Err(failure) => {
                 eprintln!("{failure}");
