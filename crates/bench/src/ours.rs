@@ -120,6 +120,7 @@ pub(crate) fn read_all(answer: &Answer) -> u64 {
             rows
         }
         AnswerKind::Graph => answer.triples().map(black_box).count() as u64,
+        AnswerKind::Dataset => answer.quads().iter().map(black_box).count() as u64,
     }
 }
 

@@ -3,7 +3,8 @@
 
 The answers come from the reference evaluator (pip install pyoxigraph==0.5.13), from the same query texts that the engine gets: a line
 that begins with REGISTER or FROM is left out, and GRAPH over a stream becomes GRAPH over its window. What the evaluator does not know is
-done here: windows of unequal STEP (each shows its latest close), COMPUTED EVERY, streams of which a part is absorbed, ASK, CONSTRUCT."""
+done here: windows of unequal STEP (each shows its latest close), COMPUTED EVERY, streams of which a part is absorbed, ASK, CONSTRUCT,
+windows that end before their close or are of a number of statements, ISTREAM and DSTREAM, f:timestamp."""
 import json, os, random, re, sys, tempfile
 
 here = os.path.dirname(os.path.abspath(__file__))
@@ -16,8 +17,10 @@ UNTIL = 12000
 BATCH = 500
 STORED = NS + 'stored'
 
-# name: windows as (stream, RANGE, STEP) in ms; `every` for COMPUTED EVERY; `union` where the default graph is the
-# merge of the windows with the graph that FROM names.
+# name: windows as (stream, RANGE, STEP) in ms, with how long before the close they end where they do; `every` for COMPUTED
+# EVERY; `union` where the default graph is the merge of the windows with the graph that FROM names; `end` of the file's name
+# where it is not in C-SPARQL; `blocks`, what stands before the braces of each window, where it is not GRAPH and the stream;
+# `count`, a window of the last so many statements, closing with each so many; `gives`, what of the solutions.
 CASES = {
     'multiplicity': dict(windows=[('readings', 3000, 1000)]),
     'projection': dict(windows=[('readings', 3000, 1000)]),
@@ -42,6 +45,18 @@ CASES = {
     'ask': dict(windows=[('readings', 1000, 1000)]),
     'construct': dict(windows=[('readings', 3000, 1000)]),
     'construct-blank': dict(windows=[('readings', 2000, 1000)]),
+    'past': dict(windows=[('readings', 2500, 1000, 1500)], end='rspql', blocks=['WINDOW :w ']),
+    'past-and-present': dict(windows=[('readings', 2000, 1000, 2000), ('readings', 1000, 1000)], end='rspql',
+                             blocks=['WINDOW :past ', 'WINDOW :present ']),
+    'came': dict(windows=[('readings', 3000, 1000)], gives='ISTREAM'),
+    'went': dict(windows=[('readings', 2000, 1000)], end='rspql', blocks=['WINDOW :w '], gives='DSTREAM'),
+    'came-construct': dict(windows=[('readings', 2000, 1000)], end='rspql', blocks=['WINDOW :w '], gives='ISTREAM'),
+    'now': dict(windows=[('readings', BATCH, BATCH)], end='cqels', blocks=['STREAM :readings [NOW] ']),
+    'all': dict(windows=[('likes', UNTIL, BATCH)], end='cqels', blocks=['STREAM :likes [ALL] ']),
+    'each-batch': dict(windows=[('moves', 1000, BATCH)], end='cqels', blocks=['STREAM :moves [RANGE 1s] ']),
+    'elements': dict(windows=[('readings', 0, BATCH)], end='rspql', blocks=['WINDOW :w '], count=(6, 10)),
+    'triples': dict(windows=[('readings', 0, BATCH)], count=(7, 3), every=2000),
+    'timestamp': dict(windows=[('readings', 2000, 1000)]),
 }
 # One-shot queries: the graph that they read by default.
 ONE_SHOT = {'stored-rooms': STORED, 'stored-positions': STORED, 'labels': None}
@@ -129,22 +144,74 @@ def evaluate(e, text, union=False):
     return ['subject', 'predicate', 'object'], [list(triple) for triple in triples]
 
 
+def query_file(name):
+    return f'queries/{name}.{CASES[name].get("end", "csparql")}'
+
+
+def statements(e, stream, t, count, step):
+    """Makes a graph of the last statements of a stream before t, up to the last multiple of STEP."""
+    before = [triple for at, triple in e.src[NS + stream] if at < t]
+    graph = R.ox.NamedNode(NS + stream + '--statements')
+    for quad in list(e.store.quads_for_pattern(None, None, None, graph)):
+        e.store.remove(quad)
+    end = len(before) // step * step
+    e.store.extend(R.ox.Quad(*triple, graph) for triple in before[max(end - count, 0):end])
+    return graph.value, len(before)
+
+
+def event_time(e, stream, t, length, subject, value):
+    """The event time of the newest such reading in a window, as the data spells its terms."""
+    here = [at for at, (s, _, v) in e.src[NS + stream]
+            if t - length <= at < t and str(s) == subject and (str(v) == value or e.lex.back(str(v)) == value)]
+    return f'"{max(here)}"^^<http://www.w3.org/2001/XMLSchema#integer>'
+
+
+def without(rows, others):
+    others, left = list(others), []
+    for row in rows:
+        if row in others:
+            others.remove(row)
+        else:
+            left.append(row)
+    return left
+
+
 def continuous(name, case):
-    text = plain(open(f'{FOLDER}/queries/{name}.csparql').read())
+    text = plain(open(f'{FOLDER}/{query_file(name)}').read())
+    text = re.sub(r'\((f:timestamp[^)]*)\) AS \?t\)', '', text)
+    text = re.sub(r'SELECT [ID]STREAM', 'SELECT', text)
     e = engine(STORED)
-    every = case.get('every')
-    steps = [every] if every else [step for _, _, step in case['windows']]
+    every, count = case.get('every'), case.get('count')
+    steps = [every] if every else [step for _, _, step, *_ in case['windows']]
+    blocks = case.get('blocks') or [f'GRAPH :{stream} ' for stream, *_ in case['windows']]
+    before, counted = [], 0
     for t in sorted({k * step for step in steps for k in range(1, UNTIL // step + 1)}):
         e.advance(t)
         asked = text
         back = {}
-        for stream, length, step in case['windows']:
-            e.window(NS + stream, length, t if every else t // step * step)
-            window = e.gname(NS + stream, length)
+        for (stream, length, step, *until), block in zip(case['windows'], blocks):
+            if count:
+                window, had = statements(e, stream, t, *count)
+            else:
+                e.window(NS + stream, length, (t if every else t // step * step) - (until or [0])[0])
+                window = e.gname(NS + stream, length)
             back[f'<{window}>'] = iri(stream)
-            asked = asked.replace(f'GRAPH :{stream} ', f'GRAPH <{window}> ')
+            asked = asked.replace(block, f'GRAPH <{window}> ')
+        if count and not every:
+            # It closes where a multiple of STEP is reached; the data reaches no two in one batch.
+            reached, counted = had // count[1] - counted // count[1], had
+            assert reached < 2
+            if not reached:
+                continue
         names, rows = evaluate(e, asked, case.get('union', False))
         rows = [[back.get(term, term) for term in row] for row in rows]
+        if name == 'timestamp':
+            (stream, length, _), = case['windows']
+            names, rows = [*names, 't'], [[*row, event_time(e, stream, t, length, *row)] for row in rows]
+        whole, gives = rows, case.get('gives')
+        if gives:
+            rows = without(rows, before) if gives == 'ISTREAM' else without(before, rows)
+        before = whole
         yield R.answer(name, t, names, rows)
 
 
@@ -167,7 +234,7 @@ def main():
         stored=[dict(graph=STORED, file='rooms.nt'), dict(graph=None, file='labels.nt')],
         streams=[stream('readings', timeless=False, into=None), stream('moves', timing=TIMING['moves'], into=STORED),
                  stream('likes', timeless=True, into=None)],
-        continuous=[dict(name=name, query=f'queries/{name}.csparql', expected='expected.jsonl') for name in CASES],
+        continuous=[dict(name=name, query=query_file(name), expected='expected.jsonl') for name in CASES],
         oneshot=[dict(name=name, query=f'queries/{name}.rq', default_graph=graph, expected='expected.jsonl') for name, graph in ONE_SHOT.items()])
     with open(FOLDER + '/suite.json', 'w') as out:
         json.dump(suite, out, indent=1)

@@ -7,6 +7,7 @@ use crate::algebra::{NameOrVariable, PathExpression, Pattern, TermPattern, Tripl
 use crate::expression::{
     Aggregate, AggregateFunction, Arithmetic, Comparison, Expression, Function, OrderKey,
 };
+use crate::timestamp::F_TIMESTAMP;
 use oxrdf::{NamedOrBlankNode, Term, Triple};
 use spargebra::algebra as al;
 use spargebra::term as at;
@@ -487,6 +488,7 @@ macro_rules! functions {
         fn convert_function(function: &al::Function) -> Function {
             match function {
                 $(al::Function::$name => Function::$name,)*
+                al::Function::Custom(name) if name.as_str() == F_TIMESTAMP => Function::Timestamp,
                 al::Function::Custom(name) => Function::Custom(name.clone()),
             }
         }

@@ -1,7 +1,8 @@
 //! The algebra as text, one operator a line: for golden files and for EXPLAIN.
 
 use crate::algebra::{
-    NameOrVariable, PathExpression, Pattern, TemplateTerm, TermPattern, TripleTemplate, VarId,
+    NameOrVariable, PathExpression, Pattern, TemplateGraph, TemplateTerm, TermPattern,
+    TripleTemplate, VarId,
 };
 use crate::expression::{
     Aggregate, AggregateFunction, Arithmetic, Comparison, Expression, Function,
@@ -27,9 +28,15 @@ impl Query {
             QueryForm::Ask => printer.line(0, "ASK"),
             QueryForm::Construct { template } => {
                 printer.line(0, "CONSTRUCT");
-                for triple in template {
-                    let triple = printer.template_triple(triple);
-                    printer.line(1, &triple);
+                for quad in template {
+                    let triple = printer.template_triple(&quad.triple);
+                    let line = match &quad.graph {
+                        TemplateGraph::Default => triple,
+                        TemplateGraph::Named(name) => {
+                            format!("graph {} {triple}", printer.name(name))
+                        }
+                    };
+                    printer.line(1, &line);
                 }
             }
         }

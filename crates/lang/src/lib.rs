@@ -33,6 +33,7 @@ mod statement;
 mod substitute;
 mod surface;
 mod template;
+mod timestamp;
 pub mod token;
 pub mod update;
 mod words;

@@ -12,13 +12,14 @@ use crate::options;
 use crate::query::{Query, QueryForm};
 use crate::rewrite;
 use crate::spareval::pattern_mut;
-use crate::sparql::Sparql;
+use crate::sparql::{ParsedQuery, Sparql};
 use crate::star::order_columns;
 use crate::statement::Statement;
 use crate::surface::{self, Surface};
 use crate::template::{
     convert_dataset, convert_graph_name, convert_ground_quad, convert_quad, convert_target,
 };
+use crate::timestamp;
 use crate::token::{Token, TokenKind, tokenize};
 use crate::update::{DeleteInsert, Update, UpdateOperation};
 use oxiri::Iri;
@@ -27,9 +28,6 @@ use somersault_model::EventTime;
 use spargebra::algebra as al;
 use std::collections::HashSet;
 use std::sync::Arc;
-
-/// C-SPARQL's function for the event time of a statement; recognised, and refused for now.
-const F_TIMESTAMP: &str = "http://larkc.eu/csparql/sparql/jena/ext#timestamp";
 
 /// Reads every text that the engine takes. Cheap to make and to clone.
 #[derive(Debug, Clone, Default)]
@@ -75,7 +73,10 @@ impl Parser {
             ..Sparql::default()
         };
         match sparql.query(self.base.as_deref(), &names) {
-            Ok(parsed) => Ok(build_query(text, &sparql.tokens, parsed.value, parsed.bare)),
+            Ok(parsed) => {
+                timestamp::refuse(text, &sparql.tokens, &names)?;
+                Ok(build_query(text, &sparql.tokens, parsed.value, parsed.bare))
+            }
             Err(error) => Err(surface::is_continuous(text, &sparql.tokens).map_or(error, |offset| {
                 ParseError::semantics(
                     text,
@@ -100,6 +101,7 @@ impl Parser {
             ..Sparql::default()
         };
         let parsed = sparql.update(self.base.as_deref(), &names)?;
+        timestamp::refuse(text, &sparql.tokens, &names)?;
         Ok(build_update(text, &sparql.tokens, &parsed.value))
     }
 
@@ -115,7 +117,7 @@ impl Parser {
         }
         let surface = surface::read(text, &tokens, self.start_names()?)?;
         surface.check(text)?;
-        refuse_timestamp(text, &tokens, &surface.names)?;
+        timestamp::check(text, &tokens, &surface.names)?;
         let sparql = remaining_sparql(text, &tokens, &surface);
         let parsed = sparql.query(self.base.as_deref(), &surface.names)?;
         if surface.windows.is_empty() {
@@ -237,25 +239,6 @@ fn remaining_sparql<'t>(text: &'t str, tokens: &[Token], surface: &Surface) -> S
     }
 }
 
-fn refuse_timestamp(text: &str, tokens: &[Token], names: &Names) -> Result<(), ParseError> {
-    for token in tokens {
-        let may_be = matches!(token.kind, TokenKind::Iri | TokenKind::PrefixedName)
-            && token.text(text).contains("timestamp");
-        if may_be
-            && names
-                .resolve(text, *token)
-                .is_ok_and(|iri| iri.as_str() == F_TIMESTAMP)
-        {
-            return Err(ParseError::not_yet(
-                text,
-                token.start,
-                "f:timestamp (the event time of a statement); push the time as a statement of its own",
-            ));
-        }
-    }
-    Ok(())
-}
-
 /// The names of the variables that stand in the text.
 fn written_variables<'t>(text: &'t str, tokens: &[Token]) -> HashSet<&'t str> {
     let variables = tokens
@@ -266,12 +249,11 @@ fn written_variables<'t>(text: &'t str, tokens: &[Token]) -> HashSet<&'t str> {
         .collect()
 }
 
-fn build_query(
-    text: &str,
-    tokens: &[Token],
-    mut algebra: spargebra::Query,
-    is_paper_dialect: bool,
-) -> Query {
+fn build_query(text: &str, tokens: &[Token], parsed: ParsedQuery, is_paper_dialect: bool) -> Query {
+    let ParsedQuery {
+        mut algebra,
+        template: quads,
+    } = parsed;
     order_columns(text, tokens, pattern_mut(&mut algebra));
     let written = written_variables(text, tokens);
     let mut converter = Converter::new(&written);
@@ -281,7 +263,10 @@ fn build_query(
         spargebra::Query::Describe { .. } => QueryForm::Describe { projection },
         spargebra::Query::Ask { .. } => QueryForm::Ask,
         spargebra::Query::Construct { template, .. } => QueryForm::Construct {
-            template: converter.template(template),
+            template: match &quads {
+                Some(quads) => converter.insert_template(quads),
+                None => converter.template(template),
+            },
         },
     };
     let (clause, base) = match &mut algebra {

@@ -1,6 +1,6 @@
 //! A parsed query: form, dataset clause, variables and pattern, with its text.
 
-use crate::algebra::{Pattern, TripleTemplate, VarId};
+use crate::algebra::{Pattern, QuadTemplate, VarId};
 use oxrdf::NamedNode;
 use std::sync::Arc;
 
@@ -14,10 +14,10 @@ pub enum QueryForm {
     },
     /// A boolean.
     Ask,
-    /// A graph: the template, instantiated for each solution.
+    /// A graph: the template, instantiated for each solution. With a named graph in the template it is a dataset.
     Construct {
         /// The template.
-        template: Vec<TripleTemplate>,
+        template: Vec<QuadTemplate>,
     },
     /// A graph: the description of every value of these variables (constants are bound by the pattern).
     Describe {

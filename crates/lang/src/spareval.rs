@@ -21,6 +21,9 @@ pub const KEYED_FUNCTIONS: [&str; 4] = [
     "urn:somersault:bnode",
 ];
 
+/// The IRI of `f:timestamp`, which the caller registers with the event times that it knows.
+pub const TIMESTAMP_FUNCTION: &str = crate::timestamp::F_TIMESTAMP;
+
 /// A query for `QueryEvaluator::prepare(&query)`, without a dataset clause.
 #[derive(Debug, Clone)]
 pub struct SparevalQuery(Arc<spargebra::Query>);

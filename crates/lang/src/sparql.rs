@@ -2,9 +2,10 @@
 
 use crate::cursor::Cursor;
 use crate::error::ParseError;
-use crate::grammar::Grammar;
+use crate::grammar::{Grammar, template_with_graph};
 use crate::names::Names;
 use crate::token::Token;
+use spargebra::term::QuadPattern;
 use std::ops::Range;
 
 /// SPARQL inside a text: the text, and those of its tokens that are SPARQL.
@@ -20,6 +21,16 @@ pub(crate) struct Sparql<'t> {
     pub(crate) has_windows: bool,
 }
 
+/// Bytes of a text, and what stands there instead.
+type Edit = (Range<usize>, String);
+
+/// What was read of a query.
+pub(crate) struct ParsedQuery {
+    pub(crate) algebra: spargebra::Query,
+    /// The template of a CONSTRUCT with GRAPH in it; that of `algebra` is empty then.
+    pub(crate) template: Option<Vec<QuadPattern>>,
+}
+
 /// What `spargebra` made of a text, and whether there were bare names in it.
 pub(crate) struct Parsed<T> {
     pub(crate) value: T,
@@ -31,13 +42,69 @@ impl<'t> Sparql<'t> {
         &self,
         base: Option<&str>,
         names: &Names,
-    ) -> Result<Parsed<spargebra::Query>, ParseError> {
-        self.parse(
-            base,
-            names,
-            |parser, text| parser.parse_query(text),
-            |grammar| grammar.query_unit(),
-        )
+    ) -> Result<Parsed<ParsedQuery>, ParseError> {
+        let template = self.quad_template();
+        let read = |parser: spargebra::SparqlParser, written: &[Edit]| {
+            let Some(template) = &template else {
+                let algebra = parser.parse_query(&self.text(written))?;
+                return Ok(ParsedQuery {
+                    algebra,
+                    template: None,
+                });
+            };
+            let quads = self.template_quads(parser.clone(), template, written)?;
+            let inside =
+                |range: &Range<usize>| template.start <= range.start && range.end <= template.end;
+            let mut outside: Vec<Edit> = (written.iter())
+                .filter(|(range, _)| !inside(range))
+                .cloned()
+                .collect();
+            outside.push((template.clone(), "{ }".to_owned()));
+            Ok(ParsedQuery {
+                algebra: parser.parse_query(&self.text(&outside))?,
+                template: Some(quads),
+            })
+        };
+        self.parse(base, names, read, |grammar| grammar.query_unit())
+    }
+
+    /// The bytes of a CONSTRUCT template with GRAPH in it, which `spargebra` does not know.
+    fn quad_template(&self) -> Option<Range<usize>> {
+        let mut cursor = Cursor::new(self.source, &self.tokens);
+        // What is malformed in it the grammar will say.
+        while cursor.is_any_keyword(&["PREFIX", "BASE", "VERSION"]) {
+            cursor.at += 2 + usize::from(cursor.is_keyword("PREFIX"));
+        }
+        if !cursor.take_keyword("CONSTRUCT") || !cursor.is_punctuation("{") {
+            return None;
+        }
+        let tokens = template_with_graph(&cursor)?;
+        Some(self.tokens[tokens.start].start..self.tokens[tokens.end - 1].end)
+    }
+
+    /// The quads of such a template: it is read as that of an INSERT, at the same place of the text.
+    fn template_quads(
+        &self,
+        parser: spargebra::SparqlParser,
+        template: &Range<usize>,
+        written: &[Edit],
+    ) -> Result<Vec<QuadPattern>, spargebra::SparqlSyntaxError> {
+        let construct = (self.tokens.iter())
+            .rfind(|token| token.end <= template.start)
+            .expect("CONSTRUCT stands before its template");
+        let mut edits: Vec<Edit> = (written.iter())
+            .filter(|(range, _)| range.end <= template.end)
+            .cloned()
+            .collect();
+        edits.push((construct.range(), "INSERT   ".to_owned()));
+        edits.push((template.end..self.source.len(), " WHERE { }".to_owned()));
+        let ends_before = |range: &Range<usize>| range.end <= template.end;
+        let text = self.text_of(|range| ends_before(range), &edits);
+        let mut update = parser.parse_update(&text)?;
+        Ok(match update.operations.pop() {
+            Some(spargebra::GraphUpdateOperation::DeleteInsert { insert, .. }) => insert,
+            _ => Vec::new(),
+        })
     }
 
     pub(crate) fn update(
@@ -48,7 +115,7 @@ impl<'t> Sparql<'t> {
         self.parse(
             base,
             names,
-            |parser, text| parser.parse_update(text),
+            |parser, written| parser.parse_update(&self.text(written)),
             |grammar| grammar.update_unit(),
         )
     }
@@ -58,7 +125,7 @@ impl<'t> Sparql<'t> {
         &self,
         base: Option<&str>,
         names: &Names,
-        read: impl Fn(spargebra::SparqlParser, &str) -> Result<T, spargebra::SparqlSyntaxError>,
+        read: impl Fn(spargebra::SparqlParser, &[Edit]) -> Result<T, spargebra::SparqlSyntaxError>,
         check: impl Fn(&mut Grammar<'_>) -> Result<(), ParseError>,
     ) -> Result<Parsed<T>, ParseError> {
         let mut parser = spargebra::SparqlParser::new();
@@ -67,7 +134,7 @@ impl<'t> Sparql<'t> {
                 ParseError::syntax(self.source, 0, format!("the base IRI <{base}> given with this text is not valid ({fault}); correct it"))
             })?;
         }
-        let first = match read(parser.clone(), &self.text(&[])) {
+        let first = match read(parser.clone(), &[]) {
             Ok(value) => return Ok(Parsed { value, bare: false }),
             Err(error) => error,
         };
@@ -96,7 +163,7 @@ impl<'t> Sparql<'t> {
         if written.is_empty() {
             return Err(self.in_own_words(&first));
         }
-        match read(parser, &self.text(&written)) {
+        match read(parser, &written) {
             Ok(value) => Ok(Parsed {
                 value,
                 bare: !grammar.bare_names.is_empty(),
@@ -106,10 +173,17 @@ impl<'t> Sparql<'t> {
     }
 
     /// The text for `spargebra`: what is not SPARQL blanked out, replacements written in. Lines stay lines.
-    fn text(&self, written: &[(Range<usize>, String)]) -> String {
-        let blanks = self.blanks.iter().map(|range| (range.clone(), None));
-        let written = (self.edits.iter().chain(written))
-            .map(|(range, text)| (range.clone(), Some(text.as_str())));
+    fn text(&self, written: &[Edit]) -> String {
+        self.text_of(|_| true, written)
+    }
+
+    /// The same with those blanks and edits of its own alone that are wanted.
+    fn text_of(&self, wanted: impl Fn(&Range<usize>) -> bool, written: &[Edit]) -> String {
+        let blanks =
+            (self.blanks.iter().filter(|range| wanted(range))).map(|range| (range.clone(), None));
+        let own = self.edits.iter().filter(|(range, _)| wanted(range));
+        let written =
+            (own.chain(written)).map(|(range, text)| (range.clone(), Some(text.as_str())));
         let mut edits: Vec<(Range<usize>, Option<&str>)> = blanks.chain(written).collect();
         edits.sort_by_key(|(range, _)| range.start);
         let mut out = String::with_capacity(self.source.len());

@@ -10,12 +10,15 @@ use spargebra::algebra as al;
 use spargebra::term as at;
 
 impl Converter<'_> {
-    /// A CONSTRUCT template.
-    pub(crate) fn template(&mut self, template: &[at::TriplePattern]) -> Vec<TripleTemplate> {
+    /// A CONSTRUCT template without GRAPH.
+    pub(crate) fn template(&mut self, template: &[at::TriplePattern]) -> Vec<QuadTemplate> {
         self.template_nodes.clear();
         template
             .iter()
-            .map(|triple| self.template_triple(triple))
+            .map(|triple| QuadTemplate {
+                triple: self.template_triple(triple),
+                graph: TemplateGraph::Default,
+            })
             .collect()
     }
 
@@ -48,7 +51,7 @@ impl Converter<'_> {
         }
     }
 
-    /// An INSERT template.
+    /// An INSERT template, or one of CONSTRUCT with GRAPH.
     pub(crate) fn insert_template(&mut self, quads: &[at::QuadPattern]) -> Vec<QuadTemplate> {
         self.template_nodes.clear();
         quads

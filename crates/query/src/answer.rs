@@ -1,7 +1,7 @@
 //! Answers: columns of ids, decoded to terms only when somebody reads them. Decoding needs the
 //! dictionary and no snapshot, so an answer outlives the pin it was computed under (S9).
 
-use oxrdf::{Term, Triple};
+use oxrdf::{Quad, Term, Triple};
 use somersault_model::{Tag, TermId};
 use somersault_store::Dictionary;
 use std::sync::Arc;
@@ -15,6 +15,8 @@ pub enum Answer {
     Boolean(bool),
     /// CONSTRUCT and DESCRIBE: a set of triples, without repeats.
     Graph(Vec<Triple>),
+    /// CONSTRUCT with GRAPH in its template: a set of quads, without repeats.
+    Dataset(Vec<Quad>),
 }
 
 /// A bag of solutions, in columns.

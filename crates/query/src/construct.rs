@@ -1,12 +1,12 @@
 //! Templates, filled in for each solution with new blank nodes for each: CONSTRUCT, and what
 //! updates insert and delete.
 
-use crate::QueryError;
 use crate::evaluate::Evaluation;
 use crate::execution::Guard;
-use crate::local::triple_bytes;
+use crate::local::quad_bytes;
 use crate::random::Random;
 use crate::table::Table;
+use crate::{Answer, QueryError};
 use oxrdf::{BlankNode, GraphName, NamedOrBlankNode, Quad, Term, Triple};
 use rustc_hash::{FxHashMap, FxHashSet};
 use somersault_lang::{
@@ -75,15 +75,15 @@ impl Filler<'_> {
     }
 }
 
-/// The graph that a template makes of a table; each triple once.
+/// The graph that a template makes of a table, each triple once; a dataset where the template names graphs.
 pub(crate) fn construct(
-    template: &[TripleTemplate],
+    template: &[QuadTemplate],
     table: &Table,
     evaluation: &mut Evaluation<'_>,
     guard: &mut Guard<'_>,
-) -> Result<Vec<Triple>, QueryError> {
-    let (mut graph, mut bytes) = (Vec::new(), 0);
-    let mut seen = FxHashSet::default();
+) -> Result<Answer, QueryError> {
+    let mut made = Made::of(template);
+    let mut bytes = 0;
     let mut blank_nodes = FxHashMap::default();
     let (local, dictionary) = (&evaluation.local, evaluation.dictionary);
     for row in 0..table.rows {
@@ -94,18 +94,55 @@ pub(crate) fn construct(
             random: &mut evaluation.random,
             blank_nodes: &mut blank_nodes,
         };
-        for triple in template {
-            if let Some(triple) = filler.triple(triple)
-                && !seen.contains(&triple)
-            {
-                // In both lists, each time with its texts.
-                bytes += 2 * triple_bytes(&triple);
-                seen.insert(triple.clone());
-                graph.push(triple);
-            }
-        }
-        guard.answer_rows(graph.len())?;
+        bytes += made.add(template, &mut filler);
+        guard.answer_rows(made.len())?;
         guard.fits(bytes)?;
     }
-    Ok(graph)
+    Ok(made.into_answer())
+}
+
+/// What a template has made so far.
+pub(crate) struct Made {
+    quads: Vec<Quad>,
+    seen: FxHashSet<Quad>,
+    has_names: bool,
+}
+
+impl Made {
+    /// Nothing yet, of this template.
+    pub(crate) fn of(template: &[QuadTemplate]) -> Made {
+        let is_named = |quad: &QuadTemplate| quad.graph != TemplateGraph::Default;
+        Made {
+            quads: Vec::new(),
+            seen: FxHashSet::default(),
+            has_names: template.iter().any(is_named),
+        }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.quads.len()
+    }
+
+    /// Adds what one solution makes; the memory that it takes.
+    pub(crate) fn add(&mut self, template: &[QuadTemplate], filler: &mut Filler<'_>) -> usize {
+        let mut bytes = 0;
+        for quad in template {
+            if let Some(quad) = filler.quad(quad)
+                && !self.seen.contains(&quad)
+            {
+                // In both lists, each time with its texts.
+                bytes += 2 * quad_bytes(&quad);
+                self.seen.insert(quad.clone());
+                self.quads.push(quad);
+            }
+        }
+        bytes
+    }
+
+    pub(crate) fn into_answer(self) -> Answer {
+        match self.has_names {
+            true => Answer::Dataset(self.quads),
+            false => Answer::Graph(self.quads.into_iter().map(Triple::from).collect()),
+        }
+    }
 }

@@ -2,13 +2,13 @@
 //! changing it: ids that both bags took from the dictionary are compared as they are, but a term that one execution
 //! computed may have an id of that execution alone, and may be in the dictionary by now.
 
-use crate::construct::Filler;
+use crate::construct::{Filler, Made};
 use crate::prepared::has_blank_node;
 use crate::random::Random;
 use crate::{Answer, Solutions};
 use oxrdf::Term;
-use rustc_hash::{FxHashMap, FxHashSet};
-use somersault_lang::{Query, QueryForm, TripleTemplate, VarId};
+use rustc_hash::FxHashMap;
+use somersault_lang::{QuadTemplate, Query, QueryForm, VarId};
 use somersault_model::{EventTime, QueryUid, Tag, TermId};
 use somersault_store::Dictionary;
 
@@ -95,7 +95,7 @@ impl Shared<'_> {
 /// A CONSTRUCT taken apart, for who wants to see the solutions before the template is filled in.
 #[derive(Clone, Debug)]
 pub struct Template {
-    triples: Vec<TripleTemplate>,
+    quads: Vec<QuadTemplate>,
     variables: Vec<VarId>,
 }
 
@@ -105,17 +105,17 @@ impl Template {
         let QueryForm::Construct { template } = &mut query.form else {
             return None;
         };
-        let triples = std::mem::take(template);
-        let used = crate::prepared::template_variables(&triples);
+        let quads = std::mem::take(template);
+        let used = crate::prepared::template_variables(&quads);
         let all = (0..query.variables.len() as u32).map(VarId);
         let variables: Vec<VarId> = all.filter(|variable| used.contains(*variable)).collect();
         query.form = QueryForm::Select {
             projection: variables.clone(),
         };
-        Some(Template { triples, variables })
+        Some(Template { quads, variables })
     }
 
-    /// The graph that the template makes of solutions of that SELECT; each triple once.
+    /// The graph or dataset that the template makes of solutions of that SELECT, without repeats.
     pub fn fill(
         &self,
         solutions: &Solutions,
@@ -123,14 +123,14 @@ impl Template {
         (query, close): (QueryUid, EventTime),
     ) -> Answer {
         let mut rows: Vec<Vec<Option<Term>>> = solutions.rows(dictionary).collect();
-        if self.triples.iter().any(has_blank_node) {
+        if self.quads.iter().any(|quad| has_blank_node(&quad.triple)) {
             // What is drawn for each is the same in a run and its replay.
             rows.sort_by_cached_key(|row| {
                 let texts = row.iter().map(|term| term.as_ref().map(Term::to_string));
                 texts.collect::<Vec<_>>()
             });
         }
-        let (mut graph, mut seen) = (Vec::new(), FxHashSet::default());
+        let mut made = Made::of(&self.quads);
         let mut random = Random::new(query, close);
         let mut blank_nodes = FxHashMap::default();
         for row in &rows {
@@ -143,15 +143,9 @@ impl Template {
                 random: &mut random,
                 blank_nodes: &mut blank_nodes,
             };
-            for template in &self.triples {
-                if let Some(triple) = filler.triple(template)
-                    && seen.insert(triple.clone())
-                {
-                    graph.push(triple);
-                }
-            }
+            made.add(&self.quads, &mut filler);
         }
-        Answer::Graph(graph)
+        made.into_answer()
     }
 }
 

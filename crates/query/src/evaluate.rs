@@ -1,6 +1,7 @@
 //! Evaluation of expressions over the rows of a table. An operator that only passes a term on keeps
 //! its id, and with it its spelling; a value is computed only where an operator needs one.
 
+use crate::GraphView;
 use crate::expression::Expr;
 use crate::filter::{self, Memo};
 use crate::functions;
@@ -54,6 +55,8 @@ pub(crate) struct Evaluation<'a> {
     pub(crate) constants: Vec<TermId>,
     pub(crate) base: Option<&'a str>,
     now: EventTime,
+    /// Where the event times of statements are.
+    pub(crate) view: Option<&'a dyn GraphView>,
     pub(crate) random: Random,
     /// What EXISTS came to, per EXISTS and row of the table that is evaluated.
     pub(crate) exists: Vec<Vec<bool>>,
@@ -71,20 +74,23 @@ pub(crate) struct EvaluationSeed<'e, 'a> {
     constants: &'e [TermId],
     base: Option<&'a str>,
     now: EventTime,
+    view: Option<&'a dyn GraphView>,
     random: &'e Random,
 }
 
 impl<'a> EvaluationSeed<'_, 'a> {
     /// An evaluation that knows the terms computed so far, and numbers its own after them.
     pub(crate) fn evaluation(&self) -> Evaluation<'a> {
-        Evaluation::new(
+        let mut evaluation = Evaluation::new(
             self.dictionary,
             self.constants.to_vec(),
             self.local.clone(),
             self.base,
             self.now,
             self.random.clone(),
-        )
+        );
+        evaluation.view = self.view;
+        evaluation
     }
 }
 
@@ -117,12 +123,19 @@ impl<'a> Evaluation<'a> {
             constants,
             base,
             now,
+            view: None,
             random,
             exists: Vec::new(),
             values: FxHashMap::default(),
             memo: Memo::default(),
             oversized: false,
         }
+    }
+
+    /// The same over a view.
+    pub(crate) fn over(mut self, view: &'a dyn GraphView) -> Evaluation<'a> {
+        self.view = Some(view);
+        self
     }
 
     /// What another thread needs to evaluate as this one does.
@@ -133,6 +146,7 @@ impl<'a> Evaluation<'a> {
             constants: &self.constants,
             base: self.base,
             now: self.now,
+            view: self.view,
             random: &self.random,
         }
     }

@@ -12,7 +12,7 @@ use oxrdf::{BaseDirection, Literal, NamedNode, NamedOrBlankNode, Term, Triple};
 use oxsdatatypes::Integer;
 use regex::{Regex, RegexBuilder};
 use somersault_lang::Function;
-use somersault_model::Tag;
+use somersault_model::{Tag, TripleIds};
 
 /// Calls a function; `None` is an error.
 pub(crate) fn call(
@@ -42,6 +42,11 @@ pub(crate) fn call(
         F::Triple => {
             let triple = triple_of(e, arguments, row)?;
             return Some(Evaluated::Id(e.local.id(triple, e.dictionary)));
+        }
+        F::Timestamp => {
+            let statement = statement_of(e, arguments, row)?;
+            let time = e.view?.event_time(statement)?;
+            return Some(Value::Integer(time.0.into()).into());
         }
         F::Subject | F::Predicate | F::Object => {
             let part = part_of_triple(function, e.evaluate_value(&arguments[0], row)?)?;
@@ -108,6 +113,19 @@ fn triple_of(e: &mut Evaluation<'_>, arguments: &[Expr], row: Row<'_>) -> Option
         return None;
     };
     Some(Triple::new(subject, predicate, part(object)?).into())
+}
+
+/// The statement whose parts these are.
+fn statement_of(e: &mut Evaluation<'_>, arguments: &[Expr], row: Row<'_>) -> Option<TripleIds> {
+    let mut part = |argument: &Expr| {
+        let evaluated = e.evaluate(argument, row)?;
+        Some(e.id(evaluated))
+    };
+    let [subject, predicate, object] = arguments else {
+        return None;
+    };
+    let (subject, predicate) = (part(subject)?, part(predicate)?);
+    Some(TripleIds::new(subject, predicate, part(object)?))
 }
 
 /// HASLANG, HASLANGDIR, LANGDIR.

@@ -23,7 +23,10 @@ use crate::{
     Answer, Execution, Explanation, GraphView, PlanChoices, QueryError, Solutions, identity,
 };
 use oxrdf::Term;
-use somersault_lang::{NameOrVariable, Query, QueryForm, TemplateTerm, TripleTemplate, VarId};
+use somersault_lang::{
+    NameOrVariable, QuadTemplate, Query, QueryForm, TemplateGraph, TemplateTerm, TripleTemplate,
+    VarId,
+};
 use somersault_model::TermId;
 use somersault_store::Dictionary;
 use std::sync::Arc;
@@ -318,7 +321,9 @@ impl Prepared {
         let once = match &self.inner.query.form {
             QueryForm::Select { .. } => false,
             QueryForm::Ask | QueryForm::Describe { .. } => true,
-            QueryForm::Construct { template } => !template.iter().any(has_blank_node),
+            QueryForm::Construct { template } => {
+                !template.iter().any(|quad| has_blank_node(&quad.triple))
+            }
         };
         let plan = planner.plan(&compiled.root, &self.inner.needed, once);
         // Out of time the planner leaves off comparing; such a plan must not run.
@@ -354,7 +359,8 @@ impl<'a> Run<'a> {
         let constants = prepared.constants(given, dictionary, &mut local, ids);
         let base = prepared.inner.query.base.as_deref();
         Run {
-            evaluation: Evaluation::new(dictionary, constants, local, base, execution.now, random),
+            evaluation: Evaluation::new(dictionary, constants, local, base, execution.now, random)
+                .over(view),
             guard: Guard::start(execution),
             view,
         }
@@ -434,15 +440,10 @@ impl<'a> Run<'a> {
         let answer = match &prepared.inner.query.form {
             QueryForm::Ask => Answer::Boolean(table.rows > 0),
             QueryForm::Construct { template } => {
-                if template.iter().any(has_blank_node) {
+                if template.iter().any(|quad| has_blank_node(&quad.triple)) {
                     table = in_order(&self.evaluation, &mut self.guard, table, workspace)?;
                 }
-                Answer::Graph(construct(
-                    template,
-                    &table,
-                    &mut self.evaluation,
-                    &mut self.guard,
-                )?)
+                construct(template, &table, &mut self.evaluation, &mut self.guard)?
             }
             QueryForm::Describe { projection } => Answer::Graph(describe(
                 projection,
@@ -513,7 +514,7 @@ pub(crate) fn has_blank_node(template: &TripleTemplate) -> bool {
 }
 
 /// The variables of a template.
-pub(crate) fn template_variables(template: &[TripleTemplate]) -> VarSet {
+pub(crate) fn template_variables(template: &[QuadTemplate]) -> VarSet {
     fn add(term: &TemplateTerm, into: &mut VarSet) {
         match term {
             TemplateTerm::Variable(v) => into.insert(*v),
@@ -529,8 +530,11 @@ pub(crate) fn template_variables(template: &[TripleTemplate]) -> VarSet {
         add(&triple.object, into);
     }
     let mut set = VarSet::new();
-    template
-        .iter()
-        .for_each(|triple| add_triple(triple, &mut set));
+    for quad in template {
+        add_triple(&quad.triple, &mut set);
+        if let TemplateGraph::Named(NameOrVariable::Variable(v)) = &quad.graph {
+            set.insert(*v);
+        }
+    }
     set
 }

@@ -5,7 +5,7 @@
 use crate::overlay::{ListChange, Overlay};
 use crate::view::{connected_singly, edges_singly, expand_singly};
 use crate::{Dataset, GraphView, Source};
-use somersault_model::{Direction, QuadIds, TermId, TripleIds};
+use somersault_model::{Direction, EventTime, QuadIds, TermId, TripleIds};
 use somersault_store::{Dictionary, Ends, Pace, PredicateStatistics, Snapshot, WindowVersion};
 use std::sync::Arc;
 
@@ -99,6 +99,13 @@ impl GraphView for SnapshotView {
 
     fn dataset(&self) -> &Dataset {
         &self.dataset
+    }
+
+    fn event_time(&self, triple: TripleIds) -> Option<EventTime> {
+        let windows = self.windows.iter();
+        windows
+            .filter_map(|window| window.newest_time_of(triple))
+            .max()
     }
 
     fn stored_graphs(&self) -> Vec<TermId> {

@@ -3,7 +3,7 @@
 //! join relies on it.
 
 use somersault_lang::DatasetClause;
-use somersault_model::{Direction, TermId, TripleIds};
+use somersault_model::{Direction, EventTime, TermId, TripleIds};
 use somersault_store::{Dictionary, Ends, Pace, PredicateStatistics};
 
 /// One set of triples that a query can read.
@@ -222,6 +222,11 @@ pub trait GraphView: Sync {
 
     /// How many statements the source holds.
     fn statement_count(&self, source: Source) -> u64;
+
+    /// The event time of the newest such statement in the windows; `None` where no window holds it.
+    fn event_time(&self, _triple: TripleIds) -> Option<EventTime> {
+        None
+    }
 
     /// Whether what was read so far was right: a pin that was held for too long is taken away (S9).
     fn is_valid(&self) -> bool {

@@ -37,7 +37,9 @@ impl DueWindows {
                 (other.stream, other.lo, other.hi, other.shape)
                     == (window.stream, window.lo, window.hi, window.shape)
             };
-            if window.lo < window.hi && !windows.iter().any(same) {
+            // One of a number of statements is of one firing alone, which makes it.
+            let spans = window.statements.is_none() && window.lo < window.hi;
+            if spans && !windows.iter().any(same) {
                 windows.push(*window);
             }
         }
@@ -76,6 +78,10 @@ pub fn window_version(store: &Store, window: &WindowBatches, sn: Sn) -> Arc<Wind
     if window.lo >= window.hi {
         return WindowVersion::empty();
     }
+    if let Some(part) = window.statements {
+        let (first, last) = (part.skip as usize, part.upto as usize);
+        return (store.slices()).stretch(window.stream, (window.lo, first), (window.hi, last));
+    }
     let shape = window.shape;
     let view = ViewKey {
         range: shape.range,
@@ -110,6 +116,7 @@ mod tests {
                 until: 0,
                 step: 1,
             },
+            statements: None,
         };
         Output::Due(Firing {
             query: QueryUid(1),

@@ -271,14 +271,17 @@ fn firing_bytes(firing: &FiringResult) -> Bytes {
     .into()
 }
 
-/// SPARQL JSON for SELECT and ASK, a string of N-Triples for CONSTRUCT and DESCRIBE; on one line.
+/// SPARQL JSON for SELECT and ASK, a string of N-Triples for CONSTRUCT and DESCRIBE, or of N-Quads where the template names
+/// graphs; on one line.
 fn results_json(answer: &Answer) -> Result<String, String> {
     let mut bytes = Vec::new();
-    let graph = answer.kind() == AnswerKind::Graph;
-    let wrote = if graph {
-        answer.write_graph(RdfFormat::NTriples, &mut bytes)
-    } else {
-        answer.write_results(QueryResultsFormat::Json, &mut bytes)
+    let (graph, wrote) = match answer.kind() {
+        AnswerKind::Graph => (true, answer.write_graph(RdfFormat::NTriples, &mut bytes)),
+        AnswerKind::Dataset => (true, answer.write_graph(RdfFormat::NQuads, &mut bytes)),
+        AnswerKind::Solutions | AnswerKind::Boolean => {
+            let wrote = answer.write_results(QueryResultsFormat::Json, &mut bytes);
+            (false, wrote)
+        }
     };
     wrote.map_err(|error| error.to_string())?;
     let text = String::from_utf8(bytes)

@@ -136,6 +136,15 @@ pub(crate) const RDF_OFFERS: &[Offer<RdfFormat>] = &[
     offer("text/plain", RdfFormat::NTriples),
 ];
 
+/// What CONSTRUCT with GRAPH in its template comes in.
+pub(crate) const DATASET_OFFERS: &[Offer<RdfFormat>] = &[
+    offer("application/trig", RdfFormat::TriG),
+    offer("application/n-quads", RdfFormat::NQuads),
+    offer("application/ld+json", JSON_LD),
+    offer("application/json", JSON_LD),
+    offer("text/plain", RdfFormat::NQuads),
+];
+
 /// What a request's body of RDF may come in.
 pub(crate) const RDF_INPUT: &[Offer<RdfFormat>] = &[
     offer("application/n-triples", RdfFormat::NTriples),

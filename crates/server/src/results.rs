@@ -4,7 +4,7 @@
 
 use crate::app::App;
 use crate::error::{ApiError, ApiResult};
-use crate::negotiate::{Accept, Offer, RDF_OFFERS, RESULT_OFFERS};
+use crate::negotiate::{Accept, DATASET_OFFERS, Offer, RDF_OFFERS, RESULT_OFFERS};
 use axum::body::{Body, Bytes};
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::response::Response;
@@ -43,6 +43,12 @@ impl Format {
         match kind {
             AnswerKind::Graph => accept
                 .choose(RDF_OFFERS, "a graph (the answer of CONSTRUCT or DESCRIBE)")
+                .map(Format::Graph),
+            AnswerKind::Dataset => accept
+                .choose(
+                    DATASET_OFFERS,
+                    "a dataset (the answer of CONSTRUCT with GRAPH in its template)",
+                )
                 .map(Format::Graph),
             AnswerKind::Solutions | AnswerKind::Boolean => accept
                 .choose(RESULT_OFFERS, "the answer of SELECT or ASK")

@@ -107,6 +107,7 @@ pub fn bag_of_answer(answer: &Answer) -> Result<Bag, String> {
     let rows: Result<Vec<Row>, String> = match answer.kind() {
         AnswerKind::Boolean => Ok(vec![vec![answer.boolean().map(Value::Truth)]]),
         AnswerKind::Solutions => answer.rows().map(|terms| row(terms.to_vec())).collect(),
+        AnswerKind::Dataset => Err("it has named graphs, which no scenario asks for".to_owned()),
         AnswerKind::Graph => answer
             .triples()
             .map(|triple| {

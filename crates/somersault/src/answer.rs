@@ -15,7 +15,7 @@ pub use cursor::{Cell, CellKind, Cursor, Row};
 pub use writer::AnswerWriter;
 
 use crate::error::EngineError;
-use oxrdf::{Term, Triple};
+use oxrdf::{Quad, Term, Triple};
 use oxrdfio::RdfFormat;
 use somersault_query::Answer as Inner;
 use somersault_store::Dictionary;
@@ -27,9 +27,9 @@ use std::sync::{Arc, LazyLock};
 /// How much is written before it is passed on to a writer.
 const PIECE_BYTES: usize = 64 * 1024;
 
-/// The columns of a graph.
-static GRAPH_COLUMNS: LazyLock<[String; 3]> =
-    LazyLock::new(|| ["subject", "predicate", "object"].map(str::to_owned));
+/// The columns of a dataset; those of a graph are the first three.
+static GRAPH_COLUMNS: LazyLock<[String; 4]> =
+    LazyLock::new(|| ["subject", "predicate", "object", "graph"].map(str::to_owned));
 
 /// What stands in for an answer whose memory is being used again.
 static NO_ANSWER: LazyLock<Arc<Inner>> = LazyLock::new(|| Arc::new(Inner::Graph(Vec::new())));
@@ -41,7 +41,7 @@ pub struct Answer {
     dictionary: Arc<Dictionary>,
 }
 
-/// Which of the three shapes an [`Answer`] has.
+/// Which of the four shapes an [`Answer`] has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AnswerKind {
     /// SELECT: a bag of rows.
@@ -50,6 +50,8 @@ pub enum AnswerKind {
     Boolean,
     /// CONSTRUCT and DESCRIBE: a set of triples.
     Graph,
+    /// CONSTRUCT with GRAPH in its template: a set of quads.
+    Dataset,
 }
 
 impl Answer {
@@ -84,24 +86,28 @@ impl Answer {
             Inner::Solutions(_) => AnswerKind::Solutions,
             Inner::Boolean(_) => AnswerKind::Boolean,
             Inner::Graph(_) => AnswerKind::Graph,
+            Inner::Dataset(_) => AnswerKind::Dataset,
         }
     }
 
-    /// The names of the columns, without `?`; empty for ASK, and `subject`, `predicate`, `object` for a graph.
+    /// The names of the columns, without `?`; empty for ASK, `subject`, `predicate`, `object` for a graph, and with
+    /// `graph` for a dataset.
     pub fn variables(&self) -> &[String] {
         match &*self.inner {
             Inner::Solutions(solutions) => solutions.variables(),
             Inner::Boolean(_) => &[],
-            Inner::Graph(_) => &*GRAPH_COLUMNS,
+            Inner::Graph(_) => &GRAPH_COLUMNS[..3],
+            Inner::Dataset(_) => &*GRAPH_COLUMNS,
         }
     }
 
-    /// How many rows or triples there are (1 for ASK).
+    /// How many rows, triples or quads there are (1 for ASK).
     pub fn len(&self) -> usize {
         match &*self.inner {
             Inner::Solutions(solutions) => solutions.len(),
             Inner::Boolean(_) => 1,
             Inner::Graph(triples) => triples.len(),
+            Inner::Dataset(quads) => quads.len(),
         }
     }
 
@@ -114,7 +120,7 @@ impl Answer {
     pub fn boolean(&self) -> Option<bool> {
         match *self.inner {
             Inner::Boolean(yes) => Some(yes),
-            Inner::Solutions(_) | Inner::Graph(_) => None,
+            Inner::Solutions(_) | Inner::Graph(_) | Inner::Dataset(_) => None,
         }
     }
 
@@ -130,10 +136,18 @@ impl Answer {
     pub fn triples(&self) -> Triples<'_> {
         let triples: &[Triple] = match &*self.inner {
             Inner::Graph(triples) => triples,
-            Inner::Solutions(_) | Inner::Boolean(_) => &[],
+            Inner::Solutions(_) | Inner::Boolean(_) | Inner::Dataset(_) => &[],
         };
         Triples {
             inner: triples.iter(),
+        }
+    }
+
+    /// The quads of CONSTRUCT with GRAPH in its template.
+    pub fn quads(&self) -> &[Quad] {
+        match &*self.inner {
+            Inner::Dataset(quads) => quads,
+            Inner::Solutions(_) | Inner::Boolean(_) | Inner::Graph(_) => &[],
         }
     }
 
@@ -150,10 +164,10 @@ impl Answer {
         AnswerWriter::of_results(self, format)
     }
 
-    /// Writes a graph in an RDF syntax, a piece at a time.
+    /// Writes a graph or dataset in an RDF syntax, a piece at a time.
     ///
     /// # Errors
-    /// [`EngineError::Invalid`] if this is not a graph.
+    /// [`EngineError::Invalid`] if this is neither, or a dataset in a syntax of one graph.
     pub fn graph_writer(&self, format: RdfFormat) -> Result<AnswerWriter, EngineError> {
         AnswerWriter::of_graph(self, format)
     }
@@ -171,10 +185,10 @@ impl Answer {
         write_all(self.results_writer(format)?, writer)
     }
 
-    /// Writes a graph in an RDF syntax.
+    /// Writes a graph or dataset in an RDF syntax.
     ///
     /// # Errors
-    /// [`EngineError::Invalid`] if this is not a graph, [`EngineError::Io`] if `writer` fails.
+    /// As [`Answer::graph_writer`], and [`EngineError::Io`] if `writer` fails.
     pub fn write_graph(&self, format: RdfFormat, writer: impl Write) -> Result<(), EngineError> {
         write_all(self.graph_writer(format)?, writer)
     }

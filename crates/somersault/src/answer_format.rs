@@ -3,6 +3,7 @@
 //! `[[row, count], …]`. The spelling must not change: stored answers are compared by hash.
 
 use crate::answer::{Answer, AnswerKind};
+use oxrdf::GraphName;
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 use std::fmt::Write;
@@ -69,7 +70,7 @@ impl AnswerLine {
     pub fn new(query: &str, time: AnswerTime, answer: &Answer, full: bool) -> AnswerLine {
         let vars = match answer.kind() {
             AnswerKind::Boolean => Vec::new(),
-            AnswerKind::Solutions | AnswerKind::Graph => answer.variables().to_vec(),
+            _ => answer.variables().to_vec(),
         };
         Self::from_rows(query, time, vars, answer_rows(answer), full)
     }
@@ -181,6 +182,22 @@ pub fn answer_rows(answer: &Answer) -> Vec<AnswerRow> {
                     Some(triple.predicate.to_string()),
                     Some(triple.object.to_string()),
                 ]
+            })
+            .collect(),
+        AnswerKind::Dataset => answer
+            .quads()
+            .iter()
+            .map(|quad| {
+                let graph = match &quad.graph_name {
+                    GraphName::DefaultGraph => None,
+                    name => Some(name.to_string()),
+                };
+                let triple = [
+                    quad.subject.to_string(),
+                    quad.predicate.to_string(),
+                    quad.object.to_string(),
+                ];
+                triple.into_iter().map(Some).chain([graph]).collect()
             })
             .collect(),
     }

@@ -4,6 +4,7 @@
 
 use crate::Run;
 use somersault_model::{BatchNumber, EventTime, Millis, TimedTriple, TripleIds};
+use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
 /// A closed batch in its immutable form.
@@ -109,6 +110,31 @@ impl Slice {
         let mut statements = self.in_order_of_arrival();
         statements.extend_from_slice(late);
         Slice::build(self.batch, interval, self.revision + 1, &statements)
+    }
+
+    /// The same batch with these of its arrivals alone.
+    pub(crate) fn part(&self, arrivals: Range<usize>) -> Slice {
+        let triples: Vec<TripleIds> = self.run.triples().collect();
+        let arrived: Vec<(u32, u32)> = arrivals.map(|at| self.arrivals.get(at)).collect();
+        let inside = arrived.iter().map(|(row, _)| triples[*row as usize]);
+        let (run, places) = Run::of_batch(self.batch, inside);
+        let last = arrived
+            .iter()
+            .map(|(_, offset)| u64::from(*offset) + 1)
+            .max();
+        let longest = last.unwrap_or(0).max(run.len() as u64);
+        let arrivals = places
+            .into_iter()
+            .zip(arrived)
+            .map(|(row, (_, offset))| (row, offset));
+        Slice {
+            batch: self.batch,
+            start: self.start,
+            revision: self.revision,
+            run: Arc::new(run),
+            arrivals: Arrivals::new(arrivals, longest),
+            newest_offsets: OnceLock::new(),
+        }
     }
 
     /// The number of the batch.

@@ -25,7 +25,12 @@ struct StreamSlices {
     /// By level and first batch: the run of 2^level batches.
     merged: Mutex<FxHashMap<(u32, i64), Arc<Run>>>,
     views: Mutex<Views>,
+    /// Windows of a number of statements that somebody holds.
+    stretches: Mutex<FxHashMap<Stretch, Weak<WindowVersion>>>,
 }
+
+/// The first batch and how much of it is left out, the batch after the last and how much of that last one is in.
+type Stretch = (BatchNumber, usize, BatchNumber, usize);
 
 type Views = FxHashMap<ViewKey, Arc<Mutex<View>>>;
 
@@ -165,6 +170,51 @@ impl SliceStore {
         view.add(generation, Arc::clone(&version));
         drop(view);
         slices.forget_passed();
+        version
+    }
+
+    /// The window over a stretch of statements in the order of the batches, and within a batch of arrival: from
+    /// `skip` statements into the batch `lo` on, up to and with the first `upto` ones of the batch before `hi`.
+    pub fn stretch(
+        &self,
+        stream: StreamUid,
+        (lo, skip): (BatchNumber, usize),
+        (hi, upto): (BatchNumber, usize),
+    ) -> Arc<WindowVersion> {
+        let Some(slices) = self.stream(stream).filter(|_| lo < hi) else {
+            return WindowVersion::empty();
+        };
+        let key = (lo, skip, hi, upto);
+        if let Some(version) = slices.stretches.lock().get(&key).and_then(Weak::upgrade) {
+            return version;
+        }
+        let (generation, mut parts) = slices.range(lo, hi);
+        // What is cut comes last first: it may be one slice.
+        if let Some(last) = parts.last_mut().filter(|last| last.batch().next() == hi) {
+            if upto < last.arrivals() {
+                *last = Arc::new(last.part(0..upto));
+            }
+        }
+        if let Some(first) = parts.first_mut().filter(|first| first.batch() == lo) {
+            if skip > 0 {
+                *first = Arc::new(first.part(skip..first.arrivals()));
+            }
+        }
+        let version = Arc::new(WindowVersion::slide(None, &parts, lo, hi, || {
+            let whole = parts.len().saturating_sub(1).max(1);
+            let mut runs = vec![Arc::clone(parts[0].run())];
+            runs.extend(slices.cover(
+                generation,
+                &parts[1..whole],
+                lo.next(),
+                BatchNumber(hi.0 - 1),
+            ));
+            runs.extend(parts[whole..].iter().map(|last| Arc::clone(last.run())));
+            runs
+        }));
+        let mut stretches = slices.stretches.lock();
+        stretches.retain(|_, version| version.strong_count() > 0);
+        stretches.insert(key, Arc::downgrade(&version));
         version
     }
 

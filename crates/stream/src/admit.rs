@@ -415,8 +415,10 @@ impl Coordinator {
             .filter_map(|uid| self.streams[uid].complete_through.map(|time| (*uid, time)));
         let stream_times: Vec<(StreamUid, EventTime)> = times.collect();
         let latest = stream_times.iter().map(|(_, time)| *time).max();
+        // When so many statements will have come, nobody knows.
+        let by_time = declaration.computed_every.is_some() || !declaration.counts();
         let first_close = latest
-            .filter(|_| stream_times.len() == uids.len())
+            .filter(|_| by_time && stream_times.len() == uids.len())
             .map(|latest| schedule_of(declaration, self.shapes(declaration)).first_after(latest));
         Resolved {
             stream_times,
@@ -454,12 +456,6 @@ impl Coordinator {
                     check_span("STEP", subject(), step.0)?;
                 }
             }
-            if matches!(window.extent, Extent::Statements { .. }) {
-                return Err(Refusal::NotYet {
-                    what: "a window of a number of statements",
-                    remedy: "use [RANGE 10s STEP 1s]",
-                });
-            }
             let iri = window.stream.as_str();
             let stream = self
                 .known_stream(iri)
@@ -471,6 +467,12 @@ impl Coordinator {
                 return Err(Refusal::NotYet {
                     what: "ISTREAM or DSTREAM over a stream with LATE AMEND",
                     remedy: "register the query without ISTREAM or DSTREAM, or declare the stream with LATE DROP or LATE REJECT",
+                });
+            }
+            if stream.within.is_some() && declaration.counts() {
+                return Err(Refusal::NotYet {
+                    what: "a window of a number of statements in a query over a stream with LATE AMEND",
+                    remedy: "use [RANGE 10s STEP 1s], or declare the stream with LATE DROP or LATE REJECT",
                 });
             }
             check_batch(query, stream, window, declaration)?;

@@ -41,8 +41,9 @@ impl Amended {
 
     /// Whether a window over its stream holds it at a close.
     pub(crate) fn is_in(&self, shape: &WindowShape, close: EventTime) -> bool {
-        let (from, to) = shape.span_at(close);
-        from <= self.start && self.end <= to
+        // Admission keeps windows of a number of statements from queries over streams that are amended.
+        let span = shape.span().map(|span| span.span_at(close));
+        span.is_some_and(|(from, to)| from <= self.start && self.end <= to)
     }
 }
 
@@ -144,7 +145,8 @@ impl Coordinator {
                     continue;
                 };
                 if !query.is_delivered((close, inject.sn), self.delivered.get(&uid)) {
-                    let firing = query.firing(&self.streams, group, (close, revision), inject.sn);
+                    let firing =
+                        query.firing(&self.streams, group, (close, 0, revision), inject.sn);
                     firings.push(firing);
                 }
                 query.firings += 1;

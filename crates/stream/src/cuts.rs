@@ -187,10 +187,13 @@ impl Coordinator {
                     query.name
                 );
                 query.last_close = Some(close);
+                let ordinals = group.firings_at(&self.streams, close);
                 if !query.is_delivered((close, sn), self.delivered.get(&uid)) {
-                    firings.push(query.firing(&self.streams, group, (close, 0), sn));
+                    let of_query = (0..ordinals)
+                        .map(|ordinal| query.firing(&self.streams, group, (close, ordinal, 0), sn));
+                    firings.extend(of_query);
                 }
-                query.firings += 1;
+                query.firings += u64::from(ordinals);
             }
             self.groups.fired(&mut self.streams, id, close, &mut passed);
         }

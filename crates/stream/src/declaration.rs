@@ -43,6 +43,14 @@ impl QueryDeclaration {
     pub fn compares(&self) -> bool {
         self.operator.compares() || self.report.on_change
     }
+
+    /// Whether there is a window of a number of statements.
+    pub(crate) fn counts(&self) -> bool {
+        let extents = self.windows.iter().map(|window| window.extent);
+        extents
+            .into_iter()
+            .any(|extent| matches!(extent, Extent::Statements { .. }))
+    }
 }
 
 impl From<&ContinuousQuery> for QueryDeclaration {

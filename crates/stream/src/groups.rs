@@ -31,7 +31,10 @@ pub(crate) struct GroupId(u64);
 pub(crate) struct GroupKey {
     /// Ascending, distinct.
     pub(crate) streams: Vec<StreamUid>,
+    /// The closes by time.
     pub(crate) schedule: Schedule,
+    /// The closes by number: a stream, and the STEP of a window of so many statements. Ascending, distinct.
+    pub(crate) counts: Vec<(StreamUid, u64)>,
 }
 
 /// Where a group is to be found.
@@ -47,7 +50,8 @@ enum Place {
 #[derive(Clone, Debug)]
 pub(crate) struct Group {
     pub(crate) key: GroupKey,
-    /// The next close; None until each stream has had its first push or advance (S5).
+    /// The next close; None until each stream has had its first push or advance (S5). Of a group with `counts` that waits
+    /// it is the next time at which there may be one.
     pub(crate) next: Option<EventTime>,
     place: Place,
     /// Each query with the time after which it fires.
@@ -100,7 +104,8 @@ impl Group {
             let over_it = windows.filter(move |(of, _)| *of == batch.stream);
             over_it.map(|(_, shape)| shape)
         };
-        let shown_until = shapes().map(|shape| shape.shown_until(batch.start)).max();
+        let spans = shapes().filter_map(|shape| shape.span());
+        let shown_until = spans.map(|span| span.shown_until(batch.start)).max();
         let from = self.first.unwrap_or(EventTime::MAX).max(batch.end);
         let mut close = self.key.schedule.first_at_or_after(from);
         let closes = std::iter::from_fn(move || {
@@ -112,9 +117,44 @@ impl Group {
     }
 
     /// The first close of a member that was registered at this base.
-    pub(crate) fn next_of(&self, base: EventTime) -> Option<EventTime> {
+    pub(crate) fn next_of(&self, streams: &Streams, base: EventTime) -> Option<EventTime> {
         let next = self.next?;
-        Some(next.max(self.key.schedule.first_after(base)))
+        Some(next.max(self.candidate_after(streams, base)))
+    }
+
+    /// The first time after `time` at which there is a close or, with the batch that ends then, may be one.
+    fn candidate_after(&self, streams: &Streams, time: EventTime) -> EventTime {
+        let batch_ends = self.key.counts.iter().map(|(uid, _)| {
+            let stream = &streams[uid];
+            stream.batch_of(time).end(stream.interval())
+        });
+        let by_time = self.key.schedule.first_after(time);
+        batch_ends.chain([by_time]).min().unwrap_or(by_time)
+    }
+
+    /// The first close by number at or after `time`, of the batches that have closed.
+    fn first_by_number(&self, streams: &Streams, time: EventTime) -> Option<EventTime> {
+        let closes = self.key.counts.iter().filter_map(|(uid, step)| {
+            let stream = &streams[uid];
+            // The batch that ends at or after `time`.
+            let from = stream.batch_of(EventTime(time.0.saturating_sub(1)));
+            let batch = stream.numbered.next_close(from, *step)?;
+            Some(batch.end(stream.interval()))
+        });
+        closes.min()
+    }
+
+    /// How often the members fire at a close: once, or as often as a window of a number of statements closes then.
+    pub(crate) fn firings_at(&self, streams: &Streams, close: EventTime) -> u32 {
+        let closes = self.key.counts.iter().map(|(uid, step)| {
+            let stream = &streams[uid];
+            let end = stream.batch_of(close);
+            match end.start(stream.interval()) == close {
+                true => stream.numbered.closes_at(BatchNumber(end.0 - 1), *step),
+                false => 0,
+            }
+        });
+        u32::try_from(closes.max().unwrap_or(0).max(1)).unwrap_or(u32::MAX)
     }
 
     /// The first close in `first ..= last` at which some window holds a statement. Jumps from batch to batch, not
@@ -130,6 +170,18 @@ impl Group {
             let mut later: Option<EventTime> = None;
             for (uid, shape) in self.windows.keys() {
                 let stream = &streams[uid];
+                let WindowShape::Span(shape) = shape else {
+                    // Once it holds something it always does.
+                    let Some(batch) = stream.numbered.first() else {
+                        continue;
+                    };
+                    let end = batch.end(stream.interval());
+                    if end <= close {
+                        return Some(close);
+                    }
+                    later = Some(later.map_or(end, |later| later.min(end)));
+                    continue;
+                };
                 let (from, to) = shape.span_at(close);
                 let Some(batch) = stream.first_held(stream.batch_of(from)) else {
                     continue;
@@ -249,9 +301,10 @@ impl Groups {
             return;
         };
         // Closes that only the departed would have fired for need no cut.
-        let next = group.next_of(base);
+        let group = self.get(id);
+        let next = group.next_of(streams, base);
         if next > group.next {
-            group.next = next;
+            self.group_mut(id).next = next;
             self.settle(streams, id, passed);
         } else if group.next.is_some() {
             self.need(streams, id);
@@ -301,7 +354,7 @@ impl Groups {
             group.next == Some(close),
             "WI-2: a group fires at its next close and no other"
         );
-        group.next = Some(group.key.schedule.first_after(close));
+        group.next = Some(group.candidate_after(streams, close));
         self.settle(streams, id, passed);
     }
 
@@ -355,14 +408,25 @@ impl Groups {
         };
         group.first = group.first.or(Some(next));
         group.next = Some(next);
-        if ready < next {
+        let by_number = group.first_by_number(streams, next);
+        let by_time = group.key.schedule.first_at_or_after(next);
+        let close = by_number.map_or(by_time, |by_number| by_number.min(by_time));
+        if ready < close {
+            // What may come next lies after all that is known now.
+            let next = match ready < next {
+                true => next,
+                false => group.candidate_after(streams, ready),
+            };
+            group.next = Some(next);
             self.wait(streams, id, laggard, next);
         } else {
-            if let Some(run) = self.pass_in_bulk(streams, id, next, ready) {
+            group.next = Some(close);
+            let until = by_number.map_or(ready, |by_number| just_before(by_number).min(ready));
+            if let Some(run) = self.pass_in_bulk(streams, id, close, until) {
                 passed.push(run);
             }
             let group = self.group_mut(id);
-            let close = group.next.unwrap_or(next);
+            let close = group.next.unwrap_or(close);
             group.place = Place::Due(close);
             self.due.insert((close, id));
         }
@@ -427,7 +491,13 @@ impl Groups {
             return;
         };
         for (uid, shape) in group.windows.keys() {
-            let from = shape.span_at(close).0;
+            let stream = &streams[uid];
+            let from = match shape {
+                WindowShape::Span(span) => span.span_at(close).0,
+                WindowShape::Statements { count, step } => (stream.numbered)
+                    .needed_from(stream.batch_of(close), (*count, *step))
+                    .map_or(EventTime::MIN, |batch| batch.start(stream.interval())),
+            };
             match group.needs.last_mut() {
                 // Windows are ascending by stream, so that those of one stream are neighbours.
                 Some((last, needed)) if last == uid => *needed = from.min(*needed),
@@ -469,7 +539,7 @@ impl Group {
             .iter()
             .map(|uid| (*uid, streams[uid].retained_from))
             .collect();
-        self.key.schedule.first_after(after)
+        self.candidate_after(streams, after)
     }
 }
 

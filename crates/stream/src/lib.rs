@@ -14,6 +14,7 @@ mod declaration;
 mod derive;
 mod groups;
 mod input;
+mod numbered;
 mod output;
 mod refusal;
 mod registry;
@@ -26,7 +27,7 @@ pub use declaration::{QueryDeclaration, Resolve, ResolveError, WindowDeclaration
 pub use input::{Admission, Input, Push, PushHead, PushStatement, PushVerdict, ReadPush, Repeat};
 pub use output::{
     AmendedBatch, BatchChange, BatchShape, ClosedBatch, Firing, FiringKey, Inject, Output,
-    WindowBatches,
+    Statements, WindowBatches,
 };
 pub use refusal::{Refusal, RefusalKind};
 pub use status::{QueryStatus, Reached, StreamStatus};

@@ -190,12 +190,23 @@ pub struct WindowBatches {
     pub lo: BatchNumber,
     /// The first batch after the window; equal to `lo` where it holds nothing.
     pub hi: BatchNumber,
-    /// Which window it is: the versions of one slide from each other.
+    /// Which window it is: the versions of one slide from each other. All 0 for a window of a number of statements.
     pub shape: BatchShape,
+    /// Of a window of a number of statements: what of the first and of the last batch is in it.
+    pub statements: Option<Statements>,
+}
+
+/// Where a window of a number of statements begins and ends within its batches, in the order of arrival.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Statements {
+    /// So many statements of the first batch come before the window.
+    pub skip: u32,
+    /// So many statements of the last batch are in the window or come before it.
+    pub upto: u32,
 }
 
 /// A window over a stream, counted in its batches.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct BatchShape {
     /// RANGE (more than `hi − lo` where the window reaches further back than what is kept).
     pub range: i64,

@@ -10,9 +10,10 @@ use crate::coordinator::Coordinator;
 use crate::declaration::{QueryDeclaration, WindowDeclaration};
 use crate::derive::Derivation;
 use crate::groups::{Group, GroupId, GroupKey, Streams};
-use crate::output::{Firing, Output, WindowBatches};
-use crate::schedule::{Schedule, WindowShape};
+use crate::output::{BatchShape, Firing, Output, Statements, WindowBatches};
+use crate::schedule::{Schedule, Span, WindowShape};
 use crate::status::StreamStatus;
+use crate::stream::Stream;
 use somersault_lang::{CreateStream, Extent, StreamOperator};
 use somersault_log::{DeliveredRecord, Resolved};
 use somersault_model::{BatchNumber, EventTime, Millis, QueryUid, Sn, StreamUid};
@@ -67,7 +68,10 @@ pub(crate) fn schedule_of(
 ) -> Schedule {
     match declaration.computed_every {
         Some(every) => Schedule::new(declaration.starting_at, [every]),
-        None => Schedule::new(declaration.starting_at, shapes.map(|shape| shape.step)),
+        None => Schedule::new(
+            declaration.starting_at,
+            shapes.filter_map(|shape| shape.span().map(|span| span.step)),
+        ),
     }
 }
 
@@ -86,14 +90,14 @@ pub(crate) fn shape_of(extent: Extent, origin: EventTime, stream: &CreateStream)
                 batch,
             )
         }
-        Extent::Statements { .. } => unreachable!("admission refuses them"),
+        Extent::Statements { count, step } => return WindowShape::Statements { count, step },
     };
-    WindowShape {
+    WindowShape::Span(Span {
         origin,
         range,
         until,
         step,
-    }
+    })
 }
 
 impl Query {
@@ -121,7 +125,20 @@ impl Query {
         GroupKey {
             streams: self.streams().into_iter().collect(),
             schedule: self.schedule(),
+            counts: self.counts(),
         }
+    }
+
+    /// The streams and STEPs of the windows of a number of statements, where those say when the query fires.
+    fn counts(&self) -> Vec<(StreamUid, u64)> {
+        if self.declaration.computed_every.is_some() {
+            return Vec::new();
+        }
+        let steps = self.windows.iter().filter_map(|window| match window.shape {
+            WindowShape::Statements { step, .. } => Some((window.stream, step)),
+            WindowShape::Span(_) => None,
+        });
+        steps.collect::<BTreeSet<_>>().into_iter().collect()
     }
 
     pub(crate) fn schedule(&self) -> Schedule {
@@ -155,53 +172,105 @@ impl Query {
         })
     }
 
-    /// The firing of this query for a close of its group.
+    /// A firing of this query for a close of its group.
     pub(crate) fn firing(
         &self,
         streams: &Streams,
         group: &Group,
-        (close, revision): (EventTime, u32),
+        (close, ordinal, revision): (EventTime, u32, u32),
         sn: Sn,
     ) -> Firing {
         let mut complete_from = None;
         let windows = self.windows.iter().map(|window| {
             let stream = &streams[&window.stream];
-            let (mut from, to) = window.shape.span_at(close);
             let kept_with_group = group.kept_from.get(&window.stream);
             let kept = window
                 .kept_from
                 .max(kept_with_group.copied().unwrap_or(window.kept_from));
-            let begin = stream.begin.unwrap_or(EventTime::MIN);
-            if let Some(since) = window.since {
-                let since = since.start(stream.interval()).max(begin);
-                if from > since {
-                    complete_from = complete_from.max(Some(from));
+            let (content, from) = match window.shape {
+                WindowShape::Span(span) => window.over_span(span, stream, kept, close),
+                WindowShape::Statements { count, step } => {
+                    // Windows that do not say when the query fires show their latest close.
+                    let says = self.declaration.computed_every.is_none()
+                        && stream.batch_end_before(close) == close;
+                    let ordinal = if says { ordinal } else { u32::MAX };
+                    window.over_statements((count, step), stream, kept, (close, ordinal))
                 }
-                from = from.max(since);
-            }
-            let seen_from = begin.max(kept.start(stream.interval()));
-            if from < seen_from {
-                complete_from = complete_from.max(Some(seen_from));
-            }
-            let hi = stream.batch_of(to);
-            WindowBatches {
-                stream: window.stream,
-                lo: stream.batch_of(from).max(kept).min(hi),
-                hi,
-                shape: window.shape.in_batches(stream.interval()),
-            }
+            };
+            complete_from = complete_from.max(from);
+            content
         });
         let windows = windows.collect();
         Firing {
             query: self.uid,
             close,
-            ordinal: 0,
+            ordinal,
             revision,
-            first: self.firings == 0,
+            first: self.firings == 0 && ordinal == 0,
             sn,
             windows,
             complete_from,
         }
+    }
+}
+
+impl Window {
+    /// The window over a span of time at a close of its query, and from when on it is complete if it is not.
+    fn over_span(
+        &self,
+        span: Span,
+        stream: &Stream,
+        kept: BatchNumber,
+        close: EventTime,
+    ) -> (WindowBatches, Option<EventTime>) {
+        let mut complete_from = None;
+        let (mut from, to) = span.span_at(close);
+        let begin = stream.begin.unwrap_or(EventTime::MIN);
+        if let Some(since) = self.since {
+            let since = since.start(stream.interval()).max(begin);
+            complete_from = (from > since).then_some(from);
+            from = from.max(since);
+        }
+        let seen_from = begin.max(kept.start(stream.interval()));
+        if from < seen_from {
+            complete_from = complete_from.max(Some(seen_from));
+        }
+        let hi = stream.batch_of(to);
+        let content = WindowBatches {
+            stream: self.stream,
+            lo: stream.batch_of(from).max(kept).min(hi),
+            hi,
+            shape: span.in_batches(stream.interval()),
+            statements: None,
+        };
+        (content, complete_from)
+    }
+
+    /// The window of a number of statements at one of its closes, and from when on it is complete if it is not.
+    fn over_statements(
+        &self,
+        count_and_step: (u64, u64),
+        stream: &Stream,
+        kept: BatchNumber,
+        (close, ordinal): (EventTime, u32),
+    ) -> (WindowBatches, Option<EventTime>) {
+        let end = stream.batch_of(close);
+        let stretch = (stream.numbered).content(end, ordinal, count_and_step, kept);
+        let kept_from = || {
+            let begin = stream.begin.unwrap_or(EventTime::MIN);
+            kept.start(stream.interval()).max(begin)
+        };
+        let content = WindowBatches {
+            stream: self.stream,
+            lo: stretch.lo,
+            hi: stretch.hi,
+            shape: BatchShape::default(),
+            statements: Some(Statements {
+                skip: stretch.skip,
+                upto: stretch.upto,
+            }),
+        };
+        (content, stretch.is_cut.then(kept_from))
     }
 }
 
@@ -295,7 +364,8 @@ impl Coordinator {
         query.state = State::Running { group, base };
         let first_close = resolved.first_close;
         assert!(
-            first_close.is_none() || self.groups.get(group).next_of(base) == first_close,
+            first_close.is_none()
+                || self.groups.get(group).next_of(&self.streams, base) == first_close,
             "S5: query {} first fires at the close that its command resolved to",
             query.name
         );
@@ -308,7 +378,7 @@ impl Coordinator {
         let State::Running { group, base } = query.state else {
             return None;
         };
-        let next = self.groups.get(group).next_of(base);
+        let next = self.groups.get(group).next_of(&self.streams, base);
         let shapes = query.window_shapes();
         let mut passed = Vec::new();
         self.groups
@@ -386,12 +456,28 @@ impl WindowDeclaration {
     pub fn latest(&self, starting_at: EventTime, stream: &StreamStatus) -> Option<WindowBatches> {
         let batch = stream.declaration.batch;
         let shape = shape_of(self.extent, starting_at, &stream.declaration);
-        let (from, to) = shape.span_at(stream.stable_time?);
+        let through = stream.stable_time?;
+        let (from, to, shape) = match shape {
+            WindowShape::Span(span) => {
+                let (from, to) = span.span_at(through);
+                (from, to, span.in_batches(batch))
+            }
+            // What the status of a stream does not say: its last batch stands in.
+            WindowShape::Statements { .. } => {
+                let shape = BatchShape {
+                    range: 1,
+                    until: 0,
+                    step: 1,
+                };
+                (through.minus(batch), through, shape)
+            }
+        };
         Some(WindowBatches {
             stream: stream.uid,
             lo: BatchNumber::of(from, batch),
             hi: BatchNumber::of(to, batch),
-            shape: shape.in_batches(batch),
+            shape,
+            statements: None,
         })
     }
 }
@@ -415,7 +501,10 @@ fn explain_extent(extent: Extent, since: &str) -> String {
         Extent::All => "closes with every batch; holds everything since the batch that was open at registration, as far back as KEEP of the stream (ALL); \
              complete_from_ms says from when, once KEEP has let go of some"
             .to_owned(),
-        Extent::Statements { .. } => unreachable!("admission refuses them"),
+        Extent::Statements { count, step } => format!(
+            "closes at the end of each batch with which the number of the stream's statements reaches a multiple of {step}, once for each multiple; \
+             holds the last {count} statements up to it, in the order of batches and in them of arrival"
+        ),
     }
 }
 

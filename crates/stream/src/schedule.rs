@@ -16,12 +16,12 @@ pub(crate) struct Schedule {
 }
 
 impl Schedule {
-    /// The closes `origin + k·step` for each of the steps, which are above zero.
+    /// The closes `origin + k·step` for each of the steps, which are above zero; without one there are none.
     pub(crate) fn new(origin: EventTime, steps: impl IntoIterator<Item = Millis>) -> Schedule {
         let mut all: Vec<i64> = steps.into_iter().map(|step| step.0).collect();
         assert!(
-            !all.is_empty() && all.iter().all(|step| *step > 0),
-            "a schedule has steps, all above zero: admission refuses others"
+            all.iter().all(|step| *step > 0),
+            "steps are above zero: admission refuses others"
         );
         all.sort_unstable();
         let mut steps: Vec<i64> = Vec::with_capacity(all.len());
@@ -33,19 +33,20 @@ impl Schedule {
         }
         // Origins that differ by whole steps mean the same closes; with several steps only the identical one is safe.
         let origin = match steps[..] {
+            [] => 0,
             [step] => origin.0.rem_euclid(step),
             _ => origin.0,
         };
         Schedule { origin, steps }
     }
 
-    /// The first close after `time`.
+    /// The first close after `time`; the end of time where there is none.
     pub(crate) fn first_after(&self, time: EventTime) -> EventTime {
         let closes = self
             .steps
             .iter()
             .map(|step| latest(self.origin, *step, time.0).saturating_add(*step));
-        EventTime(closes.min().expect("a schedule has a step"))
+        EventTime(closes.min().unwrap_or(i64::MAX))
     }
 
     /// The first close at or after `time`.
@@ -53,13 +54,13 @@ impl Schedule {
         self.first_after(EventTime(time.0.saturating_sub(1)))
     }
 
-    /// The last close at or before `time`.
+    /// The last close at or before `time`; the beginning of time where there is none.
     pub(crate) fn last_at_or_before(&self, time: EventTime) -> EventTime {
         let closes = self
             .steps
             .iter()
             .map(|step| latest(self.origin, *step, time.0));
-        EventTime(closes.max().expect("a schedule has a step"))
+        EventTime(closes.max().unwrap_or(i64::MIN))
     }
 
     /// The longest span that divides all closes.
@@ -134,16 +135,34 @@ fn latest(origin: i64, step: i64, time: i64) -> i64 {
     i64::try_from(close).unwrap_or(i64::MIN)
 }
 
-/// One window with its origin: it closes every `step`, and then holds `range`, which ends `until` before the close.
+/// When a window closes and what it then holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct WindowShape {
+pub(crate) enum WindowShape {
+    /// A span of time.
+    Span(Span),
+    /// The last `count` statements, at every `step` more.
+    Statements { count: u64, step: u64 },
+}
+
+impl WindowShape {
+    pub(crate) fn span(&self) -> Option<&Span> {
+        match self {
+            WindowShape::Span(span) => Some(span),
+            WindowShape::Statements { .. } => None,
+        }
+    }
+}
+
+/// A window over a span of time with its origin: it closes every `step`, and then holds `range`, which ends `until` before the close.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Span {
     pub(crate) origin: EventTime,
     pub(crate) range: Millis,
     pub(crate) until: Millis,
     pub(crate) step: Millis,
 }
 
-impl WindowShape {
+impl Span {
     /// The latest close of this window at or before `close`, a close of its query.
     pub(crate) fn close_at(&self, close: EventTime) -> EventTime {
         EventTime(latest(self.origin.0, self.step.0, close.0))
@@ -201,7 +220,7 @@ mod tests {
 
     #[test]
     fn a_window_of_a_longer_step_shows_its_latest_close() {
-        let window = WindowShape {
+        let window = Span {
             origin: EventTime(0),
             range: Millis(300),
             until: Millis(0),
@@ -211,7 +230,7 @@ mod tests {
             window.span_at(EventTime(500)),
             (EventTime(100), EventTime(400))
         );
-        let past = WindowShape {
+        let past = Span {
             until: Millis(1000),
             ..window
         };

@@ -6,6 +6,7 @@
 
 use crate::adaptor::{Classifier, Interner, Source, TimeGate, TooLate};
 use crate::groups::GroupId;
+use crate::numbered::Numbered;
 use somersault_lang::{CreateStream, LatePolicy, TimeDomain};
 use somersault_log::PushRecord;
 use somersault_model::{
@@ -70,6 +71,8 @@ pub(crate) struct Stream {
     heartbeat: Option<(EventTime, i64)>,
 
     open: BTreeMap<BatchNumber, Batch>,
+    /// The closed batches from `retained_from` on.
+    pub(crate) numbered: Numbered,
     /// How many statements each batch that is open, or whose slice is not retired, holds; empty ones are not listed.
     held: BTreeMap<BatchNumber, u64>,
     /// The sum of `held`.
@@ -133,6 +136,7 @@ impl Stream {
             moved_ms: None,
             heartbeat: None,
             open: BTreeMap::new(),
+            numbered: Numbered::default(),
             held: BTreeMap::new(),
             held_statements: 0,
             retained_statements: 0,
@@ -423,7 +427,9 @@ impl Stream {
             return None;
         }
         self.batches += 1;
-        Some(entry.remove_entry())
+        let (number, batch) = entry.remove_entry();
+        self.numbered.close(number, batch.statements.len());
+        Some((number, batch))
     }
 
     /// The batches that are still open, when the stream is dropped.
@@ -470,6 +476,7 @@ impl Stream {
             statements -= count;
         }
         self.retained_from = from;
+        self.numbered.let_go(from);
         self.retained_statements = statements;
     }
 

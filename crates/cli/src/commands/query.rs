@@ -141,6 +141,8 @@ pub(crate) fn print_answer(
     match (answer.kind(), format) {
         (AnswerKind::Graph, Format::Ttl) => answer.write_graph(RdfFormat::Turtle, out)?,
         (AnswerKind::Graph, _) => answer.write_graph(RdfFormat::NTriples, out)?,
+        (AnswerKind::Dataset, Format::Ttl) => answer.write_graph(RdfFormat::TriG, out)?,
+        (AnswerKind::Dataset, _) => answer.write_graph(RdfFormat::NQuads, out)?,
         (AnswerKind::Boolean, Format::Table) => {
             writeln!(out, "{}", answer.boolean() == Some(true))?
         }

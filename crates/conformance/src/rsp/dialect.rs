@@ -41,12 +41,17 @@ impl Dialect {
         if !clauses.iter().all(is_read) {
             return None;
         }
+        let counts = |clause: &Clause<'_>| clause.window.contains("TRIPLES");
+        if self == Dialect::CqelsQl && clauses.iter().any(counts) {
+            return None;
+        }
         let mut edits: Vec<(Range<usize>, String)> = Vec::new();
         for (number, clause) in clauses.iter().enumerate() {
             let written = match self {
                 Dialect::RspQl => format!(
                     "FROM NAMED WINDOW <urn:window:{number}> ON {} {}",
-                    clause.source, clause.window
+                    clause.source,
+                    clause.window.replace("RANGE TRIPLES", "ELEMENTS")
                 ),
                 _ => String::new(),
             };

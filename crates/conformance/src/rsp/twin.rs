@@ -6,8 +6,8 @@ use super::host::{Counters, Firing, Host};
 use super::suite::open;
 use crate::error::ConformanceError;
 use crate::w3c::outcome::Outcome;
-use crate::w3c::twin::evaluate;
-use oxrdf::{Dataset, GraphName, NamedNode, Quad, Triple};
+use crate::w3c::twin::{evaluate, evaluate_at};
+use oxrdf::{Dataset, GraphName, NamedNode, Quad, Term, Triple};
 use oxrdfio::RdfParser;
 use somersault::StreamStatement;
 use somersault_lang::{
@@ -93,9 +93,19 @@ impl Twin {
         }
         standing.synced = self.stored.len();
         let mut added = Vec::new();
+        let mut times: BTreeMap<Vec<String>, i64> = BTreeMap::new();
         for window in &standing.query.windows {
             let origin_ms = standing.query.starting_at.0;
-            for triple in content(window, &self.streams, origin_ms, close_ms) {
+            for (at_ms, triple) in content(window, &self.streams, origin_ms, close_ms) {
+                let parts = [
+                    triple.subject.clone().into(),
+                    triple.predicate.clone().into(),
+                    triple.object.clone(),
+                ];
+                let newest = times
+                    .entry(parts.iter().map(value_of).collect())
+                    .or_insert(at_ms);
+                *newest = at_ms.max(*newest);
                 let default = window.in_default.then_some(GraphName::DefaultGraph);
                 let named = window.named.then(|| window.name.clone().into());
                 for graph in default.into_iter().chain(named) {
@@ -106,11 +116,15 @@ impl Twin {
                 }
             }
         }
-        let answer = evaluate(
+        let answer = evaluate_at(
             &standing.query.query,
             EventTime(close_ms),
             &standing.world,
-            None,
+            move |parts| {
+                times
+                    .get(&parts.iter().map(value_of).collect::<Vec<_>>())
+                    .copied()
+            },
         );
         for quad in &added {
             standing.world.remove(quad);
@@ -177,28 +191,55 @@ fn spans(window: &WindowClause, stream: &Stream) -> (i64, i64, i64) {
         Extent::Time { range, until, step } => (range.0, until.0, step.map_or(batch_ms, |s| s.0)),
         Extent::Now => (batch_ms, 0, batch_ms),
         Extent::All => (keep_ms / batch_ms * batch_ms, 0, batch_ms),
+        // It may close with every batch, and looks as far back as it takes.
         Extent::Statements { .. } => (0, 0, batch_ms),
     }
 }
 
-/// The triples that a window shows at a close: those of its own latest close.
+/// How many statements of a stream lie before a time.
+fn count_before(stream: &Stream, time_ms: i64) -> usize {
+    stream.fed.partition_point(|(at_ms, _)| *at_ms < time_ms)
+}
+
+/// A term by its value, since `spareval` gives numbers in another spelling than it got them in.
+fn value_of(term: &Term) -> String {
+    match term {
+        Term::Literal(literal) => match literal.value().parse::<f64>() {
+            Ok(number) => format!("{number} {}", literal.datatype()),
+            Err(_) => literal.to_string(),
+        },
+        other => other.to_string(),
+    }
+}
+
+/// The statements that a window shows at a close: those of its own latest close. A window of a number of statements is
+/// taken to close once with a batch at most.
 fn content(
     window: &WindowClause,
     streams: &BTreeMap<String, Stream>,
     origin_ms: i64,
     close_ms: i64,
-) -> Vec<Triple> {
+) -> Vec<(i64, Triple)> {
     let Some(stream) = streams.get(window.stream.as_str()) else {
         return Vec::new();
     };
     let (range_ms, until_ms, step_ms) = spans(window, stream);
     let close_ms = origin_ms + (close_ms - origin_ms).div_euclid(step_ms) * step_ms;
     let end_ms = close_ms - until_ms;
-    let from = (stream.fed).partition_point(|(at_ms, _)| *at_ms < end_ms - range_ms);
-    let to = stream.fed.partition_point(|(at_ms, _)| *at_ms < end_ms);
+    let (from, to) = match window.extent {
+        Extent::Statements { count, step } => {
+            let before = count_before(stream, end_ms);
+            let to = before - before % step as usize;
+            (to.saturating_sub(count as usize), to)
+        }
+        _ => (
+            count_before(stream, end_ms - range_ms),
+            count_before(stream, end_ms),
+        ),
+    };
     stream.fed[from..to.max(from)]
         .iter()
-        .map(|(_, quad)| quad.clone().into())
+        .map(|(at_ms, quad)| (*at_ms, quad.clone().into()))
         .collect()
 }
 
@@ -209,18 +250,35 @@ fn closes(
     from_ms: i64,
     to_ms: i64,
 ) -> BTreeSet<i64> {
-    let step = |window: &WindowClause| Some(spans(window, streams.get(window.stream.as_str())?).2);
+    let stream_of = |window: &WindowClause| streams.get(window.stream.as_str());
+    let is_count = |window: &&WindowClause| matches!(window.extent, Extent::Statements { .. });
+    let step = |window: &WindowClause| Some(spans(window, stream_of(window)?).2);
     let steps: Vec<i64> = match query.computed_every {
         Some(every) => vec![every.0],
-        None => query.windows.iter().filter_map(step).collect(),
+        None => (query.windows.iter())
+            .filter(|window| !is_count(window))
+            .filter_map(step)
+            .collect(),
     };
+    let mut by_number = BTreeSet::new();
+    for window in query.windows.iter().filter(is_count) {
+        if let (Extent::Statements { step, .. }, Some(stream), None) =
+            (window.extent, stream_of(window), query.computed_every)
+        {
+            let batch_ms = stream.declaration.batch.0;
+            let closes = |end_ms: i64| count_before(stream, end_ms) / step as usize;
+            let ends = from_ms.div_euclid(batch_ms) + 1..=to_ms.div_euclid(batch_ms);
+            let ends = ends.map(|number| number * batch_ms);
+            by_number.extend(ends.filter(|end_ms| closes(*end_ms) > closes(end_ms - batch_ms)));
+        }
+    }
     let origin_ms = query.starting_at.0;
     let (from_ms, to_ms) = (from_ms - origin_ms, to_ms - origin_ms);
     let times = |step: i64| {
         let k = from_ms.div_euclid(step) + 1..=to_ms.div_euclid(step);
         k.map(move |k| origin_ms + k * step)
     };
-    steps.into_iter().flat_map(times).collect()
+    steps.into_iter().flat_map(times).chain(by_number).collect()
 }
 
 trait IsTimeless {

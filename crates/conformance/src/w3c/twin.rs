@@ -5,7 +5,7 @@ use super::outcome::{Outcome, Table};
 use super::subject::Subject;
 use oxrdf::{Dataset, GraphName, Literal, NamedNode, Term, Variable};
 use oxrdfio::{RdfFormat, RdfParser};
-use somersault_lang::spareval::KEYED_FUNCTIONS;
+use somersault_lang::spareval::{KEYED_FUNCTIONS, TIMESTAMP_FUNCTION};
 use somersault_lang::{DatasetClause, Parser, Query};
 use somersault_model::EventTime;
 use sparesults::{QueryResultsFormat, QueryResultsSerializer};
@@ -118,7 +118,30 @@ pub fn evaluate(
     dataset: &Dataset,
     clause: Option<&DatasetClause>,
 ) -> Result<Outcome, String> {
-    let evaluator = evaluator();
+    evaluate_with(evaluator(), query, now, dataset, clause)
+}
+
+/// The same of a continuous query; `time` is what f:timestamp gives for the terms of a statement.
+pub fn evaluate_at(
+    query: &Query,
+    now: EventTime,
+    dataset: &Dataset,
+    time: impl Fn(&[Term]) -> Option<i64> + Send + Sync + 'static,
+) -> Result<Outcome, String> {
+    let name = NamedNode::new_unchecked(TIMESTAMP_FUNCTION);
+    let evaluator = evaluator().with_custom_function(name, move |arguments| {
+        Some(Literal::from(time(arguments)?).into())
+    });
+    evaluate_with(evaluator, query, now, dataset, None)
+}
+
+fn evaluate_with(
+    evaluator: QueryEvaluator,
+    query: &Query,
+    now: EventTime,
+    dataset: &Dataset,
+    clause: Option<&DatasetClause>,
+) -> Result<Outcome, String> {
     let opaque = query.for_spareval(now);
     let mut prepared = evaluator.prepare(&opaque);
     if let Some(clause) = clause.filter(|clause| clause.present) {

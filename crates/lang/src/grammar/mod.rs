@@ -13,6 +13,7 @@ use crate::cursor::Cursor;
 use crate::error::ParseError;
 use crate::token::{Token, TokenKind};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::ops::Range;
 
 /// What variables a pattern binds.
 pub(crate) type Scope<'t> = BTreeSet<&'t str>;
@@ -332,11 +333,14 @@ impl<'t> Grammar<'t> {
     fn construct_query(&mut self) -> Checked {
         self.cursor.bump();
         if self.cursor.is_punctuation("{") {
-            self.refuse_graph_in_template()?;
-            self.begin_bgp();
-            self.with_terms(IN_TEMPLATE, |grammar| {
-                grammar.braced_triples("the triples of the template")
-            })?;
+            if template_with_graph(&self.cursor).is_some() {
+                self.quads(IN_TEMPLATE)?;
+            } else {
+                self.begin_bgp();
+                self.with_terms(IN_TEMPLATE, |grammar| {
+                    grammar.braced_triples("the triples of the template")
+                })?;
+            }
             self.blank_labels.clear();
             self.dataset_clauses()?;
             self.where_clause()?;
@@ -351,30 +355,6 @@ impl<'t> Grammar<'t> {
             })?;
         }
         self.modifiers().map(drop)
-    }
-
-    /// `GRAPH` in a CONSTRUCT template is of RSP-QL and not yet done.
-    fn refuse_graph_in_template(&self) -> Checked {
-        let mut ahead = self.cursor;
-        let mut depth = 0;
-        while let Some(token) = ahead.bump() {
-            match token.text(ahead.source) {
-                "{" => depth += 1,
-                "}" => depth -= 1,
-                word if word.eq_ignore_ascii_case("GRAPH") && token.kind == TokenKind::Word => {
-                    return Err(ParseError::not_yet(
-                        ahead.source,
-                        token.start,
-                        "GRAPH in the template of a CONSTRUCT; write the triples without it",
-                    ));
-                }
-                _ => {}
-            }
-            if depth == 0 {
-                break;
-            }
-        }
-        Ok(())
     }
 
     fn describe_query(&mut self) -> Checked {
@@ -514,4 +494,23 @@ struct Column<'t> {
     is_expression: bool,
     /// The variables that it reads outside aggregates.
     reads: Vec<Token>,
+}
+
+/// The tokens of a CONSTRUCT template that begins here, with its braces, if there is GRAPH in it: that is of RSP-QL.
+pub(crate) fn template_with_graph(cursor: &Cursor<'_>) -> Option<Range<usize>> {
+    let (start, mut ahead) = (cursor.at, *cursor);
+    let (mut depth, mut has_graph) = (0usize, false);
+    while let Some(token) = ahead.bump() {
+        match token.text(ahead.source) {
+            "{" => depth += 1,
+            "}" => depth -= 1,
+            word => {
+                has_graph |= token.kind == TokenKind::Word && word.eq_ignore_ascii_case("GRAPH");
+            }
+        }
+        if depth == 0 {
+            break;
+        }
+    }
+    has_graph.then_some(start..ahead.at)
 }

@@ -113,7 +113,7 @@ impl Grammar<'_> {
     }
 
     /// `{ triples GRAPH g { triples } … }`.
-    fn quads(&mut self, terms: TermRules) -> Checked {
+    pub(super) fn quads(&mut self, terms: TermRules) -> Checked {
         self.with_terms(terms, |grammar| {
             grammar.cursor.expect_punctuation("{")?;
             grammar.begin_bgp();

@@ -40,6 +40,8 @@ fn bad_texts() {
     let mut report = Report::default();
     one_shot(&mut report);
     updates(&mut report);
+    templates(&mut report);
+    timestamps(&mut report);
     windows(&mut report);
     dialects(&mut report);
     registrations(&mut report);
@@ -94,6 +96,42 @@ fn updates(report: &mut Report) {
     report.update("CLEAR EVERYTHING");
     report.update("SELECT * WHERE { ?s ?p ?o }");
     report.update("INSERT DATA { _:b <http://p> 1 } ; INSERT DATA { _:b <http://p> 2 }");
+}
+
+fn templates(report: &mut Report) {
+    let mut construct = |template: &str| {
+        report.query(&format!(
+            "CONSTRUCT {{ {template} }}\nWHERE {{ GRAPH ?g {{ ?s ?p ?o }} }}"
+        ));
+    };
+    construct("GRAPH ?g { ?s ?p ?o");
+    construct("GRAPH { ?s ?p ?o }");
+    construct("GRAPH \"g\" { ?s ?p ?o }");
+    construct("GRAPH ?g ?s ?p ?o");
+    construct("GRAPH ?g { ?s ?p }");
+    construct("GRAPH ?g { ?s <p>/<q> ?o }");
+    construct("GRAPH ?g { ?s ?p ?o } FILTER(?o > 1)");
+    construct("GRAPH ?g { GRAPH ?h { ?s ?p ?o } }");
+    construct("GRAPH ex:g { ?s ?p ?o }");
+    report.query("CONSTRUCT WHERE { GRAPH ?g { ?s ?p ?o } }");
+}
+
+fn timestamps(report: &mut Report) {
+    let f = "PREFIX f: <http://larkc.eu/csparql/sparql/jena/ext#>\n";
+    let of = |arguments: &str| {
+        format!(
+            "{f}SELECT (f:timestamp({arguments}) AS ?t) FROM STREAM <http://s> [RANGE 1s STEP 1s] {{ ?x ?y ?z }}"
+        )
+    };
+    report.continuous(&of("?x, ?y"));
+    report.continuous(&of(""));
+    report.continuous(&of("?x, ?y, ?z, STR(?x)"));
+    report.query(&format!(
+        "{f}SELECT * {{ ?x ?y ?z FILTER(f:timestamp(?x, ?y, ?z) > 5) }}"
+    ));
+    report.update(&format!(
+        "{f}INSERT {{ ?x ?y ?t }} WHERE {{ ?x ?y ?z BIND(f:timestamp(?x, ?y, ?z) AS ?t) }}"
+    ));
 }
 
 fn windows(report: &mut Report) {

@@ -186,3 +186,37 @@ fn a_long_answer_in_xml_is_whole_or_refused() {
     server.update("INSERT DATA { <http://e/z> <http://e/p> \"\\u0001\" }");
     ask().expect_error(406, "not_acceptable", &["U+0001"]);
 }
+
+#[test]
+fn a_template_with_graphs_comes_in_formats_that_have_graphs() {
+    let server = TestServer::start();
+    server.update("INSERT DATA { <http://e/s> <http://e/p> <http://e/g> }");
+    let query = "CONSTRUCT { ?s <http://e/seen> ?g . GRAPH ?g { ?s ?p ?g } } WHERE { ?s ?p ?g }";
+    let ask = |accept: &str| {
+        server.send(
+            "POST",
+            "/query",
+            &[("Content-Type", QUERY), ("Accept", accept)],
+            Some(query.as_bytes()),
+        )
+    };
+    let reply = ask("*/*").expect(200);
+    assert_eq!(reply.header("content-type"), Some("application/trig"));
+    let lines = ask("application/n-quads").expect(200).text().to_owned();
+    let mut lines: Vec<&str> = lines.lines().collect();
+    lines.sort_unstable();
+    assert_eq!(
+        lines,
+        [
+            "<http://e/s> <http://e/p> <http://e/g> <http://e/g> .",
+            "<http://e/s> <http://e/seen> <http://e/g> .",
+        ]
+    );
+    let refused = ask("text/turtle").expect(406).json();
+    assert!(
+        refused["available"]
+            .to_string()
+            .contains("application/n-quads"),
+        "{refused}"
+    );
+}

@@ -105,7 +105,7 @@ impl<'a> Cursor<'a> {
     pub(super) fn new(answer: &'a Answer) -> Cursor<'a> {
         let solutions = match &*answer.inner {
             Inner::Solutions(solutions) => Some(solutions),
-            Inner::Boolean(_) | Inner::Graph(_) => None,
+            Inner::Boolean(_) | Inner::Graph(_) | Inner::Dataset(_) => None,
         };
         let columns = solutions.map_or(0, |solutions| solutions.variables().len());
         let cells = columns * BLOCK_ROWS.min(answer.len());

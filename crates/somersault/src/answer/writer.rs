@@ -10,6 +10,7 @@ use super::json::Json;
 use super::terms::{Terms, Value};
 use super::xml::Xml;
 use crate::error::EngineError;
+use oxrdf::{GraphNameRef, Quad, QuadRef};
 use oxrdfio::{RdfFormat, RdfSerializer, WriterQuadSerializer};
 use parking_lot::Mutex;
 use somersault_model::TermId;
@@ -109,7 +110,7 @@ impl AnswerWriter {
             ..Progress::default()
         };
         let state = match (&*answer.inner, format) {
-            (Inner::Graph(_), _) => {
+            (Inner::Graph(_) | Inner::Dataset(_), _) => {
                 return Err(EngineError::Invalid(format!(
                     "the answer is a graph, which {} cannot hold; ask for an RDF syntax such as Turtle",
                     format.media_type()
@@ -141,12 +142,22 @@ impl AnswerWriter {
         answer: &Answer,
         format: RdfFormat,
     ) -> Result<AnswerWriter, EngineError> {
-        let Inner::Graph(_) = &*answer.inner else {
-            return Err(EngineError::Invalid(format!(
-                "the answer is no graph, which is all that {} can hold; ask for a SPARQL result format such as SPARQL JSON",
-                format.media_type()
-            )));
-        };
+        match &*answer.inner {
+            Inner::Graph(_) => {}
+            Inner::Dataset(_) if format.supports_datasets() => {}
+            Inner::Dataset(_) => {
+                return Err(EngineError::Invalid(format!(
+                    "the answer has named graphs, which {} cannot hold; ask for N-Quads or TriG",
+                    format.media_type()
+                )));
+            }
+            Inner::Solutions(_) | Inner::Boolean(_) => {
+                return Err(EngineError::Invalid(format!(
+                    "the answer is no graph, which is all that {} can hold; ask for a SPARQL result format such as SPARQL JSON",
+                    format.media_type()
+                )));
+            }
+        }
         let piece = Piece::default();
         let serializer = RdfSerializer::from_format(format).for_writer(piece.clone());
         Ok(AnswerWriter {
@@ -204,10 +215,10 @@ impl AnswerWriter {
                     .map_err(super::unwritten)?;
                 Ok(false)
             }
-            (State::Graph(graph), Inner::Graph(triples)) => {
-                while let Some(triple) = triples.get(graph.next) {
+            (State::Graph(graph), Inner::Graph(_) | Inner::Dataset(_)) => {
+                while let Some(quad) = quad_at(&answer.inner, graph.next) {
                     graph.next += 1;
-                    let wrote = graph.serializer.serialize_triple(triple);
+                    let wrote = graph.serializer.serialize_quad(quad);
                     wrote.map_err(super::unwritten)?;
                     let mut written = graph.piece.0.lock();
                     if written.len() >= bytes {
@@ -228,6 +239,18 @@ impl AnswerWriter {
             std::mem::swap(piece, &mut *last.0.lock());
         }
         Ok(())
+    }
+}
+
+/// A statement of a graph or dataset.
+fn quad_at(answer: &Inner, at: usize) -> Option<QuadRef<'_>> {
+    match answer {
+        Inner::Graph(triples) => {
+            let triple = triples.get(at)?.as_ref();
+            Some(triple.in_graph(GraphNameRef::DefaultGraph))
+        }
+        Inner::Dataset(quads) => quads.get(at).map(Quad::as_ref),
+        Inner::Solutions(_) | Inner::Boolean(_) => None,
     }
 }
 

@@ -303,3 +303,67 @@ fn a_slice_keeps_the_order_of_arrival_and_repeats() {
     assert_eq!(slice.in_order_of_arrival(), statements);
     assert_eq!(slice.newest_time_of(triple(3, 1, 2)), Some(EventTime(15)));
 }
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 2 } else { 300 }))]
+
+    #[test]
+    fn a_stretch_of_statements_equals_their_list(
+        statements in prop::collection::vec(statement(), 1..120),
+        from in any::<prop::sample::Index>(),
+        to in any::<prop::sample::Index>(),
+    ) {
+        let store = Store::new(1);
+        fill(store.slices(), &statements);
+        // The order of batches, and in them of arrival.
+        let mut listed = statements.clone();
+        listed.sort_by_key(|statement| BatchNumber::of(statement.at, INTERVAL));
+        let (from, to) = (from.index(listed.len()), to.index(listed.len()));
+        let (from, to) = (from.min(to), from.max(to) + 1);
+        let place = |at: usize| {
+            let batch = BatchNumber::of(listed[at].at, INTERVAL);
+            let before = listed[..at].iter().rev();
+            let in_batch = before.take_while(|s| BatchNumber::of(s.at, INTERVAL) == batch);
+            (batch, in_batch.count())
+        };
+        let (last, place_of_last) = place(to - 1);
+        let end = (last.next(), place_of_last + 1);
+        let window = store.slices().stretch(STREAM, place(from), end);
+        let mut newest: BTreeMap<TripleIds, EventTime> = BTreeMap::new();
+        for statement in &listed[from..to] {
+            let at = newest.entry(statement.triple).or_insert(statement.at);
+            *at = statement.at.max(*at);
+        }
+        compare(&window, &newest);
+        let arrived: Vec<TimedTriple> = (window.slices().iter())
+            .flat_map(|slice| slice.in_order_of_arrival())
+            .collect();
+        prop_assert_eq!(&arrived, &listed[from..to]);
+        let again = store.slices().stretch(STREAM, place(from), end);
+        prop_assert!(std::sync::Arc::ptr_eq(&window, &again), "queries share it while it is held");
+    }
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "too many statements")]
+fn a_large_stretch_is_covered_by_shared_runs() {
+    let statements = many(12, 6_000);
+    let store = Store::new(1);
+    fill(store.slices(), &statements);
+    let (first, last) = (BatchNumber(1), BatchNumber(10));
+    let window = store
+        .slices()
+        .stretch(STREAM, (first, 100), (last.next(), 50));
+    let inside: Vec<TimedTriple> = (statements.iter().copied())
+        .filter(|s| (first.next()..last).contains(&BatchNumber::of(s.at, INTERVAL)))
+        .chain(statements[6_100..12_000].iter().copied())
+        .chain(statements[60_000..60_050].iter().copied())
+        .collect();
+    compare(&window, &twin(&inside, BatchNumber(0), BatchNumber(12)));
+    assert!(
+        store
+            .slices()
+            .stretch(STREAM, (last, 0), (last, 0))
+            .is_empty()
+    );
+}

@@ -352,12 +352,24 @@ impl Driver {
             let slices = self
                 .slices
                 .range((window.stream, window.lo)..(window.stream, window.hi));
-            let at_its_sn = slices.filter_map(|(_, revisions)| {
+            let at_its_sn = slices.filter_map(|((_, batch), revisions)| {
                 let (_, statements) = revisions.range(..=firing.sn).next_back()?;
-                Some(statements)
+                Some((*batch, statements))
             });
-            at_its_sn
-                .flatten()
+            let inside = at_its_sn.flat_map(|(batch, statements)| match window.statements {
+                None => &statements[..],
+                Some(part) => {
+                    let is_last = batch.next() == window.hi;
+                    let skip = if batch == window.lo { part.skip } else { 0 };
+                    let upto = if is_last {
+                        part.upto as usize
+                    } else {
+                        statements.len()
+                    };
+                    &statements[skip as usize..upto]
+                }
+            });
+            inside
                 .map(|timed| (timed.at.0, number_of(&self.world, timed.triple)))
                 .collect()
         });

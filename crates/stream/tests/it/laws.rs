@@ -81,6 +81,7 @@ fn extent() -> impl Strategy<Value = Extent> {
         }),
         1 => Just(Extent::Now),
         2 => Just(Extent::All),
+        4 => (1u64..9, 1u64..6).prop_map(|(count, step)| Extent::Statements { count, step }),
     ]
 }
 
@@ -198,7 +199,17 @@ fn run(shape: Shape, steps: &[Step]) -> (Driver, Twin) {
                 let iri = format!("http://derived/{at}");
                 declaration.derives = derives.then(|| derived(&iri));
                 let name = format!("q{at}");
-                driver.register(&name, declaration.clone()).unwrap();
+                let registered = driver.register(&name, declaration.clone());
+                let counts =
+                    |(_, extent): &(_, Extent)| matches!(extent, Extent::Statements { .. });
+                if matches!(shape.late, Late::Amend(_)) && windows.iter().any(counts) {
+                    assert!(
+                        registered.is_err(),
+                        "statements that are amended are not numbered"
+                    );
+                    continue;
+                }
+                registered.unwrap();
                 let uid = driver.coordinator.query(&name).unwrap().uid;
                 twin.register(uid, &declaration);
             }

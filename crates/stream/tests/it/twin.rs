@@ -129,7 +129,10 @@ impl Twin {
     fn amend(&mut self, iri: &str, came_late: &[i64]) {
         let arrived = self.arrived();
         let is_amended = |query: &TwinQuery, close: i64| {
-            (0..query.declaration.windows.len()).any(|index| {
+            // Windows of a number of statements are not over streams that are amended.
+            let is_span = |index: &usize| !is_count(&query.declaration.windows[*index]);
+            let mut spans = (0..query.declaration.windows.len()).filter(is_span);
+            spans.any(|index| {
                 let (from, to) = self.span(query, index, close);
                 let mut late = came_late.iter();
                 query.declaration.windows[index].stream.as_str() == iri
@@ -206,7 +209,7 @@ impl Twin {
         for at in 0..self.queries.len() {
             let due = self.due_closes(&self.queries[at]);
             let query = &mut self.queries[at];
-            for close in due {
+            for (close, _) in due {
                 let revisions = query.revisions.entry(close);
                 revisions.or_insert_with(|| vec![arrived.clone()]);
             }
@@ -227,20 +230,26 @@ impl Twin {
             .filter(|seen| seen.firing.query == query.uid)
             .collect();
         let firsts = seen.iter().filter(|seen| seen.firing.revision == 0);
-        let closes: Vec<i64> = firsts.map(|seen| seen.firing.close.0).collect();
+        let closes: Vec<(i64, u32)> = firsts.map(|seen| place_of(seen)).collect();
         if !closes.is_sorted_by(|a, b| a < b) {
             return Err(format!("WI-2: closes out of order or repeated: {closes:?}"));
         }
         let due = self.due_closes(query);
         let passed = self.check_passed(query, &due, driver)?;
-        let fired: BTreeSet<i64> = closes.iter().copied().collect();
-        let accounted: BTreeSet<i64> = fired.union(&passed).copied().collect();
-        if !fired.is_disjoint(&passed) || accounted != due.iter().copied().collect() {
+        let fired: BTreeSet<(i64, u32)> = closes.iter().copied().collect();
+        let accounted: BTreeSet<(i64, u32)> = fired.union(&passed).copied().collect();
+        let missing = due.iter().filter(|place| !accounted.contains(place));
+        let is_wrong = !fired.is_disjoint(&passed)
+            || !accounted.iter().all(|place| due.contains(place))
+            || missing
+                .clone()
+                .any(|place| !self.may_be_unknown(query, *place));
+        if is_wrong {
             return Err(format!(
                 "WI-2: due {due:?}, fired {fired:?}, passed {passed:?}"
             ));
         }
-        if closes.last() != due.last() {
+        if closes.last() != accounted.last() {
             return Err("WI-2: the newest due close always fires".to_owned());
         }
         self.check_revisions(query, &seen)?;
@@ -251,7 +260,7 @@ impl Twin {
     /// Each amended close has fired once for each revision, in their order; one that was passed at first, from the second on.
     fn check_revisions(&self, query: &TwinQuery, seen: &[&Seen]) -> Result<(), String> {
         for (close, revisions) in &query.revisions {
-            let of_close = seen.iter().filter(|seen| seen.firing.close.0 == *close);
+            let of_close = seen.iter().filter(|seen| place_of(seen) == (*close, 0));
             let mut fired: Vec<u32> = of_close.map(|seen| seen.firing.revision).collect();
             if fired.first() != Some(&0) {
                 fired.insert(0, 0);
@@ -267,8 +276,9 @@ impl Twin {
         Ok(())
     }
 
-    /// Every close of any window, or of COMPUTED EVERY, after the beginning and reached by all streams.
-    fn due_closes(&self, query: &TwinQuery) -> Vec<i64> {
+    /// Every close of any window, or of COMPUTED EVERY, after the beginning and reached by all streams; as often as a
+    /// window of a number of statements closes then.
+    fn due_closes(&self, query: &TwinQuery) -> Vec<(i64, u32)> {
         let declaration = &query.declaration;
         let windows = declaration.windows.iter();
         let times = windows.map(|window| self.streams[window.stream.as_str()].complete_through);
@@ -276,15 +286,93 @@ impl Twin {
             return Vec::new();
         };
         let after = *query.after.iter().max().unwrap();
-        let origin = declaration.starting_at.0;
-        let is_close = |t: &i64| match declaration.computed_every {
-            Some(every) => (t - origin).rem_euclid(every.0) == 0,
-            None => {
-                let mut windows = declaration.windows.iter();
-                windows.any(|window| (t - origin).rem_euclid(self.extent(window).2) == 0)
+        let mut by_number: BTreeMap<i64, usize> = BTreeMap::new();
+        if declaration.computed_every.is_none() {
+            for window in &declaration.windows {
+                for (close, numbers) in self.closes_by_number(window) {
+                    let times = by_number.entry(close).or_default();
+                    *times = numbers.len().max(*times);
+                }
             }
+        }
+        (after + 1..=until)
+            .flat_map(|t| {
+                let times = by_number.get(&t).copied().unwrap_or(0);
+                let times = times.max(usize::from(self.closes_by_time(query, t)));
+                (0..times as u32).map(move |ordinal| (t, ordinal))
+            })
+            .collect()
+    }
+
+    /// Whether a window over a span of time, or COMPUTED EVERY, closes at a time.
+    fn closes_by_time(&self, query: &TwinQuery, time: i64) -> bool {
+        let declaration = &query.declaration;
+        let since = time - declaration.starting_at.0;
+        match declaration.computed_every {
+            Some(every) => since.rem_euclid(every.0) == 0,
+            None => {
+                let mut windows = declaration
+                    .windows
+                    .iter()
+                    .filter(|window| !is_count(window));
+                windows.any(|window| since.rem_euclid(self.extent(window).2) == 0)
+            }
+        }
+    }
+
+    /// Whether a close by number is in a batch that was no longer kept when the query's closes began.
+    fn may_be_unknown(&self, query: &TwinQuery, (close, ordinal): (i64, u32)) -> bool {
+        let batch = self.streams.values().map(|stream| stream.batch).max();
+        let was_kept = close - batch.unwrap() >= query.kept_from.unwrap();
+        let by_time = ordinal == 0 && self.closes_by_time(query, close);
+        !was_kept && !by_time
+    }
+
+    /// What was accepted of a stream in the batches that end at or before a time, in the order of the batches and within
+    /// them of arrival.
+    fn closed(&self, window: &WindowDeclaration, end: i64) -> Vec<(i64, u64)> {
+        let stream = &self.streams[window.stream.as_str()];
+        let mut statements = stream.accepted.clone();
+        statements.sort_by_key(|(at, _)| at.div_euclid(stream.batch));
+        let over = |at: i64| (at.div_euclid(stream.batch) + 1) * stream.batch <= end;
+        statements.retain(|(at, _)| over(*at));
+        statements
+    }
+
+    /// The numbers of statements at which a window of a number of statements closes, by the end of their batch.
+    fn closes_by_number(&self, window: &WindowDeclaration) -> BTreeMap<i64, Vec<usize>> {
+        let mut closes: BTreeMap<i64, Vec<usize>> = BTreeMap::new();
+        if let Extent::Statements { step, .. } = window.extent {
+            let batch = self.streams[window.stream.as_str()].batch;
+            for (at, (time, _)) in self.closed(window, i64::MAX).iter().enumerate() {
+                if (at + 1) % step as usize == 0 {
+                    let end = (time.div_euclid(batch) + 1) * batch;
+                    closes.entry(end).or_default().push(at + 1);
+                }
+            }
+        }
+        closes
+    }
+
+    /// The last statements up to the close with this ordinal, or up to the latest close.
+    fn last_statements(
+        &self,
+        query: &TwinQuery,
+        window: &WindowDeclaration,
+        (close, ordinal): (i64, u32),
+    ) -> Vec<(i64, u64)> {
+        let Extent::Statements { count, step } = window.extent else {
+            panic!("a span of time")
         };
-        (after + 1..=until).filter(is_close).collect()
+        let all = self.closed(window, close);
+        let latest = all.len() - all.len() % step as usize;
+        let closes = self.closes_by_number(window).remove(&close);
+        let closes = closes.unwrap_or_default();
+        let to = match query.declaration.computed_every {
+            Some(_) => latest,
+            None => closes.get(ordinal as usize).copied().unwrap_or(latest),
+        };
+        all[to.saturating_sub(count as usize)..to].to_vec()
     }
 
     /// RANGE, how far before its close it ends, and STEP.
@@ -327,8 +415,17 @@ impl Twin {
         &self,
         query: &TwinQuery,
         index: usize,
-        (close, revision): (i64, usize),
+        ((close, ordinal), revision): ((i64, u32), usize),
     ) -> (i64, Vec<(i64, u64)>) {
+        let window = &query.declaration.windows[index];
+        if is_count(window) {
+            let statements = self.last_statements(query, window, (close, ordinal));
+            let batch = self.streams[window.stream.as_str()].batch;
+            let times = statements
+                .iter()
+                .map(|(at, _)| at.div_euclid(batch) * batch);
+            return (times.min().unwrap_or(i64::MAX), statements);
+        }
         let stream = query.declaration.windows[index].stream.as_str();
         let (from, to) = self.span(query, index, close);
         let arrived = query.revisions[&close][revision][stream];
@@ -353,9 +450,9 @@ impl Twin {
     fn check_passed(
         &self,
         query: &TwinQuery,
-        due: &[i64],
+        due: &[(i64, u32)],
         driver: &Driver,
-    ) -> Result<BTreeSet<i64>, String> {
+    ) -> Result<BTreeSet<(i64, u32)>, String> {
         let mut all = BTreeSet::new();
         for output in &driver.decided {
             let Output::PassedInBulk {
@@ -370,10 +467,10 @@ impl Twin {
             if *of != query.uid {
                 continue;
             }
-            let run: Vec<i64> = due
+            let run: Vec<(i64, u32)> = due
                 .iter()
                 .copied()
-                .filter(|t| (first.0..=last.0).contains(t))
+                .filter(|(t, _)| (first.0..=last.0).contains(t))
                 .collect();
             if run.len() as u64 != *count {
                 return Err(format!("WI-2: {count} closes passed, of {}", run.len()));
@@ -382,9 +479,11 @@ impl Twin {
                 for index in 0..query.declaration.windows.len() {
                     // What was not kept is in no window; a firing would have said so by complete_from.
                     let (_, content) = self.content(query, index, (close, 0));
-                    let promised = self.promised(query, index, close);
+                    let promised = self.promised(query, index, close.0);
                     if content.iter().any(|(at, _)| *at >= promised) {
-                        return Err(format!("WI-2: close {close} was passed but held something"));
+                        return Err(format!(
+                            "WI-2: close {close:?} was passed but held something"
+                        ));
                     }
                 }
                 all.insert(close);
@@ -398,7 +497,7 @@ impl Twin {
         let mut promised = query.kept_from.unwrap();
         let mut reaches_further = false;
         for (index, window) in seen.windows.iter().enumerate() {
-            let (from, expected) = self.content(query, index, (close, revision));
+            let (from, expected) = self.content(query, index, (place_of(seen), revision));
             promised = promised.max(self.promised(query, index, close));
             reaches_further |= from < promised;
             let complete_from = seen.firing.complete_from.map_or(from, |time| time.0);
@@ -442,4 +541,13 @@ fn nth_of_close(all: &[&Seen], one: &Seen) -> usize {
         .chain([0])
         .collect();
     revisions.range(..one.firing.revision).count()
+}
+
+fn is_count(window: &WindowDeclaration) -> bool {
+    matches!(window.extent, Extent::Statements { .. })
+}
+
+/// The close of a firing, and which of those at that close it is.
+fn place_of(seen: &Seen) -> (i64, u32) {
+    (seen.firing.close.0, seen.firing.ordinal)
 }

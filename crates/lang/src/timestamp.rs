@@ -1,0 +1,79 @@
+//! `f:timestamp(?s, ?p, ?o)` of C-SPARQL: where it stands, and whether it may.
+
+use crate::cursor::Cursor;
+use crate::error::ParseError;
+use crate::names::Names;
+use crate::token::{Token, TokenKind};
+
+/// The function's IRI.
+pub(crate) const F_TIMESTAMP: &str = "http://larkc.eu/csparql/sparql/jena/ext#timestamp";
+
+/// Refuses the function where there are no windows.
+pub(crate) fn refuse(source: &str, tokens: &[Token], names: &Names) -> Result<(), ParseError> {
+    match calls(source, tokens, names).next() {
+        None => Ok(()),
+        Some(at) => Err(ParseError::semantics(
+            source,
+            tokens[at].start,
+            "f:timestamp is the event time of a statement in a window, and this is no continuous query; register it, or take f:timestamp away",
+        )),
+    }
+}
+
+/// Refuses calls that have not a subject, a predicate and an object.
+pub(crate) fn check(source: &str, tokens: &[Token], names: &Names) -> Result<(), ParseError> {
+    for at in calls(source, tokens, names) {
+        let mut cursor = Cursor::new(source, tokens);
+        cursor.at = at + 1;
+        let arguments = arguments(cursor);
+        if arguments != 3 {
+            return Err(ParseError::semantics(
+                source,
+                tokens[at].start,
+                format!(
+                    "f:timestamp takes a subject, a predicate and an object, and has {arguments} arguments here; write f:timestamp(?s, ?p, ?o)"
+                ),
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// The tokens that call the function.
+fn calls<'t>(
+    source: &'t str,
+    tokens: &'t [Token],
+    names: &'t Names,
+) -> impl Iterator<Item = usize> + 't {
+    // Few texts have the word, and names are resolved for those alone.
+    let has_word = source.contains("timestamp");
+    let candidates = if has_word { 0..tokens.len() } else { 0..0 };
+    candidates.filter(move |at| {
+        let token = tokens[*at];
+        let is_name = matches!(token.kind, TokenKind::Iri | TokenKind::PrefixedName);
+        let is_call = tokens
+            .get(at + 1)
+            .is_some_and(|next| next.text(source) == "(");
+        is_name
+            && is_call
+            && (names.resolve(source, token)).is_ok_and(|iri| iri.as_str() == F_TIMESTAMP)
+    })
+}
+
+/// How many arguments stand in the brackets that begin here.
+fn arguments(mut cursor: Cursor<'_>) -> usize {
+    let (mut depth, mut count, mut is_empty) = (0usize, 1, true);
+    while let Some(token) = cursor.bump() {
+        match token.text(cursor.source) {
+            "(" | "{" | "[" => depth += 1,
+            ")" | "}" | "]" => depth = depth.saturating_sub(1),
+            "," if depth == 1 => count += 1,
+            _ => {}
+        }
+        if depth == 0 {
+            break;
+        }
+        is_empty &= token.text(cursor.source) == "(";
+    }
+    if is_empty { 0 } else { count }
+}
