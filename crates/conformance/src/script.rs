@@ -13,7 +13,7 @@
 //! In all other scripts a firing that is not named is a fault.
 
 use crate::error::ConformanceError;
-use oxrdf::{Literal, Quad, Term};
+use oxrdf::{GraphName, Literal, Quad, Term};
 use oxrdfio::{RdfFormat, RdfParser};
 use somersault::{
     Answer, AnswerKind, Clock, Engine, EngineConfig, EngineError, FabricKind, Push,
@@ -302,6 +302,21 @@ fn rows_of(answer: &Answer) -> Vec<String> {
                         .map(|term| term.as_ref().map_or("-".to_owned(), shown))
                         .collect(),
                 )
+            })
+            .collect(),
+        AnswerKind::Dataset => (answer.quads().iter())
+            .map(|quad| {
+                let graph = match &quad.graph_name {
+                    GraphName::NamedNode(node) => shown(&node.clone().into()),
+                    GraphName::BlankNode(node) => shown(&node.clone().into()),
+                    GraphName::DefaultGraph => "-".to_owned(),
+                };
+                joined(vec![
+                    shown(&quad.subject.clone().into()),
+                    shown(&quad.predicate.clone().into()),
+                    shown(&quad.object),
+                    graph,
+                ])
             })
             .collect(),
         AnswerKind::Graph => (answer.triples())

@@ -372,6 +372,7 @@ pub(crate) fn answer_rows(view: &NaiveView, answer: Answer) -> Vec<Vec<String>> 
                 ]
             })
             .collect(),
+        Answer::Dataset(_) => panic!("the oracle knows no template with graphs"),
         Answer::Solutions(solutions) => solutions
             .rows(view.dictionary())
             .map(|row| row.into_iter().map(canonical).collect())

@@ -124,6 +124,7 @@ fn as_many_solutions_are_made_as_are_wanted() {
             Answer::Solutions(solutions) => solutions.len(),
             Answer::Boolean(yes) => usize::from(yes),
             Answer::Graph(triples) => triples.len(),
+            Answer::Dataset(quads) => quads.len(),
         }
     };
     assert_eq!(rows(&format!("{CROSS} LIMIT 10")), 10);
