@@ -338,7 +338,8 @@ impl Standing {
                 .and_then(|result| result.answer.as_ref().ok());
             let triples = answer.into_iter().flat_map(Answer::triples);
             let statements = triples.map(|triple| triple.in_graph(GraphName::DefaultGraph));
-            answered.tell_derived(key, statements.collect());
+            let quads = answer.into_iter().flat_map(Answer::quads).cloned();
+            answered.tell_derived(key, statements.chain(quads).collect());
         }
     }
 

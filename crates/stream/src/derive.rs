@@ -48,6 +48,12 @@ impl Coordinator {
         derived: &DerivedStream,
     ) -> Result<(), Refusal> {
         let iri = derived.iri.as_str();
+        if declaration.counts() && declaration.computed_every.is_none() {
+            return Err(Refusal::NotYet {
+                what: "a derived stream of a query that fires by the number of statements",
+                remedy: "say COMPUTED EVERY in its header, or register it with REGISTER QUERY",
+            });
+        }
         if let Some(path) = self.way_back_to(iri, declaration) {
             let names: Vec<String> = path.iter().map(|stream| format!("<{stream}>")).collect();
             return Err(Refusal::DerivationCycle {
