@@ -220,7 +220,7 @@ pub trait GraphView: Sync {
     /// How many statements, subjects and objects a predicate has.
     fn predicate_statistics(&self, source: Source, predicate: TermId) -> PredicateStatistics;
 
-    /// How many statements the source holds.
+    /// How many statements the source holds; of a window at least as many as it holds, which serves estimates.
     fn statement_count(&self, source: Source) -> u64;
 
     /// The event time of the newest such statement in the windows; `None` where no window holds it.
