@@ -195,6 +195,9 @@ pub(crate) struct RegisterArgs {
     /// Files with one C-SPARQL query each, or with CREATE STREAM statements separated by `;`
     #[arg(required = true, value_name = "FILE")]
     pub(crate) files: Vec<PathBuf>,
+    /// The files hold many queries, a line {"name": …, "query": …} each; .gz and .zst too
+    #[arg(long, conflicts_with = "name")]
+    pub(crate) batch: bool,
     /// Name of the query, when the text gives none
     #[arg(long, value_name = "NAME")]
     pub(crate) name: Option<String>,

@@ -119,6 +119,28 @@ impl Client {
         )
     }
 
+    /// PUTs lines of JSON.
+    ///
+    /// # Errors
+    /// When the lines cannot be read, or the server cannot be reached or refuses.
+    pub(crate) fn put_lines(
+        &self,
+        path: &str,
+        lines: impl Read,
+    ) -> Result<Response<Body>, CliError> {
+        let mut body = Watched {
+            body: lines,
+            unreadable: None,
+        };
+        let request = self.agent.put(format!("{}{path}", self.base));
+        let request = request.header("Content-Type", "application/x-ndjson");
+        let outcome = request.send(SendBody::from_reader(&mut body));
+        match body.unreadable {
+            Some(error) => Err(CliError::failed("it cannot be read to its end", error)),
+            None => self.accept(outcome),
+        }
+    }
+
     fn unanswered(&self, error: &ureq::Error) -> CliError {
         use std::io::ErrorKind::{BrokenPipe, ConnectionReset};
         let base = &self.base;

@@ -231,6 +231,11 @@ impl SocialNetwork {
         queries::continuous(&self.population)
     }
 
+    /// Continuous queries without end, of the shapes L1–L3 by turns, each about a person at random: names and texts.
+    pub fn standing_queries(&self) -> impl Iterator<Item = (String, String)> + use<'_> {
+        queries::standing(&self.population, self.parameters.seed)
+    }
+
     /// The six one-shot queries S1–S6, with constants that this network has; they read [`STORED_GRAPH`] by default.
     pub fn one_shot_queries(&self) -> Vec<NamedQuery> {
         queries::one_shot(&self.population)

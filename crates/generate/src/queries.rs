@@ -1,6 +1,7 @@
 //! The queries that go with a network: shapes from `queries/`, constants from the network.
 
 use crate::population::Population;
+use crate::random::Random;
 
 /// A query's name and text.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -38,6 +39,28 @@ pub(crate) fn continuous(population: &Population) -> Vec<NamedQuery> {
 
 pub(crate) fn one_shot(population: &Population) -> Vec<NamedQuery> {
     fill(&ONE_SHOT, population)
+}
+
+/// Queries of the shapes L1–L3 by turns, each about somebody at random, under names of their own.
+pub(crate) fn standing(
+    population: &Population,
+    seed: u64,
+) -> impl Iterator<Item = (String, String)> {
+    /// What the draws are for.
+    const PURPOSE: u64 = 7;
+    let mut random = Random::new(seed, PURPOSE);
+    let shapes = CONTINUOUS[..3].iter().cycle();
+    shapes.zip(0u64..).map(move |((shape, template), at)| {
+        let name = format!("{shape}-{at}");
+        let person = population
+            .number(random.below(population.len()))
+            .to_string();
+        let text = template
+            .replace(&format!("QUERY {shape} "), &format!("QUERY {name} "))
+            .replace("{active}", &person)
+            .replace("{sociable}", &person);
+        (name, text)
+    })
 }
 
 /// Person 0 is the most active, and the ones after are nearly as active and know each other.

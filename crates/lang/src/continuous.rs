@@ -131,6 +131,19 @@ pub struct WindowClause {
     pub column: u32,
 }
 
+impl WindowClause {
+    /// Whether it is the same window, wherever in their texts the two stand.
+    #[must_use]
+    pub fn is_like(&self, other: &WindowClause) -> bool {
+        let moved = WindowClause {
+            line: self.line,
+            column: self.column,
+            ..other.clone()
+        };
+        *self == moved
+    }
+}
+
 /// A continuous query.
 #[derive(Debug, Clone)]
 pub struct ContinuousQuery {

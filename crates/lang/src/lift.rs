@@ -12,6 +12,11 @@ use crate::token::{Token, TokenKind, tokenize};
 use oxiri::Iri;
 use oxrdf::vocab::xsd;
 use oxrdf::{Literal, NamedNode, Term};
+use std::ops::Range;
+
+mod shape;
+
+pub use shape::Shape;
 
 /// Longer texts are not looked at.
 const LONGEST_TEXT: usize = 1 << 14;
@@ -43,13 +48,7 @@ pub struct Template {
 /// are none, or where it is not certain that texts of this shape mean the same but for them.
 #[must_use]
 pub fn lift(text: &str, base: Option<&str>) -> Option<Lifted> {
-    // Escapes, placeholders and marks in a text are possible, and rare.
-    let is_odd = |byte: u8| byte == b'\\' || byte == MARK as u8;
-    if text.len() > LONGEST_TEXT
-        || text.bytes().any(is_odd)
-        || text.contains(PLACE)
-        || text.contains(PLACE_NUMBER)
-    {
+    if is_odd(text) {
         return None;
     }
     let tokens = tokenize(text);
@@ -58,20 +57,21 @@ pub fn lift(text: &str, base: Option<&str>) -> Option<Lifted> {
     let mut cursor = Cursor::new(text, &tokens);
     names.read_prologue(&mut cursor).ok()?;
     let prologue = cursor.at;
-    let mut lifter = Lifter {
-        text,
-        tokens: &tokens,
-        at: 0,
-        names,
-        stack: Vec::new(),
-        shape: String::with_capacity(text.len()),
-        constants: Vec::new(),
-    };
+    let mut lifter = Lifter::new(text, &tokens, names);
     lifter.query(prologue)?;
     (!lifter.constants.is_empty()).then_some(Lifted {
         shape: lifter.shape,
         constants: lifter.constants,
     })
+}
+
+/// Whether a text is not looked at: it is long, or has escapes, placeholders or marks, which are possible and rare.
+fn is_odd(text: &str) -> bool {
+    let is_odd = |byte: u8| byte == b'\\' || byte == MARK as u8;
+    text.len() > LONGEST_TEXT
+        || text.bytes().any(is_odd)
+        || text.contains(PLACE)
+        || text.contains(PLACE_NUMBER)
 }
 
 impl Lifted {
@@ -111,6 +111,23 @@ fn numeric(text: String, datatype: oxrdf::NamedNodeRef<'_>) -> (String, Term) {
     (text, literal.into())
 }
 
+/// The class and the literal of a string without language and datatype, or of a number.
+fn literal_of(text: &str, kind: TokenKind) -> (char, Literal) {
+    let (class, datatype) = match kind {
+        TokenKind::Integer => ('n', xsd::INTEGER),
+        TokenKind::Decimal => ('d', xsd::DECIMAL),
+        TokenKind::Double => ('e', xsd::DOUBLE),
+        _ => {
+            let quote = &text[..1];
+            let long = text.len() >= 6 && text.starts_with(&quote.repeat(3));
+            let quotes = if long { 3 } else { 1 };
+            let value = &text[quotes..text.len() - quotes];
+            return ('s', Literal::new_simple_literal(value));
+        }
+    };
+    (class, Literal::new_typed_literal(text, datatype))
+}
+
 /// Where in a group or in brackets the next token stands.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Place {
@@ -142,6 +159,10 @@ struct Lifter<'t> {
     stack: Vec<Context>,
     shape: String,
     constants: Vec<Term>,
+    /// Where the constants stand, with their classes.
+    places: Vec<(Range<usize>, char)>,
+    /// A continuous query: windows have durations, and WINDOW reads one.
+    is_continuous: bool,
 }
 
 const KEYWORDS: [&str; 9] = [
@@ -149,6 +170,20 @@ const KEYWORDS: [&str; 9] = [
 ];
 
 impl<'t> Lifter<'t> {
+    fn new(text: &'t str, tokens: &'t [Token], names: Names) -> Lifter<'t> {
+        Lifter {
+            text,
+            tokens,
+            at: 0,
+            names,
+            stack: Vec::new(),
+            shape: String::with_capacity(text.len()),
+            constants: Vec::new(),
+            places: Vec::new(),
+            is_continuous: false,
+        }
+    }
+
     fn token(&self, ahead: usize) -> Option<Token> {
         self.tokens.get(self.at + ahead).copied()
     }
@@ -174,15 +209,17 @@ impl<'t> Lifter<'t> {
     /// Whatever lies between tokens counts as one space.
     fn space(&mut self, token: Token) {
         let before = self.at.checked_sub(1).map(|before| self.tokens[before].end);
-        if before.is_some_and(|end| end < token.start) {
+        if !self.shape.is_empty() && before.is_some_and(|end| end < token.start) {
             self.shape.push(' ');
         }
     }
 
     fn copy(&mut self) -> Option<()> {
         let token = self.token(0)?;
-        if matches!(token.kind, TokenKind::Bad(_) | TokenKind::Duration) {
-            return None;
+        match token.kind {
+            TokenKind::Bad(_) => return None,
+            TokenKind::Duration if !self.is_continuous => return None,
+            _ => {}
         }
         self.space(token);
         self.shape.push_str(self.text_of(token));
@@ -196,6 +233,7 @@ impl<'t> Lifter<'t> {
         self.shape.push(MARK);
         self.shape.push(class);
         self.constants.push(term);
+        self.places.push((token.range(), class));
         self.at += 1;
         Some(())
     }
@@ -212,20 +250,8 @@ impl<'t> Lifter<'t> {
     /// Lifts a string without language and datatype, or a number.
     fn lift_literal(&mut self) -> Option<()> {
         let token = self.token(0)?;
-        let text = self.text_of(token);
-        let (class, datatype) = match token.kind {
-            TokenKind::Integer => ('n', xsd::INTEGER),
-            TokenKind::Decimal => ('d', xsd::DECIMAL),
-            TokenKind::Double => ('e', xsd::DOUBLE),
-            _ => {
-                let quote = &text[..1];
-                let long = text.len() >= 6 && text.starts_with(&quote.repeat(3));
-                let quotes = if long { 3 } else { 1 };
-                let value = &text[quotes..text.len() - quotes];
-                return self.lift('s', Literal::new_simple_literal(value).into());
-            }
-        };
-        self.lift(class, Literal::new_typed_literal(text, datatype).into())
+        let (class, literal) = literal_of(self.text_of(token), token.kind);
+        self.lift(class, literal.into())
     }
 
     fn query(&mut self, prologue: usize) -> Option<()> {
@@ -235,6 +261,11 @@ impl<'t> Lifter<'t> {
             }
             self.copy()?;
         }
+        self.body()
+    }
+
+    /// The query from its form on.
+    fn body(&mut self) -> Option<()> {
         if !self.is_word("SELECT") && !self.is_word("ASK") {
             return None;
         }
@@ -309,6 +340,9 @@ impl<'t> Lifter<'t> {
         if is_keyword && is_group && between {
             self.go_to(Place::Subject);
             return self.keyword();
+        }
+        if self.is_continuous && is_group && between && self.opens_window()? {
+            return Some(());
         }
         match place {
             Place::Subject => self.subject(token),

@@ -153,6 +153,16 @@ pub enum Command {
         /// The default namespace for bare names in `text`, as it was set at the time.
         namespace: Option<String>,
     },
+    /// Queries that differ in their names and in some words of their texts alone, registered together. They have
+    /// consecutive uids from the resolved one on.
+    RegisterQueries {
+        /// The text, cut where the words stand: one piece more than there are words.
+        pieces: Vec<String>,
+        /// The default namespace for bare names in the texts, as it was set at the time.
+        namespace: Option<String>,
+        /// Names, with the words.
+        members: Vec<(String, Vec<String>)>,
+    },
     /// `DROP QUERY`.
     DropQuery {
         /// The query's name.

@@ -99,6 +99,13 @@ enum WireCommand<'a> {
     ResumeQuery {
         name: &'a str,
     },
+    RegisterQueries {
+        #[serde(borrow)]
+        pieces: Vec<&'a str>,
+        namespace: Option<&'a str>,
+        #[serde(borrow)]
+        members: Vec<(&'a str, Vec<&'a str>)>,
+    },
 }
 
 #[derive(Serialize, Deserialize)]

@@ -41,7 +41,7 @@ impl Default for Limits {
             push_statements: 1_000_000,
             query_text_bytes: 1 << 20,
             concurrent_queries: 256,
-            registered_queries: 10_000,
+            registered_queries: 4_000_000,
             pin_time: Duration::from_secs(120),
         }
     }

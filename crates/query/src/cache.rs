@@ -117,8 +117,23 @@ fn template<E>(
     let Ok(query) = parse(&template.text) else {
         return Ok(None);
     };
+    Ok(shared(
+        &plain,
+        query,
+        template.placeholders,
+        &lifted.constants,
+    ))
+}
+
+/// The query of a template, if it is the plain one but for the constants.
+pub(crate) fn shared(
+    plain: &Query,
+    query: Query,
+    placeholders: Vec<oxrdf::Term>,
+    constants: &[oxrdf::Term],
+) -> Option<Prepared> {
     let mut pattern = format!("{:?}", query.pattern);
-    let pairs = template.placeholders.iter().zip(&lifted.constants);
+    let pairs = placeholders.iter().zip(constants);
     for (placeholder, constant) in pairs {
         // Terms are told apart by class in the shape, so that they differ in these strings alone.
         pattern = pattern.replace(&lexical(placeholder), &lexical(constant));
@@ -132,14 +147,14 @@ fn template<E>(
         && (query.variables.iter().filter(is_written))
             .eq(plain.variables.iter().filter(is_written));
     if !same {
-        return Ok(None);
+        return None;
     }
     let compiled = compile(&query, &query.pattern);
-    let parameters = template.placeholders.into_iter();
+    let parameters = placeholders.into_iter();
     let parameters = parameters.map(|term| (term, None, false)).collect();
     // Predicates belong to the shape, since plans depend on them.
     let prepared = Prepared::placed(query, compiled, parameters);
-    Ok(prepared.filter(|prepared| !prepared.inner().gives_predicate))
+    prepared.filter(|prepared| !prepared.inner().gives_predicate)
 }
 
 /// The lexical form of a term as it stands in a debug text.

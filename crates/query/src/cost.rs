@@ -91,6 +91,11 @@ pub(crate) fn hash(flow: Flow, rows: f64) -> f64 {
     STEP + rows * ENTER + flow.rows * PROBE + flow.making()
 }
 
+/// A look into a hash table that is there already.
+pub(crate) fn probe(flow: Flow) -> f64 {
+    STEP + flow.rows * PROBE + flow.made * CARRY * flow.columns as f64
+}
+
 /// A property path.
 pub(crate) fn walk(flow: Flow) -> f64 {
     STEP + flow.rows * WALK + flow.made * WALKED + flow.making()

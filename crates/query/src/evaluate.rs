@@ -2,6 +2,7 @@
 //! its id, and with it its spelling; a value is computed only where an operator needs one.
 
 use crate::GraphView;
+use crate::cells::Cells;
 use crate::expression::Expr;
 use crate::filter::{self, Memo};
 use crate::functions;
@@ -54,6 +55,8 @@ pub(crate) struct Evaluation<'a> {
     /// The ids of the query's constants, local where the dictionary does not know the term.
     pub(crate) constants: Vec<TermId>,
     pub(crate) base: Option<&'a str>,
+    /// The constants of queries that are evaluated together.
+    pub(crate) cells: Option<&'a Cells>,
     now: EventTime,
     /// Where the event times of statements are.
     pub(crate) view: Option<&'a dyn GraphView>,
@@ -73,6 +76,7 @@ pub(crate) struct EvaluationSeed<'e, 'a> {
     local: &'e LocalTerms,
     constants: &'e [TermId],
     base: Option<&'a str>,
+    cells: Option<&'a Cells>,
     now: EventTime,
     view: Option<&'a dyn GraphView>,
     random: &'e Random,
@@ -90,6 +94,7 @@ impl<'a> EvaluationSeed<'_, 'a> {
             self.random.clone(),
         );
         evaluation.view = self.view;
+        evaluation.cells = self.cells;
         evaluation
     }
 }
@@ -122,6 +127,7 @@ impl<'a> Evaluation<'a> {
             local,
             constants,
             base,
+            cells: None,
             now,
             view: None,
             random,
@@ -145,6 +151,7 @@ impl<'a> Evaluation<'a> {
             local: &self.local,
             constants: &self.constants,
             base: self.base,
+            cells: self.cells,
             now: self.now,
             view: self.view,
             random: &self.random,

@@ -148,6 +148,9 @@ impl Explainer<'_> {
                 self.list(values.variables.iter().copied()),
                 values.rows.len()
             ),
+            StepKind::Cells(variables) => {
+                format!("cells ({})", self.list(variables.iter().copied()))
+            }
             StepKind::Optional { .. } => "optional".to_owned(),
             StepKind::EachGraph { variable, .. } => {
                 format!("in each named graph {}", self.variable(*variable))

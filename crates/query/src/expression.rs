@@ -20,7 +20,7 @@ impl ConstantId {
 
 /// The constants of a query, each once. Ids are looked up at each execution. The term of a parameter
 /// only holds its place: nothing may depend on it but texts for people.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Constants {
     pub(crate) terms: Vec<Term>,
     /// Where each stands: VALUES may bring a hundred thousand.

@@ -54,12 +54,8 @@ impl KeptPlan {
     /// Whether the view is still about as large as the plan was made for.
     fn fits(&self, graphs: &Graphs<'_>) -> bool {
         let mut before = self.sizes.iter();
-        let alike = sizes(graphs).all(|now| {
-            before.next().is_some_and(|before| {
-                let (before, now) = ((*before).max(SMALL), now.max(SMALL));
-                now <= before.saturating_mul(CHANGE) && before <= now.saturating_mul(CHANGE)
-            })
-        });
+        let alike =
+            sizes(graphs).all(|now| before.next().is_some_and(|before| !far_apart(*before, now)));
         alike && before.next().is_none()
     }
 
@@ -67,6 +63,12 @@ impl KeptPlan {
     pub(crate) fn is_surprised_by(&self, rows: u64) -> bool {
         rows > NO_SURPRISE && rows > self.expected().saturating_mul(SURPRISE)
     }
+}
+
+/// Whether a plan that was made for so much of something is doubtful for so much of it.
+pub(crate) fn far_apart(before: u64, now: u64) -> bool {
+    let (before, now) = (before.max(SMALL), now.max(SMALL));
+    now > before.saturating_mul(CHANGE) || before > now.saturating_mul(CHANGE)
 }
 
 /// The sizes of what a plan's estimates come from.

@@ -121,7 +121,7 @@ impl Path {
 }
 
 /// What follows a join, in the order of the text.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) enum Tail {
     Optional { node: Node, filters: Vec<Arc<Expr>> },
     Minus(Node),
@@ -146,7 +146,7 @@ impl Tail {
 
 /// The join of all its patterns and blocks, with binds and filters as soon as their variables
 /// have values, then the tails.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Group {
     pub(crate) patterns: Vec<QuadPattern>,
     pub(crate) paths: Vec<Arc<PathPattern>>,
@@ -210,12 +210,14 @@ pub(crate) struct Service {
 }
 
 /// An operator.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) enum Operator {
     Group(Group),
     Service(Arc<Service>),
     Union(Vec<Node>),
     Values(Arc<Values>),
+    /// The constants of all queries that are evaluated together, as values of these variables.
+    Cells(Arc<[VarId]>),
     Aggregate {
         inner: Box<Node>,
         keys: Arc<[VarId]>,
@@ -242,7 +244,7 @@ pub(crate) enum Operator {
 }
 
 /// An operator with the variables of its solutions.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Node {
     pub(crate) operator: Operator,
     /// Bound in every solution.
@@ -266,7 +268,7 @@ impl Node {
                 deepest(&mut nodes.into_iter()).max(expressions.max())
             }
             Operator::Union(list) => deepest(&mut list.iter()),
-            Operator::Values(_) | Operator::Service(_) => None,
+            Operator::Values(_) | Operator::Cells(_) | Operator::Service(_) => None,
             Operator::Aggregate { inner, .. }
             | Operator::OrderBy { inner, .. }
             | Operator::Project(inner)
@@ -294,7 +296,7 @@ impl Node {
                     || group.tails.iter().any(|tail| tail.node().reads_named())
             }
             Operator::Union(list) => list.iter().any(Node::reads_named),
-            Operator::Values(_) | Operator::Service(_) => false,
+            Operator::Values(_) | Operator::Cells(_) | Operator::Service(_) => false,
             Operator::EachGraph { .. } => true,
             Operator::Aggregate { inner, .. }
             | Operator::OrderBy { inner, .. }
@@ -321,7 +323,7 @@ impl Node {
                 group.tails.iter().for_each(|t| set.extend(&t.mentioned()));
             }
             Operator::Union(list) => list.iter().for_each(|n| set.extend(&n.mentioned())),
-            Operator::Values(_) => {}
+            Operator::Values(_) | Operator::Cells(_) => {}
             Operator::Service(service) => set.extend(&VarSet::of(service.name.variable())),
             Operator::Aggregate { inner, .. }
             | Operator::OrderBy { inner, .. }
@@ -342,7 +344,7 @@ impl Node {
             Operator::Union(list) => list.iter().all(|n| n.takes_input(input, outside)),
             Operator::Project(inner) => inner.takes_input(input, outside),
             // Joined by hash in any case.
-            Operator::Values(_) | Operator::Service(_) => true,
+            Operator::Values(_) | Operator::Cells(_) | Operator::Service(_) => true,
             Operator::Aggregate { .. }
             | Operator::OrderBy { .. }
             | Operator::Distinct(_)

@@ -33,6 +33,8 @@ pub(crate) struct Given<'g> {
     values: &'g [Term],
     /// The ids that are known of them.
     known: Option<&'g KnownIds>,
+    /// Or all ids.
+    ids: &'g [TermId],
 }
 
 impl<'g> Given<'g> {
@@ -40,6 +42,15 @@ impl<'g> Given<'g> {
         Given {
             values,
             known: None,
+            ids: &[],
+        }
+    }
+
+    fn of_ids(ids: &'g [TermId]) -> Given<'g> {
+        Given {
+            values: &[],
+            known: None,
+            ids,
         }
     }
 
@@ -50,6 +61,9 @@ impl<'g> Given<'g> {
         dictionary: &Dictionary,
         local: &mut LocalTerms,
     ) -> TermId {
+        if let Some(id) = self.ids.get(number) {
+            return *id;
+        }
         let Some(term) = self.values.get(number) else {
             return TermId::UNBOUND;
         };
@@ -144,6 +158,38 @@ impl Prepared {
         Some(Prepared::of(query, compiled, parameters))
     }
 
+    /// Prepares a shape: `template` is the query with these placeholders where `plain`, a query of that shape, has
+    /// constants. `None` where texts of the shape cannot share a query.
+    pub fn of_shape(
+        plain: &Query,
+        template: Query,
+        placeholders: Vec<Term>,
+        constants: &[Term],
+    ) -> Option<Prepared> {
+        crate::cache::shared(plain, template, placeholders, constants)
+    }
+
+    /// Evaluates it on a view, with the values of these ids for its parameters, in their order. They are ids of the
+    /// view's dictionary.
+    ///
+    /// # Errors
+    /// As [`Prepared::execute_with`].
+    pub fn execute_with_ids(
+        &self,
+        ids: &[TermId],
+        view: &dyn GraphView,
+        execution: &Execution,
+    ) -> Result<Answer, QueryError> {
+        let parameters = self.parameters();
+        if ids.len() != parameters {
+            return Err(refuse(format!(
+                "{} values were given for {parameters} parameters; give one for each, in their order",
+                ids.len()
+            )));
+        }
+        self.execute_given(Given::of_ids(ids), view, execution, Reuse::default())
+    }
+
     /// How many values an execution takes.
     pub fn parameters(&self) -> usize {
         self.inner().parameters.len()
@@ -231,6 +277,7 @@ impl Bound {
         let given = Given {
             values: &self.values,
             known: Some(&self.known),
+            ids: &[],
         };
         self.prepared
             .execute_given(given, view, execution, Reuse::default())

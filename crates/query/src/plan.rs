@@ -73,6 +73,8 @@ pub(crate) enum StepKind {
     },
     /// Joins the rows with constants.
     Values(Arc<Values>),
+    /// Joins the rows with the cells: keeps those with the constants of one, where these variables have values.
+    Cells(Arc<[VarId]>),
     /// Joins the rows with what an endpoint answers.
     Service(Arc<Service>),
     /// Extends the rows by what the plan makes of them; rows that it drops stay as they are.
@@ -226,7 +228,8 @@ impl StepKind {
             | StepKind::Reduce { .. }
             | StepKind::Path(_)
             | StepKind::GraphName(_)
-            | StepKind::Values(_) => true,
+            | StepKind::Values(_)
+            | StepKind::Cells(_) => true,
             // A volatile function has a value for each row of the whole table.
             StepKind::Filter(_) | StepKind::Bind(..) => !self.is_volatile(),
             StepKind::AntiSemi { plan } => plan.is_by_part(),
@@ -280,6 +283,7 @@ impl StepKind {
             | StepKind::OptionalJoin { yields, .. }
             | StepKind::EachGraph { yields, .. } => bound.extend(yields),
             StepKind::Values(values) => values.variables.iter().for_each(|v| bound.insert(*v)),
+            StepKind::Cells(variables) => variables.iter().for_each(|v| bound.insert(*v)),
             StepKind::Service(service) => {
                 service.variables.iter().for_each(|(v, _)| bound.insert(*v));
             }
@@ -347,6 +351,7 @@ impl StepKind {
             }
             StepKind::Join { shared, yields, .. } => shared.union(yields),
             StepKind::Values(values) => VarSet::of(values.variables.iter().copied()),
+            StepKind::Cells(variables) => VarSet::of(variables.iter().copied()),
             StepKind::Service(service) => {
                 let answers = service.variables.iter().map(|(variable, _)| *variable);
                 VarSet::of(answers.chain(service.name.variable()))
@@ -402,6 +407,7 @@ impl StepKind {
             StepKind::Values(values) => {
                 (values.variables.iter()).for_each(|v| needed.insert(*v));
             }
+            StepKind::Cells(variables) => variables.iter().for_each(|v| needed.insert(*v)),
             StepKind::Service(service) => {
                 needed.extend(&VarSet::of(service.name.variable()));
                 service

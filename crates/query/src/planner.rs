@@ -49,6 +49,8 @@ pub(crate) struct Planner<'a> {
     guard: &'a Guard<'a>,
     /// The number of the next variable of the planner's own.
     pub(crate) fresh: u32,
+    /// How many cells there are, where queries are evaluated together.
+    pub(crate) cells: usize,
     /// Inside EXISTS: the variables from outside, which stand for their values.
     pub(crate) outside: VarSet,
     /// By the addresses of nodes, which stay where they are while planning.
@@ -74,6 +76,7 @@ impl<'a> Planner<'a> {
             choices: guard.plan_choices(),
             guard,
             fresh,
+            cells: 0,
             outside: VarSet::new(),
             estimates: FxHashMap::default(),
             texts: FxHashMap::default(),
@@ -152,6 +155,7 @@ impl<'a> Planner<'a> {
             Operator::Group(group) => self.group(group, state, plan),
             Operator::Union(branches) => self.union(branches, state, plan),
             Operator::Values(values) => self.values(values, &node.certain, state, plan),
+            Operator::Cells(variables) => self.cells(variables, state, plan),
             Operator::Service(service) => self.service(service, state, plan),
             Operator::Project(inner) => {
                 let before = (state.certain.clone(), state.possible.clone());
@@ -205,6 +209,31 @@ impl<'a> Planner<'a> {
         state.cost += cost::hash(flow, count);
         state.advance(flow.made);
         self.push(plan, StepKind::Values(Arc::clone(values)), state.rows);
+    }
+
+    /// They are found by their constants without being entered into a table first.
+    fn cells(&mut self, variables: &Arc<[VarId]>, state: &mut State, plan: &mut Plan) {
+        let count = self.cells as f64;
+        let each = count.powf(1.0 / variables.len().max(1) as f64);
+        let mut share = count;
+        for variable in variables.iter() {
+            if state.possible.contains(*variable) {
+                share /= state.distinct(*variable).max(each).max(1.0);
+            }
+        }
+        let is_known = variables.iter().all(|v| state.certain.contains(*v));
+        let share = if is_known { share.min(1.0) } else { share };
+        let flow = state.flow(state.rows * share);
+        state.cost += match is_known {
+            true => cost::probe(flow),
+            false => cost::hash(flow, count),
+        };
+        for variable in variables.iter() {
+            state.bind(*variable, each);
+            state.certain.insert(*variable);
+        }
+        state.advance(flow.made);
+        self.push(plan, StepKind::Cells(Arc::clone(variables)), state.rows);
     }
 
     fn service(&mut self, service: &Arc<Service>, state: &mut State, plan: &mut Plan) {
@@ -386,7 +415,10 @@ impl<'a> Planner<'a> {
     pub(crate) fn may_join(&self, node: &Node, state: &State) -> bool {
         !state.unit
             && self.outside.is_empty()
-            && !matches!(node.operator, Operator::Values(_) | Operator::Service(_))
+            && !matches!(
+                node.operator,
+                Operator::Values(_) | Operator::Cells(_) | Operator::Service(_)
+            )
     }
 
     /// Places every filter and bind that is ready.

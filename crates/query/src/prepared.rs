@@ -2,6 +2,7 @@
 //! It holds terms; the ids of constants are remembered once a dictionary knows them, and unknown
 //! ones are looked up at each execution. The values of its parameters come with the execution.
 
+use crate::cells::Cells;
 use crate::compile::{Compiled, compile};
 use crate::construct::construct;
 use crate::describe::describe;
@@ -48,6 +49,11 @@ pub(crate) struct Reuse {
     names: Option<Arc<[String]>>,
 }
 
+/// Queries that are evaluated together: the variables that stand for their constants.
+pub(crate) struct Cohort {
+    pub(crate) variables: Arc<[VarId]>,
+}
+
 pub(crate) struct Inner {
     pub(crate) query: Query,
     pub(crate) compiled: Compiled,
@@ -57,6 +63,8 @@ pub(crate) struct Inner {
     pub(crate) parameters: Vec<Parameter>,
     /// Which of the constants are parameters.
     placeholders: Vec<bool>,
+    /// Of queries that are evaluated together.
+    cohort: Option<Cohort>,
     /// Whether a parameter came to be a predicate by what a filter says.
     pub(crate) gives_predicate: bool,
     kept: Kept,
@@ -75,19 +83,36 @@ impl Prepared {
         Prepared::of(query, compiled, Vec::new())
     }
 
-    pub(crate) fn of(query: Query, mut compiled: Compiled, parameters: Vec<Parameter>) -> Prepared {
+    pub(crate) fn of(query: Query, compiled: Compiled, parameters: Vec<Parameter>) -> Prepared {
+        Prepared::build(query, compiled, parameters, None)
+    }
+
+    /// A query whose constants are the values of variables.
+    pub(crate) fn of_cohort(query: Query, compiled: Compiled, cohort: Cohort) -> Prepared {
+        Prepared::build(query, compiled, Vec::new(), Some(cohort))
+    }
+
+    fn build(
+        query: Query,
+        mut compiled: Compiled,
+        parameters: Vec<Parameter>,
+        cohort: Option<Cohort>,
+    ) -> Prepared {
         let names = query
             .projection()
             .iter()
             .map(|variable| query.variable_name(*variable).to_owned())
             .collect();
-        let needed = match &query.form {
+        let mut needed = match &query.form {
             QueryForm::Select { projection } | QueryForm::Describe { projection } => {
                 VarSet::of(projection.iter().copied())
             }
             QueryForm::Ask => VarSet::new(),
             QueryForm::Construct { template } => template_variables(template),
         };
+        if let Some(cohort) = &cohort {
+            needed.extend(&VarSet::of(cohort.variables.iter().copied()));
+        }
         let mut predicates = Vec::new();
         identity::substitute(&mut compiled.root, &needed, &mut predicates);
         let gives_predicate = (parameters.iter()).any(|p| predicates.contains(&p.constant));
@@ -102,6 +127,7 @@ impl Prepared {
                 needed,
                 parameters,
                 placeholders,
+                cohort,
                 gives_predicate,
                 kept: Kept::default(),
                 known: KnownIds::new(constants),
@@ -197,6 +223,46 @@ impl Prepared {
         Ok(answer)
     }
 
+    /// Evaluates it for all cells at once: its rows, and for each the cell that it belongs to.
+    pub(crate) fn execute_cells(
+        &self,
+        cells: &Cells,
+        view: &dyn GraphView,
+        execution: &Execution,
+    ) -> Result<(Solutions, Vec<u32>), QueryError> {
+        let answer = Workspace::of_thread(|workspace| {
+            let mut run = Run::start(self, Given::new(&[]), view, execution, workspace.ids());
+            run.evaluation.cells = Some(cells);
+            let table = run.solutions(self, workspace)?;
+            Ok(run.split(self, table, cells, workspace))
+        })?;
+        match view.is_valid() {
+            true => Ok(answer),
+            false => Err(QueryError::PinExpired),
+        }
+    }
+
+    /// The steps that it would take for these cells.
+    pub(crate) fn explain_cells(
+        &self,
+        cells: &Cells,
+        view: &dyn GraphView,
+        execution: &Execution,
+    ) -> Result<Explanation, QueryError> {
+        let run = Run::start(self, Given::new(&[]), view, execution, Vec::new());
+        let graphs = Graphs::new(view);
+        let constants = &run.evaluation.constants;
+        let (kept, _) = self.plan(&graphs, constants, cells.len(), &run.guard)?;
+        let explainer = Explainer {
+            terms: &self.inner.compiled.constants,
+            variables: &self.inner.query.variables,
+            actual: &[],
+        };
+        Ok(Explanation {
+            text: explainer.plan(&kept.plan),
+        })
+    }
+
     /// Executes it; what an earlier answer left may be used for this one.
     pub(crate) fn execute_given(
         &self,
@@ -282,7 +348,7 @@ impl Prepared {
     ) -> Result<Explanation, QueryError> {
         let mut run = Run::start(self, Given::new(&[]), view, execution, Vec::new());
         let graphs = Graphs::new(view);
-        let (kept, steps) = self.plan(&graphs, &run.evaluation.constants, &run.guard)?;
+        let (kept, steps) = self.plan(&graphs, &run.evaluation.constants, 0, &run.guard)?;
         let plan = &kept.plan;
         let mut actual = Vec::new();
         if analyze {
@@ -311,6 +377,7 @@ impl Prepared {
         &self,
         graphs: &Graphs<'_>,
         constants: &[TermId],
+        cells: usize,
         guard: &Guard<'_>,
     ) -> Result<(KeptPlan, usize), QueryError> {
         let variables = &self.inner.query.variables;
@@ -318,6 +385,7 @@ impl Prepared {
         let terms = &compiled.constants;
         let fresh = compiled.variables;
         let mut planner = Planner::new(graphs, constants, terms, variables, fresh, guard);
+        planner.cells = cells;
         let once = match &self.inner.query.form {
             QueryForm::Select { .. } => false,
             QueryForm::Ask | QueryForm::Describe { .. } => true,
@@ -372,6 +440,7 @@ impl<'a> Run<'a> {
         workspace: &mut Workspace,
     ) -> Result<Table, QueryError> {
         let graphs = Graphs::new(self.view);
+        let cells = self.evaluation.cells.map_or(0, Cells::len);
         let kept = &prepared.inner.kept;
         let keeps =
             prepared.keeps_plans(self.view) && self.guard.plan_choices() == PlanChoices::default();
@@ -382,7 +451,7 @@ impl<'a> Run<'a> {
             Some(held) => held,
             None => {
                 let constants = &self.evaluation.constants;
-                let (plan, _) = prepared.plan(&graphs, constants, &self.guard)?;
+                let (plan, _) = prepared.plan(&graphs, constants, cells, &self.guard)?;
                 let plan = Arc::new(plan);
                 if keeps {
                     kept.put(plan)
@@ -411,12 +480,43 @@ impl<'a> Run<'a> {
             // Perhaps these constants are unlike those that it was made for.
             self.guard.end_budget();
             let constants = &self.evaluation.constants;
-            if let Ok((other, _)) = prepared.plan(&graphs, constants, &self.guard) {
+            if let Ok((other, _)) = prepared.plan(&graphs, constants, cells, &self.guard) {
                 kept.reconsider(plan, rows, other);
             }
         }
         workspace.plans.hold(held);
         table
+    }
+
+    /// The solutions of queries that were evaluated together, and the cell of each.
+    fn split(
+        self,
+        prepared: &Prepared,
+        mut table: Table,
+        cells: &Cells,
+        workspace: &mut Workspace,
+    ) -> (Solutions, Vec<u32>) {
+        let variables = prepared.inner.cohort.as_ref().map(|c| &*c.variables);
+        let variables = variables.unwrap_or_default();
+        let keys: Vec<&[TermId]> = variables.iter().filter_map(|v| table.column(*v)).collect();
+        let mut key = Vec::with_capacity(keys.len());
+        let found = (0..table.rows).map(|row| {
+            key.clear();
+            key.extend(keys.iter().map(|ids| ids[row]));
+            cells.find(&key)
+        });
+        let found: Option<Vec<u32>> = found.collect();
+        let found = found.expect("every row was joined with the cells");
+        let projection = prepared.inner.query.projection();
+        let solutions = Solutions {
+            variables: Arc::clone(&prepared.inner.names),
+            rows: table.rows,
+            columns: columns(&mut table, projection, workspace, Vec::new()),
+            local: self.evaluation.local.into_terms(),
+        };
+        workspace.give(table);
+        workspace.give_ids(self.evaluation.constants);
+        (solutions, found)
     }
 
     fn answer(

@@ -248,6 +248,7 @@ impl<'a> Runner<'_, 'a> {
                 join::join(table, right, shared, keep, self.guard, self.workspace)
             }
             StepKind::Values(values) => self.values(values, keep, table),
+            StepKind::Cells(variables) => self.cells(variables, keep, table),
             StepKind::Service(service) => self.service(service, keep, table),
             StepKind::Optional { plan } => self.optional(plan, keep, table),
             StepKind::OptionalJoin {
@@ -439,6 +440,51 @@ impl<'a> Runner<'_, 'a> {
         }
         self.guard.release(held);
         Ok(all.unwrap_or_else(|| Table::empty_like(&table)))
+    }
+
+    /// Joins with the cells of the queries that are evaluated together.
+    fn cells(
+        &mut self,
+        variables: &[VarId],
+        keep: &VarSet,
+        table: Table,
+    ) -> Result<Table, QueryError> {
+        let Some(cells) = self.evaluation.cells else {
+            return Ok(Table::empty_like(&table));
+        };
+        let columns: Option<Vec<&[TermId]>> = variables.iter().map(|v| table.column(*v)).collect();
+        let has_all = |columns: &Vec<&[TermId]>| {
+            // A branch of a UNION may have left some without a value.
+            (columns.iter()).all(|ids| !ids.contains(&TermId::UNBOUND))
+        };
+        if let Some(columns) = columns.filter(has_all) {
+            let mut kept = self.workspace.rows();
+            let mut key = Vec::with_capacity(columns.len());
+            for row in 0..table.rows {
+                self.guard.tick()?;
+                key.clear();
+                key.extend(columns.iter().map(|ids| ids[row]));
+                if cells.find(&key).is_some() {
+                    kept.push(row as u32);
+                }
+            }
+            let table = table.gather(&kept, keep, self.workspace);
+            self.workspace.give_rows(kept);
+            return Ok(table);
+        }
+        self.guard
+            .fits(cells.len() * variables.len() * size_of::<TermId>())?;
+        let columns = variables.iter().enumerate().map(|(at, variable)| {
+            let mut ids = Vec::with_capacity(cells.len());
+            cells.column(at, &mut ids);
+            (*variable, ids)
+        });
+        let all = Table::of(columns, cells.len());
+        if table.rows == 1 && !table.is_numbered_or_wide() {
+            return Ok(all);
+        }
+        let shared = VarSet::of(variables.iter().copied());
+        join::join(table, all, &shared, keep, self.guard, self.workspace)
     }
 
     fn values(

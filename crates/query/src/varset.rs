@@ -76,6 +76,10 @@ impl VarSet {
         self.iter().all(|variable| other.contains(variable))
     }
 
+    pub(crate) fn includes(&self, other: &VarSet) -> bool {
+        other.is_subset(self)
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.0.iter().all(|word| *word == 0)
     }

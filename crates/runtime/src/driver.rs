@@ -26,7 +26,7 @@ use parking_lot::Mutex;
 use requests::{Request, Want};
 use sequencer::Sequencer;
 use somersault_log::{LoadSegment, Log, Position, Recovered};
-use somersault_model::{QuadIds, Sn};
+use somersault_model::{QuadIds, QueryUid, Sn};
 use somersault_store::{Recent, Store};
 use somersault_stream::{Coordinator, Input, QueryStatus, StreamStatus};
 use std::collections::VecDeque;
@@ -337,6 +337,21 @@ impl Driver {
     /// All continuous queries, by name.
     pub fn queries(&self) -> Vec<QueryStatus> {
         self.shared.coordinator.lock().queries()
+    }
+
+    /// How many continuous queries are registered.
+    pub fn query_count(&self) -> usize {
+        self.shared.coordinator.lock().query_count()
+    }
+
+    /// The cohort of the registered queries that have the shape of a text, and how many they are.
+    pub fn group_of(&self, text: &str, namespace: Option<&str>) -> Option<(QueryUid, usize)> {
+        self.shared.coordinator.lock().group_of(text, namespace)
+    }
+
+    /// What fires: the uid, a name, and how many queries of that shape stand together.
+    pub fn firing_queries(&self) -> Vec<(QueryUid, String, usize)> {
+        self.shared.coordinator.lock().firing_queries()
     }
 
     /// One continuous query.

@@ -120,6 +120,7 @@ mod tests {
         };
         Output::Due(Firing {
             query: QueryUid(1),
+            members: 0,
             close: EventTime(hi),
             ordinal: 0,
             revision: 0,

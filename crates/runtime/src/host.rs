@@ -4,9 +4,10 @@ use crate::due_windows::DueWindows;
 use crate::error::RuntimeError;
 use crossbeam_channel::Sender;
 use oxrdf::Quad;
+use somersault_lang::lift::Shape;
 use somersault_model::{EventTime, QueryUid, Sn};
 use somersault_store::Snapshot;
-use somersault_stream::{Firing, FiringKey};
+use somersault_stream::{Firing, FiringKey, JoiningMember, Place};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -62,8 +63,29 @@ pub trait Host: Send + Sync + 'static {
     /// Called once, before anything else.
     fn attach(&self, answered: Answered);
 
-    /// A query was registered (or is registered again by recovery).
+    /// A query that stands alone was registered (or is registered again by recovery).
     fn registered(&self, uid: QueryUid, name: &str, text: &str, namespace: Option<&str>);
+
+    /// A cohort came into being: queries of this shape will join it, the text is the first one's.
+    fn formed(&self, cohort: QueryUid, shape: Arc<Shape>, text: &str, namespace: Option<&str>);
+
+    /// Queries joined a cohort, to fire for closes after `base`; `resumed` is the place that a paused one was at.
+    fn joined(
+        &self,
+        cohort: QueryUid,
+        base: EventTime,
+        members: Vec<JoiningMember>,
+        resumed: Option<u32>,
+    );
+
+    /// A member was paused: it fires for no close from `next` on, or for none at all.
+    fn paused(&self, place: Place, next: Option<EventTime>);
+
+    /// A member was dropped; a firing under way may still finish.
+    fn left(&self, place: Place);
+
+    /// The last member of a cohort was dropped; firings under way may still finish.
+    fn ended(&self, cohort: QueryUid);
 
     /// A query was dropped; firings under way may still finish.
     fn dropped(&self, uid: QueryUid);

@@ -9,8 +9,8 @@ use crate::metrics::HttpMetrics;
 use crate::queries::Queries;
 use crate::streams::Streams;
 use crate::{
-    declarations, events, graph_store, health, index, metrics, openapi, protocol, push, queries,
-    results, streams,
+    batch, declarations, events, graph_store, health, index, metrics, openapi, protocol, push,
+    queries, results, streams,
 };
 use axum::Router;
 use axum::body::Body;
@@ -147,6 +147,7 @@ pub(crate) fn routes() -> Vec<(&'static str, &'static [&'static str], MethodRout
         ),
         ("/advance", &["POST"], post(streams::advance_several)),
         ("/queries", &["GET"], get(declarations::list::<Queries>)),
+        ("/queries:batch", &["PUT"], put(batch::register)),
         (
             "/queries/{name}",
             &["GET", "PUT", "DELETE"],

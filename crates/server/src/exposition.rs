@@ -223,11 +223,21 @@ type QueryCount = fn(&QueryMetrics) -> u64;
 type QueryLatency = fn(&QueryMetrics) -> &Latency;
 
 fn queries(queries: &[QueryMetrics], text: &mut String) {
-    let counters: [(&str, &str, QueryCount); 5] = [
+    let counters: [(&str, &str, QueryCount); 7] = [
         (
             "somersault_query_firings_total",
-            "Firings, empty ones included.",
+            "Firings, empty ones included; of a group of queries one for each close, under the name of one of them.",
             |q| q.firings,
+        ),
+        (
+            "somersault_query_executions_total",
+            "Answers to queries: those that a firing of a group gives count one by one.",
+            |q| q.executions,
+        ),
+        (
+            "somersault_query_nonempty_total",
+            "Answers to queries that had rows.",
+            |q| q.nonempty,
         ),
         (
             "somersault_query_passed_in_bulk_total",
@@ -253,6 +263,16 @@ fn queries(queries: &[QueryMetrics], text: &mut String) {
         for query in queries {
             line(text, name, &[("query", &query.name)], value(query));
         }
+    }
+    let members = "somersault_query_group_members";
+    family(
+        text,
+        members,
+        "gauge",
+        "How many queries that differ in names and constants alone are evaluated together.",
+    );
+    for query in queries {
+        line(text, members, &[("query", &query.name)], query.members);
     }
     let latencies: [(&str, &str, QueryLatency); 3] = [
         (

@@ -12,6 +12,7 @@ mod again;
 #[cfg(test)]
 mod any_input;
 mod app;
+mod batch;
 mod body;
 mod config;
 mod declarations;

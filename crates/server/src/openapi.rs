@@ -1,6 +1,7 @@
 //! `/openapi.json`: the description of every address, as OpenAPI 3.1. One entry of [`operations`] is one
 //! operation; a test compares them with the router's table.
 
+use crate::batch::LINES;
 use crate::negotiate::{Offer, PUSH_INPUT, RDF_INPUT, RDF_OFFERS, RESULT_OFFERS};
 use crate::push::TIMED_LINES;
 use axum::Json;
@@ -38,6 +39,8 @@ enum Body {
     /// A text in the query language, whatever its Content-Type.
     Text(&'static str),
     Json(&'static str),
+    /// Lines of JSON, of any number.
+    Lines(&'static str),
 }
 
 /// What an answer carries.
@@ -154,6 +157,9 @@ fn operations() -> Vec<Operation> {
             ..op("post", "/advance", "advanceStreams", "streams", "Move the time of several streams at once") },
         Operation { success: &[("200", "The queries.", Content::Json("QueryList"))],
             ..op("get", "/queries", "listQueries", "continuous queries", "List the continuous queries") },
+        Operation { body: Body::Lines("NewQuery"), success: &[("200", "What became of the lines.", Content::Json("BatchSummary"))], errors: &["413", "415"],
+            description: "Registers many queries: one JSON object a line. Each line is taken or refused for itself, in order, as if it had been put alone; the same text under the same name again changes nothing. The body is read as it comes and may be of any length. Queries that differ in names and constants alone stand in one group and are evaluated together.",
+            ..op("put", "/queries:batch", "registerQueries", "continuous queries", "Register many continuous queries") },
         Operation { parameters: QUERY_NAME, success: &[("200", "The query.", Content::Json("Query"))], errors: &["404"],
             ..op("get", "/queries/{name}", "showQuery", "continuous queries", "Show a continuous query") },
         Operation { parameters: QUERY_NAME, body: Body::Text("A C-SPARQL query. The URL's name is the query's; a REGISTER header must not say another."), errors: &["404", "409", "413"],
@@ -366,6 +372,11 @@ fn body_json(body: Body) -> Option<Value> {
             );
         }
         Body::Json(schema) => json!({ "application/json": schema_ref(schema) }),
+        Body::Lines(schema) => {
+            let lines = LINES.iter();
+            let types = lines.map(|media_type| ((*media_type).to_owned(), schema_ref(schema)));
+            Value::Object(types.collect())
+        }
     };
     Some(json!({ "required": true, "content": content }))
 }

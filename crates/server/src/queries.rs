@@ -40,6 +40,11 @@ fn query_json(info: &QueryInfo) -> Value {
         "text": info.text,
         "windows": windows,
         "paused": info.paused,
+        "group": info.group.map(|group| json!({
+            "queries": group.queries,
+            "combinations": group.combinations,
+            "together": group.together,
+        })),
         "firings": info.firings,
         "amended": info.amended,
         "skipped": info.skipped,

@@ -4,6 +4,7 @@
 
 use crate::answer::Answer;
 use crate::changes::Changes;
+use crate::cohort::Cohort;
 use crate::config::EngineConfig;
 use crate::hub::{Hub, Published};
 use crate::metrics::{QueryMetrics, Recorder};
@@ -11,13 +12,15 @@ use crate::reporting::Reporting;
 use crate::subscription::{FiringResult, SubscribeOptions, Subscription};
 use oxrdf::GraphName;
 use parking_lot::{Mutex, RwLock};
+use somersault_lang::lift::Shape;
 use somersault_lang::{ContinuousQuery, Dialect, Overload, Parser, Report};
 use somersault_model::{EventTime, QueryUid, Sn, TermId};
 use somersault_query::{Dataset, Execution, NamedGraphs, Prepared, SnapshotView, Source, Template};
 use somersault_runtime::{
     Answered, Class, FiringJob, Host, QueryPool, RuntimeError, window_version,
 };
-use somersault_store::Store;
+use somersault_store::{Dictionary, Store};
+use somersault_stream::{JoiningMember, Place};
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
@@ -27,6 +30,9 @@ use std::time::{Duration, Instant};
 /// One part in so many of the memory of all executions is for those on their callers' threads.
 const IN_PLACE_PART: u64 = 8;
 
+/// So many queries that join a cohort at once are put in place by a job of their own.
+const MANY: usize = 64;
+
 /// All standing queries.
 pub(crate) struct Standing {
     pub(crate) config: EngineConfig,
@@ -34,6 +40,7 @@ pub(crate) struct Standing {
     pub(crate) pool: Arc<QueryPool>,
     answered: OnceLock<Answered>,
     queries: RwLock<HashMap<QueryUid, Arc<StandingQuery>>>,
+    cohorts: RwLock<HashMap<QueryUid, Arc<Cohort>>>,
     /// The time of the stable SN, for NOW() of one-shot queries.
     stable_ms: AtomicI64,
     /// Set when the engine ends: executions under way give up.
@@ -77,6 +84,7 @@ struct Ready {
 
 struct Stats {
     firings: u64,
+    nonempty: u64,
     failed: u64,
     rows: u64,
     passed_in_bulk: u64,
@@ -96,6 +104,7 @@ impl Standing {
             pool,
             answered: OnceLock::new(),
             queries: RwLock::new(HashMap::new()),
+            cohorts: RwLock::new(HashMap::new()),
             stable_ms: AtomicI64::new(0),
             cancel: Arc::new(AtomicBool::new(false)),
         }
@@ -103,6 +112,15 @@ impl Standing {
 
     pub(crate) fn query(&self, uid: QueryUid) -> Option<Arc<StandingQuery>> {
         self.queries.read().get(&uid).cloned()
+    }
+
+    pub(crate) fn cohort(&self, uid: QueryUid) -> Option<Arc<Cohort>> {
+        self.cohorts.read().get(&uid).cloned()
+    }
+
+    /// What answers are decoded with.
+    pub(crate) fn decoder(&self) -> Arc<Dictionary> {
+        Arc::clone(self.store.dictionary_arc())
     }
 
     /// The time of the stable SN.
@@ -155,14 +173,20 @@ impl Standing {
         for query in self.queries.read().values() {
             query.hub.lock().end();
         }
+        for cohort in self.cohorts.read().values() {
+            cohort.end();
+        }
+    }
+
+    fn parser(namespace: Option<&str>) -> Parser {
+        match namespace {
+            Some(namespace) => Parser::new().with_default_namespace(namespace),
+            None => Parser::new(),
+        }
     }
 
     fn parse(&self, text: &str, namespace: Option<&str>) -> Result<Parsed, String> {
-        let mut parser = Parser::new();
-        if let Some(namespace) = namespace {
-            parser = parser.with_default_namespace(namespace);
-        }
-        let mut query = parser
+        let mut query = Standing::parser(namespace)
             .parse_continuous(text)
             .map_err(|error| error.to_string())?;
         let dataset = continuous_dataset(&query, &self.store);
@@ -258,7 +282,57 @@ impl Host for Standing {
         }
     }
 
+    fn formed(&self, uid: QueryUid, shape: Arc<Shape>, text: &str, namespace: Option<&str>) {
+        let parser = Standing::parser(namespace);
+        let kept = self.config.kept_firings;
+        let cohort = Cohort::new(uid, shape, (text, parser), &self.store, kept);
+        self.cohorts.write().insert(uid, Arc::new(cohort));
+    }
+
+    fn joined(
+        &self,
+        cohort: QueryUid,
+        base: EventTime,
+        members: Vec<JoiningMember>,
+        resumed: Option<u32>,
+    ) {
+        let Some(cohort) = self.cohort(cohort) else {
+            return;
+        };
+        cohort.joined(base, &members, resumed, &self.store);
+        if members.len() >= MANY {
+            // The next firing should not have to wait until all are in place.
+            self.pool.submit(Class::Continuous, move || cohort.settle());
+        }
+    }
+
+    fn paused(&self, place: Place, next: Option<EventTime>) {
+        if let Some(cohort) = self.cohort(place.cohort) {
+            cohort.paused(place.place, next);
+        }
+    }
+
+    fn left(&self, place: Place) {
+        if let Some(cohort) = self.cohort(place.cohort) {
+            cohort.left(place.place);
+        }
+    }
+
+    fn ended(&self, uid: QueryUid) {
+        if let Some(cohort) = self.cohorts.write().remove(&uid) {
+            cohort.end();
+        }
+    }
+
     fn fire(self: Arc<Self>, job: FiringJob) {
+        if let Some(cohort) = self.cohort(job.firing.query) {
+            let ticket = cohort.ticket();
+            let pool = Arc::clone(&self.pool);
+            pool.submit(Class::Continuous, move || {
+                cohort.execute(&self, job, ticket, self.answered.get());
+            });
+            return;
+        }
         let Some(query) = self.query(job.firing.query) else {
             // Dropped since: nobody waits for the answer, but the driver counts it.
             if let Some(answered) = self.answered.get() {
@@ -286,6 +360,9 @@ impl Host for Standing {
     }
 
     fn passed(&self, uid: QueryUid, last: EventTime, count: u64) {
+        if let Some(cohort) = self.cohort(uid) {
+            cohort.passed(last, count);
+        }
         if let Some(query) = self.query(uid) {
             let mut stats = query.stats.lock();
             stats.passed_in_bulk += count;
@@ -397,6 +474,7 @@ impl Stats {
     fn new() -> Stats {
         Stats {
             firings: 0,
+            nonempty: 0,
             failed: 0,
             rows: 0,
             passed_in_bulk: 0,
@@ -431,6 +509,7 @@ impl StandingQuery {
         match &result.answer {
             Ok(answer) => {
                 stats.rows += answer.len() as u64;
+                stats.nonempty += u64::from(!answer.is_empty());
                 stats.last_error = None;
             }
             Err(error) => {
@@ -468,6 +547,9 @@ impl StandingQuery {
         let stats = self.stats.lock();
         QueryMetrics {
             name: self.name.clone(),
+            members: 1,
+            executions: stats.firings,
+            nonempty: stats.nonempty,
             firings: stats.firings,
             passed_in_bulk: stats.passed_in_bulk,
             skipped: stats.skipped,

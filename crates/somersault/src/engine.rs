@@ -1,6 +1,7 @@
 //! The engine: a cheap handle, to be cloned and shared between threads.
 //! Calls that change something return when their effect is durable (push) or stable (all others).
 
+mod batch;
 mod data;
 mod execute;
 mod graphs;
@@ -12,6 +13,7 @@ mod prepared;
 mod query;
 mod streams;
 
+pub use batch::{NewQuery, Registered};
 pub(crate) use data::NESTING_LIMIT;
 pub use execute::{HeavyQuery, Light};
 pub use prepared::PreparedQuery;

@@ -61,6 +61,18 @@ pub struct Reached {
     pub since_ms: Option<i64>,
 }
 
+/// A group of continuous queries that differ in their names and constants alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct GroupInfo {
+    /// How many they are, this one and paused ones counted.
+    pub queries: usize,
+    /// How many different combinations of constants they have.
+    pub combinations: usize,
+    /// Whether all combinations are evaluated at once; otherwise each by itself.
+    pub together: bool,
+}
+
 /// A registered continuous query.
 #[derive(Clone, Debug)]
 pub struct QueryInfo {
@@ -97,6 +109,8 @@ pub struct QueryInfo {
     pub passed_while_paused: u64,
     /// Whether it is paused.
     pub paused: bool,
+    /// The group that it stands in; `None` for a query that stands alone.
+    pub group: Option<GroupInfo>,
     /// The newest firing's error, if it failed (a limit, for example).
     pub last_error: Option<String>,
     /// Start of execution → answer ready, half of the firings.

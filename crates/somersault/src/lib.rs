@@ -25,6 +25,7 @@ mod answer;
 pub mod answer_format;
 mod blank;
 mod changes;
+mod cohort;
 mod config;
 mod continuous;
 mod engine;
@@ -42,11 +43,11 @@ mod subscription;
 pub use answer::{Answer, AnswerKind, AnswerWriter, Cell, CellKind, Cursor, Row, Rows, Triples};
 pub use config::{Clock, EngineConfig, FabricKind};
 pub use engine::{
-    Engine, HeavyQuery, Light, PreparedQuery, QueryOptions, QueryResults, UpdateOptions,
-    UpdateSummary,
+    Engine, HeavyQuery, Light, NewQuery, PreparedQuery, QueryOptions, QueryResults, Registered,
+    UpdateOptions, UpdateSummary,
 };
 pub use error::{EngineError, LimitKind};
-pub use info::{Health, HealthStatus, QueryInfo, Reached, StreamInfo, WindowInfo};
+pub use info::{GroupInfo, Health, HealthStatus, QueryInfo, Reached, StreamInfo, WindowInfo};
 pub use load::{GraphWrite, LoadOptions, LoadProgress, LoadSummary};
 pub use metrics::{Latency, MemoryUse, MetricsSnapshot, QueryMetrics, ShardMetrics, StreamMetrics};
 pub use push::{Push, PushLines, PushReceipt, StreamStatement};

@@ -101,14 +101,20 @@ pub struct StreamMetrics {
     pub memory_bytes: u64,
 }
 
-/// Counters of a continuous query.
+/// Counters of a continuous query, or of a group of queries of one shape.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct QueryMetrics {
-    /// Its name.
+    /// Its name; of a group that of one of its queries.
     pub name: String,
-    /// Firings, empty ones included.
+    /// How many queries of one shape it stands for: those of its group.
+    pub members: u64,
+    /// Firings, empty ones included; of a group one for each close.
     pub firings: u64,
+    /// Answers that its queries were given by them, and those that had rows.
+    pub executions: u64,
+    /// Those of them that had rows.
+    pub nonempty: u64,
     /// Closes passed in bulk because their windows held nothing.
     pub passed_in_bulk: u64,
     /// Firings that were not executed because a newer one was due (ON OVERLOAD SKIP).

@@ -224,24 +224,29 @@ impl Mailbox {
         }
     }
 
+    /// Whether a firing is to be delivered; asked once for each, in their order.
+    pub(crate) fn wants(&self, id: FiringId, is_empty: bool) -> bool {
+        self.is_new(id) && (self.options.empties || !is_empty)
+    }
+
     pub(crate) fn deliver(&self, result: &Arc<FiringResult>) {
         let is_empty = result.answer.as_ref().is_ok_and(Answer::is_empty);
-        if self.is_new(result) && (self.options.empties || !is_empty) {
+        if self.wants(result.id(), is_empty) {
             self.put(SubscriptionEvent::Firing(Arc::clone(result)));
         }
     }
 
     /// Whether the subscriber has not seen a firing; firings come here in their order.
-    fn is_new(&self, result: &FiringResult) -> bool {
+    fn is_new(&self, id: FiringId) -> bool {
         let Some(after) = self.options.after else {
             return true;
         };
-        let is_amended = result.revision > 0;
+        let is_amended = id.revision > 0;
         let mut inner = self.inner.lock();
-        inner.passed |= !is_amended && result.close_ms >= after.close_ms;
+        inner.passed |= !is_amended && id.close_ms >= after.close_ms;
         match after.sn {
             None if is_amended => inner.passed,
-            _ => self.options.has_not_seen(result.id()),
+            _ => self.options.has_not_seen(id),
         }
     }
 

@@ -4,15 +4,19 @@
 //! lets through must apply without a question later, in recovery too.
 
 use crate::adaptor::{FARTHEST_MS, TooLate};
+use crate::cohorts::Named;
 use crate::coordinator::Coordinator;
 use crate::declaration::{QueryDeclaration, WindowDeclaration};
-use crate::input::{Admission, Input, Push, PushHead, PushVerdict, ReadPush, Repeat};
+use crate::input::{Admission, Input, Push, PushHead, PushVerdict, ReadPush, Repeat, Taken};
+use crate::members::Members;
 use crate::output::FiringKey;
 use crate::refusal::Refusal;
 use crate::registry::{Query, State, schedule_of, shape_of};
 use crate::schedule::{WindowShape, greatest_common_divisor};
 use crate::stream::Stream;
 use oxrdf::Quad;
+use rustc_hash::FxHashMap;
+use somersault_lang::lift::Shape;
 use somersault_lang::{CreateStream, Extent, LatePolicy};
 use somersault_log::{
     AdvanceRecord, Command, CommandRecord, DerivedRecord, LoadRecord, PushRecord, PushStatements,
@@ -20,6 +24,14 @@ use somersault_log::{
 };
 use somersault_model::{EventTime, QueryUid, StreamUid};
 use std::collections::BTreeSet;
+
+/// A registered query, by name.
+struct Known<'c> {
+    uid: QueryUid,
+    is_paused: bool,
+    /// Itself, or its cohort.
+    query: &'c Query,
+}
 
 impl Coordinator {
     /// Checks an input against the state and says what to log. Changes nothing.
@@ -44,6 +56,13 @@ impl Coordinator {
                 namespace,
                 declaration,
             } => self.admit_register(received_ms, (name, text, namespace), &declaration),
+            Input::RegisterQueries {
+                received_ms,
+                shape,
+                namespace,
+                declaration,
+                members,
+            } => self.admit_members(received_ms, (&shape, namespace), &declaration, members),
             Input::DropQuery { received_ms, name } => self.admit_drop_query(received_ms, name),
             Input::Derived {
                 received_ms,
@@ -52,7 +71,7 @@ impl Coordinator {
             } => Ok(self.admit_derived(received_ms, key, statements)),
             Input::PauseQuery { received_ms, name } => {
                 let query = self.known_query(&name)?;
-                if matches!(query.state, State::Paused { .. }) {
+                if query.is_paused {
                     return Ok(Admission::Nothing);
                 }
                 let resolved = self.resolved_for(query.uid);
@@ -97,12 +116,43 @@ impl Coordinator {
             })
     }
 
-    fn known_query(&self, name: &str) -> Result<&Query, Refusal> {
-        let uid = self.by_name.get(name);
-        uid.and_then(|uid| self.queries.get(uid))
-            .ok_or_else(|| Refusal::UnknownQuery {
-                name: name.to_owned(),
-            })
+    fn known_query(&self, name: &str) -> Result<Known<'_>, Refusal> {
+        let known = match self.named(name) {
+            Some(Named::Alone(uid)) => self.queries.get(&uid).map(|query| Known {
+                uid,
+                is_paused: matches!(query.state, State::Paused { .. }),
+                query,
+            }),
+            Some(Named::Member(place)) => {
+                let query = self.queries.get(&place.cohort);
+                let found = self.cohorts.of(place).find(place.place);
+                query.zip(found).map(|(query, found)| Known {
+                    uid: found.uid,
+                    is_paused: found.earlier.paused.is_some(),
+                    query,
+                })
+            }
+            None => None,
+        };
+        known.ok_or_else(|| Refusal::UnknownQuery {
+            name: name.to_owned(),
+        })
+    }
+
+    /// Whether the query of a name has this text.
+    fn has_text(&self, name: &str, text: &str, namespace: Option<&str>) -> bool {
+        match self.named(name) {
+            Some(Named::Alone(uid)) => self
+                .queries
+                .get(&uid)
+                .is_some_and(|query| query.text == text && query.namespace.as_deref() == namespace),
+            Some(Named::Member(place)) => {
+                let cohort = self.queries.get(&place.cohort);
+                cohort.is_some_and(|query| query.namespace.as_deref() == namespace)
+                    && self.cohorts.of(place).text(place.place) == text
+            }
+            None => false,
+        }
     }
 
     fn admit_push(&self, push: Push) -> Result<Admission, Refusal> {
@@ -239,10 +289,10 @@ impl Coordinator {
 
     fn admit_drop_query(&self, received_ms: i64, name: String) -> Result<Admission, Refusal> {
         let query = self.known_query(&name)?;
-        let derived = query.derives.as_ref();
+        let derived = query.query.derives.as_ref();
         let derived = derived.and_then(|derived| self.streams.get(&derived.stream));
         if let Some(stream) = derived
-            && let Some(queries) = readers_of(stream)
+            && let Some(queries) = self.readers_of(stream)
         {
             return Err(Refusal::DerivedInUse {
                 query: name,
@@ -267,9 +317,7 @@ impl Coordinator {
             return "the push and the batches that are still open are larger than that; push less at a time, or declare the stream with a larger BUDGET".to_owned();
         };
         let query = self.groups.get(*group).first_member();
-        let name = query
-            .and_then(|uid| self.queries.get(&uid))
-            .map_or("a query", |query| query.name.as_str());
+        let name = query.map_or("a query", |uid| self.shown_name(uid));
         let waits_for = self
             .groups
             .waits_for(*group)
@@ -341,7 +389,7 @@ impl Coordinator {
     fn admit_drop_stream(&self, received_ms: i64, iri: String) -> Result<Admission, Refusal> {
         let stream = self.known_stream(&iri)?;
         self.check_source(stream, "DROP QUERY ends both")?;
-        if let Some(queries) = readers_of(stream) {
+        if let Some(queries) = self.readers_of(stream) {
             return Err(Refusal::StreamInUse {
                 stream: iri,
                 queries,
@@ -355,6 +403,38 @@ impl Coordinator {
         Ok(command(received_ms, Command::DropStream { iri }, resolved))
     }
 
+    /// The names of so many queries, of cohorts those of their members, and how many there are.
+    fn names_of(
+        &self,
+        uids: impl Iterator<Item = QueryUid> + Clone,
+        shown: usize,
+    ) -> (Vec<&str>, usize) {
+        let count = |uid| self.cohorts.get(uid).map_or(1, Members::len);
+        let all: usize = uids.clone().map(count).sum();
+        let mut names: Vec<&str> = Vec::with_capacity(shown);
+        for uid in uids {
+            let left = shown - names.len();
+            match self.cohorts.get(uid) {
+                Some(members) => names.extend(members.names().take(left)),
+                None => names.extend([self.shown_name(uid)].into_iter().take(left)),
+            }
+        }
+        names.sort_unstable();
+        (names, all)
+    }
+
+    /// The queries that window a stream, as a list for people; `None` where there are none.
+    fn readers_of(&self, stream: &Stream) -> Option<String> {
+        const NAMED: usize = 5;
+        let (names, count) = self.names_of(stream.windowed_by.keys().copied(), NAMED);
+        let mut queries = names.join(", ");
+        let unnamed = count - names.len();
+        if unnamed > 0 {
+            queries.push_str(&format!(" and {unnamed} more queries"));
+        }
+        (!queries.is_empty()).then_some(queries)
+    }
+
     fn admit_register(
         &self,
         received_ms: i64,
@@ -362,7 +442,7 @@ impl Coordinator {
         declaration: &QueryDeclaration,
     ) -> Result<Admission, Refusal> {
         if let Ok(existing) = self.known_query(&name) {
-            if existing.text == text && existing.namespace == namespace {
+            if self.has_text(&name, &text, namespace.as_deref()) {
                 return Ok(Admission::Repeat(Repeat::Query(existing.uid)));
             }
             return Err(Refusal::QueryConflict { name });
@@ -382,12 +462,73 @@ impl Coordinator {
         Ok(command(received_ms, command_given, resolved))
     }
 
+    fn admit_members(
+        &self,
+        received_ms: i64,
+        (shape, namespace): (&Shape, Option<String>),
+        declaration: &QueryDeclaration,
+        members: Vec<(String, Vec<String>)>,
+    ) -> Result<Admission, Refusal> {
+        let Some((name, _)) = members.first() else {
+            return Ok(Admission::Nothing);
+        };
+        self.check_windows(name, declaration)?;
+        let mut uid = self.next_query;
+        let mut new: Vec<(String, Vec<String>)> = Vec::with_capacity(members.len());
+        // Names of this very batch; the same text again is a repeat there too.
+        let mut taken: FxHashMap<String, (usize, QueryUid)> = FxHashMap::default();
+        let mut outcomes = Vec::with_capacity(members.len());
+        for (name, words) in members {
+            let known = self.named(&name).map(|named| {
+                let same = match named {
+                    Named::Alone(_) => false,
+                    Named::Member(place) => {
+                        let cohort = self.queries.get(&place.cohort);
+                        cohort.is_some_and(|query| query.namespace == namespace)
+                            && self.cohorts.of(place).has_text(place.place, shape, &words)
+                    }
+                };
+                let uid = self.known_query(&name).map(|known| known.uid);
+                uid.ok().filter(|_| same)
+            });
+            let before = taken.get(&name).map(|(at, uid)| {
+                let (_, before): &(String, Vec<String>) = &new[*at];
+                (*before == words).then_some(*uid)
+            });
+            outcomes.push(match known.or(before) {
+                Some(Some(uid)) => Ok(Taken { uid, is_new: false }),
+                Some(None) => Err(Refusal::QueryConflict { name }),
+                None => {
+                    taken.insert(name.clone(), (new.len(), QueryUid(uid)));
+                    new.push((name, words));
+                    uid += 1;
+                    Ok(Taken {
+                        uid: QueryUid(uid - 1),
+                        is_new: true,
+                    })
+                }
+            });
+        }
+        let record = (!new.is_empty()).then(|| {
+            Record::Command(CommandRecord {
+                received_ms,
+                command: Command::RegisterQueries {
+                    pieces: shape.pieces().to_vec(),
+                    namespace,
+                    members: new,
+                },
+                resolved: self.resolved_first_close(QueryUid(self.next_query), declaration),
+            })
+        });
+        Ok(Admission::Several(record, outcomes))
+    }
+
     fn admit_resume(&self, received_ms: i64, name: String) -> Result<Admission, Refusal> {
         let query = self.known_query(&name)?;
-        if matches!(query.state, State::Running { .. }) {
+        if !query.is_paused {
             return Ok(Admission::Nothing);
         }
-        let resolved = self.resolved_first_close(query.uid, &query.declaration);
+        let resolved = self.resolved_first_close(query.uid, &query.query.declaration);
         Ok(command(
             received_ms,
             Command::ResumeQuery { name },
@@ -479,18 +620,6 @@ impl Coordinator {
         }
         Ok(())
     }
-}
-
-/// The queries that window a stream, as a list for people.
-fn readers_of(stream: &Stream) -> Option<String> {
-    const NAMED: usize = 5;
-    let names = stream.windowed_by.keys().map(String::as_str);
-    let mut queries = names.take(NAMED).collect::<Vec<&str>>().join(", ");
-    let unnamed = stream.windowed_by.len().saturating_sub(NAMED);
-    if unnamed > 0 {
-        queries.push_str(&format!(" and {unnamed} more queries"));
-    }
-    (!queries.is_empty()).then_some(queries)
 }
 
 /// BATCH must divide all that says where a window's content begins and ends, and when it is looked at.

@@ -144,10 +144,15 @@ impl Coordinator {
                 let Some(query) = query.filter(|query| query.shows(close, &batches)) else {
                     continue;
                 };
+                let members = self.cohorts.get_mut(uid).map_or(0, |members| {
+                    members.on_amended(close);
+                    members.firing_at(close)
+                });
                 if !query.is_delivered((close, inject.sn), self.delivered.get(&uid)) {
-                    let firing =
-                        query.firing(&self.streams, group, (close, 0, revision), inject.sn);
-                    firings.push(firing);
+                    firings.push(Firing {
+                        members,
+                        ..query.firing(&self.streams, group, (close, 0, revision), inject.sn)
+                    });
                 }
                 query.firings += 1;
                 query.amended += 1;

@@ -7,6 +7,7 @@
 
 use crate::adaptor::Interner;
 use crate::amend::Amendments;
+use crate::cohorts::{Cohorts, Named, Registration};
 use crate::declaration::{Resolve, ResolveError};
 use crate::groups::{Groups, PassedRun, Streams};
 use crate::input::Input;
@@ -14,7 +15,8 @@ use crate::output::{Firing, FiringKey, Output};
 use crate::registry::Query;
 use crate::stream::{Batch, Pushed, Stream};
 use rustc_hash::FxHashMap;
-use somersault_log::{Command, CommandRecord, DeliveredRecord, Record, UpdateRecord};
+use somersault_lang::lift::Shape;
+use somersault_log::{Command, CommandRecord, DeliveredRecord, Record, Resolved, UpdateRecord};
 use somersault_model::{BatchNumber, EventTime, Mutation, QuadIds, QueryUid, Sn, StreamUid};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -31,7 +33,9 @@ pub struct Coordinator {
     pub(crate) by_iri: BTreeMap<String, StreamUid>,
     /// Looked up only, never walked over: the order of a hash map is no order.
     pub(crate) queries: FxHashMap<QueryUid, Query>,
+    /// The queries that stand alone.
     pub(crate) by_name: BTreeMap<String, QueryUid>,
+    pub(crate) cohorts: Cohorts,
     pub(crate) groups: Groups,
     pub(crate) next_stream: u32,
     pub(crate) next_query: u64,
@@ -93,6 +97,7 @@ impl Coordinator {
             by_iri: BTreeMap::new(),
             queries: FxHashMap::default(),
             by_name: BTreeMap::new(),
+            cohorts: Cohorts::default(),
             groups: Groups::default(),
             next_stream: 1,
             next_query: 1,
@@ -237,6 +242,13 @@ impl Coordinator {
                 let first = query.first_close_from(run.first, &group.key.schedule);
                 let count = group.key.schedule.count(first, run.last);
                 query.passed_in_bulk += count;
+                if let Some(members) = self.cohorts.get_mut(uid) {
+                    let counts = query.counted();
+                    let schedule = &group.key.schedule;
+                    members.on_passed(run.last, counts, |base| {
+                        schedule.count(first.max(schedule.first_after(base)), run.last)
+                    });
+                }
                 out.push(Output::PassedInBulk {
                     query: uid,
                     first,
@@ -291,25 +303,77 @@ impl Coordinator {
                 text,
                 namespace,
             } => {
+                if let Some((shape, words)) = Shape::of(text) {
+                    let registration = Registration {
+                        shape: Arc::new(shape),
+                        namespace: namespace.as_deref(),
+                        members: vec![(name, &words)],
+                    };
+                    return self.register_members(registration, resolved, resolve, out);
+                }
                 let declaration = resolve.query_declaration(text, namespace.as_deref())?;
                 let named = (name.as_str(), text.as_str(), namespace.as_deref());
                 let source = (named.1, named.2);
                 let derives = self.create_derived(source, &declaration, resolved, resolve, out);
                 self.register_query(named, (declaration, derives), resolved, out);
             }
-            Command::DropQuery { name } => self.drop_query(self.logged_query(name), out),
-            Command::PauseQuery { name } => self.pause_query(self.logged_query(name), out),
-            Command::ResumeQuery { name } => {
-                self.resume_query(self.logged_query(name), resolved, out);
+            Command::RegisterQueries {
+                pieces,
+                namespace,
+                members,
+            } => {
+                let words = members.first().map_or(&[][..], |(_, words)| words);
+                let text = join_pieces(pieces, words);
+                let Some((shape, _)) = Shape::of(&text) else {
+                    // What had a shape for the version that logged it has none for this one.
+                    let uids = resolved.query.map_or(0, |first| first.0)..;
+                    for (uid, (name, words)) in uids.map(QueryUid).zip(members) {
+                        let one = Command::RegisterQuery {
+                            name: name.clone(),
+                            text: join_pieces(pieces, words),
+                            namespace: namespace.clone(),
+                        };
+                        let resolved = Resolved {
+                            query: Some(uid),
+                            ..resolved.clone()
+                        };
+                        let record = CommandRecord {
+                            received_ms: record.received_ms,
+                            command: one,
+                            resolved,
+                        };
+                        self.command(&record, resolve, out)?;
+                    }
+                    return Ok(());
+                };
+                let registration = Registration {
+                    shape: Arc::new(shape),
+                    namespace: namespace.as_deref(),
+                    members: members
+                        .iter()
+                        .map(|(name, words)| (name.as_str(), words.as_slice()))
+                        .collect(),
+                };
+                return self.register_members(registration, resolved, resolve, out);
             }
+            Command::DropQuery { name } => match self.logged_query(name) {
+                Named::Alone(uid) => self.drop_query(uid, out),
+                Named::Member(place) => self.drop_member(place, out),
+            },
+            Command::PauseQuery { name } => match self.logged_query(name) {
+                Named::Alone(uid) => self.pause_query(uid, out),
+                Named::Member(place) => self.pause_member(place, out),
+            },
+            Command::ResumeQuery { name } => match self.logged_query(name) {
+                Named::Alone(uid) => self.resume_query(uid, resolved, out),
+                Named::Member(place) => self.resume_member(place, resolved, out),
+            },
         }
         Ok(())
     }
 
-    fn logged_query(&self, name: &str) -> QueryUid {
-        *self
-            .by_name
-            .get(name)
+    fn logged_query(&self, name: &str) -> Named {
+        self.named(name)
             .expect("S2: the log names only queries that it registered before")
     }
 
@@ -337,4 +401,14 @@ impl Coordinator {
             iri: iri.to_owned(),
         });
     }
+}
+
+/// A text that was cut into pieces, with the words between them.
+fn join_pieces(pieces: &[String], words: &[String]) -> String {
+    let mut text = String::new();
+    for (at, piece) in pieces.iter().enumerate() {
+        text.push_str(piece);
+        text.push_str(words.get(at).map_or("", String::as_str));
+    }
+    text
 }

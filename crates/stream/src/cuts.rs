@@ -187,10 +187,16 @@ impl Coordinator {
                     query.name
                 );
                 query.last_close = Some(close);
+                let members = self.cohorts.get_mut(uid).map_or(0, |members| {
+                    members.on_close(close, query.counted());
+                    members.firing_at(close)
+                });
                 let ordinals = group.firings_at(&self.streams, close);
                 if !query.is_delivered((close, sn), self.delivered.get(&uid)) {
-                    let of_query = (0..ordinals)
-                        .map(|ordinal| query.firing(&self.streams, group, (close, ordinal, 0), sn));
+                    let of_query = (0..ordinals).map(|ordinal| Firing {
+                        members,
+                        ..query.firing(&self.streams, group, (close, ordinal, 0), sn)
+                    });
                     firings.extend(of_query);
                 }
                 query.firings += u64::from(ordinals);

@@ -5,10 +5,13 @@
 
 use crate::declaration::QueryDeclaration;
 use crate::output::FiringKey;
+use crate::refusal::Refusal;
 use oxrdf::Quad;
 use somersault_lang::CreateStream;
+use somersault_lang::lift::Shape;
 use somersault_log::{LoadSegment, Numbered, Record};
 use somersault_model::{EventTime, QueryUid, Sn, StreamUid};
+use std::sync::Arc;
 
 /// Something that a client, a source or the clock asks for. `received_ms` is the driver's clock, in milliseconds since
 /// the Unix epoch; it goes into the record.
@@ -54,6 +57,19 @@ pub enum Input {
         namespace: Option<String>,
         /// What the text says about windows and closes.
         declaration: QueryDeclaration,
+    },
+    /// Continuous queries of one shape, spaced alike. Each is taken or refused for itself.
+    RegisterQueries {
+        /// When they were received.
+        received_ms: i64,
+        /// What their texts have in common.
+        shape: Arc<Shape>,
+        /// The default namespace that the texts are parsed with.
+        namespace: Option<String>,
+        /// What the texts say about windows and closes.
+        declaration: QueryDeclaration,
+        /// Their names, with the words of their texts.
+        members: Vec<(String, Vec<String>)>,
     },
     /// `DROP QUERY`.
     DropQuery {
@@ -171,10 +187,22 @@ pub struct PushStatement {
 pub enum Admission {
     /// Log this record, then apply it.
     Record(Record),
+    /// Of queries that are registered together: log this record, if there is one, then apply it. One outcome for
+    /// each of them, in their order.
+    Several(Option<Record>, Vec<Result<Taken, Refusal>>),
     /// It has been done before: acknowledge it, log nothing.
     Repeat(Repeat),
     /// It changes nothing (an empty push, an advance to where the streams are already): acknowledge it, log nothing.
     Nothing,
+}
+
+/// One of several queries that was taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Taken {
+    /// Its uid.
+    pub uid: QueryUid,
+    /// Whether it is new; otherwise the same text was registered under this name before.
+    pub is_new: bool,
 }
 
 /// What was repeated.

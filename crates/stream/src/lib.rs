@@ -8,12 +8,14 @@
 mod adaptor;
 mod admit;
 mod amend;
+mod cohorts;
 mod coordinator;
 mod cuts;
 mod declaration;
 mod derive;
 mod groups;
 mod input;
+mod members;
 mod numbered;
 mod output;
 mod refusal;
@@ -22,12 +24,15 @@ mod schedule;
 mod status;
 mod stream;
 
+pub use cohorts::Place;
 pub use coordinator::Coordinator;
 pub use declaration::{QueryDeclaration, Resolve, ResolveError, WindowDeclaration};
-pub use input::{Admission, Input, Push, PushHead, PushStatement, PushVerdict, ReadPush, Repeat};
+pub use input::{
+    Admission, Input, Push, PushHead, PushStatement, PushVerdict, ReadPush, Repeat, Taken,
+};
 pub use output::{
-    AmendedBatch, BatchChange, BatchShape, ClosedBatch, Firing, FiringKey, Inject, Output,
-    Statements, WindowBatches,
+    AmendedBatch, BatchChange, BatchShape, ClosedBatch, Firing, FiringKey, Inject, JoiningMember,
+    Output, Statements, WindowBatches,
 };
 pub use refusal::{Refusal, RefusalKind};
 pub use status::{QueryStatus, Reached, StreamStatus};

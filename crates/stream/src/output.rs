@@ -3,7 +3,9 @@
 //! Before changing anything here: the driver carries outputs out in the order given, and every `Due` is followed by
 //! exactly one `Fire` or `Cancelled` of the same key (in recovery: of those not yet delivered).
 
+use crate::cohorts::Place;
 use somersault_lang::CreateStream;
+use somersault_lang::lift::Shape;
 use somersault_model::{
     BatchNumber, EventTime, Mutation, QuadIds, QueryUid, Sn, StreamUid, TimedTriple,
 };
@@ -53,7 +55,46 @@ pub enum Output {
         /// Its IRI.
         iri: String,
     },
-    /// A query was registered.
+    /// The first query of a shape was registered: what its members differ in comes with [`Output::MembersJoined`].
+    CohortFormed {
+        /// The uid that the cohort fires under: that of its first member.
+        cohort: QueryUid,
+        /// The shape.
+        shape: Arc<Shape>,
+        /// The text of the first member.
+        text: String,
+        /// The default namespace that texts of the cohort are parsed with.
+        namespace: Option<String>,
+    },
+    /// Queries were registered into a cohort, or one of it was resumed.
+    MembersJoined {
+        /// The cohort.
+        cohort: QueryUid,
+        /// They fire for later closes than this.
+        base: EventTime,
+        /// Who, ascending by place.
+        members: Vec<JoiningMember>,
+        /// Of the one that was resumed: the place that it was paused at.
+        resumed: Option<u32>,
+    },
+    /// A member of a cohort was paused.
+    MemberPaused {
+        /// Where it is.
+        place: Place,
+        /// The first close that it does not fire for; `None` where it has fired for none.
+        next: Option<EventTime>,
+    },
+    /// A member of a cohort was dropped.
+    MemberDropped {
+        /// Where it was.
+        place: Place,
+    },
+    /// The last member of a cohort was dropped.
+    CohortEnded {
+        /// The cohort.
+        cohort: QueryUid,
+    },
+    /// A query that stands alone was registered.
     QueryRegistered {
         /// Its uid, new with every registration.
         uid: QueryUid,
@@ -160,11 +201,24 @@ impl Firing {
     }
 }
 
-/// One execution of a continuous query. Its key for exactly-once is (query, close, ordinal, revision) (S13).
+/// A query that joins a cohort.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct JoiningMember {
+    /// Its uid.
+    pub uid: QueryUid,
+    /// Its place in the cohort; places ascend in the order of joining.
+    pub place: u32,
+    /// What its text has in the places of the shape's constants.
+    pub words: Vec<String>,
+}
+
+/// One execution of a continuous query, or of a cohort. Its key for exactly-once is (query, close, ordinal, revision) (S13).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Firing {
-    /// The query.
+    /// The query, or the cohort.
     pub query: QueryUid,
+    /// Of a cohort: the members at the first so many places fire.
+    pub members: u32,
     /// The close: also NOW() of the query.
     pub close: EventTime,
     /// Counts the firings of one query at one close from 0 (count windows may have several).

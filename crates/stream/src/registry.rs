@@ -10,6 +10,7 @@ use crate::coordinator::Coordinator;
 use crate::declaration::{QueryDeclaration, WindowDeclaration};
 use crate::derive::Derivation;
 use crate::groups::{Group, GroupId, GroupKey, Streams};
+use crate::members::Counts;
 use crate::output::{BatchShape, Firing, Output, Statements, WindowBatches};
 use crate::schedule::{Schedule, Span, WindowShape};
 use crate::status::StreamStatus;
@@ -121,6 +122,15 @@ impl Query {
         order.is_lt() || (order.is_eq() && !self.declaration.compares())
     }
 
+    /// What it has counted so far.
+    pub(crate) fn counted(&self) -> Counts {
+        Counts {
+            firings: self.firings,
+            amended: self.amended,
+            passed_in_bulk: self.passed_in_bulk,
+        }
+    }
+
     pub(crate) fn group_key(&self) -> GroupKey {
         GroupKey {
             streams: self.streams().into_iter().collect(),
@@ -204,6 +214,7 @@ impl Query {
         Firing {
             query: self.uid,
             close,
+            members: 0,
             ordinal,
             revision,
             first: self.firings == 0 && ordinal == 0,
@@ -276,21 +287,19 @@ impl Window {
 
 impl Coordinator {
     /// The latest of the times that a command resolved to: no close at or before it fires.
-    fn base_of(resolved: &Resolved) -> EventTime {
+    pub(crate) fn base_of(resolved: &Resolved) -> EventTime {
         let times = resolved.stream_times.iter().map(|(_, time)| *time);
         times.max().unwrap_or(EventTime::MIN)
     }
 
-    pub(crate) fn register_query(
+    /// Adds what fires for a query, or for a cohort; it does not run yet.
+    pub(crate) fn add_query(
         &mut self,
+        uid: QueryUid,
         (name, text, namespace): (&str, &str, Option<&str>),
         (declaration, derives): (QueryDeclaration, Option<Derivation>),
         resolved: &Resolved,
-        out: &mut Vec<Output>,
     ) {
-        let uid = resolved
-            .query
-            .expect("a registration is logged with the query's uid");
         let windows = declaration.windows.iter().map(|window| {
             let uid = *self
                 .by_iri
@@ -329,13 +338,28 @@ impl Coordinator {
         };
         for window in &query.windows {
             if let Some(stream) = self.streams.get_mut(&window.stream) {
-                *stream.windowed_by.entry(query.name.clone()).or_default() += 1;
+                *stream.windowed_by.entry(uid).or_default() += 1;
             }
         }
-        let derives = query.derives.as_ref().map(|it| it.stream);
-        self.next_query = self.next_query.max(uid.0 + 1);
-        self.by_name.insert(query.name.clone(), uid);
         self.queries.insert(uid, query);
+    }
+
+    /// Registers a query that stands alone.
+    pub(crate) fn register_query(
+        &mut self,
+        named: (&str, &str, Option<&str>),
+        declared: (QueryDeclaration, Option<Derivation>),
+        resolved: &Resolved,
+        out: &mut Vec<Output>,
+    ) {
+        let uid = resolved
+            .query
+            .expect("a registration is logged with the query's uid");
+        let derives = declared.1.as_ref().map(|it| it.stream);
+        self.add_query(uid, named, declared, resolved);
+        let (name, text, namespace) = named;
+        self.next_query = self.next_query.max(uid.0 + 1);
+        self.by_name.insert(name.to_owned(), uid);
         out.push(Output::QueryRegistered {
             uid,
             name: name.to_owned(),
@@ -348,7 +372,12 @@ impl Coordinator {
     }
 
     /// Puts a query into its group, to fire for the closes after the times that the command resolved to.
-    fn start_query(&mut self, uid: QueryUid, resolved: &Resolved, out: &mut Vec<Output>) {
+    pub(crate) fn start_query(
+        &mut self,
+        uid: QueryUid,
+        resolved: &Resolved,
+        out: &mut Vec<Output>,
+    ) {
         let base = Self::base_of(resolved);
         let Some(query) = self.queries.get_mut(&uid) else {
             return;
@@ -373,7 +402,7 @@ impl Coordinator {
     }
 
     /// Takes a query out of its group. Returns the close that it would have fired for next.
-    fn stop_query(&mut self, uid: QueryUid, out: &mut Vec<Output>) -> Option<EventTime> {
+    pub(crate) fn stop_query(&mut self, uid: QueryUid, out: &mut Vec<Output>) -> Option<EventTime> {
         let query = self.queries.get(&uid)?;
         let State::Running { group, base } = query.state else {
             return None;
@@ -414,39 +443,74 @@ impl Coordinator {
         self.start_query(uid, resolved, out);
     }
 
-    pub(crate) fn drop_query(&mut self, uid: QueryUid, out: &mut Vec<Output>) {
-        self.stop_query(uid, out);
-        let Some(query) = self.queries.remove(&uid) else {
+    /// Lets a query that runs fire for no close up to `base`, which is later than its present one.
+    pub(crate) fn begin_later(&mut self, uid: QueryUid, base: EventTime, out: &mut Vec<Output>) {
+        let Some(query) = self.queries.get_mut(&uid) else {
             return;
         };
-        self.by_name.remove(&query.name);
+        let State::Running {
+            group,
+            base: before,
+        } = query.state
+        else {
+            return;
+        };
+        query.state = State::Running { group, base };
+        let (key, shapes) = (query.group_key(), query.window_shapes());
+        let mut passed = Vec::new();
+        // Joins first: the group goes on as it is.
+        let streams = &mut self.streams;
+        self.groups
+            .join(streams, key, (base, uid), &shapes, &mut passed);
+        self.groups
+            .leave(streams, group, (before, uid), &shapes, &mut passed);
+        self.report_passed(&passed, out);
+    }
+
+    pub(crate) fn drop_query(&mut self, uid: QueryUid, out: &mut Vec<Output>) {
+        self.stop_query(uid, out);
+        if let Some(query) = self.remove_query(uid) {
+            self.by_name.remove(&query.name);
+            self.end_derived(&query, out);
+            out.push(Output::QueryDropped {
+                uid,
+                name: query.name,
+            });
+        }
+    }
+
+    /// With a query ends the stream that it derives.
+    fn end_derived(&mut self, query: &Query, out: &mut Vec<Output>) {
+        let Some(derived) = &query.derives else {
+            return;
+        };
+        for window in &query.windows {
+            if let Some(stream) = self.streams.get_mut(&window.stream) {
+                stream.feeds.remove(&derived.stream);
+            }
+        }
+        if let Some(stream) = self.streams.get(&derived.stream) {
+            let iri = stream.iri().to_owned();
+            self.drop_stream(&iri, out);
+        }
+    }
+
+    /// Takes away what fires, once it has been stopped.
+    pub(crate) fn remove_query(&mut self, uid: QueryUid) -> Option<Query> {
+        let query = self.queries.remove(&uid)?;
         self.delivered.remove(&uid);
         for window in &query.windows {
             let Some(stream) = self.streams.get_mut(&window.stream) else {
                 continue;
             };
-            if let Some(count) = stream.windowed_by.get_mut(&query.name) {
+            if let Some(count) = stream.windowed_by.get_mut(&uid) {
                 *count -= 1;
                 if *count == 0 {
-                    stream.windowed_by.remove(&query.name);
+                    stream.windowed_by.remove(&uid);
                 }
             }
         }
-        if let Some(derived) = &query.derives {
-            for window in &query.windows {
-                if let Some(stream) = self.streams.get_mut(&window.stream) {
-                    stream.feeds.remove(&derived.stream);
-                }
-            }
-            if let Some(stream) = self.streams.get(&derived.stream) {
-                let iri = stream.iri().to_owned();
-                self.drop_stream(&iri, out);
-            }
-        }
-        out.push(Output::QueryDropped {
-            uid,
-            name: query.name,
-        });
+        Some(query)
     }
 }
 

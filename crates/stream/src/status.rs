@@ -1,5 +1,6 @@
 //! The read side: what streams and queries say about themselves.
 
+use crate::cohorts::{Named, Place};
 use crate::coordinator::Coordinator;
 use crate::declaration::QueryDeclaration;
 use crate::registry::{Query, State};
@@ -42,6 +43,8 @@ pub struct StreamStatus {
 pub struct QueryStatus {
     /// Its uid.
     pub uid: QueryUid,
+    /// Where it is, if it stands in a cohort, and how many members that has.
+    pub cohort: Option<(Place, usize)>,
     /// Its name.
     pub name: String,
     /// Its text.
@@ -111,16 +114,50 @@ impl Coordinator {
 
     /// All queries, by name.
     pub fn queries(&self) -> Vec<QueryStatus> {
-        let uids = self.by_name.values();
-        uids.filter_map(|uid| self.queries.get(uid))
-            .map(|query| self.query_status(query))
-            .collect()
+        let alone = self.by_name.values().map(|uid| Named::Alone(*uid));
+        let members = self.cohorts.places().map(Named::Member);
+        let mut all: Vec<QueryStatus> = alone
+            .chain(members)
+            .filter_map(|named| self.status_of(named))
+            .collect();
+        all.sort_unstable_by(|a, b| a.name.cmp(&b.name));
+        all
     }
 
     /// One query.
     pub fn query(&self, name: &str) -> Option<QueryStatus> {
-        let uid = self.by_name.get(name)?;
-        self.queries.get(uid).map(|query| self.query_status(query))
+        self.status_of(self.named(name)?)
+    }
+
+    fn status_of(&self, named: Named) -> Option<QueryStatus> {
+        let place = match named {
+            Named::Alone(uid) => return self.queries.get(&uid).map(|q| self.query_status(q)),
+            Named::Member(place) => place,
+        };
+        let cohort = self.queries.get(&place.cohort)?;
+        let members = self.cohorts.of(place);
+        let found = members.find(place.place)?;
+        let (counts, last_close) = self.cohort_counts(place.cohort);
+        let next_close = self.next_of_member(place);
+        let paused = found.earlier.paused.is_some();
+        let counts = members.counts(place.place, counts);
+        let (streams, held_up_by) = self.reached(cohort, next_close);
+        Some(QueryStatus {
+            uid: found.uid,
+            cohort: Some((place, members.len())),
+            name: found.name.to_owned(),
+            text: members.text(place.place),
+            declaration: cohort.declaration.clone(),
+            next_close,
+            last_close: members.last_close(place.place, last_close),
+            streams,
+            held_up_by: held_up_by.filter(|_| !paused),
+            firings: counts.firings,
+            amended: counts.amended,
+            passed_in_bulk: counts.passed_in_bulk,
+            passed_while_paused: found.earlier.passed_while_paused,
+            paused,
+        })
     }
 
     fn query_status(&self, query: &Query) -> QueryStatus {
@@ -131,6 +168,7 @@ impl Coordinator {
         let (streams, held_up_by) = self.reached(query, next_close);
         QueryStatus {
             uid: query.uid,
+            cohort: None,
             name: query.name.clone(),
             text: query.text.clone(),
             declaration: query.declaration.clone(),

@@ -94,8 +94,8 @@ pub(crate) struct Stream {
     pub(crate) lagging: BTreeSet<(BatchNumber, Sn)>,
     /// The groups that wait for this stream, by the close that they wait for.
     pub(crate) waiting: BTreeSet<(EventTime, GroupId)>,
-    /// The names of the queries that window it, as many times as they do.
-    pub(crate) windowed_by: BTreeMap<String, usize>,
+    /// The queries and cohorts that window it, as many times as they do.
+    pub(crate) windowed_by: BTreeMap<QueryUid, usize>,
 
     pub(crate) statements: u64,
     /// Late statements that were dropped.

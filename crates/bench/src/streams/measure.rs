@@ -32,7 +32,13 @@ pub(super) struct Reader {
 impl Reader {
     /// Registers a query; from here on no answer is lost.
     pub(super) fn register(engine: &Engine, name: &str, text: &str) -> Result<Reader, Failure> {
-        let info = engine.register(Some(name), text)?;
+        engine.register(Some(name), text)?;
+        Reader::of(engine, name)
+    }
+
+    /// Reads a query that is registered.
+    pub(super) fn of(engine: &Engine, name: &str) -> Result<Reader, Failure> {
+        let info = engine.query_info(name)?;
         let steps = info.windows.iter().filter_map(|window| window.step_ms);
         let options = SubscribeOptions {
             capacity: 1 << 20,

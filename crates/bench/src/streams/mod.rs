@@ -13,6 +13,7 @@ mod peers;
 mod rates;
 mod report;
 mod stage;
+mod standing;
 mod suite;
 mod targets;
 mod threads;
@@ -46,6 +47,8 @@ enum Part {
     Citybench,
     /// Bytes a statement in slices
     Memory,
+    /// Many standing queries of the shapes L1–L3 with random constants, registered at once
+    Standing,
     /// The same queries by pyoxigraph and by rsp-rs, their answers compared
     Peers,
 }
@@ -76,6 +79,9 @@ pub(crate) struct Options {
     /// How old the streams of the line by age grow, in minutes
     #[arg(long, value_delimiter = ',', default_values_t = [1, 10])]
     minutes: Vec<i64>,
+    /// How many standing queries are registered, one figure after the other
+    #[arg(long, value_delimiter = ',', default_values_t = [1_000, 100_000, 1_000_000])]
+    standing: Vec<u64>,
     /// How much is stored for the peers, in percent of 10 million triples
     #[arg(long, default_value_t = 100)]
     peer_percent: u32,
@@ -124,6 +130,7 @@ fn measured(part: Part, options: &Options) -> Result<(), Failure> {
         Part::Oneshot => keep(part, options, &oneshot::run(options)?),
         Part::Citybench => keep(part, options, &citybench::run(options)?),
         Part::Memory => keep(part, options, &memory::run(options)?),
+        Part::Standing => keep(part, options, &standing::run(options)?),
         Part::Peers => keep(part, options, &peers::run(options)?),
     }
 }
@@ -155,6 +162,7 @@ impl Options {
             workers: 1,
             largest: 0,
             minutes: Vec::new(),
+            standing: vec![30],
             peer_percent: 1,
             data: PathBuf::new(),
             results: PathBuf::new(),

@@ -3,7 +3,9 @@
 use crate::args::RegisterArgs;
 use crate::client::{Client, segment};
 use crate::error::CliError;
-use crate::files::read_text;
+use crate::files::{self, read_text};
+use serde_json::Value;
+use std::path::Path;
 
 /// Sends each file: CREATE STREAM statements one by one, anything else as one query.
 ///
@@ -12,6 +14,10 @@ use crate::files::read_text;
 pub(crate) fn run(args: &RegisterArgs) -> Result<(), CliError> {
     let client = Client::new(&args.server)?;
     for path in &args.files {
+        if args.batch {
+            register_lines(&client, path)?;
+            continue;
+        }
         let text = read_text(path)?;
         let streams = stream_declarations(&text);
         if streams.is_empty() {
@@ -41,6 +47,36 @@ pub(crate) fn run(args: &RegisterArgs) -> Result<(), CliError> {
         }
     }
     Ok(())
+}
+
+/// Sends a file of lines, each a query with its name.
+fn register_lines(client: &Client, path: &Path) -> Result<(), CliError> {
+    let failed = |error: &dyn std::fmt::Display| CliError::failed(path.display(), error);
+    let input = files::open(path, &files::byte_bar())?;
+    let mut response = client
+        .put_lines("/queries:batch", input.reader)
+        .map_err(|error| failed(&error))?;
+    let summary = response
+        .body_mut()
+        .read_to_string()
+        .map_err(|error| failed(&error))?;
+    let summary: Value = serde_json::from_str(&summary).map_err(|error| failed(&error))?;
+    println!(
+        "{}: {} queries registered, {} were before, {} refused",
+        path.display(),
+        summary["registered"],
+        summary["unchanged"],
+        summary["refused"]
+    );
+    let refused = summary["errors"].as_array().map_or(&[][..], Vec::as_slice);
+    for error in refused {
+        let sentence = error["error"].as_str().unwrap_or_default();
+        println!("line {}: {sentence}", error["line"]);
+    }
+    match refused.is_empty() {
+        true => Ok(()),
+        false => Err(CliError::failed(path.display(), "lines were refused")),
+    }
 }
 
 /// The CREATE STREAM statements of a text, split at `;`, each with its stream's IRI.

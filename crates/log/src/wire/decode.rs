@@ -186,6 +186,18 @@ fn command_record(wire: WireCommandRecord<'_>) -> CommandRecord {
         WireCommand::DropQuery { name } => Command::DropQuery { name: owned(name) },
         WireCommand::PauseQuery { name } => Command::PauseQuery { name: owned(name) },
         WireCommand::ResumeQuery { name } => Command::ResumeQuery { name: owned(name) },
+        WireCommand::RegisterQueries {
+            pieces,
+            namespace,
+            members,
+        } => Command::RegisterQueries {
+            pieces: pieces.into_iter().map(owned).collect(),
+            namespace: namespace.map(owned),
+            members: members
+                .into_iter()
+                .map(|(name, words)| (owned(name), words.into_iter().map(owned).collect()))
+                .collect(),
+        },
     };
     let resolved = wire.resolved;
     CommandRecord {

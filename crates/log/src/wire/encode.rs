@@ -171,6 +171,10 @@ fn numbered_push(
     encoded.append_to(out)
 }
 
+fn borrowed(list: &[String]) -> Vec<&str> {
+    list.iter().map(String::as_str).collect()
+}
+
 fn command_record(record: &CommandRecord) -> WireCommandRecord<'_> {
     let command = match &record.command {
         Command::CreateStream {
@@ -195,6 +199,18 @@ fn command_record(record: &CommandRecord) -> WireCommandRecord<'_> {
         Command::DropQuery { name } => WireCommand::DropQuery { name },
         Command::PauseQuery { name } => WireCommand::PauseQuery { name },
         Command::ResumeQuery { name } => WireCommand::ResumeQuery { name },
+        Command::RegisterQueries {
+            pieces,
+            namespace,
+            members,
+        } => WireCommand::RegisterQueries {
+            pieces: borrowed(pieces),
+            namespace: namespace.as_deref(),
+            members: members
+                .iter()
+                .map(|(name, words)| (name.as_str(), borrowed(words)))
+                .collect(),
+        },
     };
     let resolved = &record.resolved;
     WireCommandRecord {

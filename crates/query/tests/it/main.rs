@@ -4,6 +4,7 @@
 mod answers;
 mod equals_spareval;
 mod functions;
+mod grouped;
 mod limits;
 mod morsels;
 mod naive;

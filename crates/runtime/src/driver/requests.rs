@@ -6,7 +6,7 @@ use somersault_log::{LoadSegment, Resolved};
 use somersault_model::{QuadIds, Sn};
 use somersault_query::Effects;
 use somersault_store::Snapshot;
-use somersault_stream::{Input, Repeat};
+use somersault_stream::{Input, Refusal, Repeat, Taken};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -31,6 +31,8 @@ pub enum Outcome {
     },
     /// What a command was resolved to.
     Command(Resolved),
+    /// What became of each of the queries that were registered together.
+    Several(Vec<Result<Taken, Refusal>>),
     /// It had been done before.
     Repeat(Repeat),
     /// It changes nothing.

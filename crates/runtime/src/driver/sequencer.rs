@@ -236,6 +236,18 @@ impl Sequencer {
         let admission = self.shared.coordinator.lock().admit(input)?;
         let record = match admission {
             Admission::Record(record) => record,
+            Admission::Several(record, outcomes) => {
+                let position = match record {
+                    Some(record) => {
+                        let position = self.shared.log.append(&record)?;
+                        self.apply(&record, position)?;
+                        self.cut_due()?;
+                        position
+                    }
+                    None => self.shared.log.end(),
+                };
+                return Ok((Outcome::Several(outcomes), position));
+            }
             Admission::Repeat(repeat) => {
                 return Ok((Outcome::Repeat(repeat), self.shared.log.end()));
             }
@@ -387,6 +399,28 @@ impl Sequencer {
                     let host = &self.shared.host;
                     host.registered(uid, &name, &text, namespace.as_deref());
                     self.firings.registered(uid, derives.is_some());
+                }
+                Output::CohortFormed {
+                    cohort,
+                    shape,
+                    text,
+                    namespace,
+                } => {
+                    let host = &self.shared.host;
+                    host.formed(cohort, shape, &text, namespace.as_deref());
+                    self.firings.registered(cohort, false);
+                }
+                Output::MembersJoined {
+                    cohort,
+                    base,
+                    members,
+                    resumed,
+                } => self.shared.host.joined(cohort, base, members, resumed),
+                Output::MemberPaused { place, next } => self.shared.host.paused(place, next),
+                Output::MemberDropped { place } => self.shared.host.left(place),
+                Output::CohortEnded { cohort } => {
+                    self.shared.host.ended(cohort);
+                    self.firings.dropped(cohort);
                 }
                 Output::QueryDropped { uid, .. } => {
                     self.shared.host.dropped(uid);

@@ -193,6 +193,45 @@ fn queries(all: &mut Map<String, Value>) {
         ),
     );
     all.insert(
+        "QueryGroup".into(),
+        object(
+            json!({
+                "queries": integer("How many queries differ in names and constants alone, this one counted."),
+                "combinations": integer("How many different combinations of constants they have."),
+                "together": flag("Whether all combinations are evaluated at once; otherwise each by itself."),
+            }),
+            &[],
+        ),
+    );
+    all.insert(
+        "NewQuery".into(),
+        object(
+            json!({
+                "name": text("Its name; may be left out where the text says one."),
+                "query": text("Its text."),
+            }),
+            &["name"],
+        ),
+    );
+    all.insert(
+        "BatchSummary".into(),
+        object(
+            json!({
+                "lines": integer("How many lines there were."),
+                "registered": integer("How many queries are new."),
+                "unchanged": integer("How many were registered before under the same name with the same text."),
+                "refused": integer("How many lines were refused."),
+                "errors": json!({ "type": "array", "items": object(json!({
+                    "line": integer("Which line, from 1."),
+                    "name": optional_text("The name that it gives."),
+                    "error": text("Why, in a sentence."),
+                }), &[]), "description": "The refused lines, the first 1,000 of them." }),
+                "errors_left_off": integer("How many refused lines are not listed."),
+            }),
+            &[],
+        ),
+    );
+    all.insert(
         "Query".into(),
         object(
             json!({
@@ -203,6 +242,7 @@ fn queries(all: &mut Map<String, Value>) {
                 "text": text("Its text as registered."),
                 "windows": list_of("Window"),
                 "paused": flag("Whether it is paused."),
+                "group": json!({ "anyOf": [refer("QueryGroup"), { "type": "null" }], "description": "The group that it stands in; null for a query that stands alone." }),
                 "firings": integer("Firings so far, empty ones included."),
                 "amended": integer("Firings for closes that had been answered before late statements amended their windows."),
                 "skipped": integer("Firings that were not executed because a newer one was due (ON OVERLOAD SKIP)."),

@@ -248,3 +248,48 @@ fn a_derived_stream_is_registered_as_a_query_and_shown_as_a_stream() {
         .get(&stream)
         .expect_error(404, "not_found", &["http://e/d"]);
 }
+
+#[test]
+fn many_are_registered_by_one_request() {
+    let server = TestServer::start();
+    server.stream("s", "");
+    let line = |name: &str, object: usize| {
+        let text = format!(
+            "SELECT ?s FROM STREAM <http://e/s> [RANGE 2s STEP 1s] WHERE {{ ?s <http://e/p> <http://e/o{object}> }}"
+        );
+        serde_json::json!({ "name": name, "query": text }).to_string()
+    };
+    let mut lines: Vec<String> = (0..40).map(|at| line(&format!("q{at}"), at)).collect();
+    lines.push(String::new());
+    lines.push("{\"name\":\"x\"}".to_owned());
+    lines.push(line("q1", 2));
+    lines.push(line("q1", 1));
+    let send = |body: &str| {
+        let types = [("Content-Type", "application/x-ndjson")];
+        server.send("PUT", "/queries:batch", &types, Some(body.as_bytes()))
+    };
+    let json = send(&lines.join("\n")).expect(200).json();
+    let counts = [
+        "lines",
+        "registered",
+        "unchanged",
+        "refused",
+        "errors_left_off",
+    ];
+    let counts = counts.map(|name| json[name].as_u64());
+    assert_eq!(counts, [Some(44), Some(40), Some(1), Some(2), Some(0)]);
+    assert_eq!(json["errors"][0]["line"], 42);
+    assert_eq!(json["errors"][1]["name"], "q1");
+    let json = server.get("/queries/q7").expect(200).json();
+    assert_eq!(json["group"]["queries"], 40);
+    let json = send(&(lines[..40].join("\r\n") + "\r\n"))
+        .expect(200)
+        .json();
+    assert_eq!(
+        (json["unchanged"].as_u64(), json["lines"].as_u64()),
+        (Some(40), Some(40))
+    );
+    let plain = [("Content-Type", "text/plain")];
+    let other = server.send("PUT", "/queries:batch", &plain, Some(b"x"));
+    other.expect_error(415, "unsupported_media_type", &["ndjson"]);
+}

@@ -83,12 +83,14 @@ impl Engine {
     }
 
     fn query_metrics(&self) -> Vec<crate::metrics::QueryMetrics> {
-        let queries = self.inner.driver.queries();
-        queries
-            .iter()
-            .filter_map(|status| self.inner.standing.query(status.uid))
-            .map(|query| query.metrics())
-            .collect()
+        let standing = &self.inner.standing;
+        let firing = self.inner.driver.firing_queries();
+        let metrics = firing.into_iter().filter_map(|(uid, name, members)| {
+            let cohort = standing.cohort(uid);
+            let of_group = cohort.map(|cohort| cohort.metrics(name, members as u64));
+            of_group.or_else(|| standing.query(uid).map(|query| query.metrics()))
+        });
+        metrics.collect()
     }
 
     fn shard_metrics(&self) -> Vec<ShardMetrics> {

@@ -173,15 +173,38 @@ impl Engine {
     ) -> Result<String, EngineError> {
         let declaration = QueryDeclaration::from(query);
         let mut text = declaration.explain();
-        let windows = declaration
+        let windows: Vec<_> = declaration
             .windows
             .iter()
             .map(|window| self.latest_window(&declaration, window))
             .collect();
         let dataset = continuous_dataset(query, &self.inner.store);
         let prepared = Prepared::new(query.query.clone());
+        let group = self.explain_group(query, &windows, &dataset, options)?;
         self.explain_on(&prepared, dataset, windows, options, analyze, &mut text)?;
+        text.push_str(&group);
         Ok(text)
+    }
+
+    /// How the registered queries of this shape are evaluated, if there are any.
+    fn explain_group(
+        &self,
+        query: &somersault_lang::ContinuousQuery,
+        windows: &[Arc<WindowVersion>],
+        dataset: &Dataset,
+        options: &QueryOptions,
+    ) -> Result<String, EngineError> {
+        let namespace = self.inner.config.default_namespace.as_deref();
+        let group = self.inner.driver.group_of(&query.text, namespace);
+        let cohort =
+            group.and_then(|(uid, members)| Some((self.inner.standing.cohort(uid)?, members)));
+        let Some((cohort, members)) = cohort else {
+            return Ok(String::new());
+        };
+        let snapshot = self.pin_stable(self.query_time(options.timeout));
+        let execution = self.one_shot_execution(options.timeout, options.result_rows);
+        let view = SnapshotView::new(snapshot, windows.to_vec(), dataset.clone());
+        Ok(cohort.explain(members, &view, &execution)?)
     }
 
     /// The window at its latest close, as far as its slices are still there.

@@ -3,7 +3,7 @@
 use super::Engine;
 use super::data::check_nesting;
 use crate::error::{EngineError, LimitKind};
-use crate::info::{QueryInfo, Reached, StreamInfo, WindowInfo};
+use crate::info::{GroupInfo, QueryInfo, Reached, StreamInfo, WindowInfo};
 use crate::push::{Push, PushLines, PushReceipt, lines};
 use crate::subscription::{SubscribeOptions, Subscription};
 use oxrdf::QuadRef;
@@ -280,30 +280,10 @@ impl Engine {
         self.check_running()?;
         self.check_text(text)?;
         let query = self.parser(None).parse_continuous(text)?;
-        let name = match (name, &query.name) {
-            (Some(given), Some(own)) if given != own => {
-                return Err(EngineError::Invalid(format!(
-                    "the text registers the query {own}, but the name given is {given}; use one of the two in both places"
-                )));
-            }
-            (Some(given), _) => given.to_owned(),
-            (None, Some(own)) => own.clone(),
-            (None, None) => {
-                return Err(EngineError::Invalid(
-                    "the query has no name; write REGISTER QUERY name AS before it, or give one"
-                        .to_owned(),
-                ));
-            }
-        };
-        let limit = self.inner.config.limits.registered_queries;
+        let name = one_name(name.map(str::to_owned), query.name.clone())?;
         let is_new = self.inner.driver.query(&name).is_none();
-        if is_new && self.inner.driver.queries().len() as u64 >= limit {
-            return Err(EngineError::Limit {
-                which: LimitKind::RegisteredQueries,
-                message: format!(
-                    "{limit} continuous queries are registered, as many as there may be; drop some, or raise the limit (registered_queries)"
-                ),
-            });
+        if is_new && self.room_for_queries() == 0 {
+            return Err(self.too_many_queries());
         }
         self.inner.driver.log_input(Input::RegisterQuery {
             received_ms: self.now_ms(),
@@ -313,6 +293,23 @@ impl Engine {
             declaration: QueryDeclaration::from(&query),
         })?;
         self.query_info(&name)
+    }
+
+    /// How many more queries may be registered.
+    pub(super) fn room_for_queries(&self) -> usize {
+        let limit = self.inner.config.limits.registered_queries;
+        let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+        limit.saturating_sub(self.inner.driver.query_count())
+    }
+
+    pub(super) fn too_many_queries(&self) -> EngineError {
+        let limit = self.inner.config.limits.registered_queries;
+        EngineError::Limit {
+            which: LimitKind::RegisteredQueries,
+            message: format!(
+                "{limit} continuous queries are registered, as many as there may be; drop some, or raise the limit (registered_queries)"
+            ),
+        }
     }
 
     /// Drops a continuous query; its subscriptions end.
@@ -385,8 +382,24 @@ impl Engine {
     }
 
     fn describe(&self, status: QueryStatus) -> QueryInfo {
-        let standing = self.inner.standing.query(status.uid);
-        let summary = standing.map(|query| query.summary());
+        let standing = &self.inner.standing;
+        let alone = || standing.query(status.uid).map(|query| query.summary());
+        let (summary, group) = match status.cohort {
+            None => (alone(), None),
+            Some((place, members)) => {
+                let cohort = standing.cohort(place.cohort);
+                let summary = cohort.as_ref().map(|cohort| cohort.summary(place.place));
+                let group = cohort.map(|cohort| {
+                    let size = cohort.size();
+                    GroupInfo {
+                        queries: members,
+                        combinations: size.cells,
+                        together: size.together,
+                    }
+                });
+                (summary, group)
+            }
+        };
         let declaration = &status.declaration;
         let mut info = QueryInfo {
             name: status.name,
@@ -408,6 +421,7 @@ impl Engine {
             passed_in_bulk: status.passed_in_bulk,
             passed_while_paused: status.passed_while_paused,
             paused: status.paused,
+            group,
             last_error: None,
             execution_p50: Duration::ZERO,
             execution_p99: Duration::ZERO,
@@ -442,11 +456,19 @@ impl Engine {
     ) -> Result<Subscription, EngineError> {
         self.check_running()?;
         let status = self.query_status(name)?;
-        let standing = self.inner.standing.query(status.uid);
-        let standing = standing.ok_or_else(|| {
+        let standing = &self.inner.standing;
+        let subscription = match status.cohort {
+            None => standing
+                .query(status.uid)
+                .map(|query| query.subscribe(&options)),
+            Some((place, _)) => standing.cohort(place.cohort).map(|cohort| {
+                let member = (place.place, status.uid, name);
+                cohort.subscribe(member, &options, standing)
+            }),
+        };
+        subscription.ok_or_else(|| {
             EngineError::Internal(format!("the query {name} is registered but not standing"))
-        })?;
-        Ok(standing.subscribe(&options))
+        })
     }
 
     /// Waits until everything that is due has been answered.
@@ -491,5 +513,18 @@ fn window_info(window: &WindowDeclaration) -> WindowInfo {
         extent: window.extent.to_string(),
         range_ms: range.map(|span| span.0),
         step_ms: step.map(|span| span.0),
+    }
+}
+
+/// The name that a caller and a text give to a query.
+pub(super) fn one_name(given: Option<String>, own: Option<String>) -> Result<String, EngineError> {
+    match (given, own) {
+        (Some(given), Some(own)) if given != own => Err(EngineError::Invalid(format!(
+            "the text registers the query {own}, but the name given is {given}; use one of the two in both places"
+        ))),
+        (Some(name), _) | (None, Some(name)) => Ok(name),
+        (None, None) => Err(EngineError::Invalid(
+            "the query has no name; write REGISTER QUERY name AS before it, or give one".to_owned(),
+        )),
     }
 }

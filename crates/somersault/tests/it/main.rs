@@ -4,6 +4,7 @@
 
 mod changes;
 mod derived;
+mod groups;
 mod kinds;
 mod lines;
 mod loading;

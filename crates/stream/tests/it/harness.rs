@@ -249,7 +249,7 @@ impl Driver {
 
     fn take(&mut self, input: Input) -> Result<Admission, Refusal> {
         let admission = self.coordinator.admit(input)?;
-        if let Admission::Record(record) = &admission {
+        if let Admission::Record(record) | Admission::Several(Some(record), _) = &admission {
             self.record(record.clone());
             while let Some(plan) = self.coordinator.next_due_cut(self.log_end()) {
                 self.record(Record::Plan(plan));

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod cases;
+mod cohorts;
 mod cuts;
 mod derived;
 mod harness;

@@ -1,0 +1,223 @@
+//! Many standing queries: L1–L3 with random constants are registered at once, the five streams run at their rate, and what the
+//! groups do for each close is counted. A probe, one query of each shape with a subscriber, tells execution and delay.
+
+use super::Failure;
+use super::Options;
+use super::figures::{Standing, quantile_ms};
+use super::measure::{Firing, QUIESCE, Reader};
+use super::stage::{Stage, configuration, network};
+use crate::machine::{Machine, processor_time_of, resident_bytes, stolen_time};
+use crate::table;
+use somersault::{MetricsSnapshot, NewQuery};
+use std::time::{Duration, Instant};
+
+/// Played before queries are registered, and again before they are measured.
+const WARM_UP_MS: i64 = 2_000;
+/// All windows close so often.
+const STEP: Duration = Duration::from_millis(100);
+/// The shapes that are mixed in, and how many queries of each for a hundred of the others.
+const HEAVY: [&str; 3] = ["L4", "L5", "L6"];
+const HEAVY_IN_A_HUNDRED: u64 = 1;
+
+/// What so many queries came to.
+struct Outcome {
+    registration: Duration,
+    bytes_per_query: f64,
+    executions_per_second: f64,
+    delays: Vec<Duration>,
+    late: usize,
+    behind: Duration,
+}
+
+/// Measures, and prints as it goes.
+pub(super) fn run(options: &Options) -> Result<Standing, Failure> {
+    let mut figures = Standing {
+        machine: Machine::read(),
+        ..Standing::default()
+    };
+    for queries in &options.standing {
+        let outcome = measured(options, *queries, false, &mut figures)?;
+        let keeps_up = outcome.late == 0 && outcome.behind < STEP;
+        if keeps_up {
+            figures.registered = Some(*queries);
+            figures.light_executions_per_second = Some(outcome.executions_per_second);
+            figures.light_delay_p50_ms = Some(quantile_ms(&outcome.delays, 50));
+            figures.light_delay_p99_ms = Some(quantile_ms(&outcome.delays, 99));
+        }
+        figures.registration_seconds = Some(outcome.registration.as_secs_f64());
+        figures.bytes_per_query = Some(outcome.bytes_per_query);
+    }
+    if let Some(most) = options.standing.iter().max() {
+        let outcome = measured(options, *most, true, &mut figures)?;
+        figures.mixed_executions_per_second = Some(outcome.executions_per_second);
+    }
+    Ok(figures)
+}
+
+fn measured(
+    options: &Options,
+    queries: u64,
+    mixed: bool,
+    figures: &mut Standing,
+) -> Result<Outcome, Failure> {
+    let network = network(options.stored, options.rate);
+    let mut stage = Stage::open(&network, configuration(options.workers))?;
+    let stretch = stage.stretch(WARM_UP_MS, 1.0);
+    stage.play(stretch, true)?;
+    let texts: Vec<NewQuery> = texts(&stage, queries, mixed);
+    let named: Vec<String> = texts
+        .iter()
+        .take(3)
+        .filter_map(|query| query.name.clone())
+        .collect();
+    let count = texts.len() as u64;
+    let (before, start) = (resident_bytes(), Instant::now());
+    let outcomes = stage.engine.register_many(texts)?;
+    let registration = start.elapsed();
+    for outcome in outcomes {
+        outcome?;
+    }
+    let readers: Vec<Reader> = named
+        .iter()
+        .map(|name| Reader::of(&stage.engine, name))
+        .collect::<Result<_, _>>()?;
+    let stretch = stage.stretch(WARM_UP_MS, 1.0);
+    stage.play(stretch, true)?;
+    stage.engine.quiesce(QUIESCE)?;
+    let bytes_per_query = resident_bytes().saturating_sub(before) as f64 / count as f64;
+
+    let from_ms = stage.next_ms();
+    let stretch = stage.stretch(options.seconds * 1000, 1.0);
+    let (first, stolen) = (stage.engine.metrics(), stolen_time());
+    let (start, spent) = (Instant::now(), processor_time_of("self"));
+    let progress = stage.play(stretch, true)?;
+    stage.engine.quiesce(QUIESCE)?;
+    let (elapsed, spent) = (start.elapsed(), processor_time_of("self") - spent);
+    let last = stage.engine.metrics();
+    let mut delays = Vec::new();
+    for reader in &readers {
+        reader.read(|firing: Firing| {
+            if firing.close_ms > from_ms {
+                delays.push(firing.delay);
+            }
+        })?;
+    }
+    delays.sort_unstable();
+    let late = delays.iter().filter(|delay| **delay > STEP).count();
+    let seconds = elapsed.as_secs_f64();
+    let grown = |of: fn(&MetricsSnapshot) -> u64| (of(&last) - of(&first)) as f64;
+    let executions = grown(|all| all.queries.iter().map(|query| query.executions).sum());
+    let nonempty = grown(|all| all.queries.iter().map(|query| query.nonempty).sum());
+    let rows = grown(|all| all.queries.iter().map(|query| query.rows).sum());
+    let firings = grown(|all| all.queries.iter().map(|query| query.firings).sum());
+    let busy = last
+        .queries
+        .iter()
+        .map(|query| query.execution.sum)
+        .sum::<Duration>()
+        - first
+            .queries
+            .iter()
+            .map(|query| query.execution.sum)
+            .sum::<Duration>();
+    let what = format!(
+        "{} queries{}",
+        table::thousands(count),
+        if mixed { ", L4–L6 among them" } else { "" }
+    );
+    let mut say = |name: &str, figure: f64, unit: &str| {
+        println!("{what}: {name} {figure:.2} {unit}");
+        let row = (format!("{what}: {name}"), figure, unit.to_owned());
+        figures.rows.push(row);
+    };
+    say("registered in", registration.as_secs_f64(), "s");
+    say(
+        "memory a query, results kept among it",
+        bytes_per_query,
+        "bytes",
+    );
+    say("executions", executions / seconds, "/s");
+    say("executions with rows", nonempty / seconds, "/s");
+    say("rows", rows / seconds, "/s");
+    say(
+        "execution of a group for a close",
+        busy.as_secs_f64() * 1e3 / firings.max(1.0),
+        "ms",
+    );
+    say(
+        "processor time of all",
+        spent.as_secs_f64() / seconds,
+        "cores",
+    );
+    say("delay p50", quantile_ms(&delays, 50), "ms");
+    say("delay p99", quantile_ms(&delays, 99), "ms");
+    say("closes answered later than their step", late as f64, "");
+    say(
+        "event time behind the clock",
+        progress.behind.as_secs_f64() * 1e3,
+        "ms",
+    );
+    say(
+        "stolen by the host",
+        (stolen_time() - stolen).as_secs_f64() * 1e3,
+        "ms",
+    );
+    drop(readers);
+    stage.engine.shutdown()?;
+    Ok(Outcome {
+        registration,
+        bytes_per_query,
+        executions_per_second: executions / seconds,
+        delays,
+        late,
+        behind: progress.behind,
+    })
+}
+
+/// Names and texts, those of the probe first.
+fn texts(stage: &Stage<'_>, queries: u64, mixed: bool) -> Vec<NewQuery> {
+    let light = stage
+        .network
+        .standing_queries()
+        .map(|(name, text)| NewQuery {
+            name: Some(name),
+            text,
+        });
+    let mut all: Vec<NewQuery> = light.take(queries as usize).collect();
+    if !mixed {
+        return all;
+    }
+    for query in stage.network.continuous_queries() {
+        if !HEAVY.contains(&query.name) {
+            continue;
+        }
+        all.extend((0..(queries * HEAVY_IN_A_HUNDRED / 100).max(1)).map(|at| {
+            let name = format!("{}-{at}", query.name);
+            let header = format!("QUERY {} ", query.name);
+            NewQuery {
+                text: query.text.replace(&header, &format!("QUERY {name} ")),
+                name: Some(name),
+            }
+        }));
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_few_queries_are_counted() {
+        let options = Options::smallest();
+        let figures = run(&options).expect("measured");
+        let executions = figures.mixed_executions_per_second.expect("counted");
+        assert!(executions > 0.0);
+        assert!(
+            figures
+                .rows
+                .iter()
+                .any(|(name, rows, _)| name.ends_with("rows") && *rows > 0.0)
+        );
+    }
+}

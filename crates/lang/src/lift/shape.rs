@@ -1,0 +1,388 @@
+//! The shape of a continuous query: its text without its name and its constants. Texts of one shape stand together,
+//! planned once; and what a text of a known shape costs to read is a comparison and the reading of its constants.
+//!
+//! The one thing to know before changing it: a shape is worked out again from the same text in recovery, so that it
+//! must depend on nothing but the text (and what is given up may never become a shape without a new log version).
+
+use super::{Lifted, Lifter, Names, Template, is_odd, literal_of};
+use crate::cursor::Cursor;
+use crate::surface;
+use crate::token::{TokenKind, tokenize};
+use crate::words;
+use oxrdf::Term;
+
+/// The class of the place where the name of the query stands, which no shape holds.
+const NAME: char = 'h';
+
+/// Words by which a text says that it keeps something from firing to firing, sends elsewhere what it finds, or draws
+/// values of its own; and windows that do not close by time. Such a query has a shape of its own.
+const APART: [&str; 12] = [
+    "ISTREAM", "DSTREAM", "REPORT", "OVERLOAD", "TRIPLES", "ELEMENTS", "ALL", "RAND", "UUID",
+    "STRUUID", "BNODE", "BASE",
+];
+
+/// The shape of a continuous query, as one text has it: other texts of the same shape may be spaced in another way.
+#[derive(Debug, Clone)]
+pub struct Shape {
+    /// What is left of the text, one space wherever there is some.
+    key: String,
+    /// The text cut where the name and the constants stand.
+    pieces: Vec<String>,
+    /// What stands there: a class each.
+    classes: Vec<char>,
+    names: Names,
+}
+
+/// As texts: the same key, cut into the same pieces.
+impl PartialEq for Shape {
+    fn eq(&self, other: &Shape) -> bool {
+        self.key == other.key && self.pieces == other.pieces
+    }
+}
+
+impl Shape {
+    /// The shape of a text, and the words that it has in the places of the shape; `None` where it is not certain that
+    /// texts that differ in those words alone mean the same but for them.
+    #[must_use]
+    pub fn of(text: &str) -> Option<(Shape, Vec<String>)> {
+        if is_odd(text) {
+            return None;
+        }
+        let tokens = tokenize(text);
+        let stands_apart = tokens.iter().any(|token| {
+            token.kind == TokenKind::Word
+                && APART
+                    .iter()
+                    .any(|word| token.text(text).eq_ignore_ascii_case(word))
+        });
+        if stands_apart {
+            return None;
+        }
+        let mut lifter = Lifter::new(text, &tokens, Names::new(None, None));
+        lifter.is_continuous = true;
+        lifter.prologue()?;
+        lifter.header()?;
+        lifter.prologue()?;
+        lifter.body()?;
+        let mut pieces = Vec::with_capacity(lifter.places.len() + 1);
+        let mut words = Vec::with_capacity(lifter.places.len());
+        let mut from = 0;
+        for (range, _) in &lifter.places {
+            pieces.push(text[from..range.start].to_owned());
+            words.push(text[range.clone()].to_owned());
+            from = range.end;
+        }
+        pieces.push(text[from..].to_owned());
+        let shape = Shape {
+            key: lifter.shape,
+            pieces,
+            classes: lifter.places.iter().map(|(_, class)| *class).collect(),
+            names: lifter.names,
+        };
+        Some((shape, words))
+    }
+
+    /// What tells shapes apart: texts with the same key are of one shape.
+    #[must_use]
+    pub fn key(&self) -> &str {
+        &self.key
+    }
+
+    /// The pieces between the words; one more than there are words.
+    #[must_use]
+    pub fn pieces(&self) -> &[String] {
+        &self.pieces
+    }
+
+    /// The words that a text has between the same pieces. It may fail to find them where a search by pieces is not
+    /// sure to cut as the tokens do; [`Shape::of`] decides then.
+    #[must_use]
+    pub fn words_of(&self, text: &str) -> Option<Vec<String>> {
+        if text.len() > super::LONGEST_TEXT {
+            return None;
+        }
+        let (first, later) = self.pieces.split_first()?;
+        let may_end = |piece: &String| {
+            piece.ends_with(|c: char| c.is_ascii_whitespace() || matches!(c, '{' | '('))
+        };
+        let (_, before) = self.pieces.split_last()?;
+        if !before.iter().all(may_end) {
+            return None;
+        }
+        let mut rest = text.strip_prefix(first.as_str())?;
+        let mut words = Vec::with_capacity(later.len());
+        for (at, piece) in later.iter().enumerate() {
+            // No word goes on behind a space or a bracket; behind other characters one might.
+            let closes = piece.starts_with(')');
+            let ends = rest.find(|c: char| c.is_ascii_whitespace() || (closes && c == ')'))?;
+            let word = &rest[..ends];
+            self.term(self.classes[at], word)?;
+            words.push(word.to_owned());
+            rest = if at + 1 == later.len() {
+                (rest[ends..] == **piece).then_some("")?
+            } else {
+                rest[ends..].strip_prefix(piece.as_str())?
+            };
+        }
+        (!later.is_empty() && rest.is_empty()).then_some(words)
+    }
+
+    /// The text with these words in its places.
+    #[must_use]
+    pub fn text<W: AsRef<str>>(&self, words: &[W]) -> String {
+        let mut text = String::new();
+        for (at, piece) in self.pieces.iter().enumerate() {
+            text.push_str(piece);
+            if let Some(word) = words.get(at) {
+                text.push_str(word.as_ref());
+            }
+        }
+        text
+    }
+
+    /// Those of the words that stand for constants: all but the name.
+    #[must_use]
+    pub fn constant_words<W: AsRef<str>>(&self, words: &[W]) -> Vec<String> {
+        let pairs = self.classes.iter().zip(words);
+        let constants = pairs.filter(|(class, _)| **class != NAME);
+        constants
+            .map(|(_, word)| word.as_ref().to_owned())
+            .collect()
+    }
+
+    /// The constants that such words of any text of this shape stand for, in order. `None` if one of them does not
+    /// belong into its place.
+    #[must_use]
+    pub fn constants<W: AsRef<str>>(&self, words: &[W]) -> Option<Vec<Term>> {
+        if words.len() != self.width() {
+            return None;
+        }
+        let classes = self.classes.iter().filter(|class| **class != NAME);
+        let mut constants = Vec::with_capacity(words.len());
+        for (class, word) in classes.zip(words) {
+            constants.extend(self.term(*class, word.as_ref())?);
+        }
+        Some(constants)
+    }
+
+    /// A text of this shape with such words, under some name.
+    #[must_use]
+    pub fn text_with<W: AsRef<str>>(&self, constants: &[W]) -> String {
+        let mut constants = constants.iter().map(AsRef::as_ref);
+        let words = self.classes.iter().map(|class| match *class {
+            NAME => "q",
+            _ => constants.next().unwrap_or_default(),
+        });
+        self.text(&words.collect::<Vec<&str>>())
+    }
+
+    /// The name that the text with these words gives its query, if it gives one.
+    #[must_use]
+    pub fn name<W: AsRef<str>>(&self, words: &[W]) -> Option<String> {
+        let at = self.classes.iter().position(|class| *class == NAME)?;
+        let word = words.get(at)?.as_ref();
+        let tokens = tokenize(word);
+        surface::name_text(word, *tokens.first()?, &self.names).ok()
+    }
+
+    /// How many constants there are.
+    #[must_use]
+    pub fn width(&self) -> usize {
+        self.classes.iter().filter(|class| **class != NAME).count()
+    }
+
+    /// A text of this shape with a placeholder for each constant.
+    #[must_use]
+    pub fn template(&self) -> Template {
+        let lifted = Lifted {
+            shape: format!("REGISTER QUERY q {}", self.key),
+            constants: Vec::new(),
+        };
+        lifted.template()
+    }
+
+    /// The term of a word; `Some(None)` for a name.
+    fn term(&self, class: char, word: &str) -> Option<Option<Term>> {
+        if is_odd(word) {
+            return None;
+        }
+        let tokens = tokenize(word);
+        let [token] = tokens[..] else { return None };
+        if token.start != 0 || token.end != word.len() {
+            return None;
+        }
+        if class == NAME {
+            let is_name = match token.kind {
+                TokenKind::Iri | TokenKind::PrefixedName | TokenKind::String => true,
+                TokenKind::Word => !words::is_keyword(word),
+                _ => false,
+            };
+            return is_name.then_some(None);
+        }
+        let (found, term): (char, Term) = match token.kind {
+            TokenKind::Iri | TokenKind::PrefixedName => {
+                ('i', self.names.resolve(word, token).ok()?.into())
+            }
+            TokenKind::String | TokenKind::Integer | TokenKind::Decimal | TokenKind::Double => {
+                let (class, literal) = literal_of(word, token.kind);
+                (class, literal.into())
+            }
+            _ => return None,
+        };
+        (found == class).then_some(Some(term))
+    }
+}
+
+impl Lifter<'_> {
+    fn prologue(&mut self) -> Option<()> {
+        let mut cursor = Cursor::new(self.text, self.tokens);
+        cursor.at = self.at;
+        self.names.read_prologue(&mut cursor).ok()?;
+        let end = cursor.at;
+        while self.at < end {
+            self.copy()?;
+        }
+        Some(())
+    }
+
+    fn has_prologue(&self) -> bool {
+        self.shape.starts_with(['P', 'p'])
+    }
+
+    /// `REGISTER QUERY name …`, if it is there: everything up to the next prologue or the form of the query. That
+    /// somebody gave the query its name is no part of its shape.
+    fn header(&mut self) -> Option<()> {
+        if !self.is_word("REGISTER") {
+            return Some(());
+        }
+        self.at += 1;
+        if !self.is_word("QUERY") {
+            return None;
+        }
+        self.at += 1;
+        let name = self.token(0)?;
+        self.places.push((name.range(), NAME));
+        self.at += 1;
+        let is_next = |lifter: &Self| {
+            ["SELECT", "ASK", "PREFIX", "AS"]
+                .iter()
+                .any(|word| lifter.is_word(word))
+        };
+        while !is_next(self) {
+            // What is said here stands before the prologue in every text of the shape.
+            if self.token(0)?.kind == TokenKind::PrefixedName || self.has_prologue() {
+                return None;
+            }
+            self.copy()?;
+        }
+        if self.is_word("AS") {
+            self.at += 1;
+        }
+        Some(())
+    }
+
+    /// `WINDOW name {`; CQELS-QL's STREAM in a pattern is not looked into.
+    pub(super) fn opens_window(&mut self) -> Option<bool> {
+        let is_name = self
+            .token(1)
+            .is_some_and(|token| !matches!(token.kind, TokenKind::Punctuation));
+        if self.is_word("STREAM") && is_name {
+            return None;
+        }
+        if !self.is_word("WINDOW") {
+            return Some(false);
+        }
+        self.go_to(super::Place::Subject);
+        self.copy()?;
+        self.copy()?;
+        (self.punctuation(0) == "{").then_some(true)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const L2: &str = "REGISTER QUERY L2 AS\nPREFIX p: <http://x/p#> # people\nSELECT ?post \
+        FROM STREAM p:s [RANGE 1s STEP 100ms] FROM NAMED <http://x/g>\n\
+        WHERE { GRAPH <http://x/g> { ?u p:of p:p5 } GRAPH p:s { ?u p:wrote ?post FILTER(?post != p:p9) } }";
+
+    fn key(text: &str) -> String {
+        Shape::of(text).expect("has a shape").0.key().to_owned()
+    }
+
+    #[test]
+    fn names_constants_spaces_and_comments_make_no_other_shape() {
+        let (shape, words) = Shape::of(L2).expect("has a shape");
+        assert_eq!(words, ["L2", "p:p5", "p:p9"]);
+        assert_eq!(shape.width(), 2);
+        assert_eq!(shape.text(&words), L2);
+        let constants = shape.constant_words(&words);
+        assert_eq!(constants, ["p:p5", "p:p9"]);
+        assert_eq!(
+            shape.text_with(&constants),
+            L2.replace("QUERY L2", "QUERY q")
+        );
+        let terms = shape.constants(&constants).expect("they fit");
+        assert_eq!(terms[0].to_string(), "<http://x/p#p5>");
+        let other = L2
+            .replace("REGISTER QUERY L2 AS\n", "")
+            .replace("# people", "  ")
+            .replace("p:p5", "<urn:any>");
+        assert_eq!(key(&other), key(L2));
+        assert_ne!(key(&L2.replace("1s", "2s")), key(L2));
+        assert_ne!(key(&L2.replace("p:p5", "5")), key(L2));
+        assert_ne!(key(&L2.replace("http://x/p#", "http://x/q#")), key(L2));
+    }
+
+    #[test]
+    fn texts_of_the_same_pieces_are_read_by_them() {
+        let (shape, _) = Shape::of(L2).expect("has a shape");
+        let other = L2.replace("QUERY L2", "QUERY q7").replace("p:p5", "p:p6");
+        let expected = Shape::of(&other).expect("has a shape").1;
+        assert_eq!(shape.words_of(&other), Some(expected));
+        for different in [
+            L2.replace("p:p5", "p:p5 ; p:of p:p6"),
+            L2.replace("p:p5", "5"),
+            L2.replace("p:p5", "?v"),
+            L2.replace("p:p5", "q:p5"),
+            L2.replace("p:wrote", "p:read"),
+            format!("{L2} LIMIT 5"),
+            String::new(),
+        ] {
+            assert_eq!(shape.words_of(&different), None, "{different}");
+        }
+        assert_eq!(shape.constants(&["p:a", "5"]), None);
+        assert_eq!(shape.constants(&["p:a"]), None);
+    }
+
+    #[test]
+    fn what_stands_apart_has_no_shape() {
+        for text in [
+            "REGISTER STREAM s AS SELECT ?s FROM STREAM <urn:s> [RANGE 1s TUMBLING] WHERE { ?s ?p 5 }",
+            "REGISTER QUERY q AS SELECT ISTREAM ?s FROM NAMED WINDOW <urn:w> ON <urn:s> [RANGE 1s STEP 1s] WHERE { WINDOW <urn:w> { ?s ?p 5 } }",
+            "SELECT ?s FROM STREAM <urn:s> [RANGE TRIPLES 5] WHERE { ?s ?p 5 }",
+            "SELECT ?s WHERE { STREAM <urn:s> [RANGE 1s] { ?s ?p 5 } }",
+            "SELECT (RAND() AS ?r) FROM STREAM <urn:s> [RANGE 1s TUMBLING] WHERE { ?s ?p 5 }",
+        ] {
+            assert!(Shape::of(text).is_none(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_template_parses_and_windows_of_rsp_ql_are_read() {
+        let text = "PREFIX : <http://x/> SELECT ?s FROM NAMED WINDOW :w ON :s [RANGE 1s STEP 1s] WHERE { WINDOW :w { ?s :p :o } }";
+        for text in [
+            text,
+            L2,
+            "REGISTER QUERY q COMPUTED EVERY 2s AS SELECT ?s FROM STREAM <urn:s> [RANGE 1s STEP 1s] WHERE { ?s ?p 'a' }",
+        ] {
+            let (shape, words) = Shape::of(text).expect("has a shape");
+            assert!(!words.is_empty());
+            let template = shape.template();
+            assert_eq!(template.placeholders.len(), shape.width());
+            let parsed = crate::Parser::new().parse_continuous(&template.text);
+            parsed.unwrap_or_else(|error| panic!("{}: {error}", template.text));
+        }
+    }
+}

@@ -1,0 +1,179 @@
+//! Cells: the distinct constants of queries of one shape that are evaluated together. A query belongs to one cell, as do
+//! all others with the same constants. The one thing to know before changing it: a number is given again once nobody
+//! is in its cell, so that whoever keeps a number must be in the cell.
+
+use hashbrown::HashTable;
+use rustc_hash::FxBuildHasher;
+use somersault_model::TermId;
+use std::hash::BuildHasher;
+
+/// The cells of queries with so many constants each.
+#[derive(Debug, Clone)]
+pub struct Cells {
+    width: usize,
+    /// The constants of all cells, one cell after the other.
+    ids: Vec<TermId>,
+    /// How many queries are in each; 0 = it is free.
+    members: Vec<u32>,
+    free: Vec<u32>,
+    /// The numbers of those that are not free.
+    index: HashTable<u32>,
+}
+
+fn hash(ids: &[TermId]) -> u64 {
+    FxBuildHasher.hash_one(ids)
+}
+
+impl Cells {
+    /// No cells, for so many constants.
+    pub fn new(width: usize) -> Cells {
+        Cells {
+            width,
+            ids: Vec::new(),
+            members: Vec::new(),
+            free: Vec::new(),
+            index: HashTable::new(),
+        }
+    }
+
+    /// How many cells somebody is in.
+    pub fn len(&self) -> usize {
+        self.index.len()
+    }
+
+    /// Whether nobody is in any.
+    pub fn is_empty(&self) -> bool {
+        self.index.is_empty()
+    }
+
+    /// How many constants a cell has.
+    pub fn width(&self) -> usize {
+        self.width
+    }
+
+    /// Puts one more query into the cell of these constants.
+    ///
+    /// # Panics
+    /// If there are not as many as cells have.
+    pub fn enter(&mut self, ids: &[TermId]) -> u32 {
+        assert_eq!(ids.len(), self.width, "a cell has all constants");
+        let hashed = hash(ids);
+        let (all, width) = (&self.ids, self.width);
+        let of = |cell: &u32| &all[*cell as usize * width..][..width];
+        if let Some(cell) = self.index.find(hashed, |cell| of(cell) == ids) {
+            self.members[*cell as usize] += 1;
+            return *cell;
+        }
+        let cell = match self.free.pop() {
+            Some(cell) => {
+                self.ids[cell as usize * width..][..width].copy_from_slice(ids);
+                self.members[cell as usize] = 1;
+                cell
+            }
+            None => {
+                grow(&mut self.ids, width);
+                self.ids.extend_from_slice(ids);
+                grow(&mut self.members, 1);
+                self.members.push(1);
+                (self.members.len() - 1) as u32
+            }
+        };
+        let all = &self.ids;
+        let rehash = |cell: &u32| hash(&all[*cell as usize * width..][..width]);
+        self.index.insert_unique(hashed, cell, rehash);
+        cell
+    }
+
+    /// Takes a query out of its cell.
+    pub fn leave(&mut self, cell: u32) {
+        let left = &mut self.members[cell as usize];
+        *left -= 1;
+        if *left == 0 {
+            let hashed = hash(self.get(cell));
+            if let Ok(entry) = self.index.find_entry(hashed, |other| *other == cell) {
+                entry.remove();
+            }
+            self.free.push(cell);
+        }
+    }
+
+    /// Some of them alone, under the same numbers.
+    pub fn part(&self, numbers: &[u32]) -> Cells {
+        let mut part = Cells::new(self.width);
+        part.ids.clone_from(&self.ids);
+        part.members.resize(self.members.len(), 0);
+        for cell in numbers {
+            part.members[*cell as usize] = self.members(*cell);
+            let (all, width) = (&part.ids, part.width);
+            let of = |cell: &u32| hash(&all[*cell as usize * width..][..width]);
+            part.index.insert_unique(of(cell), *cell, of);
+        }
+        part
+    }
+
+    /// The constants of a cell.
+    pub fn get(&self, cell: u32) -> &[TermId] {
+        &self.ids[cell as usize * self.width..][..self.width]
+    }
+
+    /// How many queries are in a cell.
+    pub fn members(&self, cell: u32) -> u32 {
+        self.members[cell as usize]
+    }
+
+    /// The cell of these constants.
+    #[inline]
+    pub fn find(&self, ids: &[TermId]) -> Option<u32> {
+        let found = self.index.find(hash(ids), |cell| self.get(*cell) == ids);
+        found.copied()
+    }
+
+    /// The numbers of all that somebody is in, ascending.
+    pub fn numbers(&self) -> impl Iterator<Item = u32> + '_ {
+        (0..self.members.len() as u32).filter(|cell| self.members[*cell as usize] > 0)
+    }
+
+    /// The values of one constant in all of them.
+    pub(crate) fn column(&self, at: usize, into: &mut Vec<TermId>) {
+        into.extend(self.numbers().map(|cell| self.get(cell)[at]));
+    }
+
+    /// Memory, in bytes.
+    pub fn bytes(&self) -> usize {
+        self.ids.capacity() * size_of::<TermId>()
+            + (self.members.capacity() + self.free.capacity()) * 4
+            + self.index.allocation_size()
+    }
+}
+
+/// Makes room for `more`, an eighth at a time: a list that doubled would leave up to half of it unused.
+fn grow<T>(list: &mut Vec<T>, more: usize) {
+    if list.capacity() - list.len() < more {
+        list.reserve_exact(more.max(list.len() / 8));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn equal_constants_share_a_cell_until_all_have_left() {
+        let id = |number: u64| TermId::from_raw(1 << 60 | number);
+        let mut cells = Cells::new(2);
+        let first = cells.enter(&[id(1), id(2)]);
+        let other = cells.enter(&[id(2), id(1)]);
+        assert_eq!(cells.enter(&[id(1), id(2)]), first);
+        assert_ne!(first, other);
+        assert_eq!((cells.len(), cells.members(first)), (2, 2));
+        cells.leave(first);
+        assert_eq!(cells.find(&[id(1), id(2)]), Some(first));
+        cells.leave(first);
+        assert_eq!(cells.find(&[id(1), id(2)]), None);
+        assert_eq!(cells.numbers().collect::<Vec<_>>(), [other]);
+        assert_eq!(cells.enter(&[id(3), id(3)]), first);
+        assert_eq!(cells.get(first), [id(3), id(3)]);
+        let mut none = Cells::new(0);
+        assert_eq!((none.enter(&[]), none.enter(&[]), none.len()), (0, 0, 1));
+    }
+}

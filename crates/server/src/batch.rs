@@ -1,0 +1,233 @@
+//! `PUT /queries:batch`: many continuous queries in one request, a line of JSON each. The body is read as it comes and
+//! registered in parts, so that it may be of any length; each line is taken or refused for itself, as users of other
+//! bulk interfaces expect, and the answer says which were refused and why.
+
+use crate::app::App;
+use crate::body::{self, unsupported};
+use crate::error::{ApiError, ApiResult};
+use crate::gate::Lane;
+use crate::text::{Params, shorten};
+use axum::Json;
+use axum::extract::{Request, State};
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::IntoResponse;
+use futures_util::StreamExt as _;
+use serde_json::{Value, json};
+use somersault::{EngineError, NewQuery, Registered};
+
+/// The media types of lines of JSON.
+pub(crate) const LINES: &[&str] = &[
+    "application/x-ndjson",
+    "application/ndjson",
+    "application/jsonl",
+    "application/json",
+];
+/// So many lines are registered at once.
+const LINES_AT_ONCE: usize = 8192;
+/// So many bytes of lines are held until they are registered.
+const BYTES_AT_ONCE: usize = 8 << 20;
+/// So many refused lines are told of.
+const TOLD: usize = 1000;
+
+/// What is read of a line.
+fn query_of(line: &[u8]) -> Result<NewQuery, String> {
+    let refuse = |what: &str| {
+        format!(
+            "{what}; a line is an object with \"query\", the text, and \"name\", which may be left out where the text says it"
+        )
+    };
+    let value =
+        serde_json::from_slice(line).map_err(|error| refuse(&format!("not JSON: {error}")))?;
+    let Value::Object(members) = value else {
+        return Err(refuse("not a JSON object"));
+    };
+    let (mut name, mut text) = (None, None);
+    for (key, value) in members {
+        match (key.as_str(), value) {
+            ("name", Value::Null) => {}
+            ("name", Value::String(given)) => name = Some(given),
+            ("query", Value::String(given)) => text = Some(given),
+            ("name" | "query", _) => return Err(refuse(&format!("\"{key}\" is not a string"))),
+            _ => return Err(refuse(&format!("\"{}\" is not known", shorten(&key)))),
+        }
+    }
+    if let Some(name) = &name {
+        check_name(name).map_err(|error| refuse(error))?;
+    }
+    let text = text.ok_or_else(|| refuse("\"query\" is missing"))?;
+    Ok(NewQuery { name, text })
+}
+
+/// What holds of names in URLs, too.
+fn check_name(name: &str) -> Result<(), &'static str> {
+    if name.trim().is_empty() || name.len() > 2048 || name.chars().any(char::is_control) {
+        return Err("a name has 1 to 2048 bytes, not only blanks and no control characters");
+    }
+    Ok(())
+}
+
+/// What has become of the lines so far.
+#[derive(Default)]
+struct Summary {
+    lines: u64,
+    registered: u64,
+    unchanged: u64,
+    refused: u64,
+    errors: Vec<Value>,
+}
+
+impl Summary {
+    fn refuse(&mut self, line: u64, name: Option<&str>, message: &str) {
+        self.refused += 1;
+        if self.errors.len() < TOLD {
+            self.errors
+                .push(json!({ "line": line, "name": name, "error": message }));
+        }
+    }
+
+    fn json(self) -> Value {
+        let left_off = self.refused - self.errors.len() as u64;
+        json!({
+            "lines": self.lines,
+            "registered": self.registered,
+            "unchanged": self.unchanged,
+            "refused": self.refused,
+            "errors": self.errors,
+            "errors_left_off": left_off,
+        })
+    }
+}
+
+/// Lines that are yet to be registered.
+#[derive(Default)]
+struct Waiting {
+    /// Their numbers, from 1, and what they say.
+    queries: Vec<(u64, NewQuery)>,
+    bytes: usize,
+}
+
+pub(crate) async fn register(State(app): State<App>, request: Request) -> ApiResult {
+    let (head, body) = request.into_parts();
+    Params::of(&head.uri)?.only(&[])?;
+    check_headers(&head.headers)?;
+    let mut stream = body.into_data_stream();
+    let (mut summary, mut waiting) = (Summary::default(), Waiting::default());
+    let mut rest: Vec<u8> = Vec::new();
+    let longest = app
+        .engine
+        .config()
+        .limits
+        .query_text_bytes
+        .saturating_mul(2) as usize
+        + 4096;
+    loop {
+        let next = tokio::time::timeout(app.config.stall_timeout, stream.next()).await;
+        let chunk = match next {
+            Ok(None) => break,
+            Ok(Some(Ok(chunk))) => chunk,
+            Ok(Some(Err(error))) => {
+                return Err(unfinished(
+                    "broken_body",
+                    &format!("The body ended before it was complete ({error})"),
+                    &summary,
+                ));
+            }
+            Err(_elapsed) => {
+                return Err(unfinished(
+                    "stalled_body",
+                    "Nothing more of the body came",
+                    &summary,
+                ));
+            }
+        };
+        rest.extend_from_slice(&chunk);
+        let whole = rest
+            .iter()
+            .rposition(|byte| *byte == b'\n')
+            .map_or(0, |at| at + 1);
+        for line in rest[..whole].split_inclusive(|byte| *byte == b'\n') {
+            take(line, &mut summary, &mut waiting);
+            if waiting.queries.len() >= LINES_AT_ONCE || waiting.bytes >= BYTES_AT_ONCE {
+                (summary, waiting) = flush(&app, summary, waiting).await?;
+            }
+        }
+        rest.drain(..whole);
+        if rest.len() > longest {
+            return Err(unfinished(
+                "long_line",
+                "A line is longer than any query may be",
+                &summary,
+            ));
+        }
+    }
+    if !rest.is_empty() {
+        take(&rest, &mut summary, &mut waiting);
+    }
+    let (summary, _) = flush(&app, summary, waiting).await?;
+    Ok(Json(summary.json()).into_response())
+}
+
+fn check_headers(headers: &HeaderMap) -> ApiResult<()> {
+    if let Some(encoding) = headers.get(header::CONTENT_ENCODING)
+        && !encoding.as_bytes().eq_ignore_ascii_case(b"identity")
+    {
+        return Err(ApiError::new(
+            StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            "unsupported_encoding",
+            "This server takes bodies without Content-Encoding only. Unpack the body before sending it.",
+        ));
+    }
+    match body::media_type(headers)? {
+        Some(given) if !LINES.contains(&given.as_str()) => Err(unsupported(Some(&given), LINES)),
+        Some(_) => Ok(()),
+        None => Err(unsupported(None, LINES)),
+    }
+}
+
+/// What was registered before stays registered: the answer says how much that is.
+fn unfinished(code: &'static str, what: &str, summary: &Summary) -> ApiError {
+    let done = summary.registered;
+    ApiError::bad_request(
+        code,
+        format!("{what}. {done} queries of the lines before are registered; send all lines again, those will count as unchanged."),
+    )
+    .detail("registered", done)
+}
+
+/// Reads one line; a blank one only counts.
+fn take(line: &[u8], summary: &mut Summary, waiting: &mut Waiting) {
+    summary.lines += 1;
+    if line.trim_ascii().is_empty() {
+        return;
+    }
+    match query_of(line) {
+        Ok(query) => {
+            waiting.bytes += line.len();
+            waiting.queries.push((summary.lines, query));
+        }
+        Err(message) => summary.refuse(summary.lines, None, &message),
+    }
+}
+
+/// Registers what waits.
+async fn flush(app: &App, mut summary: Summary, waiting: Waiting) -> ApiResult<(Summary, Waiting)> {
+    if waiting.queries.is_empty() {
+        return Ok((summary, waiting));
+    }
+    let engine = app.engine.clone();
+    let work = move || -> Result<Summary, EngineError> {
+        let (lines, queries): (Vec<u64>, Vec<NewQuery>) = waiting.queries.into_iter().unzip();
+        let names: Vec<Option<String>> = queries.iter().map(|query| query.name.clone()).collect();
+        let outcomes = engine.register_many(queries)?;
+        for ((line, name), outcome) in lines.into_iter().zip(names).zip(outcomes) {
+            match outcome {
+                Ok(Registered::New) => summary.registered += 1,
+                Ok(Registered::Before) => summary.unchanged += 1,
+                Err(error) => summary.refuse(line, name.as_deref(), &error.to_string()),
+            }
+        }
+        Ok(summary)
+    };
+    let summary = app.gate.run(Lane::Control, work).await??;
+    Ok((summary, Waiting::default()))
+}

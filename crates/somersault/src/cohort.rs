@@ -1,0 +1,493 @@
+//! A cohort: queries of one shape, evaluated together. Its shape is parsed and compiled once; a firing evaluates it for
+//! all distinct constants there are (the cells), and the result is kept once, to be cut into the answers of those
+//! members that somebody listens to. A member that nobody listens to costs a firing nothing.
+//!
+//! The one thing to know before changing it: members come and go on the driver's thread, which must not wait for a
+//! firing. So it only notes them, and whoever needs them next puts them in place ([`Cohort::settle`]), in that order.
+
+mod hub;
+mod outcome;
+
+use crate::answer::Answer;
+use crate::continuous::{Standing, Summary, continuous_dataset};
+use crate::metrics::QueryMetrics;
+use crate::subscription::{SubscribeOptions, Subscription};
+use hub::{CohortHub, Standby};
+use outcome::Outcome;
+use parking_lot::{Mutex, RwLock};
+use rustc_hash::FxHashMap;
+use somersault_lang::lift::Shape;
+use somersault_lang::{ContinuousQuery, ParseError, Parser};
+use somersault_model::{EventTime, QueryUid, TermId};
+use somersault_query::{
+    Answer as Evaluated, Cells, Dataset, Execution, Grouped, Prepared, QueryError, SnapshotView,
+};
+use somersault_runtime::{Answered, FiringJob, window_version};
+use somersault_store::Store;
+use somersault_stream::JoiningMember;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Instant;
+
+/// So many cells that are evaluated one by one are taken at once by a thread that helps.
+const CELLS_AT_ONCE: usize = 8;
+
+/// See the module.
+pub(crate) struct Cohort {
+    uid: QueryUid,
+    shape: Arc<Shape>,
+    dataset: Arc<Dataset>,
+    evaluator: Evaluator,
+    /// Who has come and gone and is not in place yet.
+    changes: Mutex<Vec<Change>>,
+    /// The constants, each distinct combination once. Taken before the hub where both are.
+    cells: RwLock<Cells>,
+    hub: Mutex<CohortHub>,
+}
+
+/// How queries of the shape are evaluated.
+enum Evaluator {
+    /// From one prepared query; all cells at once where that means the same.
+    Shared {
+        single: Prepared,
+        grouped: Option<Grouped>,
+    },
+    /// The shape cannot have parameters: each cell has a query of its own.
+    Each {
+        parser: Parser,
+        prepared: RwLock<FxHashMap<u32, Result<Prepared, String>>>,
+    },
+    /// The text does not parse: why.
+    Broken(String),
+}
+
+/// A change of the members.
+enum Change {
+    Joined {
+        base: EventTime,
+        members: Vec<(u32, Vec<TermId>)>,
+        /// Of a shape without parameters: the text of each member.
+        texts: Vec<String>,
+        resumed: Option<u32>,
+    },
+    Paused {
+        place: u32,
+        next: Option<EventTime>,
+    },
+    Left {
+        place: u32,
+    },
+}
+
+/// How a cohort is, for people.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct CohortSize {
+    /// Distinct combinations of constants.
+    pub(crate) cells: usize,
+    /// Whether they are evaluated at once.
+    pub(crate) together: bool,
+}
+
+impl Cohort {
+    /// A cohort without members; `text` is that of the first.
+    pub(crate) fn new(
+        uid: QueryUid,
+        shape: Arc<Shape>,
+        (text, parser): (&str, Parser),
+        store: &Store,
+        kept: usize,
+    ) -> Cohort {
+        let (evaluator, dataset) = match evaluator(&shape, text, parser) {
+            Ok((evaluator, query)) => (evaluator, continuous_dataset(&query, store)),
+            Err(error) => (Evaluator::Broken(error.to_string()), Dataset::stored()),
+        };
+        let width = match &evaluator {
+            Evaluator::Each { .. } => shape.width(),
+            Evaluator::Shared { single, .. } => single.parameters(),
+            Evaluator::Broken(_) => 0,
+        };
+        Cohort {
+            uid,
+            shape,
+            dataset: Arc::new(dataset),
+            evaluator,
+            changes: Mutex::new(Vec::new()),
+            cells: RwLock::new(Cells::new(width)),
+            hub: Mutex::new(CohortHub::new(kept)),
+        }
+    }
+
+    /// Queries join, or one of them is resumed. Their constants are interned, since data may come to hold them later.
+    pub(crate) fn joined(
+        &self,
+        base: EventTime,
+        members: &[JoiningMember],
+        resumed: Option<u32>,
+        store: &Store,
+    ) {
+        let dictionary = store.dictionary();
+        let is_broken = matches!(self.evaluator, Evaluator::Broken(_));
+        let ids = members.iter().map(|member| {
+            let constants = self.shape.constants(&member.words).unwrap_or_default();
+            let terms = constants.iter().filter(|_| !is_broken);
+            let ids = terms.map(|term| dictionary.intern(term.as_ref()));
+            (member.place, ids.collect::<Vec<TermId>>())
+        });
+        let texts = match self.evaluator {
+            Evaluator::Each { .. } => {
+                (members.iter().map(|m| self.shape.text_with(&m.words))).collect()
+            }
+            _ => Vec::new(),
+        };
+        let members = ids.collect();
+        self.changes.lock().push(Change::Joined {
+            base,
+            members,
+            texts,
+            resumed,
+        });
+    }
+
+    pub(crate) fn paused(&self, place: u32, next: Option<EventTime>) {
+        self.changes.lock().push(Change::Paused { place, next });
+    }
+
+    /// A member was dropped: its subscriptions end.
+    pub(crate) fn left(&self, place: u32) {
+        self.changes.lock().push(Change::Left { place });
+        self.hub.lock().end_member(place);
+    }
+
+    /// Puts everybody in place who has come or gone.
+    pub(crate) fn settle(&self) {
+        if self.changes.lock().is_empty() {
+            return;
+        }
+        let mut cells = self.cells.write();
+        // Taken once the hub is held: who finds none and then asks the hub finds them in place.
+        let mut hub = self.hub.lock();
+        let changes = std::mem::take(&mut *self.changes.lock());
+        for change in changes {
+            self.put(change, &mut cells, &mut hub);
+        }
+    }
+
+    fn put(&self, change: Change, cells: &mut Cells, hub: &mut CohortHub) {
+        match change {
+            Change::Joined {
+                base,
+                members,
+                texts,
+                resumed,
+            } => {
+                let mut texts = texts.into_iter();
+                hub.begin(members.len(), base);
+                for (place, ids) in members {
+                    let cell = cells.enter(&ids);
+                    if let (Evaluator::Each { parser, prepared }, Some(text)) =
+                        (&self.evaluator, texts.next())
+                    {
+                        let mut prepared = prepared.write();
+                        prepared.entry(cell).or_insert_with(|| own(parser, &text));
+                    }
+                    hub.join(Standby { place, cell }, resumed);
+                }
+            }
+            Change::Paused { place, next } => hub.pause(place, next),
+            Change::Left { place } => {
+                for cell in hub.leave(place) {
+                    cells.leave(cell);
+                    if let Evaluator::Each { prepared, .. } = &self.evaluator
+                        && cells.members(cell) == 0
+                    {
+                        prepared.write().remove(&cell);
+                    }
+                }
+            }
+        }
+    }
+
+    /// The place of the next firing in the order of answers.
+    pub(crate) fn ticket(&self) -> u64 {
+        self.hub.lock().ticket()
+    }
+
+    /// Closes were passed without a firing.
+    pub(crate) fn passed(&self, last: EventTime, count: u64) {
+        self.hub.lock().passed(last, count);
+    }
+
+    /// Nobody will be answered any more.
+    pub(crate) fn end(&self) {
+        self.hub.lock().end();
+    }
+
+    pub(crate) fn subscribe(
+        &self,
+        (place, uid, name): (u32, QueryUid, &str),
+        options: &SubscribeOptions,
+        standing: &Standing,
+    ) -> Subscription {
+        self.settle();
+        let decoder = standing.decoder();
+        let mut hub = self.hub.lock();
+        hub.subscribe((place, uid, name), options, &decoder)
+    }
+
+    pub(crate) fn summary(&self, place: u32) -> Summary {
+        self.settle();
+        self.hub.lock().summary(place)
+    }
+
+    pub(crate) fn size(&self) -> CohortSize {
+        self.settle();
+        CohortSize {
+            cells: self.cells.read().len(),
+            together: matches!(
+                self.evaluator,
+                Evaluator::Shared {
+                    grouped: Some(_),
+                    ..
+                }
+            ),
+        }
+    }
+
+    pub(crate) fn metrics(&self, name: String, members: u64) -> QueryMetrics {
+        self.hub.lock().metrics(name, members)
+    }
+
+    /// How the members are evaluated over these windows, in sentences.
+    pub(crate) fn explain(
+        &self,
+        members: usize,
+        view: &SnapshotView,
+        execution: &Execution,
+    ) -> Result<String, QueryError> {
+        let size = self.size();
+        let cells = self.cells.read();
+        let mut text = format!(
+            "stands in a query group of {members} queries of this shape, with {} combinations of constants; ",
+            size.cells
+        );
+        match &self.evaluator {
+            Evaluator::Shared {
+                grouped: Some(grouped),
+                ..
+            } if size.cells > 1 => {
+                text.push_str("all are evaluated at once for each close:\n");
+                text.push_str(&grouped.explain(&cells, view, execution)?.to_string());
+            }
+            _ if size.cells < 2 => text.push_str("evaluated once for each close\n"),
+            _ => text.push_str(
+                "each combination is evaluated by itself, since this shape does not let its constants be variables\n",
+            ),
+        }
+        Ok(text)
+    }
+
+    /// Executes a firing and publishes what has its turn.
+    pub(crate) fn execute(
+        &self,
+        standing: &Standing,
+        job: FiringJob,
+        ticket: u64,
+        answered: Option<&Answered>,
+    ) {
+        let started = Instant::now();
+        let FiringJob {
+            firing,
+            snapshot,
+            windows: made,
+            acknowledged,
+            released,
+        } = job;
+        let run = AssertUnwindSafe(|| {
+            self.settle();
+            let windows = firing.windows.iter();
+            let windows = windows.map(|window| window_version(&standing.store, window, firing.sn));
+            let view = SnapshotView::new(snapshot, windows.collect(), Arc::clone(&self.dataset));
+            let mut execution = standing.execution(firing.close, self.uid);
+            execution.close = firing.close;
+            let cells = self.cells.read();
+            self.evaluate(&cells, &view, &execution, standing)
+        });
+        let outcome = catch_unwind(run).unwrap_or_else(|_| {
+            Outcome::failed("internal fault: the evaluation panicked".to_owned())
+        });
+        let ready = Instant::now();
+        // Held until here: the store keeps the newest versions only.
+        drop(made);
+        let result = hub::CohortResult {
+            outcome,
+            execution: ready - started,
+            delay: ready.saturating_duration_since(acknowledged.unwrap_or(released)),
+            waiting: started.saturating_duration_since(released),
+            firing,
+        };
+        let decoder = standing.decoder();
+        let mut hub = self.hub.lock();
+        // Told under the hub's lock, so that the driver hears of the closes in order.
+        for key in hub.publish(ticket, result, &decoder) {
+            if let Some(answered) = answered {
+                answered.tell(key);
+            }
+        }
+    }
+
+    fn evaluate(
+        &self,
+        cells: &Cells,
+        view: &SnapshotView,
+        execution: &Execution,
+        standing: &Standing,
+    ) -> Outcome {
+        let mut outcome = Outcome::new(standing.config.limits.result_rows);
+        match &self.evaluator {
+            Evaluator::Broken(error) => return Outcome::failed(error.clone()),
+            Evaluator::Shared {
+                grouped: Some(grouped),
+                single,
+            } if cells.len() > 1 => {
+                together(
+                    (grouped, single),
+                    cells,
+                    view,
+                    execution,
+                    standing,
+                    &mut outcome,
+                );
+            }
+            Evaluator::Shared { single, .. } => {
+                let one = |cell: u32, execution: &Execution| {
+                    single
+                        .execute_with_ids(cells.get(cell), view, execution)
+                        .map_err(|error| error.to_string())
+                };
+                each(cells, execution, standing, &one, &mut outcome);
+            }
+            Evaluator::Each { prepared, .. } => {
+                let prepared = prepared.read();
+                let one = |cell: u32, execution: &Execution| {
+                    let own = prepared.get(&cell).cloned();
+                    let own = own.unwrap_or_else(|| Err("the query is not prepared".to_owned()))?;
+                    own.execute(view, execution)
+                        .map_err(|error| error.to_string())
+                };
+                each(cells, execution, standing, &one, &mut outcome);
+            }
+        }
+        outcome
+    }
+}
+
+/// Evaluates all cells at once; where that hits a limit that one of them alone might not, in halves.
+fn together(
+    (grouped, single): (&Grouped, &Prepared),
+    cells: &Cells,
+    view: &SnapshotView,
+    execution: &Execution,
+    standing: &Standing,
+    outcome: &mut Outcome,
+) {
+    match grouped.execute(cells, view, execution) {
+        Ok(answer) => outcome.add(answer),
+        Err(error @ (QueryError::Cancelled | QueryError::PinExpired)) => {
+            *outcome = Outcome::failed(error.to_string());
+        }
+        Err(_) => {
+            let numbers: Vec<u32> = cells.numbers().collect();
+            if let [cell] = numbers[..] {
+                let answer = single.execute_with_ids(cells.get(cell), view, execution);
+                let answer = answer.map_err(|error| error.to_string());
+                outcome.add_one(cell, wrap(answer, standing));
+                return;
+            }
+            let (first, second) = numbers.split_at(numbers.len() / 2);
+            for half in [first, second] {
+                let part = cells.part(half);
+                together((grouped, single), &part, view, execution, standing, outcome);
+            }
+        }
+    }
+}
+
+/// Evaluates the cells one by one, on all threads that are free where there are many.
+fn each(
+    cells: &Cells,
+    execution: &Execution,
+    standing: &Standing,
+    one: &(dyn Fn(u32, &Execution) -> Result<Evaluated, String> + Sync),
+    outcome: &mut Outcome,
+) {
+    let numbers: Vec<u32> = cells.numbers().collect();
+    let crew = execution.crew.as_deref();
+    let Some(crew) = crew.filter(|crew| crew.hands() > 1 && numbers.len() > CELLS_AT_ONCE) else {
+        for cell in numbers {
+            outcome.add_one(cell, wrap(one(cell, execution), standing));
+        }
+        return;
+    };
+    // Help is for cells here, and not within one.
+    let alone = Execution {
+        crew: None,
+        ..execution.clone()
+    };
+    let next = AtomicUsize::new(0);
+    let all = Mutex::new(outcome);
+    crew.share(crew.hands(), &|_| {
+        loop {
+            let from = next.fetch_add(CELLS_AT_ONCE, Ordering::Relaxed);
+            let Some(part) = numbers.get(from..) else {
+                return;
+            };
+            for cell in part.iter().take(CELLS_AT_ONCE) {
+                let answer = wrap(one(*cell, &alone), standing);
+                all.lock().add_one(*cell, answer);
+            }
+        }
+    });
+}
+
+fn wrap(answer: Result<Evaluated, String>, standing: &Standing) -> Result<Answer, String> {
+    answer.map(|answer| Answer::new(answer, standing.decoder()))
+}
+
+fn own(parser: &Parser, text: &str) -> Result<Prepared, String> {
+    let query = parser.parse_continuous(text);
+    query
+        .map(|query| Prepared::new(query.query))
+        .map_err(|error| error.to_string())
+}
+
+/// How queries of a shape are evaluated, found with the text of one of them.
+fn evaluator(
+    shape: &Shape,
+    text: &str,
+    parser: Parser,
+) -> Result<(Evaluator, ContinuousQuery), ParseError> {
+    let query = parser.parse_continuous(text)?;
+    let template = shape.template();
+    let constants =
+        Shape::of(text).and_then(|(own, words)| own.constants(&own.constant_words(&words)));
+    let shared = parser.parse_continuous(&template.text).ok().zip(constants);
+    let single = shared.and_then(|(parsed, constants)| {
+        let same = parsed.windows.len() == query.windows.len()
+            && (parsed.windows.iter().zip(&query.windows)).all(|(a, b)| a.is_like(b));
+        let placeholders = template.placeholders;
+        let shared = Prepared::of_shape(&query.query, parsed.query, placeholders, &constants);
+        shared.filter(|_| same)
+    });
+    let evaluator = match single {
+        Some(single) => Evaluator::Shared {
+            grouped: Grouped::new(&single),
+            single,
+        },
+        None => Evaluator::Each {
+            parser,
+            prepared: RwLock::default(),
+        },
+    };
+    Ok((evaluator, query))
+}

@@ -1,0 +1,225 @@
+//! Registration of many continuous queries at once. Texts of a shape that came before are not parsed: they are compared
+//! with its pieces, and only the words between them are read. What is to be logged goes in records of some thousands, so
+//! that the driver's thread is never held for long.
+//!
+//! The one thing to know before changing it: each query is taken or refused for itself, in the order given, as if
+//! [`Engine::register`] had been called with each.
+
+use super::Engine;
+use super::streams::one_name;
+use crate::error::EngineError;
+use somersault_lang::ContinuousQuery;
+use somersault_lang::lift::Shape;
+use somersault_runtime::{Outcome, RuntimeError};
+use somersault_stream::{Input, QueryDeclaration};
+use std::collections::HashSet;
+use std::sync::Arc;
+
+/// So many queries are logged in one record.
+const TOGETHER: usize = 4096;
+/// So many shapes are compared with before a text is read as a new one.
+const SHAPES: usize = 16;
+
+/// A query to be registered.
+#[derive(Clone, Debug)]
+pub struct NewQuery {
+    /// Its name; may be left out where the text says one.
+    pub name: Option<String>,
+    /// The text.
+    pub text: String,
+}
+
+/// How a registration that was not refused went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Registered {
+    /// The query is new.
+    New,
+    /// The same text was registered under this name before; nothing has changed.
+    Before,
+}
+
+/// Texts of one shape, and those of them that are to be registered next.
+struct Known {
+    shape: Arc<Shape>,
+    declaration: QueryDeclaration,
+    /// Where each stood, its name and its words.
+    waiting: Vec<(usize, (String, Vec<String>))>,
+}
+
+/// Queries that are being registered.
+struct Batch<'e> {
+    engine: &'e Engine,
+    /// The shape of the last text first.
+    known: Vec<Known>,
+    /// The names that wait to be registered.
+    names: HashSet<String>,
+    outcomes: Vec<Result<Registered, EngineError>>,
+}
+
+impl Engine {
+    /// Registers queries; returns how it went with each, in their order. Those that differ in names and constants alone
+    /// stand in one group and are evaluated together. A refused query keeps no other from being registered.
+    ///
+    /// # Errors
+    /// The log has failed, or the engine is stopping. Queries that came before are registered then.
+    pub fn register_many(
+        &self,
+        queries: impl IntoIterator<Item = NewQuery>,
+    ) -> Result<Vec<Result<Registered, EngineError>>, EngineError> {
+        self.check_running()?;
+        let mut batch = Batch {
+            engine: self,
+            known: Vec::new(),
+            names: HashSet::new(),
+            outcomes: Vec::new(),
+        };
+        for query in queries {
+            batch.take(query)?;
+        }
+        batch.register_all()?;
+        Ok(batch.outcomes)
+    }
+}
+
+impl Batch<'_> {
+    fn take(&mut self, query: NewQuery) -> Result<(), EngineError> {
+        let at = self.outcomes.len();
+        // Replaced once it is registered.
+        self.outcomes.push(Ok(Registered::New));
+        let NewQuery { name, text } = query;
+        if let Err(refused) = self.engine.check_text(&text) {
+            self.outcomes[at] = Err(refused);
+            return Ok(());
+        }
+        let found = (self.known.iter().enumerate())
+            .find_map(|(number, known)| Some((number, known.shape.words_of(&text)?)));
+        let (number, words) = match found {
+            Some(found) => found,
+            None => match Shape::of(&text) {
+                Some((shape, words)) => match self.engine.parser(None).parse_continuous(&text) {
+                    Ok(query) => (self.learn(shape, &query)?, words),
+                    Err(refused) => {
+                        self.outcomes[at] = Err(refused.into());
+                        return Ok(());
+                    }
+                },
+                None => return self.register_alone(at, name, &text),
+            },
+        };
+        // What comes often is found first.
+        self.known.swap(0, number);
+        let own = self.known[0].shape.name(&words);
+        let name = match one_name(name, own) {
+            Ok(name) => name,
+            Err(refused) => {
+                self.outcomes[at] = Err(refused);
+                return Ok(());
+            }
+        };
+        if !self.names.insert(name.clone()) {
+            // The same name again: what became of the first decides.
+            self.register_all()?;
+            self.names.insert(name.clone());
+        }
+        let waiting = &mut self.known[0].waiting;
+        waiting.push((at, (name, words)));
+        if waiting.len() >= TOGETHER {
+            self.register(0)?;
+        }
+        Ok(())
+    }
+
+    /// Registers a query whose text has no shape, after all that came before it.
+    fn register_alone(
+        &mut self,
+        at: usize,
+        name: Option<String>,
+        text: &str,
+    ) -> Result<(), EngineError> {
+        self.register_all()?;
+        let before = self.engine.inner.driver.query_count();
+        let registered = self.engine.register(name.as_deref(), text);
+        let is_new = self.engine.inner.driver.query_count() > before;
+        self.outcomes[at] = registered.map(|_| match is_new {
+            true => Registered::New,
+            false => Registered::Before,
+        });
+        Ok(())
+    }
+
+    /// Takes note of a shape by its first text.
+    fn learn(&mut self, shape: Shape, query: &ContinuousQuery) -> Result<usize, EngineError> {
+        if self.known.len() >= SHAPES {
+            let last = self.known.len() - 1;
+            self.register(last)?;
+            self.known.pop();
+        }
+        self.known.push(Known {
+            shape: Arc::new(shape),
+            declaration: QueryDeclaration::from(query),
+            waiting: Vec::new(),
+        });
+        Ok(self.known.len() - 1)
+    }
+
+    fn register_all(&mut self) -> Result<(), EngineError> {
+        for number in 0..self.known.len() {
+            self.register(number)?;
+        }
+        self.names.clear();
+        Ok(())
+    }
+
+    /// Registers what waits of one shape.
+    fn register(&mut self, number: usize) -> Result<(), EngineError> {
+        let engine = self.engine;
+        let known = &mut self.known[number];
+        let mut waiting = std::mem::take(&mut known.waiting);
+        let room = engine.room_for_queries();
+        if waiting.len() > room {
+            let driver = &engine.inner.driver;
+            let mut left = room;
+            waiting.retain(|(at, (name, _))| {
+                let fits = driver.query(name).is_some() || left > 0;
+                left = left.saturating_sub(1);
+                if !fits {
+                    self.outcomes[*at] = Err(engine.too_many_queries());
+                }
+                fits
+            });
+        }
+        if waiting.is_empty() {
+            return Ok(());
+        }
+        let (places, members): (Vec<usize>, Vec<_>) = waiting.into_iter().unzip();
+        let done = engine.inner.driver.log_input(Input::RegisterQueries {
+            received_ms: engine.inner.driver.now_ms(),
+            shape: Arc::clone(&known.shape),
+            namespace: engine.inner.config.default_namespace.clone(),
+            declaration: known.declaration.clone(),
+            members,
+        });
+        match done {
+            Ok(done) => {
+                if let Outcome::Several(outcomes) = done.outcome {
+                    for (at, outcome) in places.into_iter().zip(outcomes) {
+                        self.outcomes[at] = match outcome {
+                            Ok(taken) if taken.is_new => Ok(Registered::New),
+                            Ok(_) => Ok(Registered::Before),
+                            Err(refusal) => Err(RuntimeError::from(refusal).into()),
+                        };
+                    }
+                }
+                Ok(())
+            }
+            // All of them for one reason, such as a stream that there is not.
+            Err(RuntimeError::Refused(refusal)) => {
+                for at in places {
+                    self.outcomes[at] = Err(RuntimeError::Refused(refusal.clone()).into());
+                }
+                Ok(())
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+}

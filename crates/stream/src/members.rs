@@ -1,0 +1,486 @@
+//! The members of a cohort: continuous queries of one shape, which fire together. A member is a few words in a list;
+//! what they have in common (windows, closes, counts) is the cohort's.
+//!
+//! Before changing anything here: places are numbered in the order of joining and never given twice in a cohort, and the
+//! times after which members fire only go on with them (streams' times never go back). So those that fire for a close
+//! are always the first so many places: a firing says how many, and nobody walks over them.
+
+use somersault_lang::lift::Shape;
+use somersault_model::{EventTime, QueryUid};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Between the words of a member; no word of a shape holds it.
+const BETWEEN: char = '\u{1}';
+/// Fewer gaps than this are not worth closing.
+const GAPS: usize = 64;
+
+/// One member.
+#[derive(Clone, Debug)]
+struct Member {
+    place: u32,
+    /// Which of the texts of this shape its own is spaced like.
+    form: u32,
+    name_bytes: u32,
+    uid: QueryUid,
+    /// Its name, then the words of its text. Empty: it has left.
+    words: Box<str>,
+}
+
+impl Member {
+    fn name(&self) -> &str {
+        &self.words[..self.name_bytes as usize]
+    }
+
+    fn words(&self) -> impl Iterator<Item = &str> {
+        self.words[self.name_bytes as usize..]
+            .split(BETWEEN)
+            .skip(1)
+    }
+
+    fn has_left(&self) -> bool {
+        self.uid.0 == 0
+    }
+}
+
+/// Members that joined at one time.
+#[derive(Clone, Debug)]
+struct Join {
+    first: u32,
+    /// The time after which they fire.
+    base: EventTime,
+    /// What the cohort had counted when their first close came.
+    before: Option<Counts>,
+}
+
+/// Closes of a cohort, or of a member.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Counts {
+    pub(crate) firings: u64,
+    pub(crate) amended: u64,
+    pub(crate) passed_in_bulk: u64,
+}
+
+impl Counts {
+    /// What came since there were so many.
+    fn since(self, before: Counts) -> Counts {
+        Counts {
+            firings: self.firings - before.firings,
+            amended: self.amended - before.amended,
+            passed_in_bulk: self.passed_in_bulk - before.passed_in_bulk,
+        }
+    }
+
+    fn plus(self, other: Counts) -> Counts {
+        Counts {
+            firings: self.firings + other.firings,
+            amended: self.amended + other.amended,
+            passed_in_bulk: self.passed_in_bulk + other.passed_in_bulk,
+        }
+    }
+}
+
+/// What is known of a member that was paused before.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Earlier {
+    /// While it is paused: the close that it would have fired for next, where its closes had begun.
+    pub(crate) paused: Option<Option<EventTime>>,
+    pub(crate) counts: Counts,
+    pub(crate) passed_while_paused: u64,
+    pub(crate) last_close: Option<EventTime>,
+}
+
+/// A member as it is found by its name.
+pub(crate) struct Found<'m> {
+    pub(crate) uid: QueryUid,
+    pub(crate) name: &'m str,
+    pub(crate) base: EventTime,
+    pub(crate) earlier: Earlier,
+}
+
+/// The members of one cohort.
+#[derive(Clone, Debug)]
+pub(crate) struct Members {
+    /// Texts of this shape that differ in spaces or comments.
+    forms: Vec<Arc<Shape>>,
+    /// Ascending by place.
+    list: Vec<Member>,
+    gaps: usize,
+    next: u32,
+    running: usize,
+    /// No running member has an earlier place.
+    eldest: u32,
+    joins: Vec<Join>,
+    earlier: BTreeMap<u32, Earlier>,
+}
+
+impl Members {
+    pub(crate) fn new() -> Members {
+        Members {
+            forms: Vec::new(),
+            list: Vec::new(),
+            gaps: 0,
+            next: 0,
+            running: 0,
+            eldest: 0,
+            joins: Vec::new(),
+            earlier: BTreeMap::new(),
+        }
+    }
+
+    /// How many there are, paused ones counted.
+    pub(crate) fn len(&self) -> usize {
+        self.list.len() - self.gaps
+    }
+
+    /// The number of the form that is cut like this one.
+    pub(crate) fn form(&mut self, shape: &Arc<Shape>) -> u32 {
+        let same = |form: &Arc<Shape>| form.pieces() == shape.pieces();
+        let at = self.forms.iter().rposition(same).unwrap_or_else(|| {
+            self.forms.push(Arc::clone(shape));
+            self.forms.len() - 1
+        });
+        at as u32
+    }
+
+    /// Makes room for so many more.
+    pub(crate) fn reserve(&mut self, more: usize) {
+        if self.list.capacity() - self.list.len() < more {
+            // Doubling would leave up to half of the list unused.
+            self.list.reserve_exact(more.max(self.list.len() / 8));
+        }
+    }
+
+    /// Adds one that fires after this time.
+    pub(crate) fn join<W: AsRef<str>>(
+        &mut self,
+        (uid, name): (QueryUid, &str),
+        (form, words): (u32, &[W]),
+        base: EventTime,
+    ) -> u32 {
+        let mut text = String::with_capacity(
+            name.len() + words.iter().map(|w| w.as_ref().len() + 1).sum::<usize>(),
+        );
+        text.push_str(name);
+        for word in words {
+            text.push(BETWEEN);
+            text.push_str(word.as_ref());
+        }
+        let member = Member {
+            place: self.next,
+            form,
+            name_bytes: name.len() as u32,
+            uid,
+            words: text.into_boxed_str(),
+        };
+        self.append(member, base)
+    }
+
+    fn append(&mut self, mut member: Member, base: EventTime) -> u32 {
+        let place = self.next;
+        member.place = place;
+        self.next += 1;
+        let last = self.joins.last();
+        assert!(
+            last.is_none_or(|last| last.base <= base),
+            "VT-1: the times of streams go on, and with them those at which queries join"
+        );
+        if last.is_none_or(|last| last.base != base || last.before.is_some()) {
+            self.joins.push(Join {
+                first: place,
+                base,
+                before: None,
+            });
+        }
+        if self.running == 0 {
+            self.eldest = place;
+        }
+        self.running += 1;
+        self.reserve(1);
+        self.list.push(member);
+        place
+    }
+
+    fn at(&self, place: u32) -> Option<usize> {
+        self.list
+            .binary_search_by_key(&place, |member| member.place)
+            .ok()
+    }
+
+    fn join_of(&self, place: u32) -> &Join {
+        let after = self.joins.partition_point(|join| join.first <= place);
+        &self.joins[after - 1]
+    }
+
+    pub(crate) fn find(&self, place: u32) -> Option<Found<'_>> {
+        let member = &self.list[self.at(place)?];
+        Some(Found {
+            uid: member.uid,
+            name: member.name(),
+            base: self.join_of(place).base,
+            earlier: self.earlier.get(&place).copied().unwrap_or_default(),
+        })
+    }
+
+    /// The name of the member at a place; empty where nobody is.
+    pub(crate) fn name(&self, place: u32) -> &str {
+        self.at(place).map_or("", |at| self.list[at].name())
+    }
+
+    /// The text of the member at a place.
+    pub(crate) fn text(&self, place: u32) -> String {
+        let Some(at) = self.at(place) else {
+            return String::new();
+        };
+        let member = &self.list[at];
+        let words: Vec<&str> = member.words().collect();
+        self.forms[member.form as usize].text(&words)
+    }
+
+    /// The words for the constants of the member at a place.
+    pub(crate) fn constant_words(&self, place: u32) -> Vec<String> {
+        let member = self.at(place).map(|at| &self.list[at]);
+        member.map_or_else(Vec::new, |member| {
+            let words: Vec<&str> = member.words().collect();
+            self.forms[member.form as usize].constant_words(&words)
+        })
+    }
+
+    /// Whether the member at a place has this very text.
+    pub(crate) fn has_text<W: AsRef<str>>(&self, place: u32, shape: &Shape, words: &[W]) -> bool {
+        let Some(at) = self.at(place) else {
+            return false;
+        };
+        let member = &self.list[at];
+        let same = member.words().eq(words.iter().map(AsRef::as_ref));
+        same && self.forms[member.form as usize].pieces() == shape.pieces()
+    }
+
+    /// The names of the first so many.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
+        let there = self.list.iter().filter(|member| !member.has_left());
+        there.map(Member::name)
+    }
+
+    /// How many places fire for a close: those that joined before it.
+    pub(crate) fn firing_at(&self, close: EventTime) -> u32 {
+        let later = self.joins.partition_point(|join| join.base < close);
+        self.joins.get(later).map_or(self.next, |join| join.first)
+    }
+
+    /// The time after which the eldest running member fires.
+    pub(crate) fn base(&self) -> Option<EventTime> {
+        (self.running > 0).then(|| self.join_of(self.eldest).base)
+    }
+
+    /// Takes a member out for good.
+    pub(crate) fn leave(&mut self, place: u32) {
+        self.stop(place);
+        self.earlier.remove(&place);
+        let Some(at) = self.at(place) else { return };
+        let member = &mut self.list[at];
+        member.uid = QueryUid(0);
+        member.words = Box::default();
+        member.name_bytes = 0;
+        self.gaps += 1;
+        if self.gaps > GAPS && self.gaps > self.list.len() / 2 {
+            self.close_gaps();
+        }
+    }
+
+    fn close_gaps(&mut self) {
+        self.list.retain(|member| !member.has_left());
+        self.list.shrink_to_fit();
+        self.gaps = 0;
+        let list = &self.list;
+        let last = self.joins.len().saturating_sub(1);
+        let ends: Vec<u32> = (self.joins.iter().skip(1).map(|join| join.first))
+            .chain([u32::MAX])
+            .collect();
+        let mut at = 0;
+        self.joins.retain(|join| {
+            let from = list.partition_point(|member| member.place < join.first);
+            let stays = at == last || list.get(from).is_some_and(|m| m.place < ends[at]);
+            at += 1;
+            stays
+        });
+    }
+
+    /// The member does not fire any more.
+    fn stop(&mut self, place: u32) {
+        let is_paused = |place: &u32| self.earlier.get(place).is_some_and(|e| e.paused.is_some());
+        if is_paused(&place) || self.at(place).is_none() {
+            return;
+        }
+        self.running -= 1;
+        if place == self.eldest {
+            let from = self
+                .list
+                .partition_point(|member| member.place <= self.eldest);
+            let next = self.list[from..]
+                .iter()
+                .find(|member| !member.has_left() && !is_paused(&member.place));
+            self.eldest = next.map_or(self.next, |member| member.place);
+        }
+    }
+
+    /// Pauses a member, which would have fired for `next`.
+    pub(crate) fn pause(
+        &mut self,
+        place: u32,
+        next: Option<EventTime>,
+        cohort: (Counts, Option<EventTime>),
+    ) {
+        let counts = self.counts(place, cohort.0);
+        let last_close = self.last_close(place, cohort.1);
+        self.stop(place);
+        let earlier = self.earlier.entry(place).or_default();
+        earlier.paused = Some(next);
+        earlier.counts = counts;
+        earlier.last_close = last_close;
+    }
+
+    /// Lets a paused member fire again after `base`, at a place of its own.
+    pub(crate) fn resume(&mut self, place: u32, base: EventTime, passed: u64) -> Option<u32> {
+        let at = self.at(place)?;
+        let mut earlier = self.earlier.remove(&place).unwrap_or_default();
+        earlier.paused = None;
+        earlier.passed_while_paused += passed;
+        let member = self.list[at].clone();
+        self.list[at].uid = QueryUid(0);
+        self.list[at].words = Box::default();
+        self.list[at].name_bytes = 0;
+        self.gaps += 1;
+        let place = self.append(member, base);
+        self.earlier.insert(place, earlier);
+        Some(place)
+    }
+
+    /// A close is coming up, before it is counted.
+    pub(crate) fn on_close(&mut self, close: EventTime, cohort: Counts) {
+        let begins = |join: &&mut Join| join.before.is_none();
+        for join in self.joins.iter_mut().rev().take_while(begins) {
+            if join.base < close {
+                join.before = Some(cohort);
+            }
+        }
+    }
+
+    /// A run of closes was passed, which has been counted: `count` says how many of them come after a time.
+    pub(crate) fn on_passed(
+        &mut self,
+        last: EventTime,
+        cohort: Counts,
+        count: impl Fn(EventTime) -> u64,
+    ) {
+        let begins = |join: &&mut Join| join.before.is_none();
+        for join in self.joins.iter_mut().rev().take_while(begins) {
+            if join.base < last {
+                join.before = Some(Counts {
+                    passed_in_bulk: cohort.passed_in_bulk - count(join.base),
+                    ..cohort
+                });
+            }
+        }
+    }
+
+    /// The cohort fires again for a close that late statements amended, and counts that: members that have joined since
+    /// do not.
+    pub(crate) fn on_amended(&mut self, close: EventTime) {
+        let later = self.joins.partition_point(|join| join.base < close);
+        for before in self.joins[later..]
+            .iter_mut()
+            .filter_map(|join| join.before.as_mut())
+        {
+            before.firings += 1;
+            before.amended += 1;
+        }
+    }
+
+    /// What a member has seen, of what its cohort has.
+    pub(crate) fn counts(&self, place: u32, cohort: Counts) -> Counts {
+        let earlier = self.earlier.get(&place).copied().unwrap_or_default();
+        let before = self.join_of(place).before;
+        match before.filter(|_| earlier.paused.is_none()) {
+            Some(before) => earlier.counts.plus(cohort.since(before)),
+            None => earlier.counts,
+        }
+    }
+
+    /// The newest close that a member fired for.
+    pub(crate) fn last_close(&self, place: u32, cohort: Option<EventTime>) -> Option<EventTime> {
+        let earlier = self.earlier.get(&place).copied().unwrap_or_default();
+        let base = self.join_of(place).base;
+        let own = cohort.filter(|close| *close > base && earlier.paused.is_none());
+        own.or(earlier.last_close)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &str = "SELECT ?s FROM STREAM <urn:s> [RANGE 1s TUMBLING] WHERE { ?s ?p 5 }";
+
+    fn members(bases: &[i64]) -> Members {
+        let (shape, words) = Shape::of(TEXT).unwrap();
+        let mut members = Members::new();
+        let form = members.form(&Arc::new(shape));
+        for (at, base) in bases.iter().enumerate() {
+            let uid = QueryUid(at as u64 + 1);
+            members.join((uid, &format!("q{at}")), (form, &words), EventTime(*base));
+        }
+        members
+    }
+
+    #[test]
+    fn those_that_joined_before_a_close_fire_for_it() {
+        let members = members(&[0, 0, 10, 20]);
+        let firing = |close| members.firing_at(EventTime(close));
+        assert_eq!(
+            [firing(0), firing(5), firing(10), firing(11), firing(21)],
+            [0, 2, 2, 3, 4]
+        );
+        assert_eq!(members.text(3), TEXT);
+        assert_eq!(members.name(3), "q3");
+    }
+
+    #[test]
+    fn members_count_from_when_they_joined() {
+        let mut members = members(&[0, 10]);
+        let counts = |firings| Counts {
+            firings,
+            ..Counts::default()
+        };
+        members.on_close(EventTime(5), counts(0));
+        members.on_close(EventTime(10), counts(1));
+        members.on_close(EventTime(15), counts(2));
+        assert_eq!(members.counts(0, counts(3)).firings, 3);
+        assert_eq!(members.counts(1, counts(3)).firings, 1);
+        members.pause(1, Some(EventTime(20)), (counts(3), Some(EventTime(15))));
+        assert_eq!(members.base(), Some(EventTime(0)));
+        assert_eq!(members.counts(1, counts(9)).firings, 1);
+        let place = members.resume(1, EventTime(40), 4).unwrap();
+        members.on_close(EventTime(45), counts(9));
+        assert_eq!(members.counts(place, counts(10)).firings, 2);
+        assert_eq!(members.find(place).unwrap().earlier.passed_while_paused, 4);
+    }
+
+    #[test]
+    fn gaps_are_closed_and_places_stay() {
+        let bases: Vec<i64> = (0..300).map(|at| at / 3).collect();
+        let mut members = members(&bases);
+        for place in 0..290 {
+            members.leave(place);
+        }
+        assert!(members.list.len() < 100 && members.joins.len() < 50);
+        assert_eq!((members.len(), members.running), (10, 10));
+        assert_eq!(members.base(), Some(EventTime(96)));
+        assert_eq!(members.name(295), "q295");
+        assert_eq!(members.firing_at(EventTime(97)), 291);
+        for place in 290..300 {
+            members.leave(place);
+        }
+        assert_eq!((members.len(), members.base()), (0, None));
+    }
+}

@@ -1,0 +1,399 @@
+//! Cohorts against queries that stand alone: the same inputs, once with texts that have a shape and once with texts
+//! that have none, must make the same queries fire for the same closes, over the same windows.
+
+use crate::harness::{Driver, Seen, windows};
+use proptest::prelude::*;
+use somersault_lang::lift::Shape;
+use somersault_model::{EventTime, QueryUid};
+use somersault_stream::{Admission, Input, Output, QueryDeclaration, Refusal, Taken};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+const STREAMS: [&str; 2] = ["http://a/", "http://b/"];
+
+fn declaration(shape: usize) -> QueryDeclaration {
+    match shape {
+        0 => windows(&[(STREAMS[0], 40, 20)]),
+        1 => windows(&[(STREAMS[0], 100, 20), (STREAMS[1], 20, 30)]),
+        _ => windows(&[(STREAMS[1], 200, 10)]),
+    }
+}
+
+/// A text of a shape; the driver looks its declaration up.
+fn shaped(shape: usize, constant: usize) -> String {
+    format!(
+        "SELECT ?s FROM STREAM <http://{shape}/> [RANGE 1s TUMBLING] WHERE {{ ?s ?p <http://c/{constant}> }}"
+    )
+}
+
+/// A text that has none.
+fn alone(shape: usize, constant: usize) -> String {
+    format!("# {shape} {constant}")
+}
+
+/// One place of a member, as a host knows it.
+struct Stay {
+    name: String,
+    base: EventTime,
+    until: Option<Option<EventTime>>,
+}
+
+/// What a host makes of a driver's outputs.
+#[derive(Default)]
+struct Host {
+    names: BTreeMap<QueryUid, String>,
+    stays: BTreeMap<(QueryUid, u32), Stay>,
+    read: usize,
+    seen: usize,
+    /// Query, close, content of windows, complete from, stored statements.
+    fired: BTreeSet<String>,
+    order: Vec<(String, EventTime)>,
+}
+
+impl Host {
+    fn note(&mut self, uid: QueryUid, seen: &Seen) {
+        let name = self.names[&uid].clone();
+        let firing = &seen.firing;
+        let line = format!(
+            "{name} {:?} {:?} {:?} {:?} {:?}",
+            firing.close, firing.sn, firing.complete_from, seen.windows, seen.stored
+        );
+        assert!(self.fired.insert(line), "WI-2: {name} fires once");
+        self.order.push((name, firing.close));
+    }
+
+    /// Reads what the driver has put out since the last time; `names` are those of all uids.
+    fn read(&mut self, driver: &Driver) {
+        for output in &driver.decided[self.read..] {
+            match output {
+                Output::MembersJoined {
+                    cohort,
+                    base,
+                    members,
+                    ..
+                } => {
+                    for member in members {
+                        let name = self.names[&member.uid].clone();
+                        let stay = Stay {
+                            name,
+                            base: *base,
+                            until: None,
+                        };
+                        let before = self.stays.insert((*cohort, member.place), stay);
+                        assert!(before.is_none(), "a place is given once");
+                    }
+                }
+                Output::MemberPaused { place, next } => {
+                    let stay = self.stays.get_mut(&(place.cohort, place.place)).unwrap();
+                    stay.until = Some(*next);
+                }
+                Output::MemberDropped { place } => {
+                    let name = self.stays[&(place.cohort, place.place)].name.clone();
+                    self.stays.retain(|_, stay| stay.name != name);
+                }
+                _ => {}
+            }
+        }
+        self.read = driver.decided.len();
+        for seen in &driver.seen[self.seen..] {
+            let firing = &seen.firing;
+            if firing.members == 0 {
+                self.note(firing.query, seen);
+                continue;
+            }
+            let fires: Vec<QueryUid> = (self
+                .stays
+                .range((firing.query, 0)..(firing.query, firing.members)))
+            .filter(|(_, stay)| {
+                assert!(stay.base < firing.close);
+                stay.until
+                    .is_none_or(|next| next.is_some_and(|next| firing.close < next))
+            })
+            .map(|(_, stay)| {
+                *self
+                    .names
+                    .iter()
+                    .find(|(_, name)| **name == stay.name)
+                    .unwrap()
+                    .0
+            })
+            .collect();
+            for uid in fires {
+                self.note(uid, seen);
+            }
+        }
+        self.seen = driver.seen.len();
+    }
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Register(usize, usize),
+    Many(usize, usize),
+    Pause(usize),
+    Resume(usize),
+    Drop(usize),
+    Push(usize, i64),
+    Advance(usize, i64),
+    Both(i64),
+    Cut,
+    Hold(bool),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        3 => (0..3usize, 0..3usize).prop_map(|(shape, constant)| Step::Register(shape, constant)),
+        1 => (0..3usize, 1..4usize).prop_map(|(shape, count)| Step::Many(shape, count)),
+        1 => (0..12usize).prop_map(Step::Pause),
+        1 => (0..12usize).prop_map(Step::Resume),
+        1 => (0..12usize).prop_map(Step::Drop),
+        4 => (0..2usize, 0..30i64).prop_map(|(stream, by)| Step::Push(stream, by)),
+        2 => (0..2usize, 0..60i64).prop_map(|(stream, by)| Step::Advance(stream, by)),
+        2 => (0..40i64).prop_map(Step::Both),
+        1 => Just(Step::Cut),
+        1 => any::<bool>().prop_map(Step::Hold),
+    ]
+}
+
+struct World {
+    driver: Driver,
+    host: Host,
+    text: fn(usize, usize) -> String,
+    registered: Vec<String>,
+    times: [i64; 2],
+    pushed: u64,
+}
+
+impl World {
+    fn new(text: fn(usize, usize) -> String) -> World {
+        let driver = Driver::with_streams(&STREAMS);
+        for shape in 0..3 {
+            for constant in 0..9 {
+                let mut queries = driver.world.queries.borrow_mut();
+                queries.insert(text(shape, constant), declaration(shape));
+            }
+        }
+        World {
+            driver,
+            host: Host::default(),
+            text,
+            registered: Vec::new(),
+            times: [0; 2],
+            pushed: 0,
+        }
+    }
+
+    /// Registers one query after the other; those of several at once must be all that they would be then.
+    fn register(&mut self, shape: usize, constants: impl Iterator<Item = usize>, together: bool) {
+        let mut members = Vec::new();
+        for constant in constants {
+            let name = format!("q{}", self.registered.len());
+            self.registered.push(name.clone());
+            let uid = QueryUid(self.registered.len() as u64);
+            self.host.names.insert(uid, name.clone());
+            let text = (self.text)(shape, constant);
+            match Shape::of(&text).filter(|_| together) {
+                Some((shape, words)) => members.push((name, (shape, words))),
+                None => {
+                    let input = Input::RegisterQuery {
+                        received_ms: 0,
+                        name,
+                        text,
+                        namespace: None,
+                        declaration: declaration(shape),
+                    };
+                    self.driver.input(input).unwrap();
+                }
+            }
+        }
+        let Some((_, (common, _))) = members.first() else {
+            return;
+        };
+        let input = Input::RegisterQueries {
+            received_ms: 0,
+            shape: Arc::new(common.clone()),
+            namespace: None,
+            declaration: declaration(shape),
+            members: members
+                .into_iter()
+                .map(|(name, (_, words))| (name, words))
+                .collect(),
+        };
+        let Ok(Admission::Several(_, outcomes)) = self.driver.input(input) else {
+            panic!("taken")
+        };
+        assert!(outcomes.iter().all(Result::is_ok));
+    }
+
+    fn take(&mut self, step: &Step) {
+        match step {
+            Step::Register(shape, constant) => {
+                self.register(*shape, *constant..constant + 1, false)
+            }
+            Step::Many(shape, count) => self.register(*shape, 0..*count, true),
+            Step::Pause(at) | Step::Resume(at) | Step::Drop(at) => {
+                let name = self.registered.get(*at).cloned().unwrap_or_default();
+                if self.driver.coordinator.query(&name).is_some() {
+                    match step {
+                        Step::Pause(_) => self.driver.pause(&name),
+                        Step::Resume(_) => self.driver.resume(&name),
+                        _ => self.driver.drop_query(&name),
+                    }
+                }
+            }
+            Step::Push(stream, by) => {
+                self.times[*stream] += by;
+                self.pushed += 1;
+                self.driver
+                    .push(STREAMS[*stream], &[(self.times[*stream], self.pushed)])
+                    .unwrap();
+            }
+            Step::Advance(stream, by) => {
+                self.times[*stream] += by;
+                self.driver
+                    .advance(&[(STREAMS[*stream], self.times[*stream])])
+                    .unwrap();
+            }
+            Step::Both(by) => {
+                let to = self.times[0].max(self.times[1]) + by;
+                self.times = [to; 2];
+                self.driver
+                    .advance(&STREAMS.map(|stream| (stream, to)))
+                    .unwrap();
+            }
+            Step::Cut => {
+                self.driver.freshness_cut();
+            }
+            Step::Hold(hold) => {
+                self.driver.stable_at_once = !hold;
+                self.driver.fired_at_once = !hold;
+                self.driver.stabilise();
+                self.driver.finish();
+            }
+        }
+        self.host.read(&self.driver);
+    }
+
+    fn statuses(&self) -> Vec<String> {
+        let queries = self.driver.coordinator.queries();
+        let line = |query: somersault_stream::QueryStatus| {
+            format!(
+                "{} {:?} {:?} {:?} {} {} {} {} {:?}",
+                query.name,
+                query.uid,
+                query.next_close,
+                query.last_close,
+                query.firings,
+                query.passed_in_bulk,
+                query.passed_while_paused,
+                query.paused,
+                query.held_up_by
+            )
+        };
+        queries.into_iter().map(line).collect()
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    #[test]
+    fn members_fire_as_they_would_alone(steps in proptest::collection::vec(step(), 1..60)) {
+        let (mut together, mut apart) = (World::new(shaped), World::new(alone));
+        for step in &steps {
+            together.take(step);
+            apart.take(step);
+            prop_assert_eq!(together.statuses(), apart.statuses());
+        }
+        for world in [&mut together, &mut apart] {
+            world.take(&Step::Hold(false));
+            world.take(&Step::Both(100));
+        }
+        prop_assert_eq!(&together.host.fired, &apart.host.fired);
+        for name in &together.registered {
+            let closes = |world: &World| {
+                let own = world.host.order.iter().filter(|(of, _)| of == name);
+                own.map(|(_, close)| *close).collect::<Vec<_>>()
+            };
+            prop_assert!(closes(&together).is_sorted());
+            prop_assert_eq!(closes(&together), closes(&apart));
+        }
+    }
+}
+
+#[test]
+fn texts_of_one_shape_make_one_cohort() {
+    let mut world = World::new(shaped);
+    world.take(&Step::Many(0, 3));
+    world.take(&Step::Register(0, 5));
+    world.take(&Step::Register(2, 5));
+    let cohorts: BTreeSet<_> = (world.driver.coordinator.queries().iter())
+        .map(|query| query.cohort.map(|(place, members)| (place.cohort, members)))
+        .collect();
+    assert_eq!(cohorts.len(), 2);
+    let query = world.driver.coordinator.query("q3").unwrap();
+    assert_eq!(query.text, shaped(0, 5));
+    assert_eq!(
+        query.cohort.map(|(place, members)| (place.place, members)),
+        Some((3, 4))
+    );
+    let due = |driver: &Driver| {
+        driver
+            .decided
+            .iter()
+            .filter(|o| matches!(o, Output::Due(_)))
+            .count()
+    };
+    world.take(&Step::Both(5));
+    world.take(&Step::Both(25));
+    assert_eq!(due(&world.driver), 4, "one for each cohort and close");
+}
+
+#[test]
+fn each_of_a_batch_is_taken_or_refused_for_itself() {
+    let mut world = World::new(shaped);
+    world.take(&Step::Register(0, 1));
+    let (shape, words) = Shape::of(&shaped(0, 1)).unwrap();
+    let other = Shape::of(&shaped(0, 2)).unwrap().1;
+    let input = Input::RegisterQueries {
+        received_ms: 0,
+        shape: Arc::new(shape),
+        namespace: None,
+        declaration: declaration(0),
+        members: [
+            ("q0", &words),
+            ("q0", &other),
+            ("new", &words),
+            ("new", &words),
+            ("new", &other),
+        ]
+        .map(|(name, words)| (name.to_owned(), words.clone()))
+        .to_vec(),
+    };
+    let Admission::Several(record, outcomes) = world.driver.input(input).unwrap() else {
+        panic!()
+    };
+    assert!(record.is_some());
+    let conflict = |name: &str| {
+        Err(Refusal::QueryConflict {
+            name: name.to_owned(),
+        })
+    };
+    let taken = |uid, is_new| {
+        Ok(Taken {
+            uid: QueryUid(uid),
+            is_new,
+        })
+    };
+    assert_eq!(
+        outcomes,
+        [
+            taken(1, false),
+            conflict("q0"),
+            taken(2, true),
+            taken(2, false),
+            conflict("new")
+        ]
+    );
+    assert_eq!(world.driver.coordinator.query_count(), 2);
+}
