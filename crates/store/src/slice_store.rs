@@ -50,12 +50,15 @@ pub struct ViewKey {
 struct Slices {
     by_batch: BTreeMap<BatchNumber, Arc<Slice>>,
     /// What amended batches were before, oldest first: those that read below the SN still see them so.
-    superseded: BTreeMap<BatchNumber, Vec<(Sn, Option<Arc<Slice>>)>>,
+    superseded: BTreeMap<BatchNumber, Vec<Earlier>>,
     /// Goes up when a slice comes for a batch over which a window may have been made.
     generation: u64,
     /// No window has been made over batches from here on.
     read_up_to: Option<BatchNumber>,
 }
+
+/// The SN from which on a slice is read no more, and the slice, if there was one.
+type Earlier = (Sn, Option<Arc<Slice>>);
 
 /// The versions of one window.
 #[derive(Default)]
@@ -403,7 +406,7 @@ impl Slices {
         if lo >= hi || self.superseded.is_empty() {
             return None;
         }
-        let at_sn = |revisions: &[(Sn, Option<Arc<Slice>>)]| {
+        let at_sn = |revisions: &[Earlier]| {
             let first = revisions.iter().find(|(until, _)| sn < *until);
             first.map(|(_, slice)| slice.clone())
         };
