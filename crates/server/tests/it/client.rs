@@ -271,10 +271,15 @@ impl Events {
         let event = self.next().expect("a firing");
         assert_eq!(event.event, None, "{event:?}");
         let json = event.json();
-        assert_eq!(
-            event.id,
-            json["close_ms"].as_i64().map(|close| close.to_string())
-        );
+        let close = json["close_ms"].to_string();
+        let id = match json["revision"].as_u64() {
+            Some(0) => close,
+            _ => format!(
+                "{close}.{}.{}.{}",
+                json["ordinal"], json["revision"], json["sn"]
+            ),
+        };
+        assert_eq!(event.id, Some(id));
         json
     }
 }
