@@ -193,15 +193,17 @@ impl SliceStore {
         }
         let (generation, mut parts) = slices.range(lo, hi);
         // What is cut comes last first: it may be one slice.
-        if let Some(last) = parts.last_mut().filter(|last| last.batch().next() == hi) {
-            if upto < last.arrivals() {
-                *last = Arc::new(last.part(0..upto));
-            }
+        if let Some(last) = parts.last_mut()
+            && last.batch().next() == hi
+            && upto < last.arrivals()
+        {
+            *last = Arc::new(last.part(0..upto));
         }
-        if let Some(first) = parts.first_mut().filter(|first| first.batch() == lo) {
-            if skip > 0 {
-                *first = Arc::new(first.part(skip..first.arrivals()));
-            }
+        if let Some(first) = parts.first_mut()
+            && first.batch() == lo
+            && skip > 0
+        {
+            *first = Arc::new(first.part(skip..first.arrivals()));
         }
         let version = Arc::new(WindowVersion::slide(None, &parts, lo, hi, || {
             let whole = parts.len().saturating_sub(1).max(1);

@@ -46,10 +46,8 @@ impl QueryDeclaration {
 
     /// Whether there is a window of a number of statements.
     pub(crate) fn counts(&self) -> bool {
-        let extents = self.windows.iter().map(|window| window.extent);
-        extents
-            .into_iter()
-            .any(|extent| matches!(extent, Extent::Statements { .. }))
+        let mut extents = self.windows.iter().map(|window| window.extent);
+        extents.any(|extent| matches!(extent, Extent::Statements { .. }))
     }
 }
 
