@@ -347,7 +347,7 @@ mod tests {
         assert_eq!(verdict(&rows, "L3, alone, execution p99").0, Verdict::Short);
         assert_eq!(verdict(&rows, "geometric mean of execution").1, "0.13 ms");
         assert_eq!(
-            verdict(&rows, "stored triples of the paper").0,
+            verdict(&rows, "stored triples in the paper").0,
             Verdict::Short
         );
         let mut five = paper;
