@@ -25,6 +25,8 @@ const NO_TEXT: Truth = 3;
 
 /// Rows that are looked at at once.
 const ROWS_AT_ONCE: usize = 1 << 10;
+/// Texts that are tested between two looks at the limits: a text may be long.
+const TEXTS_AT_ONCE: usize = 64;
 /// From so many rows on values are expected to come again.
 const WORTH_REMEMBERING: usize = 16;
 /// With so many terms IN is no more than a few comparisons.
@@ -211,17 +213,53 @@ impl<'f, 'a> Filter<'f, 'a> {
         Ok(truth(self.evaluation.compare_values(op, a, b)))
     }
 
-    /// A condition that has no form on ids: on texts where it has such a form, else of many rows, and for
-    /// one variable, once per value, and otherwise per row.
+    /// A condition that has no form on ids.
     fn each(&mut self, expr: &Expr, rows: &[u32]) -> Result<Vec<Truth>, QueryError> {
         let table = self.table;
         let test = TextTest::of(self.evaluation, expr);
-        if let Some((test, column)) = test.and_then(|test| {
-            let column = table.column(test.variable)?;
-            Some((test, column))
-        }) {
-            return self.texts(expr, &test, column, rows);
+        match test.and_then(|test| Some((table.column(test.variable)?, test))) {
+            Some((column, test)) => self.texts(expr, &test, column, rows),
+            None => self.by_value(expr, rows),
         }
+    }
+
+    /// A test of texts; terms without such a text are asked as of any other condition.
+    fn texts(
+        &mut self,
+        expr: &Expr,
+        test: &TextTest<'_>,
+        column: &[TermId],
+        rows: &[u32],
+    ) -> Result<Vec<Truth>, QueryError> {
+        let mut ids = self.workspace.ids();
+        ids.extend(rows.iter().map(|row| column[*row as usize]));
+        let mut others = self.workspace.rows();
+        let mut result = self.workspace.truths();
+        for ids in ids.chunks(TEXTS_AT_ONCE) {
+            test.ask(self.evaluation, ids, |held| {
+                if held.is_none() {
+                    others.push(rows[result.len()]);
+                }
+                result.push(held.map_or(NO_TEXT, Truth::from));
+            });
+            self.guard.look()?;
+        }
+        self.workspace.give_ids(ids);
+        if !others.is_empty() {
+            let found = self.by_value(expr, &others)?;
+            let open = result.iter_mut().filter(|truth| **truth == NO_TEXT);
+            for (truth, found) in open.zip(&found) {
+                *truth = *found;
+            }
+            self.workspace.give_truths(found);
+        }
+        self.workspace.give_rows(others);
+        Ok(result)
+    }
+
+    /// Any condition: of many rows, and for one variable, once per value, and otherwise per row.
+    fn by_value(&mut self, expr: &Expr, rows: &[u32]) -> Result<Vec<Truth>, QueryError> {
+        let table = self.table;
         let mut result = self.workspace.truths();
         let column = (rows.len() >= WORTH_REMEMBERING)
             .then(|| only_variable(expr))
@@ -248,29 +286,6 @@ impl<'f, 'a> Filter<'f, 'a> {
             result.push(t);
         }
         self.evaluation.memo.insert(place, known);
-        Ok(result)
-    }
-
-    /// A test of texts; terms without such a text are evaluated row by row.
-    fn texts(
-        &mut self,
-        expr: &Expr,
-        test: &TextTest<'_>,
-        column: &[TermId],
-        rows: &[u32],
-    ) -> Result<Vec<Truth>, QueryError> {
-        let mut ids = self.workspace.ids();
-        ids.extend(rows.iter().map(|row| column[*row as usize]));
-        let mut result = self.workspace.truths();
-        test.ask(self.evaluation, &ids, |held| {
-            result.push(held.map_or(NO_TEXT, Truth::from));
-        });
-        self.workspace.give_ids(ids);
-        for (truth, row) in result.iter_mut().zip(rows) {
-            if *truth == NO_TEXT {
-                *truth = self.test(expr, *row)?;
-            }
-        }
         Ok(result)
     }
 

@@ -402,7 +402,7 @@ impl Prepared {
     /// Whether its plan may serve on another view of the same size.
     fn keeps_plans(&self, view: &dyn GraphView) -> bool {
         // Summing up all stored named graphs would cost more than planning does.
-        !self.inner.reads_named || view.dataset().named != crate::NamedGraphs::AllStored
+        !self.inner.reads_named || !view.dataset().named.has_stored()
     }
 }
 

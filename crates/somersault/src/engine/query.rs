@@ -160,9 +160,9 @@ impl Engine {
         };
         let clause = options.dataset(&one_shot.query().dataset);
         let dataset = Dataset::of_clause(&clause, self.inner.store.dictionary());
-        let mut text = String::new();
-        self.explain_on(&one_shot, dataset, Vec::new(), options, analyze, &mut text)?;
-        Ok(text)
+        let snapshot = self.pin_stable(self.query_time(options.timeout));
+        let view = SnapshotView::new(snapshot, Vec::new(), dataset);
+        self.explain_on(&one_shot, &view, options, analyze)
     }
 
     fn explain_continuous(
@@ -173,16 +173,17 @@ impl Engine {
     ) -> Result<String, EngineError> {
         let declaration = QueryDeclaration::from(query);
         let mut text = declaration.explain();
+        let snapshot = self.pin_stable(self.query_time(options.timeout));
         let windows: Vec<_> = declaration
             .windows
             .iter()
-            .map(|window| self.latest_window(&declaration, window))
+            .map(|window| self.latest_window(&declaration, window, snapshot.sn()))
             .collect();
         let dataset = continuous_dataset(query, &self.inner.store);
+        let view = SnapshotView::new(snapshot, windows, dataset);
         let prepared = Prepared::new(query.query.clone());
-        let group = self.explain_group(query, &windows, &dataset, options)?;
-        self.explain_on(&prepared, dataset, windows, options, analyze, &mut text)?;
-        text.push_str(&group);
+        text.push_str(&self.explain_on(&prepared, &view, options, analyze)?);
+        text.push_str(&self.explain_group(query, &view, options)?);
         Ok(text)
     }
 
@@ -190,8 +191,7 @@ impl Engine {
     fn explain_group(
         &self,
         query: &somersault_lang::ContinuousQuery,
-        windows: &[Arc<WindowVersion>],
-        dataset: &Dataset,
+        view: &SnapshotView,
         options: &QueryOptions,
     ) -> Result<String, EngineError> {
         let namespace = self.inner.config.default_namespace.as_deref();
@@ -201,42 +201,35 @@ impl Engine {
         let Some((cohort, members)) = cohort else {
             return Ok(String::new());
         };
-        let snapshot = self.pin_stable(self.query_time(options.timeout));
         let execution = self.one_shot_execution(options.timeout, options.result_rows);
-        let view = SnapshotView::new(snapshot, windows.to_vec(), dataset.clone());
-        Ok(cohort.explain(members, &view, &execution)?)
+        Ok(cohort.explain(members, view, &execution)?)
     }
 
-    /// The window at its latest close, as far as its slices are still there.
+    /// The window at its latest close, as this SN shows it and as far as its slices are still there.
     fn latest_window(
         &self,
         query: &QueryDeclaration,
         window: &WindowDeclaration,
+        sn: Sn,
     ) -> Arc<WindowVersion> {
         let status = self.inner.driver.stream(window.stream.as_str());
         status
             .and_then(|status| window.latest(query.starting_at, &status))
             .map_or_else(WindowVersion::empty, |batches| {
-                window_version(&self.inner.store, &batches, Sn(u64::MAX))
+                window_version(&self.inner.store, &batches, sn)
             })
     }
 
     fn explain_on(
         &self,
         prepared: &Prepared,
-        dataset: Dataset,
-        windows: Vec<Arc<WindowVersion>>,
+        view: &SnapshotView,
         options: &QueryOptions,
         analyze: bool,
-        text: &mut String,
-    ) -> Result<(), EngineError> {
-        use std::fmt::Write as _;
-        let snapshot = self.pin_stable(self.query_time(options.timeout));
+    ) -> Result<String, EngineError> {
         let execution = self.one_shot_execution(options.timeout, options.result_rows);
-        let view = SnapshotView::new(snapshot, windows, dataset);
-        let explanation = prepared.explain(&view, &execution, analyze)?;
-        let _ = write!(text, "{explanation}");
-        Ok(())
+        let explanation = prepared.explain(view, &execution, analyze)?;
+        Ok(explanation.to_string())
     }
 
     /// Whether a query parses, without evaluating it.

@@ -449,3 +449,37 @@ fn a_template_with_graphs_makes_a_dataset() {
     let explained = engine.explain(&one_shot, &QueryOptions::default(), true);
     assert!(explained.is_ok(), "{explained:?}");
 }
+
+#[test]
+fn every_kind_of_window_is_explained() {
+    let engine = engine();
+    engine.create_stream(None, "CREATE STREAM <urn:s>").unwrap();
+    for window in [
+        "RANGE 1s STEP 1s",
+        "RANGE 1s TUMBLING",
+        "RANGE TRIPLES 9 STEP 3",
+        "RANGE TRIPLES 9",
+    ] {
+        let text = format!("SELECT ?s FROM STREAM <urn:s> [{window}] WHERE {{ ?s ?p ?o }}");
+        for analyze in [false, true] {
+            let explained = engine.explain(&text, &QueryOptions::default(), analyze);
+            assert!(explained.is_ok(), "{window}: {explained:?}");
+        }
+    }
+    for window in [
+        "ELEMENTS 5",
+        "ELEMENTS 5 STEP 2",
+        "FROM NOW-3s TO NOW-1s STEP 1s",
+    ] {
+        let text = format!(
+            "SELECT ?s FROM NAMED WINDOW <urn:w> ON <urn:s> [{window}] WHERE {{ WINDOW <urn:w> {{ ?s ?p ?o }} }}"
+        );
+        let explained = engine.explain(&text, &QueryOptions::default(), true);
+        assert!(explained.is_ok(), "{window}: {explained:?}");
+    }
+    for window in ["NOW", "ALL", "TRIPLES 5", "RANGE 1s"] {
+        let text = format!("SELECT ?s WHERE {{ STREAM <urn:s> [{window}] {{ ?s ?p ?o }} }}");
+        let explained = engine.explain(&text, &QueryOptions::default(), true);
+        assert!(explained.is_ok(), "{window}: {explained:?}");
+    }
+}
