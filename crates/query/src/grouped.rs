@@ -298,7 +298,7 @@ impl Generaliser {
         match expr {
             Expr::Constant(c) => self.note(Position::Constant(*c), set),
             Expr::Exists(exists) => self.collect(&exists.node, set),
-            _ => (expr.children().into_iter()).for_each(|child| self.collect_expr(child, set)),
+            _ => (expr.children()).for_each(|child| self.collect_expr(child, set)),
         }
     }
 

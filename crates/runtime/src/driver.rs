@@ -225,7 +225,7 @@ impl Driver {
     /// It is refused, or the log has failed.
     pub fn log_input(&self, input: Input) -> Result<Done, RuntimeError> {
         self.ask(|reply| Request::Input {
-            input,
+            input: Box::new(input),
             want: Want::Durable,
             reply,
         })
@@ -237,7 +237,7 @@ impl Driver {
     /// It is refused, or the log or a shard has failed.
     pub fn apply_input(&self, input: Input) -> Result<Done, RuntimeError> {
         self.ask(|reply| Request::Input {
-            input,
+            input: Box::new(input),
             want: Want::Stable,
             reply,
         })

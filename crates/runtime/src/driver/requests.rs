@@ -90,7 +90,7 @@ pub struct UpdateResult {
 
 pub(crate) enum Request {
     Input {
-        input: Input,
+        input: Box<Input>,
         want: Want,
         reply: Sender<Result<Done, RuntimeError>>,
     },

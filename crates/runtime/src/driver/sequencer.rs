@@ -156,7 +156,7 @@ impl Sequencer {
 
     fn on_request(&mut self, request: Request) {
         match request {
-            Request::Input { input, want, reply } => self.on_input(input, want, reply),
+            Request::Input { input, want, reply } => self.on_input(*input, want, reply),
             Request::Update { job, reply } => {
                 let result = self
                     .refuse_if_failed()

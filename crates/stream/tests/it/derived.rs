@@ -214,8 +214,11 @@ fn what_a_stream_feeds_slows_its_source_down() {
     assert!(driver.coordinator.has_room(A, 1));
 }
 
-/// What each firing saw, by its key.
-fn by_key(driver: &Driver) -> BTreeMap<(u64, i64, u32), Vec<Vec<(i64, u64)>>> {
+/// Of each window its statements: time and number.
+type Windows = Vec<Vec<(i64, u64)>>;
+
+/// What each firing saw, by query, close and revision.
+fn by_key(driver: &Driver) -> BTreeMap<(u64, i64, u32), Windows> {
     let key = |seen: &Seen| {
         let firing = &seen.firing;
         (firing.query.0, firing.close.0, firing.revision)

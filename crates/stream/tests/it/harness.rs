@@ -328,7 +328,7 @@ impl Driver {
                 let derived = Input::Derived {
                     received_ms: self.now_ms,
                     key: firing.key(),
-                    statements: statements.map(|n| statement(n, &self.derives)).collect(),
+                    statements: statements.map(|n| statement(n, self.derives)).collect(),
                 };
                 self.derived.push_back(derived);
             }
