@@ -52,7 +52,7 @@ fn query_of(line: &[u8]) -> Result<NewQuery, String> {
         }
     }
     if let Some(name) = &name {
-        check_name(name).map_err(|error| refuse(error))?;
+        check_name(name).map_err(&refuse)?;
     }
     let text = text.ok_or_else(|| refuse("\"query\" is missing"))?;
     Ok(NewQuery { name, text })
