@@ -33,8 +33,17 @@ pub struct Answered(pub(crate) Sender<Fired>);
 #[derive(Debug)]
 pub(crate) struct Fired {
     pub(crate) key: FiringKey,
-    /// Of a query that derives a stream: the statements for it.
-    pub(crate) derived: Option<Vec<Quad>>,
+    /// Of a query that derives a stream: what it has for it.
+    pub(crate) derived: Option<Derives>,
+}
+
+/// What a firing has for the stream that its query derives.
+#[derive(Debug)]
+pub enum Derives {
+    /// These statements; an amended firing has them in the place of those of its close so far.
+    Statements(Vec<Quad>),
+    /// It amends a close and has failed: what there is of its close stays.
+    Unchanged,
 }
 
 impl Answered {
@@ -43,9 +52,9 @@ impl Answered {
         self.send(Fired { key, derived: None });
     }
 
-    /// The same of a firing whose query derives a stream, with the statements for it; none if it failed.
-    pub fn tell_derived(&self, key: FiringKey, statements: Vec<Quad>) {
-        let derived = Some(statements);
+    /// The same of a firing whose query derives a stream.
+    pub fn tell_derived(&self, key: FiringKey, derives: Derives) {
+        let derived = Some(derives);
         self.send(Fired { key, derived });
     }
 

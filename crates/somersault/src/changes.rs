@@ -1,9 +1,9 @@
 //! What ISTREAM and DSTREAM need from one firing to the next: the solutions of the firing before. Answers come here in
 //! the order of their closes.
 //!
-//! The one thing to know before changing it: after a restart the first firing that is executed again is the last one
-//! that was delivered; it is not given to anybody, and the next one is compared with it. So answers are those of a run
-//! without the restart (RC-1).
+//! The one thing to know before changing it: after a restart the first firings that are executed again are those of the last
+//! SN of which all were delivered; they are not given to anybody, and the next one is compared with the last of them. So
+//! answers are those of a run without the restart (RC-1).
 
 use crate::answer::Answer;
 use crate::subscription::FiringResult;
@@ -20,6 +20,8 @@ pub(crate) struct Changes {
     template: Option<Template>,
     dictionary: Arc<Dictionary>,
     before: Before,
+    /// The SN whose firings were delivered before the restart.
+    repeated: Option<u64>,
 }
 
 /// The answer of the firing before.
@@ -45,6 +47,7 @@ impl Changes {
             template,
             dictionary,
             before: Before::Unknown,
+            repeated: None,
         }
     }
 
@@ -54,19 +57,24 @@ impl Changes {
         if is_first {
             self.before = Before::Nothing;
         }
+        let is_unknown = matches!(self.before, Before::Unknown);
+        if is_unknown {
+            self.repeated = Some(result.sn);
+        }
+        let is_repeated = self.repeated == Some(result.sn);
         let now = match &result.answer {
             Ok(answer) => Arc::clone(answer.inner()),
             Err(error) => {
-                if matches!(self.before, Before::Unknown) {
+                if is_unknown {
                     self.before = Before::Lost(error.clone());
-                    return None;
                 }
-                return Some(result);
+                return (!is_repeated).then_some(result);
             }
         };
         let before = std::mem::replace(&mut self.before, Before::Known(Arc::clone(&now)));
         let changed = match (before, &*now) {
             (Before::Unknown, _) => return None,
+            _ if is_repeated => return None,
             (Before::Lost(error), _) => Err(format!(
                 "what has changed is not known, because the firing before could not be evaluated again after the restart ({error}); the next firing is compared with this one"
             )),
@@ -94,5 +102,40 @@ impl Changes {
             StreamOperator::DStream => before.without(now, &self.dictionary),
             _ => now.without(before, &self.dictionary),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    fn failed(sn: u64, ordinal: u32) -> FiringResult {
+        FiringResult {
+            query: "q".to_owned(),
+            uid: 1,
+            close_ms: 1000,
+            revision: 0,
+            ordinal,
+            sn,
+            complete_from_ms: None,
+            answer: Err("failed".to_owned()),
+            execution: Duration::ZERO,
+            delay: Duration::ZERO,
+            waiting: Duration::ZERO,
+        }
+    }
+
+    #[test]
+    fn all_firings_of_the_sn_that_was_delivered_last_are_repeats() {
+        let dictionary = Arc::new(Dictionary::new());
+        let mut changes = Changes::new(StreamOperator::IStream, None, Arc::clone(&dictionary));
+        let is_given = [(5, 0), (5, 1), (5, 2), (6, 0), (6, 1)]
+            .map(|(sn, ordinal)| changes.of(failed(sn, ordinal), false).is_some());
+        assert_eq!(is_given, [false, false, false, true, true]);
+        // Without a restart there are none.
+        let mut changes = Changes::new(StreamOperator::IStream, None, dictionary);
+        assert!(changes.of(failed(5, 0), true).is_some());
+        assert!(changes.of(failed(5, 1), false).is_some());
     }
 }

@@ -17,7 +17,7 @@ use somersault_lang::{ContinuousQuery, Dialect, Overload, Parser, Report};
 use somersault_model::{EventTime, QueryUid, Sn, TermId};
 use somersault_query::{Dataset, Execution, NamedGraphs, Prepared, SnapshotView, Source, Template};
 use somersault_runtime::{
-    Answered, Class, FiringJob, Host, QueryPool, RuntimeError, window_version,
+    Answered, Class, Derives, FiringJob, Host, QueryPool, RuntimeError, window_version,
 };
 use somersault_store::{Dictionary, Store};
 use somersault_stream::{JoiningMember, Place};
@@ -410,13 +410,18 @@ impl Standing {
                 answered.tell(key);
                 continue;
             }
-            let answer = result
-                .as_ref()
-                .and_then(|result| result.answer.as_ref().ok());
+            let answer = result.as_ref().map(|result| result.answer.as_ref());
+            if key.revision > 0 && matches!(answer, Some(Err(_))) {
+                // No answer is not an empty one: what was derived before would be lost.
+                answered.tell_derived(key, Derives::Unchanged);
+                continue;
+            }
+            let answer = answer.and_then(Result::ok);
             let triples = answer.into_iter().flat_map(Answer::triples);
             let statements = triples.map(|triple| triple.in_graph(GraphName::DefaultGraph));
             let quads = answer.into_iter().flat_map(Answer::quads).cloned();
-            answered.tell_derived(key, statements.chain(quads).collect());
+            let statements = statements.chain(quads).collect();
+            answered.tell_derived(key, Derives::Statements(statements));
         }
     }
 

@@ -1,9 +1,9 @@
 //! REPORT ON CHANGE and REPORT NON EMPTY: which firings subscribers are given. All of them count, and all feed what is
 //! derived from them. Answers come here in the order of their firings.
 //!
-//! The one thing to know before changing it: after a restart the first firing that is executed again is the last one that was
-//! delivered; it is there to be compared with and given to nobody, so that reports are those of a run without the
-//! restart (RC-1).
+//! The one thing to know before changing it: after a restart the first firings that are executed again are those of the last SN
+//! of which all were delivered; they are there to be compared with and given to nobody, so that reports are those of a run
+//! without the restart (RC-1).
 
 use crate::answer::Answer;
 use crate::subscription::FiringResult;
@@ -29,7 +29,8 @@ pub(crate) struct Reporting {
     report: Report,
     dictionary: Arc<Dictionary>,
     before: Before,
-    newest_close_ms: Option<i64>,
+    /// The SN whose firings had their verdicts before the restart.
+    repeated: Option<u64>,
 }
 
 /// The answer of the firing before.
@@ -47,7 +48,7 @@ impl Reporting {
             report,
             dictionary,
             before: Before::Unknown,
-            newest_close_ms: None,
+            repeated: None,
         }
     }
 
@@ -58,20 +59,15 @@ impl Reporting {
         if is_first {
             self.before = Before::Nothing;
         }
-        let was_unknown = matches!(self.before, Before::Unknown);
-        if result.revision > 0 && !was_unknown {
-            // It takes the place of an earlier answer; only that of the newest close is what the next one is compared with.
-            if self.newest_close_ms == Some(result.close_ms) {
-                self.note(result);
-            }
-            return self.unless_empty(result);
+        if matches!(self.before, Before::Unknown) {
+            self.repeated = Some(result.sn);
         }
         let has_changed = match (&self.before, &result.answer) {
             (Before::Known(before), Ok(now)) => !self.is_same(before, now.inner()),
             _ => true,
         };
         self.note(result);
-        match (was_unknown, has_changed) {
+        match (self.repeated == Some(result.sn), has_changed) {
             (true, _) => Verdict::Repeated,
             (false, true) => self.unless_empty(result),
             (false, false) => Verdict::Passed,
@@ -79,7 +75,6 @@ impl Reporting {
     }
 
     fn note(&mut self, result: &FiringResult) {
-        self.newest_close_ms = self.newest_close_ms.max(Some(result.close_ms));
         self.before = match &result.answer {
             Ok(answer) => Before::Known(Arc::clone(answer.inner())),
             Err(_) => Before::Nothing,
@@ -108,5 +103,44 @@ impl Reporting {
             }
             _ => false,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    fn failed(sn: u64, ordinal: u32) -> FiringResult {
+        FiringResult {
+            query: "q".to_owned(),
+            uid: 1,
+            close_ms: 1000,
+            revision: 0,
+            ordinal,
+            sn,
+            complete_from_ms: None,
+            answer: Err("failed".to_owned()),
+            execution: Duration::ZERO,
+            delay: Duration::ZERO,
+            waiting: Duration::ZERO,
+        }
+    }
+
+    #[test]
+    fn all_firings_of_the_sn_that_was_delivered_last_are_repeats() {
+        let report = Report {
+            on_change: true,
+            ..Report::default()
+        };
+        let mut reporting = Reporting::new(report, Arc::new(Dictionary::new()));
+        let verdicts = [(5, 0), (5, 1), (5, 2), (6, 0), (6, 1)]
+            .map(|(sn, ordinal)| reporting.judge(&failed(sn, ordinal), false));
+        use Verdict::{Repeated, Reported};
+        assert_eq!(verdicts, [Repeated, Repeated, Repeated, Reported, Reported]);
+        // Without a restart there are none.
+        let mut reporting = Reporting::new(report, Arc::new(Dictionary::new()));
+        assert_eq!(reporting.judge(&failed(5, 0), true), Reported);
+        assert_eq!(reporting.judge(&failed(5, 1), false), Reported);
     }
 }

@@ -17,7 +17,7 @@ use crate::stream::Stream;
 use oxrdf::Quad;
 use rustc_hash::FxHashMap;
 use somersault_lang::lift::Shape;
-use somersault_lang::{CreateStream, Extent, LatePolicy};
+use somersault_lang::{CreateStream, Extent, LatePolicy, Overload};
 use somersault_log::{
     AdvanceRecord, Command, CommandRecord, DerivedRecord, LoadRecord, PushRecord, PushStatements,
     Record, Resolved, StreamStatement, UpdateRecord,
@@ -604,22 +604,41 @@ impl Coordinator {
                     query: query.to_owned(),
                     stream: iri.to_owned(),
                 })?;
-            if stream.within.is_some() && declaration.operator.compares() {
-                return Err(Refusal::NotYet {
-                    what: "ISTREAM or DSTREAM over a stream with LATE AMEND",
-                    remedy: "register the query without ISTREAM or DSTREAM, or declare the stream with LATE DROP or LATE REJECT",
-                });
-            }
-            if stream.within.is_some() && declaration.counts() {
-                return Err(Refusal::NotYet {
-                    what: "a window of a number of statements in a query over a stream with LATE AMEND",
-                    remedy: "use [RANGE 10s STEP 1s], or declare the stream with LATE DROP or LATE REJECT",
-                });
+            if stream.within.is_some() {
+                check_amendable(declaration)?;
             }
             check_batch(query, stream, window, declaration)?;
         }
         Ok(())
     }
+}
+
+/// What a query cannot be over a stream with LATE AMEND: firings then come again for earlier closes.
+fn check_amendable(declaration: &QueryDeclaration) -> Result<(), Refusal> {
+    let (what, remedy) = if declaration.operator.compares() {
+        (
+            "ISTREAM or DSTREAM over a stream with LATE AMEND",
+            "register the query without ISTREAM or DSTREAM, or declare the stream with LATE DROP or LATE REJECT",
+        )
+    } else if declaration.compares() {
+        (
+            "REPORT ON CHANGE over a stream with LATE AMEND",
+            "register the query without REPORT ON CHANGE, or declare the stream with LATE DROP or LATE REJECT",
+        )
+    } else if declaration.overload == Overload::Skip {
+        (
+            "ON OVERLOAD SKIP over a stream with LATE AMEND",
+            "register the query without ON OVERLOAD SKIP, or declare the stream with LATE DROP or LATE REJECT",
+        )
+    } else if declaration.counts() {
+        (
+            "a window of a number of statements in a query over a stream with LATE AMEND",
+            "use [RANGE 10s STEP 1s], or declare the stream with LATE DROP or LATE REJECT",
+        )
+    } else {
+        return Ok(());
+    };
+    Err(Refusal::NotYet { what, remedy })
 }
 
 /// BATCH must divide all that says where a window's content begins and ends, and when it is looked at.

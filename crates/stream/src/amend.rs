@@ -61,8 +61,13 @@ impl Amendments {
         absorbed: Vec<Mutation>,
     ) {
         self.batches.insert((uid, batch), change);
-        let absorbed = absorbed.into_iter().map(|mutation| (uid, mutation));
-        self.absorbed.extend(absorbed);
+        self.absorb(uid, absorbed);
+    }
+
+    /// What a stream's late statements say beside what windows show of them.
+    pub(crate) fn absorb(&mut self, uid: StreamUid, facts: impl IntoIterator<Item = Mutation>) {
+        let facts = facts.into_iter().map(|mutation| (uid, mutation));
+        self.absorbed.extend(facts);
     }
 
     /// A stream is dropped: what it acknowledged as facts is absorbed all the same.
@@ -103,8 +108,7 @@ impl Coordinator {
                     statements.push(statement);
                 }
             }
-            let absorbed = absorbed.map(|mutation| (uid, mutation));
-            self.amendments.absorbed.extend(absorbed);
+            self.amendments.absorb(uid, absorbed);
         }
     }
 

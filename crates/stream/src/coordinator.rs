@@ -134,6 +134,7 @@ impl Coordinator {
                 let stream = self.streams.get_mut(&uid);
                 let pushed = stream.map_or_else(Pushed::default, |it| it.push(push, resolve));
                 self.take_late(uid, pushed.late);
+                self.amendments.absorb(uid, pushed.facts);
                 if pushed.moved {
                     self.on_streams_moved(&[uid], out);
                 }

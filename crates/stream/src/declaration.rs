@@ -5,8 +5,8 @@
 
 use oxrdf::NamedNode;
 use somersault_lang::{
-    ContinuousQuery, CreateStream, DerivedStream, Extent, ParseError, Parser, Report, Statement,
-    StreamOperator,
+    ContinuousQuery, CreateStream, DerivedStream, Extent, Overload, ParseError, Parser, Report,
+    Statement, StreamOperator,
 };
 use somersault_log::LoadSegment;
 use somersault_model::{EventTime, Intern, Millis, QuadIds};
@@ -25,6 +25,8 @@ pub struct QueryDeclaration {
     pub starting_at: EventTime,
     /// Which firings it reports.
     pub report: Report,
+    /// What it does when it cannot keep up.
+    pub overload: Overload,
     /// The stream that its answers make.
     pub derives: Option<DerivedStream>,
 }
@@ -66,6 +68,7 @@ impl From<&ContinuousQuery> for QueryDeclaration {
             computed_every: query.computed_every,
             starting_at: query.starting_at,
             report: query.report,
+            overload: query.overload,
             derives: query.derives.clone(),
         }
     }

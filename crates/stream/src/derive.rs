@@ -29,14 +29,26 @@ pub(crate) struct Derivation {
     through: Option<(EventTime, u32)>,
     /// The newest revision of each close that may still be amended.
     revisions: BTreeMap<EventTime, u32>,
+    /// No close before this may still be amended: all that ever amended it has come back, for the answers of a query come in
+    /// the order in which its firings became due.
+    settled_before: EventTime,
 }
 
 impl Derivation {
     fn has_taken(&self, close: EventTime, ordinal: u32, revision: u32) -> bool {
         match revision {
             0 => self.through >= Some((close, ordinal)),
-            _ => self.revisions.get(&close) >= Some(&revision),
+            _ => close < self.settled_before || self.revisions.get(&close) >= Some(&revision),
         }
+    }
+
+    /// Takes down a revision, and forgets those of closes that nothing amends any more.
+    fn revise(&mut self, close: EventTime, revision: u32, settled_before: Option<EventTime>) {
+        self.revisions.insert(close, revision);
+        self.settled_before = self
+            .settled_before
+            .max(settled_before.unwrap_or(EventTime::MIN));
+        self.revisions = self.revisions.split_off(&self.settled_before);
     }
 }
 
@@ -160,6 +172,7 @@ impl Coordinator {
             stream: uid,
             through: None,
             revisions: BTreeMap::new(),
+            settled_before: EventTime::MIN,
         })
     }
 
@@ -214,10 +227,9 @@ impl Coordinator {
             }
             return;
         }
-        derivation.revisions.insert(record.close, record.revision);
-        if let (Some(time), Some(within)) = (stream.complete_through, stream.within) {
-            derivation.revisions = derivation.revisions.split_off(&time.minus(within));
-        }
+        let times = stream.complete_through.zip(stream.within);
+        let settled_before = times.map(|(time, within)| time.minus(within));
+        derivation.revise(record.close, record.revision, settled_before);
         self.replace(uid, record.close, &quads);
     }
 

@@ -35,6 +35,8 @@ pub(crate) struct Pushed {
     pub(crate) moved: bool,
     /// Late statements of batches that are closed, to be amended.
     pub(crate) late: Vec<LateStatement>,
+    /// What is absorbed of late statements whose batches are not kept any more.
+    pub(crate) facts: Vec<Mutation>,
 }
 
 /// A late statement of a closed batch (LATE AMEND).
@@ -208,8 +210,18 @@ impl Stream {
             let number = BatchNumber::of(at, self.declaration.batch);
             match gate.pass(at) {
                 Ok(()) => first = first.or(Some(at)),
-                Err(late) if !self.amends((at, number), first, late) => {
+                Err(late) if !self.amends(at, first, late) => {
                     self.late += 1;
+                    continue;
+                }
+                // Only BUDGET lets go of a batch within WITHIN. No window can show it, but a fact is one without it.
+                Err(_) if number < self.retained_from => {
+                    let fact = self.classifier.absorbed(interner.pushed(quad));
+                    match fact.is_some() {
+                        true => self.amended += 1,
+                        false => self.late += 1,
+                    }
+                    pushed.facts.extend(fact.map(Mutation::insert));
                     continue;
                 }
                 Err(_) => {
@@ -255,21 +267,15 @@ impl Stream {
         pushed
     }
 
-    /// Whether a late statement is taken: it is not older than WITHIN, not before the stream's beginning (that of this
-    /// push, where it is the first), and its batch is still kept.
-    fn amends(
-        &self,
-        (at, batch): (EventTime, BatchNumber),
-        first: Option<EventTime>,
-        late: TooLate,
-    ) -> bool {
+    /// Whether a late statement is taken: it is not older than WITHIN, and not before the stream's beginning (that of this
+    /// push, where it is the first).
+    fn amends(&self, at: EventTime, first: Option<EventTime>, late: TooLate) -> bool {
         let begin = self
             .begin
             .or_else(|| first.map(|first| first.minus(self.lateness())));
         self.within
             .is_some_and(|within| at >= late.complete_through.minus(within))
             && Some(at) >= begin
-            && batch >= self.retained_from
     }
 
     /// A statement that is added to a closed batch.

@@ -4,8 +4,7 @@
 use super::Shared;
 use super::sequencer::Sequencer;
 use crate::due_windows::DueWindows;
-use crate::host::{Fired, FiringJob};
-use oxrdf::Quad;
+use crate::host::{Derives, Fired, FiringJob};
 use somersault_log::{DeliveredRecord, Record};
 use somersault_model::{EventTime, QueryUid, Sn};
 use somersault_store::Snapshot;
@@ -20,12 +19,12 @@ const FIRINGS_PER_MARK: usize = 16;
 const UNDER_WAY: usize = 32;
 const UNDER_WAY_PER_QUERY: usize = 4;
 
-/// A firing whose statements are on their way into a derived stream.
+/// A firing whose answer is on its way into a derived stream.
 pub(super) struct Derived {
     key: FiringKey,
     /// The SN that it became due with.
     sn: Option<Sn>,
-    statements: Vec<Quad>,
+    derives: Derives,
 }
 
 pub(crate) struct Firings {
@@ -170,11 +169,7 @@ impl Sequencer {
         self.firings.outstanding = self.firings.outstanding.saturating_sub(1);
         match derived {
             // Its statements come first: a mark says that they are in the log.
-            Some(statements) => self.derived.push_back(Derived {
-                key,
-                sn,
-                statements,
-            }),
+            Some(derives) => self.derived.push_back(Derived { key, sn, derives }),
             None => self.on_delivered(key, sn),
         }
         // Retired slices and counts only; nothing is injected.
@@ -195,11 +190,12 @@ impl Sequencer {
     /// taken, nor while the log is being replayed, which holds most of them already.
     pub(super) fn take_derived(&mut self) {
         while let Some(derived) = self.derived.pop_front() {
-            let Derived {
-                key,
-                sn,
-                statements,
-            } = derived;
+            let Derived { key, sn, derives } = derived;
+            let Derives::Statements(statements) = derives else {
+                // Not sooner: those before it have their statements in the log by now.
+                self.on_delivered(key, sn);
+                continue;
+            };
             // What this makes due is due for the same input as the firing was.
             let input = self.firings.underived.get(&key).copied();
             self.input = input.unwrap_or(self.inputs);

@@ -159,6 +159,48 @@ fn what_a_derivation_refuses() {
     engine.drop_stream(&format!("{NS}s")).unwrap();
 }
 
+#[test]
+fn an_amended_firing_that_fails_leaves_what_was_derived() {
+    let mut settings = config();
+    settings.limits.result_rows = 2;
+    let engine = Engine::open(settings).unwrap();
+    stream(&engine, "s", "LATENESS 0s LATE AMEND WITHIN 60s").unwrap();
+    register(&engine, None, WARM).unwrap();
+    register(
+        &engine,
+        Some("alarm"),
+        "SELECT ?room FROM NAMED STREAM :warm [RANGE 1s STEP 1s] WHERE { GRAPH :warm { ?room :is :warm } }",
+    )
+    .unwrap();
+    let send = |statements: &[(i64, String)]| {
+        let statements: Vec<_> = (statements.iter())
+            .map(|(at, it)| (*at, it.as_str()))
+            .collect();
+        engine
+            .push(&format!("{NS}s"), push(&statements))
+            .map(drop)
+            .unwrap();
+    };
+    step(&engine, 0).unwrap();
+    send(&[(100, heat("hall", 25))]);
+    step(&engine, 2000).unwrap();
+    let first = rows(&[(2000, 0, &["hall"]), (3000, 0, &["hall"])]);
+    assert_eq!(answers(&engine, "alarm"), first);
+    // With these the answers for 1 s and 2 s have three rows, one more than they may.
+    send(&[(200, heat("attic", 25)), (300, heat("cellar", 25))]);
+    step(&engine, 2000).unwrap();
+    engine.quiesce(Duration::from_secs(60)).unwrap();
+    let warm = engine.query_info(&format!("{NS}warm")).unwrap();
+    assert_eq!((warm.firings, warm.amended), (4, 2));
+    let error = warm.last_error.expect("the amended firings failed");
+    assert!(error.contains("more than 2 rows"), "{error}");
+    assert_eq!(answers(&engine, "alarm"), first, "nothing was amended");
+    assert_eq!(engine.stream(&format!("{NS}warm")).unwrap().tuples, 2);
+    // The streams go on all the same.
+    step(&engine, 4000).unwrap();
+    assert_eq!(answers(&engine, "alarm").len(), 4);
+}
+
 type Step = Box<dyn Fn(&Engine) -> Result<(), EngineError>>;
 
 /// A stream that is amended, a stream derived from it that is absorbed, another derived from that, and a query over the

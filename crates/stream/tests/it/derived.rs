@@ -161,6 +161,30 @@ fn an_amended_firing_replaces_what_it_derived_and_amends_the_next() {
 }
 
 #[test]
+fn an_amended_firing_is_taken_once_even_after_its_close_is_past_amending() {
+    let mut driver = amended(100);
+    driver.register(D, deriving(D, &[(A, 20, 20)])).unwrap();
+    driver.advance(&[(A, 0)]).unwrap();
+    driver.push(A, &[(5, 1), (80, 2)]).unwrap();
+    driver.push(A, &[(6, 3)]).unwrap();
+    let amended = |seen: &&Seen| seen.firing.revision > 0;
+    let key = driver.seen.iter().find(amended).unwrap().firing.key();
+    assert_eq!((key.close, key.revision), (EventTime(20), 1));
+    // Amends a close so much later that the first one is past amending.
+    driver.push(A, &[(500, 4)]).unwrap();
+    driver.push(A, &[(450, 5)]).unwrap();
+    let before = driver.coordinator.stream(D).unwrap();
+    let again = Input::Derived {
+        received_ms: 0,
+        key,
+        statements: vec![statement(9, "reading")],
+    };
+    assert!(was_repeat(&driver.input(again).unwrap(), Repeat::Derived));
+    let after = driver.coordinator.stream(D).unwrap();
+    assert_eq!((after.late, after.amended), (before.late, before.amended));
+}
+
+#[test]
 fn memory_is_bounded_by_within_and_older_statements_are_dropped() {
     let mut driver = amended(200);
     driver.register(D, deriving(D, &[(A, 50, 10)])).unwrap();
@@ -183,6 +207,33 @@ fn memory_is_bounded_by_within_and_older_statements_are_dropped() {
     let status = driver.coordinator.stream(A).unwrap();
     // Three of those that are late by less than WITHIN lie before the stream's beginning.
     assert_eq!((status.late, status.amended), (203, 197));
+}
+
+#[test]
+fn a_late_fact_is_absorbed_even_if_the_budget_has_let_go_of_its_slice() {
+    let mut driver = Driver::with_streams(&["http://other/"]);
+    let mut declared = stream(A);
+    declared.late_policy = LatePolicy::Amend {
+        within: Millis(10_000),
+    };
+    declared.budget_bytes = 800;
+    driver.create(declared).unwrap();
+    driver
+        .register("q", windows(&[("http://other/", 20, 20)]))
+        .unwrap();
+    driver.advance(&[(A, 0), ("http://other/", 0)]).unwrap();
+    for n in 1..=50 {
+        driver.push(A, &[(n * 10, n as u64)]).unwrap();
+        driver.freshness_cut();
+    }
+    // Late by less than WITHIN, and older than what the budget has kept.
+    let late = vec![(15, 90, "fact"), (16, 91, "reading"), (-20_000, 92, "fact")];
+    driver.push_from(A, "", None, late).unwrap();
+    driver.push("http://other/", &[(40, 1)]).unwrap();
+    assert_eq!(driver.at("q", 40).stored, BTreeSet::from([90]));
+    let status = driver.coordinator.stream(A).unwrap();
+    // A statement whose time was all there was to it is dropped, and said to be.
+    assert_eq!((status.late, status.amended), (2, 1));
 }
 
 #[test]

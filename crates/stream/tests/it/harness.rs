@@ -6,8 +6,8 @@
 use oxrdf::{GraphName, NamedNode, NamedOrBlankNode, Quad, Term, TermRef};
 use rustc_hash::FxHashMap;
 use somersault_lang::{
-    Classification, CreateStream, DerivedStream, Extent, LatePolicy, Report, StreamOperator,
-    TimeDomain,
+    Classification, CreateStream, DerivedStream, Extent, LatePolicy, Overload, Report,
+    StreamOperator, TimeDomain,
 };
 use somersault_log::{LoadSegment, PlanRecord, Position, Record};
 use somersault_model::{
@@ -150,6 +150,7 @@ pub(crate) fn over<'a>(of: impl IntoIterator<Item = (&'a str, Extent)>) -> Query
         computed_every: None,
         starting_at: EventTime(0),
         report: Report::default(),
+        overload: Overload::default(),
         derives: None,
     }
 }

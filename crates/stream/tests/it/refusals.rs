@@ -1,7 +1,7 @@
 //! What bad input gets: a sentence with the place and the remedy, and no trace.
 
 use crate::harness::{Driver, statement, stream, windows};
-use somersault_lang::{LatePolicy, StreamOperator};
+use somersault_lang::{LatePolicy, Overload, StreamOperator};
 use somersault_model::{EventTime, Millis, Sn};
 use somersault_stream::{
     Admission, Input, Push, PushStatement, QueryDeclaration, Refusal, RefusalKind,
@@ -219,7 +219,34 @@ fn changes_of_answers_that_may_be_amended_are_not_yet() {
         RefusalKind::Invalid,
         &["LATE AMEND is not supported yet", "without ISTREAM"],
     );
+    let mut changes = windows(&[(A, 20, 20)]);
+    changes.report.on_change = true;
+    refused(
+        driver.register("q", changes),
+        RefusalKind::Invalid,
+        &["REPORT ON CHANGE", "LATE AMEND is not supported yet"],
+    );
     driver.register("q", windows(&[(A, 20, 20)])).unwrap();
+}
+
+#[test]
+fn what_may_skip_closes_does_not_read_what_is_amended() {
+    let mut driver = Driver::with_streams(&["http://b/"]);
+    let mut amended = stream(A);
+    amended.late_policy = LatePolicy::Amend {
+        within: Millis(1000),
+    };
+    driver.create(amended).unwrap();
+    let skips = |iri: &str| QueryDeclaration {
+        overload: Overload::Skip,
+        ..windows(&[(iri, 20, 20)])
+    };
+    refused(
+        driver.register("q", skips(A)),
+        RefusalKind::Invalid,
+        &["ON OVERLOAD SKIP", "LATE AMEND is not supported yet"],
+    );
+    driver.register("q", skips("http://b/")).unwrap();
 }
 
 #[test]
