@@ -136,6 +136,12 @@ impl Run {
         edges.map(|(predicate, subject, object)| TripleIds::new(subject, predicate, object))
     }
 
+    /// The triple at a place in the order of [`Run::triples`].
+    pub(crate) fn triple(&self, at: usize) -> TripleIds {
+        let (predicate, subject, object) = self.out.edge(at);
+        TripleIds::new(subject, predicate, object)
+    }
+
     /// Size in memory.
     pub fn memory_bytes(&self) -> usize {
         size_of::<Run>() + self.out.bytes() + self.into.bytes()
@@ -195,6 +201,7 @@ mod tests {
                     let triples = statements.iter().copied().map(triple);
                     let (run, places) = Run::of_batch(BatchNumber(batch), triples.clone());
                     let numbered: Vec<TripleIds> = run.triples().collect();
+                    assert!((0..run.len()).map(|at| run.triple(at)).eq(numbered.iter().copied()));
                     let placed = places.iter().map(|at| numbered[*at as usize]);
                     assert!(placed.eq(triples), "places lead back to the statements");
                     run

@@ -74,6 +74,14 @@ impl Starts {
         self.get(self.len() - 1)
     }
 
+    /// How many stretches begin at a place or before it.
+    fn count_up_to(&self, at: usize) -> usize {
+        match self {
+            Starts::Short(starts) => starts.partition_point(|start| usize::from(*start) <= at),
+            Starts::Long(starts) => starts.partition_point(|start| *start as usize <= at),
+        }
+    }
+
     fn shrink_to_fit(&mut self) {
         match self {
             Starts::Short(starts) => starts.shrink_to_fit(),
@@ -391,6 +399,18 @@ impl Side {
                 neighbours.map(move |id| (*predicate, self.vertices[vertex_at], *id))
             })
         })
+    }
+
+    /// The edge at a place of [`Side::edges_in_order`].
+    pub(crate) fn edge(&self, at: usize) -> (TermId, TermId, TermId) {
+        let vertex_at = self.neighbour_starts.count_up_to(at) - 1;
+        let starts = &self.vertex_starts;
+        let predicate_at = starts.partition_point(|start| *start as usize <= vertex_at) - 1;
+        (
+            self.predicates[predicate_at],
+            self.vertices[vertex_at],
+            self.neighbours[at],
+        )
     }
 
     /// Size in memory. It grows when the index by vertex is made.

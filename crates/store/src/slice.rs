@@ -112,11 +112,13 @@ impl Slice {
         Slice::build(self.batch, interval, self.revision + 1, &statements)
     }
 
-    /// The same batch with these of its arrivals alone.
+    /// The same batch with these of its arrivals alone. It costs what they are, however many there are beside them: windows
+    /// that go on by one statement cut a batch as often as it has statements.
     pub(crate) fn part(&self, arrivals: Range<usize>) -> Slice {
-        let triples: Vec<TripleIds> = self.run.triples().collect();
         let arrived: Vec<(u32, u32)> = arrivals.map(|at| self.arrivals.get(at)).collect();
-        let inside = arrived.iter().map(|(row, _)| triples[*row as usize]);
+        let inside = arrived
+            .iter()
+            .map(|(row, _)| self.run.triple(*row as usize));
         let (run, places) = Run::of_batch(self.batch, inside);
         let last = arrived
             .iter()

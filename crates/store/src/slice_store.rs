@@ -192,18 +192,18 @@ impl SliceStore {
             return version;
         }
         let (generation, mut parts) = slices.range(lo, hi);
-        // What is cut comes last first: it may be one slice.
-        if let Some(last) = parts.last_mut()
-            && last.batch().next() == hi
-            && upto < last.arrivals()
-        {
-            *last = Arc::new(last.part(0..upto));
-        }
-        if let Some(first) = parts.first_mut()
-            && first.batch() == lo
-            && skip > 0
-        {
-            *first = Arc::new(first.part(skip..first.arrivals()));
+        // The first and the last one may be the same slice.
+        for slice in &mut parts {
+            let is_last = slice.batch().next() == hi;
+            if slice.batch() != lo && !is_last {
+                continue;
+            }
+            let from = if slice.batch() == lo { skip } else { 0 };
+            let to = if is_last { upto } else { usize::MAX };
+            let to = to.min(slice.arrivals());
+            if (from, to) != (0, slice.arrivals()) {
+                *slice = Arc::new(slice.part(from.min(to)..to));
+            }
         }
         let version = Arc::new(WindowVersion::slide(None, &parts, lo, hi, || {
             let whole = parts.len().saturating_sub(1).max(1);
@@ -218,7 +218,10 @@ impl SliceStore {
             runs
         }));
         let mut stretches = slices.stretches.lock();
-        stretches.retain(|_, version| version.strong_count() > 0);
+        // Not each time: as many may be held as there are firings under way.
+        if stretches.len() == stretches.capacity() {
+            stretches.retain(|_, version| version.strong_count() > 0);
+        }
         stretches.insert(key, Arc::downgrade(&version));
         version
     }

@@ -1,21 +1,27 @@
 //! Firings between due and answered: their pins, how many are under way, and the `Delivered` marks
 //! by which recovery knows what need not be executed again (S9, S12).
+//!
+//! Before changing anything here: one record may make a million firings due, all with one SN (windows of a number of
+//! statements, amendments). So nothing may walk over the firings of an SN for each of them, the SN is pinned once, and they
+//! are handed out in portions: the time that a pin may last begins when its firing is.
+
+mod answered;
 
 use super::Shared;
 use super::sequencer::Sequencer;
 use crate::due_windows::DueWindows;
 use crate::host::{Derives, Fired, FiringJob};
+use answered::AnsweredFirings;
 use somersault_log::{DeliveredRecord, Record};
-use somersault_model::{EventTime, QueryUid, Sn};
+use somersault_model::{QueryUid, Sn};
 use somersault_store::Snapshot;
 use somersault_stream::{Firing, FiringKey, Input};
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::Instant;
 
-/// A mark is logged when so many firings have left the kept ones since the last mark.
-const FIRINGS_PER_MARK: usize = 16;
-/// So many firings may be under way, and so many more per query, before inputs have to wait.
+/// So many firings may be under way, and so many more per query, before inputs have to wait. No more are handed out at once.
 const UNDER_WAY: usize = 32;
 const UNDER_WAY_PER_QUERY: usize = 4;
 
@@ -27,10 +33,30 @@ pub(super) struct Derived {
     derives: Derives,
 }
 
+/// What an SN's firings have in common, as long as one of them is not handed out.
+struct DueSn {
+    /// It keeps the SN, however long they wait.
+    snapshot: Snapshot,
+    windows: Option<Arc<DueWindows>>,
+    /// So many are not handed out.
+    firings: usize,
+}
+
+/// A firing whose SN is stable, and which waits for its turn.
+struct Released {
+    firing: Firing,
+    acknowledged: Option<Instant>,
+    at: Instant,
+}
+
 pub(crate) struct Firings {
     kept: usize,
-    /// Pins and windows of firings that are due and not yet released.
-    pins: HashMap<FiringKey, (Snapshot, Option<Arc<DueWindows>>)>,
+    /// The SNs of firings that are due and not handed out.
+    due: BTreeMap<Sn, DueSn>,
+    /// Firings that are to be handed out, in order.
+    released: VecDeque<Released>,
+    /// Firings that the host has and has not answered.
+    handed_out: usize,
     /// Firings that are due and not yet answered, cancelled ones excepted.
     outstanding: usize,
     /// Which queries derive streams.
@@ -39,15 +65,17 @@ pub(crate) struct Firings {
     underived: HashMap<FiringKey, u64>,
     /// How many of them there are for each input.
     waited_for: BTreeMap<u64, usize>,
-    /// Per query: the closes and SNs of firings that have been answered and are kept or were since the last mark.
-    answered: HashMap<QueryUid, VecDeque<(EventTime, Sn)>>,
+    /// Per query: firings that have been answered and are kept or were since the last mark.
+    answered: HashMap<QueryUid, AnsweredFirings>,
 }
 
 impl Firings {
     pub(crate) fn new(kept: usize) -> Firings {
         Firings {
             kept,
-            pins: HashMap::new(),
+            due: BTreeMap::new(),
+            released: VecDeque::new(),
+            handed_out: 0,
             outstanding: 0,
             deriving: HashSet::new(),
             underived: HashMap::new(),
@@ -60,9 +88,14 @@ impl Firings {
         self.outstanding
     }
 
+    /// How many firings may be under way.
+    fn limit(&self) -> usize {
+        UNDER_WAY + UNDER_WAY_PER_QUERY * self.answered.len()
+    }
+
     /// Whether so many firings are under way that inputs have to wait.
     pub(crate) fn backlogged(&self) -> bool {
-        self.outstanding > UNDER_WAY + UNDER_WAY_PER_QUERY * self.answered.len()
+        self.outstanding > self.limit()
     }
 
     /// The oldest input that some derived stream has not caught up with.
@@ -86,7 +119,7 @@ impl Firings {
         if derives {
             self.deriving.insert(query);
         }
-        self.answered.insert(query, VecDeque::new());
+        self.answered.insert(query, AnsweredFirings::default());
     }
 
     pub(crate) fn dropped(&mut self, query: QueryUid) {
@@ -102,56 +135,115 @@ impl Firings {
         windows: Option<Arc<DueWindows>>,
         input: u64,
     ) {
-        let deadline_ms = shared.uptime_ms() + shared.config.pin_time.as_millis() as i64;
-        match shared.store.pin_until(firing.sn, deadline_ms) {
-            Ok(snapshot) => {
-                self.outstanding += 1;
-                if self.deriving.contains(&firing.query) {
-                    self.underived.insert(firing.key(), input);
-                    *self.waited_for.entry(input).or_default() += 1;
+        let due = match self.due.entry(firing.sn) {
+            Entry::Occupied(due) => due.into_mut(),
+            Entry::Vacant(free) => match shared.store.pin(firing.sn) {
+                Ok(snapshot) => free.insert(DueSn {
+                    snapshot,
+                    windows,
+                    firings: 0,
+                }),
+                Err(error) => {
+                    // A due SN is above the stable one, and the floor never is (SN-2).
+                    tracing::error!("a due firing could not be pinned: {error}");
+                    return;
                 }
-                self.pins.insert(firing.key(), (snapshot, windows));
-            }
-            // A due SN is above the stable one, and the floor never is (SN-2).
-            Err(error) => tracing::error!("a due firing could not be pinned: {error}"),
+            },
+        };
+        due.firings += 1;
+        self.outstanding += 1;
+        if self.deriving.contains(&firing.query) {
+            self.underived.insert(firing.key(), input);
+            *self.waited_for.entry(input).or_default() += 1;
         }
     }
 
-    /// Hands a firing whose SN is stable to the host.
+    /// A firing's SN is stable: hands it to the host, or has it wait until others are answered.
     pub(crate) fn fire(&mut self, shared: &Shared, firing: Firing, acknowledged: Option<Instant>) {
-        let Some((snapshot, windows)) = self.pins.remove(&firing.key()) else {
-            tracing::error!("a firing was released that had not become due");
-            return;
-        };
-        Arc::clone(&shared.host).fire(FiringJob {
+        self.released.push_back(Released {
             firing,
-            snapshot,
-            windows,
             acknowledged,
-            released: Instant::now(),
+            at: Instant::now(),
         });
+        self.hand_out(shared);
+    }
+
+    /// Hands out what has its turn.
+    fn hand_out(&mut self, shared: &Shared) {
+        while let Some(released) = self.next_in_turn() {
+            let Released {
+                firing,
+                acknowledged,
+                at,
+            } = released;
+            let Some(due) = self.due.get(&firing.sn) else {
+                tracing::error!("a firing was released that had not become due");
+                self.handed_out -= 1;
+                continue;
+            };
+            let windows = due.windows.clone();
+            let deadline_ms = shared.uptime_ms() + shared.config.pin_time.as_millis() as i64;
+            // Its SN is pinned already, so that this does not fail.
+            let pinned = shared.store.pin_until(firing.sn, deadline_ms);
+            self.leave_due(firing.sn);
+            let snapshot = match pinned {
+                Ok(snapshot) => snapshot,
+                Err(error) => {
+                    tracing::error!("a firing's snapshot could not be pinned: {error}");
+                    self.answered();
+                    self.derived(&firing.key());
+                    continue;
+                }
+            };
+            Arc::clone(&shared.host).fire(FiringJob {
+                firing,
+                snapshot,
+                windows,
+                acknowledged,
+                released: at,
+            });
+        }
+    }
+
+    /// The next firing to be handed out, unless as many are as may be.
+    fn next_in_turn(&mut self) -> Option<Released> {
+        if self.handed_out >= self.limit() {
+            return None;
+        }
+        let released = self.released.pop_front()?;
+        self.handed_out += 1;
+        Some(released)
+    }
+
+    /// One firing of an SN less is to be handed out.
+    fn leave_due(&mut self, sn: Sn) -> bool {
+        let Entry::Occupied(mut due) = self.due.entry(sn) else {
+            return false;
+        };
+        due.get_mut().firings -= 1;
+        if due.get().firings == 0 {
+            due.remove();
+        }
+        true
     }
 
     pub(crate) fn cancel(&mut self, firing: &Firing) {
-        if self.pins.remove(&firing.key()).is_some() {
+        if self.leave_due(firing.sn) {
             self.outstanding -= 1;
             self.derived(&firing.key());
         }
     }
 
+    /// The host has answered a firing.
+    fn answered(&mut self) {
+        self.outstanding = self.outstanding.saturating_sub(1);
+        self.handed_out = self.handed_out.saturating_sub(1);
+    }
+
     /// Takes note of an answer that has gone wherever it was to go; the mark that should be logged, if it is time.
     fn on_delivered(&mut self, key: FiringKey, sn: Option<Sn>) -> Option<DeliveredRecord> {
         let answered = self.answered.get_mut(&key.query)?;
-        answered.push_back((key.close, sn?));
-        if answered.len() < self.kept + FIRINGS_PER_MARK {
-            return None;
-        }
-        // A mark says of whole SNs that they are done, and the newest one may have more firings to come.
-        let mut gone = (answered.len() - self.kept).min(answered.len() - 1);
-        while gone > 0 && answered[gone - 1].1 == answered[gone].1 {
-            gone -= 1;
-        }
-        let (close, sn) = answered.drain(..gone).next_back()?;
+        let (close, sn) = answered.add(key.close, sn?, self.kept)?;
         Some(DeliveredRecord {
             query: key.query,
             close,
@@ -166,7 +258,8 @@ impl Sequencer {
         let Fired { key, derived } = fired;
         let mut outputs = Vec::new();
         let sn = shared.coordinator.lock().on_fired(key, &mut outputs);
-        self.firings.outstanding = self.firings.outstanding.saturating_sub(1);
+        self.firings.answered();
+        self.firings.hand_out(&shared);
         match derived {
             // Its statements come first: a mark says that they are in the log.
             Some(derives) => self.derived.push_back(Derived { key, sn, derives }),
@@ -227,5 +320,56 @@ impl Sequencer {
             }
             Err(error) => tracing::warn!("a mark could not be logged: {error}"),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use somersault_model::EventTime;
+
+    fn firing(ordinal: u32) -> Firing {
+        Firing {
+            query: QueryUid(1),
+            members: 0,
+            close: EventTime(7),
+            ordinal,
+            revision: 0,
+            first: false,
+            sn: Sn(1),
+            windows: [].into(),
+            complete_from: None,
+        }
+    }
+
+    #[test]
+    fn the_firings_of_one_close_are_handed_out_in_portions() {
+        let mut firings = Firings::new(8);
+        firings.registered(QueryUid(1), false);
+        for ordinal in 0..1_000 {
+            firings.released.push_back(Released {
+                firing: firing(ordinal),
+                acknowledged: None,
+                at: Instant::now(),
+            });
+        }
+        let mut ordinals = Vec::new();
+        let mut take = |firings: &mut Firings| {
+            let before = ordinals.len();
+            while let Some(released) = firings.next_in_turn() {
+                ordinals.push(released.firing.ordinal);
+            }
+            ordinals.len() - before
+        };
+        assert_eq!(take(&mut firings), UNDER_WAY + UNDER_WAY_PER_QUERY);
+        assert_eq!(take(&mut firings), 0, "none is answered");
+        firings.answered();
+        firings.answered();
+        assert_eq!(take(&mut firings), 2);
+        while !firings.released.is_empty() {
+            firings.answered();
+            take(&mut firings);
+        }
+        assert!(ordinals.into_iter().eq(0..1_000), "in order, and each once");
     }
 }

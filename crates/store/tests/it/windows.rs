@@ -346,6 +346,29 @@ proptest! {
 
 #[test]
 #[cfg_attr(miri, ignore = "too many statements")]
+fn windows_that_go_on_by_one_statement_cost_what_they_hold() {
+    // Were each as dear as the batch that it lies in, this would take 10^11 steps.
+    const STATEMENTS: usize = 300_000;
+    let statements: Vec<TimedTriple> = (0..STATEMENTS as u64)
+        .map(|at| TimedTriple {
+            at: EventTime(0),
+            triple: triple(at, at % 3, at % 1_000),
+        })
+        .collect();
+    let store = Store::new(1);
+    let slice = Slice::build(BatchNumber(0), INTERVAL, 0, &statements);
+    store.slices().insert(STREAM, slice);
+    let mut seen = 0;
+    for upto in 2..=STATEMENTS {
+        let (from, to) = ((BatchNumber(0), upto - 2), (BatchNumber(1), upto));
+        let window = store.slices().stretch(STREAM, from, to);
+        seen += usize::from(window.len() == 2 && window.contains(statements[upto - 1].triple));
+    }
+    assert_eq!(seen, STATEMENTS - 1);
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "too many statements")]
 fn a_large_stretch_is_covered_by_shared_runs() {
     let statements = many(12, 6_000);
     let store = Store::new(1);

@@ -1,0 +1,119 @@
+//! The answered firings of one query that a restart executes again, and when it need not any more: what `Delivered` marks
+//! are made of (S12).
+//!
+//! Before changing anything here: a mark says of whole SNs that they are done, so firings are counted by SN and never listed.
+//! One SN may have a million of them.
+
+use somersault_model::{EventTime, Sn};
+use std::collections::VecDeque;
+
+/// A mark is due when so many firings have left the kept ones since the last mark.
+const FIRINGS_PER_MARK: usize = 16;
+
+/// The answered firings since the last mark, in the order in which they became due.
+#[derive(Debug, Default)]
+pub(super) struct AnsweredFirings {
+    sns: VecDeque<OfSn>,
+    /// How many there are in all.
+    firings: usize,
+}
+
+/// Those of one SN.
+#[derive(Debug)]
+struct OfSn {
+    sn: Sn,
+    /// The close of the last one.
+    close: EventTime,
+    firings: usize,
+}
+
+impl AnsweredFirings {
+    /// One more is answered, `kept` of them are kept: the close and the SN that a mark should say, if it is time.
+    pub(super) fn add(&mut self, close: EventTime, sn: Sn, kept: usize) -> Option<(EventTime, Sn)> {
+        self.firings += 1;
+        match self.sns.back_mut() {
+            Some(last) if last.sn == sn => {
+                last.close = close;
+                last.firings += 1;
+            }
+            _ => self.sns.push_back(OfSn {
+                sn,
+                close,
+                firings: 1,
+            }),
+        }
+        if self.firings < kept + FIRINGS_PER_MARK {
+            return None;
+        }
+        let mut mark = None;
+        // The newest SN may have more firings to come.
+        while self.sns.len() > 1
+            && let Some(oldest) = self.sns.front()
+            && self.firings - oldest.firings >= kept
+        {
+            mark = Some((oldest.close, oldest.sn));
+            self.firings -= oldest.firings;
+            self.sns.pop_front();
+        }
+        mark
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// The dull twin: a list of all of them.
+    fn add_to_list(
+        list: &mut Vec<(EventTime, Sn)>,
+        firing: (EventTime, Sn),
+        kept: usize,
+    ) -> Option<(EventTime, Sn)> {
+        list.push(firing);
+        if list.len() < kept + FIRINGS_PER_MARK {
+            return None;
+        }
+        let newest = list.last().map(|(_, sn)| *sn)?;
+        let may_go = |at: usize| {
+            let (_, sn) = list[at - 1];
+            sn != newest && sn != list[at].1 && list.len() - at >= kept
+        };
+        let gone = (1..list.len()).rev().find(|at| may_go(*at))?;
+        list.drain(..gone).next_back()
+    }
+
+    proptest! {
+        #[test]
+        fn marks_are_those_of_a_list(
+            sizes in prop::collection::vec(1usize..40, 1..30),
+            kept in 0usize..40,
+        ) {
+            let (mut answered, mut list) = (AnsweredFirings::default(), Vec::new());
+            let mut close = 0;
+            for (sn, size) in sizes.into_iter().enumerate() {
+                for _ in 0..size {
+                    close += 1;
+                    let firing = (EventTime(close), Sn(sn as u64));
+                    let mark = answered.add(firing.0, firing.1, kept);
+                    prop_assert_eq!(mark, add_to_list(&mut list, firing, kept));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_million_firings_of_one_sn_are_one_entry() {
+        // Were they walked over each time, this would take 10^12 steps.
+        let mut answered = AnsweredFirings::default();
+        for close in 0..1_000_000 {
+            assert_eq!(answered.add(EventTime(close), Sn(4), 64), None);
+        }
+        assert_eq!(answered.sns.len(), 1);
+        for close in 1_000_000..1_000_063 {
+            assert_eq!(answered.add(EventTime(close), Sn(5), 64), None);
+        }
+        let mark = answered.add(EventTime(1_000_063), Sn(5), 64);
+        assert_eq!(mark, Some((EventTime(999_999), Sn(4))));
+    }
+}
