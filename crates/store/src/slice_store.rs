@@ -171,8 +171,6 @@ impl SliceStore {
             || slices.cover(generation, &parts, lo, hi),
         ));
         view.add(generation, Arc::clone(&version));
-        drop(view);
-        slices.forget_passed();
         version
     }
 
@@ -246,6 +244,15 @@ impl SliceStore {
                 (view.latest.as_ref()).is_some_and(|(_, version)| version.batches().1 > below)
             })
         });
+        slices.forget_passed();
+    }
+
+    /// Frees what windows over the stream were made from and all of them have passed. It looks at every window, so it is to be
+    /// called once after many have gone on; [`SliceStore::retire`] does so too.
+    pub fn forget_passed(&self, stream: StreamUid) {
+        if let Some(slices) = self.stream(stream) {
+            slices.forget_passed();
+        }
     }
 
     /// Forgets a stream.

@@ -203,6 +203,7 @@ fn what_windows_have_passed_takes_no_memory() {
         let (lo, hi) = (BatchNumber(hi - range), BatchNumber(hi));
         let window = store.slices().window(STREAM, lo, hi, key(range, 1));
         compare(&window, &twin(&statements, lo, hi));
+        store.slices().forget_passed(STREAM);
         most = most.max(store.slices().memory_bytes(STREAM) - slices);
     }
     // Runs of two, four and eight batches, with a column more than slices have; the longest begin before the window. All
@@ -211,6 +212,21 @@ fn what_windows_have_passed_takes_no_memory() {
         most < 2 * slices,
         "{most} bytes besides the {slices} of all slices"
     );
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "too many windows")]
+fn making_a_window_does_not_look_at_all_others() {
+    // Were each to lock all that there are, this would take 10^10 steps.
+    const WINDOWS: i64 = 150_000;
+    let statements = many(8, 6_000);
+    let store = Store::new(1);
+    fill(store.slices(), &statements);
+    let (lo, hi) = (BatchNumber(0), BatchNumber(8));
+    for step in 1..=WINDOWS {
+        let window = store.slices().window(STREAM, lo, hi, key(8, step));
+        assert_eq!(window.batches(), (lo, hi));
+    }
 }
 
 #[test]
