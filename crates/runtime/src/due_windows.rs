@@ -2,9 +2,10 @@
 //! put down the SN's slices slides them, so that no firing's execution does. Firings still ask the
 //! store, which has the versions ready; where it does not, it makes the same ones (S11).
 
-use somersault_model::Sn;
+use somersault_model::{Sn, StreamUid};
 use somersault_store::{Store, ViewKey, WindowVersion};
 use somersault_stream::{Output, WindowBatches};
+use std::collections::{BTreeSet, HashSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -31,18 +32,17 @@ impl DueWindows {
             .peekable();
         // Outputs are of one record, and it cuts one SN at most.
         let sn = due.peek()?.sn;
-        let mut windows: Vec<WindowBatches> = Vec::new();
-        for window in due.flat_map(|firing| firing.windows.iter()) {
-            let same = |other: &WindowBatches| {
-                (other.stream, other.lo, other.hi, other.shape)
-                    == (window.stream, window.lo, window.hi, window.shape)
-            };
+        // An amended firing makes its own when it has its turn: one late statement may amend thousands of closes, and all
+        // their versions would be made before any of them is read.
+        let first_revisions = due.filter(|firing| firing.revision == 0);
+        let mut seen = HashSet::new();
+        let windows: Vec<WindowBatches> = first_revisions
+            .flat_map(|firing| firing.windows.iter())
             // One of a number of statements is of one firing alone, which makes it.
-            let spans = window.statements.is_none() && window.lo < window.hi;
-            if spans && !windows.iter().any(same) {
-                windows.push(*window);
-            }
-        }
+            .filter(|window| window.statements.is_none() && window.lo < window.hi)
+            .filter(|window| seen.insert(**window))
+            .copied()
+            .collect();
         (!windows.is_empty()).then(|| {
             Arc::new(DueWindows {
                 sn,
@@ -64,6 +64,11 @@ impl DueWindows {
                 .map(|w| window_version(store, w, self.sn));
             // Each shard comes once, so nobody has set it.
             let _ = self.versions.set(versions.collect());
+            // Once for all that were made: it looks at every window over the stream.
+            let streams: BTreeSet<StreamUid> = self.windows.iter().map(|w| w.stream).collect();
+            for stream in streams {
+                store.slices().forget_passed(stream);
+            }
         }
     }
 
@@ -98,8 +103,8 @@ mod tests {
     use crate::fabric::{Apply, ShardWork, SliceKind, SliceWork};
     use crate::injectors::Injectors;
     use somersault_model::{
-        BatchNumber, EventTime, Millis, Placement, QueryUid, ShardId, Sn, StreamUid, TermId,
-        TimedTriple, TripleIds,
+        BatchNumber, EventTime, Millis, Placement, QueryUid, ShardId, TermId, TimedTriple,
+        TripleIds,
     };
     use somersault_store::ShardBatch;
     use somersault_stream::{BatchShape, Firing};
@@ -159,6 +164,29 @@ mod tests {
         let windows = DueWindows::of(&[due(0, 2), due(0, 2), due(5, 5)], 1).unwrap();
         assert_eq!(windows.windows.len(), 1);
         assert!(DueWindows::of(&[due(5, 5)], 1).is_none());
+    }
+
+    #[test]
+    fn amended_firings_make_their_windows_themselves() {
+        let amended = (0..100).map(|close| match due(close, close + 2) {
+            Output::Due(firing) => Output::Due(Firing {
+                revision: 1,
+                ..firing
+            }),
+            other => other,
+        });
+        let mut outputs: Vec<Output> = amended.collect();
+        assert!(DueWindows::of(&outputs, 1).is_none());
+        outputs.push(due(7, 9));
+        assert_eq!(DueWindows::of(&outputs, 1).unwrap().windows.len(), 1);
+    }
+
+    #[test]
+    fn many_windows_are_not_compared_with_each_other() {
+        // In pairs they would take 10^11 steps.
+        let outputs: Vec<Output> = (0..500_000).map(|close| due(close, close + 2)).collect();
+        let windows = DueWindows::of(&outputs, 1).unwrap();
+        assert_eq!(windows.windows.len(), outputs.len());
     }
 
     #[test]

@@ -106,7 +106,13 @@ impl Group {
         };
         let spans = shapes().filter_map(|shape| shape.span());
         let shown_until = spans.map(|span| span.shown_until(batch.start)).max();
-        let from = self.first.unwrap_or(EventTime::MAX).max(batch.end);
+        // Of a window that ends before its close the batch comes into it later.
+        let spans = shapes().filter_map(|shape| shape.span());
+        let shown_from = spans.map(|span| span.first_close_over(batch.end)).min();
+        let first = self.first.unwrap_or(EventTime::MAX);
+        let from = shown_from
+            .map_or(batch.end, |from| from.max(batch.end))
+            .max(first);
         let mut close = self.key.schedule.first_at_or_after(from);
         let closes = std::iter::from_fn(move || {
             let this = close;

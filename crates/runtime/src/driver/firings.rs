@@ -184,7 +184,7 @@ impl Firings {
             let windows = due.windows.clone();
             let deadline_ms = shared.uptime_ms() + shared.config.pin_time.as_millis() as i64;
             // Its SN is pinned already, so that this does not fail.
-            let pinned = shared.store.pin_until(firing.sn, deadline_ms);
+            let pinned = shared.store.pin_until(due.snapshot.sn(), deadline_ms);
             self.leave_due(firing.sn);
             let snapshot = match pinned {
                 Ok(snapshot) => snapshot,

@@ -1,7 +1,7 @@
 //! Derived streams: what they hold and when, what amends them, and that a firing's statements are taken once.
 
-use crate::harness::{Driver, Seen, derived, statement, stream, was_repeat, windows};
-use somersault_lang::LatePolicy;
+use crate::harness::{Driver, Seen, derived, over, statement, stream, was_repeat, windows};
+use somersault_lang::{Extent, LatePolicy};
 use somersault_log::Record;
 use somersault_model::{EventTime, Millis};
 use somersault_stream::{Admission, Input, QueryDeclaration, RefusalKind, Repeat};
@@ -182,6 +182,27 @@ fn an_amended_firing_is_taken_once_even_after_its_close_is_past_amending() {
     assert!(was_repeat(&driver.input(again).unwrap(), Repeat::Derived));
     let after = driver.coordinator.stream(D).unwrap();
     assert_eq!((after.late, after.amended), (before.late, before.amended));
+}
+
+#[test]
+fn closes_before_an_amended_batch_is_shown_are_not_looked_at() {
+    // Walked one by one, the closes between would take 10^11 steps.
+    const UNTIL: i64 = 1_000_000_000_000;
+    let mut driver = amended(2 * UNTIL);
+    let past = Extent::Time {
+        range: Millis(20),
+        until: Millis(UNTIL),
+        step: Some(Millis(10)),
+    };
+    driver.register("q", over([(A, past)])).unwrap();
+    driver.advance(&[(A, 0)]).unwrap();
+    driver.advance(&[(A, UNTIL + 40)]).unwrap();
+    driver.push(A, &[(5, 1)]).unwrap();
+    let amended: Vec<i64> = (driver.seen.iter())
+        .filter(|seen| seen.firing.revision > 0)
+        .map(|seen| seen.firing.close.0)
+        .collect();
+    assert_eq!(amended, [UNTIL + 10, UNTIL + 20]);
 }
 
 #[test]
