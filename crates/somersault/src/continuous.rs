@@ -6,10 +6,11 @@ use crate::answer::Answer;
 use crate::changes::Changes;
 use crate::cohort::Cohort;
 use crate::config::EngineConfig;
-use crate::hub::{Hub, Published};
+use crate::hub::Hub;
 use crate::metrics::{QueryMetrics, Recorder};
-use crate::reporting::Reporting;
+use crate::reporting::{Reporting, Verdict};
 use crate::subscription::{FiringResult, SubscribeOptions, Subscription};
+use crate::turns::{Left, Turns};
 use oxrdf::GraphName;
 use parking_lot::{Mutex, RwLock};
 use somersault_lang::lift::Shape;
@@ -20,7 +21,7 @@ use somersault_runtime::{
     Answered, Class, Derives, FiringJob, Host, QueryPool, RuntimeError, window_version,
 };
 use somersault_store::{Dictionary, Store};
-use somersault_stream::{JoiningMember, Place};
+use somersault_stream::{FiringKey, JoiningMember, Place};
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
@@ -56,6 +57,8 @@ pub(crate) struct StandingQuery {
     prepared: Result<Ready, String>,
     /// Of ON OVERLOAD SKIP.
     turn: Option<Mutex<Turn>>,
+    /// In which its answers are given out.
+    turns: Turns,
     hub: Mutex<Hub>,
     stats: Mutex<Stats>,
 }
@@ -261,7 +264,8 @@ impl Host for Standing {
                 derives: parsed.derives,
                 prepared: Ok(parsed.ready),
                 turn: parsed.skips.then(Mutex::default),
-                hub: Mutex::new(Hub::new(kept, parsed.changes, parsed.reporting)),
+                turns: Turns::new(parsed.changes, parsed.reporting),
+                hub: Mutex::new(Hub::new(kept)),
                 stats: Mutex::new(Stats::new()),
             },
             Err(error) => StandingQuery {
@@ -269,7 +273,8 @@ impl Host for Standing {
                 derives: false,
                 prepared: Err(error),
                 turn: None,
-                hub: Mutex::new(Hub::new(kept, None, None)),
+                turns: Turns::new(None, None),
+                hub: Mutex::new(Hub::new(kept)),
                 stats: Mutex::new(Stats::new()),
             },
         };
@@ -340,7 +345,7 @@ impl Host for Standing {
             }
             return;
         };
-        let ticket = query.hub.lock().ticket();
+        let ticket = query.turns.ticket();
         if let Some(turn) = &query.turn {
             let mut turn = turn.lock();
             if turn.is_running {
@@ -348,9 +353,14 @@ impl Host for Standing {
                 drop(turn);
                 if let Some((job, ticket)) = skipped {
                     query.stats.lock().skipped += 1;
-                    let mut hub = query.hub.lock();
-                    let published = hub.skip(ticket, job.firing.key());
-                    self.tell(&query, published);
+                    let left = Left {
+                        key: job.firing.key(),
+                        answered: None,
+                    };
+                    if query.turns.leave(ticket, left) {
+                        let pool = Arc::clone(&self.pool);
+                        pool.submit(Class::Continuous, move || self.give_out(&query));
+                    }
                 }
                 return;
             }
@@ -396,33 +406,48 @@ impl Standing {
         });
     }
 
-    /// Tells the driver of firings that have been answered. Called under the lock of the query's hub, so that it hears of
-    /// them in order.
-    fn tell(&self, query: &StandingQuery, published: Vec<Published>) {
-        for Published { key, result } in published {
-            if let Some(result) = &result {
-                query.count(result);
-            }
-            let Some(answered) = self.answered.get() else {
+    /// Gives out the answers whose turn it is, one after the other.
+    fn give_out(&self, query: &StandingQuery) {
+        while let Some(Left { key, answered }) = query.turns.next() {
+            let compared =
+                answered.and_then(|(result, is_first)| query.turns.compare(result, is_first));
+            let Some((result, verdict)) = compared else {
+                self.tell(query, key, None);
                 continue;
             };
-            if !query.derives {
-                answered.tell(key);
-                continue;
+            let result = Arc::new(result);
+            // Who has been given it finds it counted: both ask the hub.
+            let mut hub = query.hub.lock();
+            if verdict == Verdict::Reported {
+                hub.deliver(&result);
             }
-            let answer = result.as_ref().map(|result| result.answer.as_ref());
-            if key.revision > 0 && matches!(answer, Some(Err(_))) {
-                // No answer is not an empty one: what was derived before would be lost.
-                answered.tell_derived(key, Derives::Unchanged);
-                continue;
-            }
-            let answer = answer.and_then(Result::ok);
-            let triples = answer.into_iter().flat_map(Answer::triples);
-            let statements = triples.map(|triple| triple.in_graph(GraphName::DefaultGraph));
-            let quads = answer.into_iter().flat_map(Answer::quads).cloned();
-            let statements = statements.chain(quads).collect();
-            answered.tell_derived(key, Derives::Statements(statements));
+            query.count(&result);
+            drop(hub);
+            self.tell(query, key, Some(&result));
         }
+    }
+
+    /// Tells the driver of a firing that has been answered; in order, because one thread at a time gives out answers.
+    fn tell(&self, query: &StandingQuery, key: FiringKey, result: Option<&FiringResult>) {
+        let Some(answered) = self.answered.get() else {
+            return;
+        };
+        if !query.derives {
+            answered.tell(key);
+            return;
+        }
+        let answer = result.map(|result| result.answer.as_ref());
+        if key.revision > 0 && matches!(answer, Some(Err(_))) {
+            // No answer is not an empty one: what was derived before would be lost.
+            answered.tell_derived(key, Derives::Unchanged);
+            return;
+        }
+        let answer = answer.and_then(Result::ok);
+        let triples = answer.into_iter().flat_map(Answer::triples);
+        let statements = triples.map(|triple| triple.in_graph(GraphName::DefaultGraph));
+        let quads = answer.into_iter().flat_map(Answer::quads).cloned();
+        let statements = statements.chain(quads).collect();
+        answered.tell_derived(key, Derives::Statements(statements));
     }
 
     fn execute(&self, query: &StandingQuery, job: FiringJob, ticket: u64) {
@@ -469,9 +494,13 @@ impl Standing {
             delay: ready.saturating_duration_since(acknowledged.unwrap_or(released)),
             waiting: started.saturating_duration_since(released),
         };
-        let mut hub = query.hub.lock();
-        let published = hub.publish(ticket, result, firing.first);
-        self.tell(query, published);
+        let left = Left {
+            key: firing.key(),
+            answered: Some((result, firing.first)),
+        };
+        if query.turns.leave(ticket, left) {
+            self.give_out(query);
+        }
     }
 }
 

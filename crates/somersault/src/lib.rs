@@ -39,6 +39,7 @@ mod push;
 pub mod replay;
 mod reporting;
 mod subscription;
+mod turns;
 
 pub use answer::{Answer, AnswerKind, AnswerWriter, Cell, CellKind, Cursor, Row, Rows, Triples};
 pub use config::{Clock, EngineConfig, FabricKind};

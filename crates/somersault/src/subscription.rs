@@ -3,8 +3,6 @@
 
 use crate::answer::Answer;
 use parking_lot::{Condvar, Mutex};
-use somersault_model::{EventTime, QueryUid};
-use somersault_stream::FiringKey;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
@@ -109,15 +107,6 @@ impl FiringResult {
             ordinal: self.ordinal,
             revision: self.revision,
             sn: Some(self.sn),
-        }
-    }
-
-    pub(crate) fn key(&self) -> FiringKey {
-        FiringKey {
-            query: QueryUid(self.uid),
-            close: EventTime(self.close_ms),
-            ordinal: self.ordinal,
-            revision: self.revision,
         }
     }
 }
