@@ -21,8 +21,7 @@ pub(crate) fn run(args: &StatusArgs) -> Result<(), CliError> {
             .map_err(|error| CliError::failed("the server's answer is not JSON", error))?;
         Ok(json[list].as_array().cloned().unwrap_or_default())
     };
-    let now = SystemTime::now().duration_since(UNIX_EPOCH);
-    let now_ms = now.map_or(0, |now| i64::try_from(now.as_millis()).unwrap_or(i64::MAX));
+    let now_ms = now_ms();
     let mut out = io::stdout().lock();
     for stream in read("/streams", "streams")? {
         writeln!(out, "{}", stream_line(&stream))?;
@@ -31,6 +30,16 @@ pub(crate) fn run(args: &StatusArgs) -> Result<(), CliError> {
         writeln!(out, "{}", query_line(&query, now_ms))?;
     }
     Ok(out.flush()?)
+}
+
+/// The clock's time, in milliseconds since the Unix epoch: "since when" is said to a person in front of it.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "it is compared with times of the server's clock, and decides nothing"
+)]
+fn now_ms() -> i64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    now.map_or(0, |now| i64::try_from(now.as_millis()).unwrap_or(i64::MAX))
 }
 
 fn name(value: &Value) -> &str {
