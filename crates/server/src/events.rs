@@ -48,9 +48,9 @@ pub(crate) async fn results(State(app): State<App>, request: Request) -> ApiResu
         .detail("available", vec![EVENT_STREAM]));
     }
     let after = after(&head.headers, &params)?;
-    let from_now = from_now(&params)?;
     let options = SubscribeOptions {
         after,
+        from_now: from_now(&params)?,
         empties: params.flag("empties")?,
         capacity: app.config.subscriber_backlog.max(1),
     };
@@ -60,9 +60,7 @@ pub(crate) async fn results(State(app): State<App>, request: Request) -> ApiResu
     let (engine, query) = (app.engine.clone(), name.clone());
     let subscription = app
         .gate
-        .run(Lane::Control, move || {
-            subscribe(&engine, &query, options, from_now)
-        })
+        .run(Lane::Control, move || engine.subscribe(&query, options))
         .await??;
     let feed = Feed {
         app,
@@ -84,19 +82,6 @@ pub(crate) async fn results(State(app): State<App>, request: Request) -> ApiResu
     // nginx would otherwise hold events back until its buffer is full.
     headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
     Ok(response)
-}
-
-fn subscribe(
-    engine: &somersault::Engine,
-    query: &str,
-    mut options: SubscribeOptions,
-    from_now: bool,
-) -> Result<Subscription, EngineError> {
-    if from_now && options.after.is_none() {
-        let last_close_ms = engine.query_info(query)?.last_close_ms;
-        options.after = last_close_ms.map(FiringId::at);
-    }
-    engine.subscribe(query, options)
 }
 
 /// The close after which a client wants to go on. The header, which browsers set when they reconnect, is

@@ -51,6 +51,7 @@ impl Registered {
             after: self.last,
             empties: true,
             capacity: 1 << 16,
+            ..SubscribeOptions::default()
         };
         let subscription = engine
             .subscribe(&self.name, options)

@@ -1,9 +1,7 @@
 //! The hub of one continuous query: keeps the newest of its answers for subscribers that reconnect, and hands them to the
 //! live ones. They come here in the order of their closes (WI-2).
 
-use crate::subscription::{
-    FiringId, FiringResult, Mailbox, SubscribeOptions, Subscription, SubscriptionEvent,
-};
+use crate::subscription::{FiringResult, Gone, Mailbox, SubscribeOptions, Subscription};
 use std::collections::VecDeque;
 use std::sync::{Arc, Weak};
 
@@ -11,8 +9,7 @@ use std::sync::{Arc, Weak};
 pub(crate) struct Hub {
     capacity: usize,
     kept: VecDeque<Arc<FiringResult>>,
-    /// The newest firing that is kept no more.
-    gone: Option<FiringId>,
+    gone: Gone,
     subscribers: Vec<Weak<Mailbox>>,
     ended: bool,
 }
@@ -22,7 +19,7 @@ impl Hub {
         Hub {
             capacity,
             kept: VecDeque::new(),
-            gone: None,
+            gone: Gone::default(),
             subscribers: Vec::new(),
             ended: false,
         }
@@ -32,8 +29,9 @@ impl Hub {
     pub(crate) fn deliver(&mut self, result: &Arc<FiringResult>) {
         self.kept.push_back(Arc::clone(result));
         while self.kept.len() > self.capacity {
-            let gone = self.kept.pop_front();
-            self.gone = gone.map(|result| result.id()).or(self.gone);
+            if let Some(gone) = self.kept.pop_front() {
+                self.gone.note(gone.id());
+            }
         }
         self.subscribers.retain(|subscriber| {
             let mailbox = subscriber.upgrade();
@@ -45,11 +43,10 @@ impl Hub {
     }
 
     pub(crate) fn subscribe(&mut self, options: &SubscribeOptions) -> Subscription {
+        let newest = self.kept.back().map(|result| result.id());
+        let options = options.at(newest.or(self.gone.newest()));
         let capacity = options.capacity.max(self.kept.len()).max(1);
-        let mailbox = Arc::new(Mailbox::new(options, capacity, self.gone));
-        if self.gone.is_some_and(|gone| options.has_not_seen(gone)) {
-            mailbox.put(SubscriptionEvent::Lagged { missed: None });
-        }
+        let mailbox = Arc::new(Mailbox::new(&options, capacity, self.gone));
         for result in &self.kept {
             mailbox.deliver(result);
         }

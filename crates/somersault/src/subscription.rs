@@ -122,6 +122,8 @@ impl FiringResult {
 pub struct SubscribeOptions {
     /// Only firings that came after this one (Last-Event-ID); `None` begins with the oldest that is kept.
     pub after: Option<FiringId>,
+    /// Only firings that come after the newest so far; where `after` is given, that counts.
+    pub from_now: bool,
     /// Also firings without rows.
     pub empties: bool,
     /// How many firings may wait to be read before the oldest of them are given up.
@@ -132,6 +134,7 @@ impl Default for SubscribeOptions {
     fn default() -> Self {
         SubscribeOptions {
             after: None,
+            from_now: false,
             empties: true,
             capacity: 1024,
         }
@@ -139,6 +142,15 @@ impl Default for SubscribeOptions {
 }
 
 impl SubscribeOptions {
+    /// The same, of a query whose newest firing is this.
+    pub(crate) fn at(&self, newest: Option<FiringId>) -> SubscribeOptions {
+        let newest = newest.filter(|_| self.from_now);
+        SubscribeOptions {
+            after: self.after.or(newest),
+            ..self.clone()
+        }
+    }
+
     /// Whether a firing came after the one that was seen last, as far as that is told from the two alone.
     pub(crate) fn has_not_seen(&self, id: FiringId) -> bool {
         self.after.is_some_and(|after| match (after.sn, id.sn) {
@@ -147,6 +159,55 @@ impl SubscribeOptions {
             }
             _ => id.revision == 0 && (id.close_ms, id.ordinal) > (after.close_ms, after.ordinal),
         })
+    }
+}
+
+/// What of a query's firings is kept no more.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Gone {
+    /// The newest that amended nothing.
+    unamended: Option<FiringId>,
+    /// The newest that amended a close and came after that.
+    amended: Option<FiringId>,
+}
+
+impl Gone {
+    /// One more is gone; they go in their order.
+    pub(crate) fn note(&mut self, id: FiringId) {
+        match id.revision {
+            0 => {
+                self.unamended = Some(id);
+                self.amended = None;
+            }
+            _ => self.amended = Some(id),
+        }
+    }
+
+    pub(crate) fn newest(&self) -> Option<FiringId> {
+        self.amended.or(self.unamended)
+    }
+
+    /// What of it was for closes after this one.
+    pub(crate) fn after(self, close_ms: i64) -> Gone {
+        let is_after = |id: &FiringId| id.close_ms > close_ms;
+        Gone {
+            unamended: self.unamended.filter(is_after),
+            amended: self.amended.filter(is_after),
+        }
+    }
+
+    /// Whether a subscriber is not given something that it has not seen.
+    pub(crate) fn is_missed(&self, options: &SubscribeOptions) -> bool {
+        match options.after {
+            Some(FiringId {
+                sn: None, close_ms, ..
+            }) => self.unamended.is_some_and(|gone| {
+                // The close that it saw is gone, and so is what was amended behind it.
+                let is_seen = gone.close_ms == close_ms && gone.ordinal == 0;
+                options.has_not_seen(gone) || (is_seen && self.amended.is_some())
+            }),
+            _ => self.newest().is_some_and(|gone| options.has_not_seen(gone)),
+        }
     }
 }
 
@@ -194,23 +255,23 @@ impl Waiting {
 }
 
 impl Mailbox {
-    /// `gone` is the newest firing that is kept no more.
-    pub(crate) fn new(
-        options: &SubscribeOptions,
-        capacity: usize,
-        gone: Option<FiringId>,
-    ) -> Mailbox {
+    /// A subscriber that may not be given any more what is `gone`; it is told if it misses something.
+    pub(crate) fn new(options: &SubscribeOptions, capacity: usize, gone: Gone) -> Mailbox {
         let seen_ms = options.after.map(|after| after.close_ms);
         let waiting = Waiting {
-            passed: gone.is_some_and(|gone| Some(gone.close_ms) >= seen_ms),
+            passed: (gone.unamended).is_some_and(|gone| Some(gone.close_ms) >= seen_ms),
             ..Waiting::default()
         };
-        Mailbox {
+        let mailbox = Mailbox {
             options: options.clone(),
             capacity,
             inner: Mutex::new(waiting),
             arrived: Condvar::new(),
+        };
+        if gone.is_missed(options) {
+            mailbox.put(SubscriptionEvent::Lagged { missed: None });
         }
+        mailbox
     }
 
     /// Whether a firing is to be delivered; asked once for each, in their order.

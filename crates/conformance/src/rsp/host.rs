@@ -127,6 +127,7 @@ impl InProcess {
             after: after_ms.map(FiringId::at),
             empties: true,
             capacity: CAPACITY,
+            ..SubscribeOptions::default()
         };
         let subscription = self.engine.subscribe(name, options).map_err(|error| {
             ConformanceError::engine(format!("let a subscriber read {name}"), error)

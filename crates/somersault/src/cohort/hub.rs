@@ -9,7 +9,7 @@ use super::outcome::Outcome;
 use crate::continuous::Summary;
 use crate::metrics::{QueryMetrics, Recorder};
 use crate::subscription::{
-    FiringId, FiringResult, Mailbox, SubscribeOptions, Subscription, SubscriptionEvent,
+    FiringId, FiringResult, Gone, Mailbox, SubscribeOptions, Subscription, SubscriptionEvent,
 };
 use rustc_hash::FxHashMap;
 use somersault_model::{EventTime, QueryUid};
@@ -105,8 +105,7 @@ pub(crate) struct CohortHub {
     next_published: u64,
     early: BTreeMap<u64, CohortResult>,
     kept: VecDeque<Arc<CohortResult>>,
-    /// The newest result that is kept no more.
-    gone: Option<FiringId>,
+    gone: Gone,
     /// Ascending by place.
     slots: Vec<Slot>,
     gaps: usize,
@@ -155,7 +154,7 @@ impl CohortHub {
             next_published: 0,
             early: BTreeMap::new(),
             kept: VecDeque::new(),
-            gone: None,
+            gone: Gone::default(),
             slots: Vec::new(),
             gaps: 0,
             joins: Vec::new(),
@@ -467,8 +466,9 @@ impl CohortHub {
             .for_each(|place| _ = self.listeners.remove(place));
         self.kept.push_back(result);
         while self.kept.len() > self.capacity {
-            let gone = self.kept.pop_front();
-            self.gone = gone.map(|result| result.id()).or(self.gone);
+            if let Some(gone) = self.kept.pop_front() {
+                self.gone.note(gone.id());
+            }
         }
     }
 
@@ -482,18 +482,17 @@ impl CohortHub {
         while let Some(later) = self.later.get(&place) {
             place = *later;
         }
+        let newest = self.kept.back().map(|result| result.id());
+        let options = &options.at(newest.or(self.gone.newest()));
         let capacity = options.capacity.max(self.kept.len()).max(1);
         let base = self.first_base(place);
         // What went before the member came it never had.
-        let gone = self.gone.filter(|gone| gone.close_ms > base);
+        let gone = self.gone.after(base);
         let mailbox = Arc::new(Mailbox::new(options, capacity, gone));
         let Some(cell) = self.at(place).map(|at| self.slots[at].cell) else {
             mailbox.end();
             return Subscription::new(mailbox);
         };
-        if gone.is_some_and(|gone| options.has_not_seen(gone)) {
-            mailbox.put(SubscriptionEvent::Lagged { missed: None });
-        }
         let mut own = Listener {
             uid,
             name: name.to_owned(),

@@ -3,7 +3,10 @@
 
 use crate::scenario::*;
 use somersault::disk::{CrashKeep, SimDisk};
-use somersault::{Engine, EngineError, Push, SubscribeOptions, UpdateOptions};
+use somersault::{
+    Engine, EngineConfig, EngineError, FiringId, Push, SubscribeOptions, SubscriptionEvent,
+    UpdateOptions,
+};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -199,6 +202,74 @@ fn an_amended_firing_that_fails_leaves_what_was_derived() {
     // The streams go on all the same.
     step(&engine, 4000).unwrap();
     assert_eq!(answers(&engine, "alarm").len(), 4);
+}
+
+/// A query over a stream that is amended, which keeps so many firings, at 3 s with its first close amended once.
+fn amended_once(kept: usize) -> Engine {
+    let settings = EngineConfig {
+        kept_firings: kept,
+        ..config()
+    };
+    let engine = Engine::open(settings).unwrap();
+    stream(&engine, "s", "LATENESS 0s LATE AMEND WITHIN 60s").unwrap();
+    register(
+        &engine,
+        Some("q"),
+        "SELECT ?room FROM NAMED STREAM :s [RANGE 1s STEP 1s] WHERE { GRAPH :s { ?room :has ?heat } }",
+    )
+    .unwrap();
+    step(&engine, 0).unwrap();
+    step(&engine, 3000).unwrap();
+    amend(&engine, "hall");
+    engine
+}
+
+/// Amends the close at 1 s.
+fn amend(engine: &Engine, room: &str) {
+    let s = format!("{NS}s");
+    engine.push(&s, push(&[(500, &heat(room, 20))])).unwrap();
+    step(engine, 3000).unwrap();
+    engine.quiesce(Duration::from_secs(60)).unwrap();
+}
+
+#[test]
+fn who_comes_back_is_told_of_amended_firings_that_are_gone() {
+    let engine = amended_once(2);
+    step(&engine, 5000).unwrap();
+    engine.quiesce(Duration::from_secs(60)).unwrap();
+    // The order was 1 s, 2 s, 3 s, 1 s amended, 4 s, 5 s; the last two are kept.
+    let is_told = |after_ms: i64| {
+        let options = SubscribeOptions {
+            after: Some(FiringId::at(after_ms)),
+            ..SubscribeOptions::default()
+        };
+        let subscription = engine.subscribe("q", options).unwrap();
+        let first = subscription.try_recv();
+        matches!(first, Some(SubscriptionEvent::Lagged { missed: None }))
+    };
+    assert_eq!(
+        [1000, 2000, 3000, 4000, 5000].map(is_told),
+        [true, true, true, false, false]
+    );
+}
+
+#[test]
+fn who_comes_anew_may_begin_behind_an_amended_firing() {
+    let engine = amended_once(64);
+    let options = SubscribeOptions {
+        from_now: true,
+        ..SubscribeOptions::default()
+    };
+    let subscription = engine.subscribe("q", options).unwrap();
+    assert!(subscription.try_recv().is_none(), "all of it is old");
+    amend(&engine, "attic");
+    step(&engine, 4000).unwrap();
+    engine.quiesce(Duration::from_secs(60)).unwrap();
+    let new: Vec<(i64, u32)> = std::iter::from_fn(|| subscription.try_recv())
+        .map(|event| firing(event).unwrap())
+        .map(|it| (it.close_ms, it.revision))
+        .collect();
+    assert_eq!(new, [(1000, 2), (4000, 0)]);
 }
 
 type Step = Box<dyn Fn(&Engine) -> Result<(), EngineError>>;
