@@ -28,7 +28,7 @@ pub struct Numbered {
     encoded: Option<EncodedStatements>,
 }
 
-/// A statement as ids. A query-local id stands for the term of [`Numbered::scoped`] at that index.
+/// A statement as ids. A query-local id stands for the term of `Numbered::scoped` at that index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NumberedStatement {
     /// Its event time.
