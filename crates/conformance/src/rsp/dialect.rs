@@ -57,9 +57,15 @@ impl Dialect {
             };
             edits.push((clause.range.clone(), written));
         }
+        // REGISTER names the operator that SELECT has, or the one that it has where it says none.
+        let says = |operator: &&str| (0..found.len()).any(|at| is(at, operator));
+        let operator = ["ISTREAM", "DSTREAM"].into_iter().find(says);
         for at in 0..found.len() {
             if is(at, "REGISTER") && is(at + 1, "QUERY") && self == Dialect::RspQl {
-                edits.push((found[at + 1].clone(), "RSTREAM".to_owned()));
+                edits.push((
+                    found[at + 1].clone(),
+                    operator.unwrap_or("RSTREAM").to_owned(),
+                ));
             }
             if !is(at, "GRAPH") {
                 continue;
