@@ -1,9 +1,5 @@
 //! What ISTREAM and DSTREAM need from one firing to the next: the solutions of the firing before. Answers come here in
-//! the order of their closes.
-//!
-//! The one thing to know before changing it: after a restart the first firings that are executed again are those of the last
-//! SN of which all were delivered; they are not given to anybody, and the next one is compared with the last of them. So
-//! answers are those of a run without the restart (RC-1).
+//! the order of their closes, those that are executed again after a restart first ([`Repeats`](crate::repeats)).
 
 use crate::answer::Answer;
 use crate::subscription::FiringResult;
@@ -20,15 +16,11 @@ pub(crate) struct Changes {
     template: Option<Template>,
     dictionary: Arc<Dictionary>,
     before: Before,
-    /// The SN whose firings were delivered before the restart.
-    repeated: Option<u64>,
 }
 
 /// The answer of the firing before.
 enum Before {
-    /// Not executed yet since the engine was started.
-    Unknown,
-    /// There was none: nothing has changed but what is there now.
+    /// There was none, or none yet since the engine was started.
     Nothing,
     Known(Arc<Inner>),
     /// It failed when it was executed again, after the restart.
@@ -46,45 +38,37 @@ impl Changes {
             operator,
             template,
             dictionary,
-            before: Before::Unknown,
-            repeated: None,
+            before: Before::Nothing,
         }
     }
 
-    /// The firing with what has changed in the place of the whole answer; `None` for one that was delivered before a
-    /// restart. A firing that failed is passed over: the next one is compared with the last that has an answer.
-    pub(crate) fn of(&mut self, mut result: FiringResult, is_first: bool) -> Option<FiringResult> {
-        if is_first {
-            self.before = Before::Nothing;
-        }
-        let is_unknown = matches!(self.before, Before::Unknown);
-        if is_unknown {
-            self.repeated = Some(result.sn);
-        }
-        let is_repeated = self.repeated == Some(result.sn);
+    /// The firing with what has changed in the place of the whole answer; one that was delivered before a restart is only
+    /// kept in mind. A firing that failed is passed over: the next one is compared with the last that has an answer.
+    pub(crate) fn of(&mut self, mut result: FiringResult, is_repeat: bool) -> FiringResult {
         let now = match &result.answer {
             Ok(answer) => Arc::clone(answer.inner()),
             Err(error) => {
-                if is_unknown {
+                if is_repeat {
                     self.before = Before::Lost(error.clone());
                 }
-                return (!is_repeated).then_some(result);
+                return result;
             }
         };
         let before = std::mem::replace(&mut self.before, Before::Known(Arc::clone(&now)));
+        if is_repeat {
+            return result;
+        }
         let changed = match (before, &*now) {
-            (Before::Unknown, _) => return None,
-            _ if is_repeated => return None,
             (Before::Lost(error), _) => Err(format!(
                 "what has changed is not known, because the firing before could not be evaluated again after the restart ({error}); the next firing is compared with this one"
             )),
             (Before::Nothing, Inner::Solutions(now)) => Ok(self.difference(now, &now.none_of())),
             (Before::Known(before), Inner::Solutions(now)) => match &*before {
                 Inner::Solutions(before) => Ok(self.difference(now, before)),
-                _ => return Some(result),
+                _ => return result,
             },
             // The parser refuses the forms without solutions.
-            _ => return Some(result),
+            _ => return result,
         };
         let key = (QueryUid(result.uid), EventTime(result.close_ms));
         result.answer = changed.map(|solutions| {
@@ -94,7 +78,7 @@ impl Changes {
             };
             Answer::new(inner, Arc::clone(&self.dictionary))
         });
-        Some(result)
+        result
     }
 
     fn difference(&self, now: &Solutions, before: &Solutions) -> Solutions {
@@ -102,40 +86,5 @@ impl Changes {
             StreamOperator::DStream => before.without(now, &self.dictionary),
             _ => now.without(before, &self.dictionary),
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::time::Duration;
-
-    fn failed(sn: u64, ordinal: u32) -> FiringResult {
-        FiringResult {
-            query: "q".to_owned(),
-            uid: 1,
-            close_ms: 1000,
-            revision: 0,
-            ordinal,
-            sn,
-            complete_from_ms: None,
-            answer: Err("failed".to_owned()),
-            execution: Duration::ZERO,
-            delay: Duration::ZERO,
-            waiting: Duration::ZERO,
-        }
-    }
-
-    #[test]
-    fn all_firings_of_the_sn_that_was_delivered_last_are_repeats() {
-        let dictionary = Arc::new(Dictionary::new());
-        let mut changes = Changes::new(StreamOperator::IStream, None, Arc::clone(&dictionary));
-        let is_given = [(5, 0), (5, 1), (5, 2), (6, 0), (6, 1)]
-            .map(|(sn, ordinal)| changes.of(failed(sn, ordinal), false).is_some());
-        assert_eq!(is_given, [false, false, false, true, true]);
-        // Without a restart there are none.
-        let mut changes = Changes::new(StreamOperator::IStream, None, dictionary);
-        assert!(changes.of(failed(5, 0), true).is_some());
-        assert!(changes.of(failed(5, 1), false).is_some());
     }
 }

@@ -8,7 +8,7 @@ use crate::cohort::Cohort;
 use crate::config::EngineConfig;
 use crate::hub::Hub;
 use crate::metrics::{QueryMetrics, Recorder};
-use crate::reporting::{Reporting, Verdict};
+use crate::reporting::Reporting;
 use crate::subscription::{FiringResult, SubscribeOptions, Subscription};
 use crate::turns::{Left, Turns};
 use oxrdf::GraphName;
@@ -411,14 +411,14 @@ impl Standing {
         while let Some(Left { key, answered }) = query.turns.next() {
             let compared =
                 answered.and_then(|(result, is_first)| query.turns.compare(result, is_first));
-            let Some((result, verdict)) = compared else {
+            let Some((result, is_reported)) = compared else {
                 self.tell(query, key, None);
                 continue;
             };
             let result = Arc::new(result);
             // Who has been given it finds it counted: both ask the hub.
             let mut hub = query.hub.lock();
-            if verdict == Verdict::Reported {
+            if is_reported {
                 hub.deliver(&result);
             }
             query.count(&result);

@@ -36,6 +36,7 @@ pub mod live;
 mod load;
 mod metrics;
 mod push;
+mod repeats;
 pub mod replay;
 mod reporting;
 mod subscription;

@@ -5,7 +5,8 @@
 //! meanwhile, one after the other and without the lock that tickets and answers are left under; others only leave theirs.
 
 use crate::changes::Changes;
-use crate::reporting::{Reporting, Verdict};
+use crate::repeats::Repeats;
+use crate::reporting::Reporting;
 use crate::subscription::FiringResult;
 use parking_lot::Mutex;
 use somersault_stream::FiringKey;
@@ -43,6 +44,7 @@ struct Compared {
     changes: Option<Changes>,
     /// Of a query that does not report every firing.
     reporting: Option<Reporting>,
+    repeats: Repeats,
 }
 
 impl Turns {
@@ -50,7 +52,11 @@ impl Turns {
         Turns {
             tickets: AtomicU64::new(0),
             waiting: Mutex::default(),
-            compared: Mutex::new(Compared { changes, reporting }),
+            compared: Mutex::new(Compared {
+                changes,
+                reporting,
+                repeats: Repeats::default(),
+            }),
         }
     }
 
@@ -87,37 +93,41 @@ impl Turns {
         }
     }
 
-    /// What is to be told of an answer, and to whom; `None` for what subscribers had before a restart. A comparison that
-    /// panics is the answer's failure: those after it have their turn all the same.
+    /// What is to be told of an answer, and whether subscribers are given it; `None` for what they had before a restart. A
+    /// comparison that panics is the answer's failure: those after it have their turn all the same.
     pub(crate) fn compare(
         &self,
         result: FiringResult,
         is_first: bool,
-    ) -> Option<(FiringResult, Verdict)> {
+    ) -> Option<(FiringResult, bool)> {
         let mut compared = self.compared.lock();
         if compared.changes.is_none() && compared.reporting.is_none() {
-            return Some((result, Verdict::Reported));
+            return Some((result, true));
         }
         let failed = FiringResult {
             answer: Err("internal fault: the comparison of answers panicked".to_owned()),
             ..result.clone()
         };
         let compare = AssertUnwindSafe(|| compared.compare(result, is_first));
-        catch_unwind(compare).unwrap_or(Some((failed, Verdict::Reported)))
+        catch_unwind(compare).unwrap_or(Some((failed, true)))
     }
 }
 
 impl Compared {
-    fn compare(&mut self, result: FiringResult, is_first: bool) -> Option<(FiringResult, Verdict)> {
+    fn compare(&mut self, result: FiringResult, is_first: bool) -> Option<(FiringResult, bool)> {
+        // Where nothing is compared, nothing is executed again for it.
+        let compares =
+            self.changes.is_some() || self.reporting.as_ref().is_some_and(Reporting::compares);
+        let is_repeat = compares && self.repeats.is_one(result.sn, is_first);
         let result = match &mut self.changes {
-            Some(changes) => changes.of(result, is_first)?,
+            Some(changes) => changes.of(result, is_repeat),
             None => result,
         };
-        let verdict = match &mut self.reporting {
-            Some(reporting) => reporting.judge(&result, is_first),
-            None => Verdict::Reported,
+        let reports = match &mut self.reporting {
+            Some(reporting) => reporting.reports(&result),
+            None => true,
         };
-        (verdict != Verdict::Repeated).then_some((result, verdict))
+        (!is_repeat).then_some((result, reports))
     }
 }
 
