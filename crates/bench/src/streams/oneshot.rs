@@ -40,7 +40,7 @@ pub(super) fn run(options: &Options) -> Result<OneShot, Failure> {
     let mut running: Vec<Asked> = still.clone();
     let mut behind = Duration::ZERO;
     for _ in 0..TURNS {
-        let stretch = stage.stretch(TURN_MS, 1.0);
+        let stretch = made_apart(&mut stage)?;
         let start = Instant::now();
         let turn = Duration::from_millis(TURN_MS.unsigned_abs());
         ask_in_turn(&stage.engine, &queries, &mut still, |_| {
@@ -69,6 +69,15 @@ pub(super) fn run(options: &Options) -> Result<OneShot, Failure> {
     }
     stage.engine.shutdown()?;
     Ok(figures)
+}
+
+/// The next stretch, made by a thread of its own. What the player frees would else go back to the memory that the asking
+/// thread takes from, which then sorts tens of thousands of pieces within some query's time.
+fn made_apart(stage: &mut Stage<'_>) -> Result<Stretch, Failure> {
+    std::thread::scope(|scope| {
+        let made = scope.spawn(|| stage.stretch(TURN_MS, 1.0)).join();
+        made.map_err(|_| "the generator panicked".into())
+    })
 }
 
 /// What one query has taken, and the rows of its last answer.
