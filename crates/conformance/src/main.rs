@@ -52,11 +52,9 @@ enum Command {
     RspChild,
 }
 
+/// How the engine under test is laid out.
 #[derive(Args)]
-struct RspArguments {
-    /// The suites.
-    #[arg(required = true)]
-    suites: Vec<PathBuf>,
+struct Layout {
     /// How many shards the store has.
     #[arg(long, default_value_t = 2)]
     shards: u16,
@@ -66,6 +64,22 @@ struct RspArguments {
     /// What the simulated fabric and the kill points are drawn from.
     #[arg(long, default_value_t = 1)]
     seed: u64,
+}
+
+impl Layout {
+    /// The seed of the simulated fabric, if that is what carries batches.
+    fn simulated(&self) -> Option<u64> {
+        (self.fabric == Fabric::Sim).then_some(self.seed)
+    }
+}
+
+#[derive(Args)]
+struct RspArguments {
+    /// The suites.
+    #[arg(required = true)]
+    suites: Vec<PathBuf>,
+    #[command(flatten)]
+    layout: Layout,
     /// What is tested; spareval stands for the dull twin, which keeps the whole history and computes every window anew.
     #[arg(long, value_enum, default_value_t = System::Somersault)]
     engine: System,
@@ -85,15 +99,8 @@ struct CaseArguments {
     /// The cases.
     #[arg(required = true)]
     cases: Vec<PathBuf>,
-    /// How many shards the store has.
-    #[arg(long, default_value_t = 2)]
-    shards: u16,
-    /// What carries batches to the shards.
-    #[arg(long, value_enum, default_value_t = Fabric::Timely)]
-    fabric: Fabric,
-    /// What the simulated fabric is drawn from.
-    #[arg(long, default_value_t = 1)]
-    seed: u64,
+    #[command(flatten)]
+    layout: Layout,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -161,13 +168,13 @@ fn run_rsp(arguments: &RspArguments) -> Outcome {
         0 => None,
         points => Some(KillPlan {
             points,
-            seed: arguments.seed,
+            seed: arguments.layout.seed,
             program: std::env::current_exe()?,
         }),
     };
     let options = RunOptions {
-        shards: arguments.shards,
-        simulated: (arguments.fabric == Fabric::Sim).then_some(arguments.seed),
+        shards: arguments.layout.shards,
+        simulated: arguments.layout.simulated(),
         data: arguments.data.clone(),
         twin: arguments.engine == System::Spareval,
         dialect: arguments.dialect,
@@ -184,8 +191,8 @@ fn run_rsp(arguments: &RspArguments) -> Outcome {
 
 fn run_cases(arguments: &CaseArguments) -> Outcome {
     let options = ScriptOptions {
-        shards: arguments.shards,
-        simulated: (arguments.fabric == Fabric::Sim).then_some(arguments.seed),
+        shards: arguments.layout.shards,
+        simulated: arguments.layout.simulated(),
     };
     let mut right = true;
     for path in &arguments.cases {

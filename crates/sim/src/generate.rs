@@ -3,8 +3,8 @@
 
 use crate::draw::Draw;
 use crate::model::{
-    Absorbs, Changes, Dialect, Extent, Form, Group, Late, QueryModel, Scenario, Statement, Step,
-    StreamModel, Triple, WindowModel,
+    Absorbs, Changes, Dialect, Extent, Form, Group, Late, PushModel, QueryModel, Scenario,
+    Statement, Step, StreamModel, Triple, WindowModel,
 };
 use crate::queries::draw_pattern_and_form;
 use somersault_log::CrashKeep;
@@ -170,12 +170,12 @@ impl Generator {
         let newest = times.iter().copied().max().unwrap_or(from_ms);
         self.sources[stream][source] = newest.max(from_ms);
         if !statements.is_empty() {
-            self.steps.push(Step::Push {
+            self.steps.push(Step::Push(PushModel {
                 stream,
                 source: u8::try_from(source).unwrap_or(u8::MAX),
                 statements,
                 again: self.draw.chance(8),
-            });
+            }));
         }
     }
 
@@ -277,12 +277,12 @@ impl Generator {
         let end_ms = (self.newest() + 2000).div_euclid(400) * 400;
         for stream in 0..self.streams.len() {
             let statements = vec![self.draw_statement(end_ms - 1), self.draw_statement(end_ms)];
-            self.steps.push(Step::Push {
+            self.steps.push(Step::Push(PushModel {
                 stream,
                 source: 0,
                 statements,
                 again: false,
-            });
+            }));
         }
         self.advance_all(end_ms + 400);
         self.steps.push(Step::Look);

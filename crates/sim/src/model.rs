@@ -244,20 +244,24 @@ pub struct QueryModel {
     pub pattern: Group,
 }
 
+/// A push of one of a stream's sources.
+#[derive(Debug, Clone)]
+pub struct PushModel {
+    /// The stream.
+    pub stream: usize,
+    /// The source.
+    pub source: u8,
+    /// What is pushed.
+    pub statements: Vec<Statement>,
+    /// Whether the same push is sent again.
+    pub again: bool,
+}
+
 /// Something that happens.
 #[derive(Debug, Clone)]
 pub enum Step {
     /// A push of one of a stream's sources.
-    Push {
-        /// The stream.
-        stream: usize,
-        /// The source.
-        source: u8,
-        /// What is pushed.
-        statements: Vec<Statement>,
-        /// Whether the same push is sent again.
-        again: bool,
-    },
+    Push(PushModel),
     /// A heartbeat of some streams, in one record.
     Advance(Vec<(usize, i64)>),
     /// A registration under a number.

@@ -1,7 +1,7 @@
 //! What a run says of itself: what it did, or what was wrong, with the steps that led there and the command that does them again.
 
 use crate::expect::name_of;
-use crate::model::{Scenario, Step, Triple};
+use crate::model::{PushModel, Scenario, Step, Triple};
 use crate::render::{in_graph, query_text, stream_text, triple_text};
 use std::fmt::Write;
 
@@ -103,28 +103,7 @@ pub(crate) fn failure(
 
 fn describe(step: &Step) -> String {
     match step {
-        Step::Push {
-            stream,
-            source,
-            statements,
-            again,
-        } => {
-            let listed: Vec<String> = statements
-                .iter()
-                .map(|s| {
-                    let graph = s
-                        .graph
-                        .map_or(String::new(), |graph| format!(" in g{graph}"));
-                    let (subject, predicate, object) = s.triple;
-                    format!("{} n{subject} p{predicate} n{object}{graph}", s.at_ms)
-                })
-                .collect();
-            let twice = if *again { " twice" } else { "" };
-            format!(
-                "push{twice} to stream{stream} by source {source}: {}",
-                listed.join("; ")
-            )
-        }
+        Step::Push(push) => push_text(push),
         Step::Register(number, query) => query_text(&name_of(*number), query),
         Step::Update {
             insert,
@@ -133,6 +112,25 @@ fn describe(step: &Step) -> String {
         } => update_text(*insert, *graph, *triple),
         other => format!("{other:?}"),
     }
+}
+
+fn push_text(push: &PushModel) -> String {
+    let listed: Vec<String> = (push.statements.iter())
+        .map(|s| {
+            let graph = s
+                .graph
+                .map_or(String::new(), |graph| format!(" in g{graph}"));
+            let (subject, predicate, object) = s.triple;
+            format!("{} n{subject} p{predicate} n{object}{graph}", s.at_ms)
+        })
+        .collect();
+    let twice = if push.again { " twice" } else { "" };
+    format!(
+        "push{twice} to stream{} by source {}: {}",
+        push.stream,
+        push.source,
+        listed.join("; ")
+    )
 }
 
 /// The update of a step.

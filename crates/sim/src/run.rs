@@ -4,7 +4,7 @@ use crate::algebra::{Stored, Value};
 use crate::engine::{Asked, Subject};
 use crate::expect::{Registered, name_of};
 use crate::generate;
-use crate::model::{QueryModel, Scenario, Statement, Step};
+use crate::model::{PushModel, QueryModel, Scenario, Statement, Step};
 use crate::render::{iri, statement, stream_iri, stream_text, triple_text};
 use crate::report::{Failure, Fault, Summary, failure, update_text};
 use crate::shrink;
@@ -104,18 +104,7 @@ impl Simulation {
 
     fn step(&mut self, step: &Step) -> Result<(), String> {
         match step {
-            Step::Push {
-                stream,
-                source,
-                statements,
-                again,
-            } => {
-                self.push(*stream, *source, statements)?;
-                if *again {
-                    self.push_again(*stream, *source, statements)?;
-                }
-                Ok(())
-            }
+            Step::Push(push) => self.pushes(push),
             Step::Advance(to) => self.advance(to),
             Step::Register(number, query) => self.register(*number, query),
             Step::Drop(number) => {
@@ -222,6 +211,14 @@ impl Simulation {
             }
             Asked::Done(()) | Asked::Refused(_) => Ok(()),
         }
+    }
+
+    fn pushes(&mut self, push: &PushModel) -> Result<(), String> {
+        self.push(push.stream, push.source, &push.statements)?;
+        if push.again {
+            self.push_again(push.stream, push.source, &push.statements)?;
+        }
+        Ok(())
     }
 
     fn push(&mut self, stream: usize, source: u8, statements: &[Statement]) -> Result<(), String> {

@@ -240,16 +240,7 @@ impl Coordinator {
         };
         match query.state {
             State::Paused { .. } => self.start_query(cohort, resolved, out),
-            State::Running { group, .. } => assert!(
-                resolved.first_close.is_none()
-                    || self
-                        .groups
-                        .get(group)
-                        .next_of(&self.streams, Self::base_of(resolved))
-                        == resolved.first_close,
-                "S5: a query of the cohort of {} first fires at the close that its command resolved to",
-                query.name
-            ),
+            State::Running { group, .. } => self.assert_first_close(cohort, group, resolved),
         }
     }
 

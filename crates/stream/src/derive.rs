@@ -10,8 +10,6 @@ use crate::coordinator::Coordinator;
 use crate::declaration::{QueryDeclaration, Resolve};
 use crate::output::{BatchChange, FiringKey, Output};
 use crate::refusal::Refusal;
-use crate::registry::{schedule_of, shape_of};
-use crate::schedule::{Schedule, WindowShape};
 use crate::stream::{Batch, Stream};
 use somersault_lang::{CreateStream, DerivedStream, LatePolicy, TimeDomain};
 use somersault_log::{DerivedRecord, Resolved};
@@ -174,17 +172,6 @@ impl Coordinator {
             revisions: BTreeMap::new(),
             settled_before: EventTime::MIN,
         })
-    }
-
-    /// When a query with this declaration fires.
-    pub(crate) fn schedule_of(&self, declaration: &QueryDeclaration) -> Schedule {
-        let shapes = declaration.windows.iter().filter_map(|window| {
-            let uid = self.by_iri.get(window.stream.as_str())?;
-            let stream = &self.streams.get(uid)?.declaration;
-            Some(shape_of(window.extent, declaration.starting_at, stream))
-        });
-        let shapes: Vec<WindowShape> = shapes.collect();
-        schedule_of(declaration, shapes.into_iter())
     }
 
     /// Whether the statements of a firing have been taken before, or are wanted by nobody any more.

@@ -11,7 +11,7 @@ use std::collections::VecDeque;
 
 /// What is known of the numbers: the batches from the first that is retained on.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Numbered {
+pub(crate) struct StatementCount {
     /// Each closed batch that is not empty, with the number of its first statement.
     batches: VecDeque<(BatchNumber, u64)>,
     /// How many statements all closed batches have had.
@@ -32,7 +32,7 @@ pub(crate) struct Stretch {
     pub(crate) is_cut: bool,
 }
 
-impl Numbered {
+impl StatementCount {
     /// The next batch has closed.
     pub(crate) fn close(&mut self, batch: BatchNumber, statements: usize) {
         self.batches.push_back((batch, self.closed));
@@ -145,7 +145,7 @@ mod tests {
             step in 1u64..9,
             kept in 0i64..8,
         ) {
-            let mut numbered = Numbered::default();
+            let mut numbered = StatementCount::default();
             let mut list: Vec<(i64, u32)> = Vec::new();
             for (batch, size) in sizes.iter().enumerate() {
                 let (batch, before) = (batch as i64, list.len() as u64);

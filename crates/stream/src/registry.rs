@@ -7,15 +7,14 @@
 use crate::adaptor::FARTHEST_MS;
 use crate::amend::Amended;
 use crate::coordinator::Coordinator;
-use crate::declaration::{QueryDeclaration, WindowDeclaration};
+use crate::declaration::QueryDeclaration;
 use crate::derive::Derivation;
 use crate::groups::{Group, GroupId, GroupKey, Streams};
 use crate::members::Counts;
 use crate::output::{BatchShape, Firing, Output, Statements, WindowBatches};
 use crate::schedule::{Schedule, Span, WindowShape};
-use crate::status::StreamStatus;
 use crate::stream::Stream;
-use somersault_lang::{CreateStream, Extent, StreamOperator};
+use somersault_lang::{CreateStream, Extent};
 use somersault_log::{DeliveredRecord, Resolved};
 use somersault_model::{BatchNumber, EventTime, Millis, QueryUid, Sn, StreamUid};
 use std::collections::BTreeSet;
@@ -63,7 +62,7 @@ struct Window {
 }
 
 /// When the query fires: at every close of any window, or at those of COMPUTED EVERY.
-pub(crate) fn schedule_of(
+fn schedule_of(
     declaration: &QueryDeclaration,
     shapes: impl Iterator<Item = WindowShape>,
 ) -> Schedule {
@@ -292,6 +291,16 @@ impl Coordinator {
         times.max().unwrap_or(EventTime::MIN)
     }
 
+    /// When a query with this declaration fires, on the streams that there are.
+    pub(crate) fn schedule_of(&self, declaration: &QueryDeclaration) -> Schedule {
+        let shapes = declaration.windows.iter().filter_map(|window| {
+            let uid = self.by_iri.get(window.stream.as_str())?;
+            let stream = &self.streams.get(uid)?.declaration;
+            Some(shape_of(window.extent, declaration.starting_at, stream))
+        });
+        schedule_of(declaration, shapes)
+    }
+
     /// Adds what fires for a query, or for a cohort; it does not run yet.
     pub(crate) fn add_query(
         &mut self,
@@ -391,14 +400,19 @@ impl Coordinator {
             .groups
             .join(&mut self.streams, key, (base, uid), &shapes, &mut passed);
         query.state = State::Running { group, base };
-        let first_close = resolved.first_close;
-        assert!(
-            first_close.is_none()
-                || self.groups.get(group).next_of(&self.streams, base) == first_close,
-            "S5: query {} first fires at the close that its command resolved to",
-            query.name
-        );
+        self.assert_first_close(uid, group, resolved);
         self.report_passed(&passed, out);
+    }
+
+    /// A query of a group fires first for the close that its command resolved to (S5).
+    pub(crate) fn assert_first_close(&self, uid: QueryUid, group: GroupId, resolved: &Resolved) {
+        let fires_at = |base| self.groups.get(group).next_of(&self.streams, base);
+        assert!(
+            resolved.first_close.is_none()
+                || fires_at(Self::base_of(resolved)) == resolved.first_close,
+            "S5: query {} first fires at the close that its command resolved to",
+            self.shown_name(uid)
+        );
     }
 
     /// Takes a query out of its group. Returns the close that it would have fired for next.
@@ -511,120 +525,5 @@ impl Coordinator {
             }
         }
         Some(query)
-    }
-}
-
-impl WindowDeclaration {
-    /// The window at its latest close, whatever of it is still kept: what EXPLAIN looks at. None before the stream has
-    /// a time.
-    pub fn latest(&self, starting_at: EventTime, stream: &StreamStatus) -> Option<WindowBatches> {
-        let batch = stream.declaration.batch;
-        let shape = shape_of(self.extent, starting_at, &stream.declaration);
-        let through = stream.stable_time?;
-        let (from, to, shape) = match shape {
-            WindowShape::Span(span) => {
-                let (from, to) = span.span_at(through);
-                (from, to, span.in_batches(batch))
-            }
-            // What the status of a stream does not say: its last batch stands in.
-            WindowShape::Statements { .. } => {
-                let shape = BatchShape {
-                    range: 1,
-                    until: 0,
-                    step: 1,
-                };
-                (through.minus(batch), through, shape)
-            }
-        };
-        Some(WindowBatches {
-            stream: stream.uid,
-            lo: BatchNumber::of(from, batch),
-            hi: BatchNumber::of(to, batch),
-            shape,
-            statements: None,
-        })
-    }
-}
-
-/// When a window closes and what it then holds, in words.
-fn explain_extent(extent: Extent, since: &str) -> String {
-    match extent {
-        Extent::Time { range, until, step } => {
-            let (range, until) = (range.0, until.0);
-            let step = match step {
-                Some(step) => format!("{} ms", step.0),
-                None => "BATCH of the stream".to_owned(),
-            };
-            let (from, to) = match until {
-                0 => (range, "c".to_owned()),
-                _ => (range + until, format!("c − {until} ms")),
-            };
-            format!("closes at c = {since}k·{step}; holds c − {from} ms ≤ event time < {to}")
-        }
-        Extent::Now => "closes with every batch; holds the batch that has just closed (NOW)".to_owned(),
-        Extent::All => "closes with every batch; holds everything since the batch that was open at registration, as far back as KEEP of the stream (ALL); \
-             complete_from_ms says from when, once KEEP has let go of some"
-            .to_owned(),
-        Extent::Statements { count, step } => format!(
-            "closes at the end of each batch with which the number of the stream's statements reaches a multiple of {step}, once for each multiple; \
-             holds the last {count} statements up to it, in the order of batches and in them of arrival"
-        ),
-    }
-}
-
-impl QueryDeclaration {
-    /// When the query fires and what its windows then hold, in sentences, for EXPLAIN.
-    pub fn explain(&self) -> String {
-        use std::fmt::Write;
-        let mut text = String::new();
-        let since = match self.starting_at.0 {
-            0 => String::new(),
-            origin => format!("{origin} ms + "),
-        };
-        for window in &self.windows {
-            // Writing to a String cannot fail.
-            let _ = writeln!(
-                text,
-                "window on <{}>: {}, each triple once",
-                window.stream.as_str(),
-                explain_extent(window.extent, &since)
-            );
-        }
-        let _ = match self.computed_every {
-            Some(Millis(every)) => writeln!(
-                text,
-                "fires at t = {since}k·{every} ms (COMPUTED EVERY); each window shows its latest close ≤ t"
-            ),
-            None => writeln!(
-                text,
-                "fires at every close of any window; each window shows its latest close ≤ t"
-            ),
-        };
-        let _ = match self.operator {
-            StreamOperator::IStream => writeln!(
-                text,
-                "gives the solutions that the firing before had not, as a difference of bags (ISTREAM); before the first firing there were none"
-            ),
-            StreamOperator::DStream => writeln!(
-                text,
-                "gives the solutions of the firing before that this one has not, as a difference of bags (DSTREAM)"
-            ),
-            _ => Ok(()),
-        };
-        if let Some(derived) = &self.derives {
-            let _ = writeln!(
-                text,
-                "the answer for close t is the statements of <{}> with event time t; when that firing is done, the stream is complete through the next close: \
-                 a window over it sees them one step later",
-                derived.iri.as_str()
-            );
-        }
-        let _ = writeln!(
-            text,
-            "a close is due when every stream is complete through it, and is reported empty or not; of more than {} consecutive closes due at once \
-             whose windows hold nothing only the last fires, even if the stored graph alone would have given rows at the others",
-            crate::groups::BULK_RUN
-        );
-        text
     }
 }

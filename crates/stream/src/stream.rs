@@ -6,7 +6,7 @@
 
 use crate::adaptor::{Classifier, Interner, Source, TimeGate, TooLate};
 use crate::groups::GroupId;
-use crate::numbered::Numbered;
+use crate::numbered::StatementCount;
 use somersault_lang::{CreateStream, LatePolicy, TimeDomain};
 use somersault_log::PushRecord;
 use somersault_model::{
@@ -74,7 +74,7 @@ pub(crate) struct Stream {
 
     open: BTreeMap<BatchNumber, Batch>,
     /// The closed batches from `retained_from` on.
-    pub(crate) numbered: Numbered,
+    pub(crate) numbered: StatementCount,
     /// How many statements each batch that is open, or whose slice is not retired, holds; empty ones are not listed.
     held: BTreeMap<BatchNumber, u64>,
     /// The sum of `held`.
@@ -138,7 +138,7 @@ impl Stream {
             moved_ms: None,
             heartbeat: None,
             open: BTreeMap::new(),
-            numbered: Numbered::default(),
+            numbered: StatementCount::default(),
             held: BTreeMap::new(),
             held_statements: 0,
             retained_statements: 0,

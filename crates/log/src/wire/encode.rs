@@ -291,20 +291,7 @@ impl<'a, 'i> Terms<'a, 'i> {
     }
 
     fn literal(&mut self, literal: LiteralRef<'a>) -> Result<u32, EncodeError> {
-        let value = literal.value();
-        let term = match (literal.language(), literal.direction()) {
-            (Some(language), Some(direction)) => WireTerm::Directed {
-                value,
-                language,
-                right_to_left: direction == BaseDirection::Rtl,
-            },
-            (Some(language), None) => WireTerm::Tagged { value, language },
-            (None, _) if literal.datatype() == xsd::STRING => WireTerm::String(value),
-            (None, _) => {
-                let datatype = self.add(WireTerm::Iri(literal.datatype().as_str()))?;
-                WireTerm::Typed { value, datatype }
-            }
-        };
+        let term = wire_literal(literal, |datatype| self.add(WireTerm::Iri(datatype)))?;
         self.add(term)
     }
 
@@ -328,6 +315,27 @@ impl<'a, 'i> Terms<'a, 'i> {
             }
         }
     }
+}
+
+/// A literal as the table of terms has it; of a datatype, `place_of` says where there it is.
+pub(super) fn wire_literal<'t>(
+    literal: LiteralRef<'t>,
+    place_of: impl FnOnce(&'t str) -> Result<u32, EncodeError>,
+) -> Result<WireTerm<'t>, EncodeError> {
+    let value = literal.value();
+    Ok(match (literal.language(), literal.direction()) {
+        (Some(language), Some(direction)) => WireTerm::Directed {
+            value,
+            language,
+            right_to_left: direction == BaseDirection::Rtl,
+        },
+        (Some(language), None) => WireTerm::Tagged { value, language },
+        (None, _) if literal.datatype() == xsd::STRING => WireTerm::String(value),
+        (None, _) => WireTerm::Typed {
+            value,
+            datatype: place_of(literal.datatype().as_str())?,
+        },
+    })
 }
 
 /// Lets postcard write at the end of a buffer that is already in use.

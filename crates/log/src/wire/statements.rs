@@ -2,10 +2,9 @@
 //!
 //! The one thing to know: the bytes are the two lists of a [`super::WirePush`], so that there is one format.
 
-use super::encode::{Appender, EncodeError};
+use super::encode::{Appender, EncodeError, wire_literal};
 use super::{MAX_NESTING, WireQuad, WireStatement, WireTerm};
-use oxrdf::vocab::xsd;
-use oxrdf::{BaseDirection, GraphNameRef, LiteralRef, QuadRef, TermRef};
+use oxrdf::{GraphNameRef, QuadRef, TermRef};
 use rustc_hash::FxHashMap;
 use serde::Serialize;
 use somersault_model::{EventTime, QuadIds, TermId};
@@ -138,7 +137,7 @@ impl StatementEncoder {
         let term = match term {
             TermRef::NamedNode(name) => WireTerm::Iri(name.as_str()),
             TermRef::BlankNode(name) => WireTerm::Blank(name.as_str()),
-            TermRef::Literal(literal) => self.literal(literal)?,
+            TermRef::Literal(literal) => wire_literal(literal, |datatype| self.datatype(datatype))?,
             TermRef::Triple(triple) => {
                 if nesting == MAX_NESTING {
                     return Err(EncodeError::Nesting);
@@ -156,32 +155,14 @@ impl StatementEncoder {
         self.push(&term)
     }
 
-    fn literal<'t>(&mut self, literal: LiteralRef<'t>) -> Result<WireTerm<'t>, EncodeError> {
-        let value = literal.value();
-        Ok(match (literal.language(), literal.direction()) {
-            (Some(language), Some(direction)) => WireTerm::Directed {
-                value,
-                language,
-                right_to_left: direction == BaseDirection::Rtl,
-            },
-            (Some(language), None) => WireTerm::Tagged { value, language },
-            (None, _) if literal.datatype() == xsd::STRING => WireTerm::String(value),
-            (None, _) => {
-                let datatype = literal.datatype().as_str();
-                let place = match self.datatypes.get(datatype) {
-                    Some(place) => *place,
-                    None => {
-                        let place = self.push(&WireTerm::Iri(datatype))?;
-                        self.datatypes.insert(datatype.into(), place);
-                        place
-                    }
-                };
-                WireTerm::Typed {
-                    value,
-                    datatype: place,
-                }
-            }
-        })
+    /// The place of a datatype in the list.
+    fn datatype(&mut self, datatype: &str) -> Result<u32, EncodeError> {
+        if let Some(place) = self.datatypes.get(datatype) {
+            return Ok(*place);
+        }
+        let place = self.push(&WireTerm::Iri(datatype))?;
+        self.datatypes.insert(datatype.into(), place);
+        Ok(place)
     }
 
     fn push(&mut self, term: &WireTerm<'_>) -> Result<u32, EncodeError> {

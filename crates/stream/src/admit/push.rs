@@ -1,0 +1,213 @@
+//! Pushes, from outside and from firings: may their statements be taken?
+//!
+//! Before changing anything here: a push is judged twice, before its terms become known and again in its turn, so the
+//! judgement hangs on the state and the times alone.
+
+use super::check_range;
+use crate::adaptor::TooLate;
+use crate::coordinator::Coordinator;
+use crate::input::{Admission, Push, PushHead, PushVerdict, ReadPush, Repeat};
+use crate::output::FiringKey;
+use crate::refusal::Refusal;
+use crate::stream::Stream;
+use oxrdf::Quad;
+use somersault_lang::LatePolicy;
+use somersault_log::{DerivedRecord, PushRecord, PushStatements, Record, StreamStatement};
+use somersault_model::EventTime;
+
+impl Coordinator {
+    pub(super) fn admit_push(&self, push: Push) -> Result<Admission, Refusal> {
+        let head = PushHead {
+            stream: push.stream,
+            source: push.source,
+            seq: push.seq,
+        };
+        let statements = push.statements;
+        let times = statements.iter().map(|statement| statement.at);
+        let verdict = self
+            .judge_push(&head, push.received_ms, times)
+            .map_err(|refusal| refusal.about(|index| statements[index].quad.to_string()))?;
+        let by_clock = match verdict {
+            PushVerdict::Taken(by_clock) => by_clock,
+            other => return Ok(not_taken(other)),
+        };
+        let timed = statements.into_iter().filter_map(|statement| {
+            let at = by_clock.or(statement.at)?;
+            let quad = statement.quad;
+            Some(StreamStatement { at, quad })
+        });
+        let statements = timed.collect::<Vec<_>>().into();
+        Ok(push_record(head, push.received_ms, statements))
+    }
+
+    pub(super) fn admit_read_push(&self, push: ReadPush) -> Result<Admission, Refusal> {
+        let mut statements = push.statements;
+        let times = statements.statements().iter().enumerate();
+        let untimed = push.untimed.unwrap_or(usize::MAX);
+        let times = times.map(|(index, statement)| (index != untimed).then_some(statement.at));
+        match self.judge_push(&push.head, push.received_ms, times)? {
+            PushVerdict::Taken(None) => {}
+            PushVerdict::Taken(Some(by_clock)) => statements.set_time(by_clock),
+            other => return Ok(not_taken(other)),
+        }
+        let statements = PushStatements::Numbered(statements);
+        Ok(push_record(push.head, push.received_ms, statements))
+    }
+
+    /// Whether a push with these event times would be taken now. Admission asks the same again when its turn comes.
+    ///
+    /// # Errors
+    /// Why it would be refused. A [`Refusal::Late`] does not know the statement's terms yet: see [`Refusal::about`].
+    pub fn judge_push(
+        &self,
+        head: &PushHead,
+        received_ms: i64,
+        times: impl ExactSizeIterator<Item = Option<EventTime>>,
+    ) -> Result<PushVerdict, Refusal> {
+        let stream = self.known_stream(&head.stream)?;
+        self.check_source(stream, "push to the streams that it windows")?;
+        let source = stream.sources.get(&head.source);
+        let last_seq = source.and_then(|source| source.seq);
+        if head.seq.is_some() && head.seq <= last_seq {
+            return Ok(PushVerdict::Repeat);
+        }
+        let count = times.len();
+        if count == 0 {
+            return Ok(PushVerdict::Nothing);
+        }
+        let mut gate = stream.gate(&head.source);
+        let by_clock = stream.is_arrival_time().then(|| {
+            let now = EventTime(received_ms);
+            // A clock that was set back must not make statements late.
+            now.max(stream.complete_through.unwrap_or(now))
+                .max(gate.source.unwrap_or(now))
+        });
+        let rejects = stream.declaration.late_policy == LatePolicy::Reject;
+        for (at_index, at) in times.enumerate() {
+            let index = at_index + 1;
+            let Some(at) = by_clock.or(at) else {
+                return Err(Refusal::NoEventTime {
+                    stream: head.stream.clone(),
+                    index,
+                });
+            };
+            check_range(&head.stream, at)?;
+            if let Err(late) = gate.pass(at)
+                && rejects
+            {
+                return Err(late_refusal(stream, &head.source, index, at, late));
+            }
+        }
+        if let Some(held_bytes) = stream.over_budget(count) {
+            return Err(Refusal::OverBudget {
+                stream: head.stream.clone(),
+                held_bytes,
+                budget_bytes: stream.declaration.budget_bytes,
+                reason: self.budget_holder(stream),
+            });
+        }
+        if let Some((below, held_bytes)) = self.full_below(stream) {
+            return Err(Refusal::OverBudget {
+                stream: below.iri().to_owned(),
+                held_bytes,
+                budget_bytes: below.declaration.budget_bytes,
+                reason: format!(
+                    "what is pushed to <{}> feeds it, and {}",
+                    head.stream,
+                    self.budget_holder(below)
+                ),
+            });
+        }
+        Ok(PushVerdict::Taken(by_clock))
+    }
+
+    pub(super) fn admit_derived(
+        &self,
+        received_ms: i64,
+        key: FiringKey,
+        statements: Vec<Quad>,
+    ) -> Admission {
+        if self.has_derived(&key) {
+            return Admission::Repeat(Repeat::Derived);
+        }
+        Admission::Record(Record::Derived(DerivedRecord {
+            query: key.query,
+            close: key.close,
+            ordinal: key.ordinal,
+            revision: key.revision,
+            received_ms,
+            statements,
+        }))
+    }
+
+    /// Who holds a stream's slices, and what helps.
+    fn budget_holder(&self, stream: &Stream) -> String {
+        let window = stream.needs.first();
+        let first_window = window.map(|(from, _)| stream.batch_of(*from));
+        let first_firing = stream.lagging.first().map(|(batch, _)| *batch);
+        if first_firing.is_some_and(|firing| first_window.is_none_or(|window| firing < window)) {
+            return "firings that are still running read them; they go when those are done"
+                .to_owned();
+        }
+        let Some((_, group)) = window else {
+            return "the push and the batches that are still open are larger than that; push less at a time, or declare the stream with a larger BUDGET".to_owned();
+        };
+        let query = self.groups.get(*group).first_member();
+        let name = query.map_or("a query", |uid| self.shown_name(uid));
+        let waits_for = self
+            .groups
+            .waits_for(*group)
+            .filter(|uid| *uid != stream.uid);
+        match waits_for.and_then(|uid| self.streams.get(&uid)) {
+            Some(other) => format!(
+                "query {name} holds them while it waits for stream <{}>; push to or advance that stream, PAUSE QUERY {name}, or declare the stream with a larger BUDGET",
+                other.iri()
+            ),
+            None => format!(
+                "the windows of query {name} need them; use a shorter RANGE, or declare the stream with a larger BUDGET"
+            ),
+        }
+    }
+}
+
+fn late_refusal(
+    stream: &Stream,
+    source: &str,
+    index: usize,
+    at: EventTime,
+    late: TooLate,
+) -> Refusal {
+    let alone = stream.sources.is_empty()
+        || (stream.sources.len() == 1 && stream.sources.contains_key(source));
+    let source_phrase = match source {
+        _ if alone || !late.of_source => "the stream is".to_owned(),
+        "" => "its source without a name is".to_owned(),
+        name => format!("its source {name:?} is"),
+    };
+    Refusal::Late {
+        stream: stream.iri().to_owned(),
+        index,
+        statement: String::new(),
+        at,
+        complete_through: late.complete_through,
+        source_phrase,
+        needed_ms: late.complete_through.0 - at.0 + stream.lateness().0,
+    }
+}
+
+fn not_taken(verdict: PushVerdict) -> Admission {
+    match verdict {
+        PushVerdict::Repeat => Admission::Repeat(Repeat::Push),
+        PushVerdict::Nothing | PushVerdict::Taken(_) => Admission::Nothing,
+    }
+}
+
+fn push_record(head: PushHead, received_ms: i64, statements: PushStatements) -> Admission {
+    Admission::Record(Record::Push(PushRecord {
+        stream: head.stream,
+        source: head.source,
+        seq: head.seq,
+        received_ms,
+        statements,
+    }))
+}

@@ -1,0 +1,285 @@
+//! Registrations, and what else is asked of queries: may a declaration be taken, and what does it resolve to?
+//!
+//! Before changing anything here: a command's record carries what it resolved to (S5), so that recovery asks nothing anew.
+
+use super::{check_span, command};
+use crate::cohorts::Named;
+use crate::coordinator::Coordinator;
+use crate::declaration::{QueryDeclaration, WindowDeclaration};
+use crate::input::{Admission, Repeat, Taken};
+use crate::refusal::Refusal;
+use crate::schedule::greatest_common_divisor;
+use crate::stream::Stream;
+use rustc_hash::FxHashMap;
+use somersault_lang::lift::Shape;
+use somersault_lang::{Extent, Overload};
+use somersault_log::{Command, CommandRecord, Record, Resolved};
+use somersault_model::{EventTime, QueryUid, StreamUid};
+use std::collections::BTreeSet;
+
+impl Coordinator {
+    pub(super) fn admit_drop_query(
+        &self,
+        received_ms: i64,
+        name: String,
+    ) -> Result<Admission, Refusal> {
+        let query = self.known_query(&name)?;
+        let derived = query.query.derives.as_ref();
+        let derived = derived.and_then(|derived| self.streams.get(&derived.stream));
+        if let Some(stream) = derived
+            && let Some(queries) = self.readers_of(stream)
+        {
+            return Err(Refusal::DerivedInUse {
+                query: name,
+                stream: stream.iri().to_owned(),
+                queries,
+            });
+        }
+        let resolved = self.resolved_for(query.uid);
+        Ok(command(received_ms, Command::DropQuery { name }, resolved))
+    }
+
+    pub(super) fn admit_register(
+        &self,
+        received_ms: i64,
+        (name, text, namespace): (String, String, Option<String>),
+        declaration: &QueryDeclaration,
+    ) -> Result<Admission, Refusal> {
+        if let Ok(existing) = self.known_query(&name) {
+            if self.has_text(&name, &text, namespace.as_deref()) {
+                return Ok(Admission::Repeat(Repeat::Query(existing.uid)));
+            }
+            return Err(Refusal::QueryConflict { name });
+        }
+        if let Some(derived) = &declaration.derives {
+            self.check_derivation(declaration, derived)?;
+        }
+        self.check_windows(&name, declaration)?;
+        let mut resolved = self.resolved_first_close(QueryUid(self.next_query), declaration);
+        let new_stream = StreamUid(self.next_stream);
+        resolved.stream = declaration.derives.as_ref().map(|_| new_stream);
+        let command_given = Command::RegisterQuery {
+            name,
+            text,
+            namespace,
+        };
+        Ok(command(received_ms, command_given, resolved))
+    }
+
+    pub(super) fn admit_members(
+        &self,
+        received_ms: i64,
+        (shape, namespace): (&Shape, Option<String>),
+        declaration: &QueryDeclaration,
+        members: Vec<(String, Vec<String>)>,
+    ) -> Result<Admission, Refusal> {
+        let Some((name, _)) = members.first() else {
+            return Ok(Admission::Nothing);
+        };
+        self.check_windows(name, declaration)?;
+        let mut uid = self.next_query;
+        let mut new: Vec<(String, Vec<String>)> = Vec::with_capacity(members.len());
+        // Names of this very batch; the same text again is a repeat there too.
+        let mut taken: FxHashMap<String, (usize, QueryUid)> = FxHashMap::default();
+        let mut outcomes = Vec::with_capacity(members.len());
+        for (name, words) in members {
+            let known = self.named(&name).map(|named| {
+                let same = match named {
+                    Named::Alone(_) => false,
+                    Named::Member(place) => {
+                        let cohort = self.queries.get(&place.cohort);
+                        cohort.is_some_and(|query| query.namespace == namespace)
+                            && self.cohorts.of(place).has_text(place.place, shape, &words)
+                    }
+                };
+                let uid = self.known_query(&name).map(|known| known.uid);
+                uid.ok().filter(|_| same)
+            });
+            let before = taken.get(&name).map(|(at, uid)| {
+                let (_, before): &(String, Vec<String>) = &new[*at];
+                (*before == words).then_some(*uid)
+            });
+            outcomes.push(match known.or(before) {
+                Some(Some(uid)) => Ok(Taken { uid, is_new: false }),
+                Some(None) => Err(Refusal::QueryConflict { name }),
+                None => {
+                    taken.insert(name.clone(), (new.len(), QueryUid(uid)));
+                    new.push((name, words));
+                    uid += 1;
+                    Ok(Taken {
+                        uid: QueryUid(uid - 1),
+                        is_new: true,
+                    })
+                }
+            });
+        }
+        let record = (!new.is_empty()).then(|| {
+            Record::Command(CommandRecord {
+                received_ms,
+                command: Command::RegisterQueries {
+                    pieces: shape.pieces().to_vec(),
+                    namespace,
+                    members: new,
+                },
+                resolved: self.resolved_first_close(QueryUid(self.next_query), declaration),
+            })
+        });
+        Ok(Admission::Several(record, outcomes))
+    }
+
+    pub(super) fn admit_resume(
+        &self,
+        received_ms: i64,
+        name: String,
+    ) -> Result<Admission, Refusal> {
+        let query = self.known_query(&name)?;
+        if !query.is_paused {
+            return Ok(Admission::Nothing);
+        }
+        let resolved = self.resolved_first_close(query.uid, &query.query.declaration);
+        Ok(command(
+            received_ms,
+            Command::ResumeQuery { name },
+            resolved,
+        ))
+    }
+
+    pub(super) fn resolved_for(&self, query: QueryUid) -> Resolved {
+        Resolved {
+            sn: self.last_cut,
+            query: Some(query),
+            ..Resolved::default()
+        }
+    }
+
+    /// The streams' times and, where all of them have one, the first close after the latest (S5).
+    fn resolved_first_close(&self, query: QueryUid, declaration: &QueryDeclaration) -> Resolved {
+        let uids: BTreeSet<StreamUid> = declaration
+            .windows
+            .iter()
+            .filter_map(|window| self.by_iri.get(window.stream.as_str()).copied())
+            .collect();
+        let times = uids
+            .iter()
+            .filter_map(|uid| self.streams[uid].complete_through.map(|time| (*uid, time)));
+        let stream_times: Vec<(StreamUid, EventTime)> = times.collect();
+        let latest = stream_times.iter().map(|(_, time)| *time).max();
+        // When so many statements will have come, nobody knows.
+        let by_time = declaration.computed_every.is_some() || !declaration.counts();
+        let first_close = latest
+            .filter(|_| by_time && stream_times.len() == uids.len())
+            .map(|latest| self.schedule_of(declaration).first_after(latest));
+        Resolved {
+            stream_times,
+            first_close,
+            ..self.resolved_for(query)
+        }
+    }
+
+    fn check_windows(&self, query: &str, declaration: &QueryDeclaration) -> Result<(), Refusal> {
+        if declaration.windows.is_empty() {
+            return Err(Refusal::NoWindow {
+                query: query.to_owned(),
+            });
+        }
+        let subject = || format!("query {query}");
+        if let Some(every) = declaration.computed_every {
+            check_span("COMPUTED EVERY", subject(), every.0)?;
+        }
+        for window in &declaration.windows {
+            if let Extent::Time { range, until, step } = window.extent {
+                check_span("RANGE", subject(), range.0)?;
+                if until.0 != 0 {
+                    check_span("the offset of NOW", subject(), until.0)?;
+                }
+                if let Some(step) = step {
+                    check_span("STEP", subject(), step.0)?;
+                }
+            }
+            let iri = window.stream.as_str();
+            let stream = self
+                .known_stream(iri)
+                .map_err(|_| Refusal::WindowOnUnknownStream {
+                    query: query.to_owned(),
+                    stream: iri.to_owned(),
+                })?;
+            if stream.within.is_some() {
+                check_amendable(declaration)?;
+            }
+            check_batch(query, stream, window, declaration)?;
+        }
+        Ok(())
+    }
+}
+
+/// What a query cannot be over a stream with LATE AMEND: firings then come again for earlier closes.
+fn check_amendable(declaration: &QueryDeclaration) -> Result<(), Refusal> {
+    let (what, remedy) = if declaration.operator.compares() {
+        (
+            "ISTREAM or DSTREAM over a stream with LATE AMEND",
+            "register the query without ISTREAM or DSTREAM, or declare the stream with LATE DROP or LATE REJECT",
+        )
+    } else if declaration.compares() {
+        (
+            "REPORT ON CHANGE over a stream with LATE AMEND",
+            "register the query without REPORT ON CHANGE, or declare the stream with LATE DROP or LATE REJECT",
+        )
+    } else if declaration.overload == Overload::Skip {
+        (
+            "ON OVERLOAD SKIP over a stream with LATE AMEND",
+            "register the query without ON OVERLOAD SKIP, or declare the stream with LATE DROP or LATE REJECT",
+        )
+    } else if declaration.counts() {
+        (
+            "a window of a number of statements in a query over a stream with LATE AMEND",
+            "use [RANGE 10s STEP 1s], or declare the stream with LATE DROP or LATE REJECT",
+        )
+    } else {
+        return Ok(());
+    };
+    Err(Refusal::NotYet { what, remedy })
+}
+
+/// BATCH must divide all that says where a window's content begins and ends, and when it is looked at.
+fn check_batch(
+    query: &str,
+    stream: &Stream,
+    window: &WindowDeclaration,
+    declaration: &QueryDeclaration,
+) -> Result<(), Refusal> {
+    let batch_ms = stream.interval().0;
+    let [range, until, step] = match window.extent {
+        Extent::Time { range, until, step } => [range.0, until.0, step.map_or(0, |step| step.0)],
+        Extent::Now | Extent::All | Extent::Statements { .. } => [0; 3],
+    };
+    let (from, range) = match until {
+        0 => (0, range),
+        _ => (range + until, 0),
+    };
+    let clauses = [
+        ("RANGE", range),
+        ("the offset NOW -", from),
+        ("the offset NOW -", until),
+        ("STEP", step),
+        ("STARTING AT", declaration.starting_at.0),
+        (
+            "COMPUTED EVERY",
+            declaration.computed_every.map_or(0, |every| every.0),
+        ),
+    ];
+    let Some((clause, value_ms)) = clauses.into_iter().find(|(_, value)| value % batch_ms != 0)
+    else {
+        return Ok(());
+    };
+    // Divides the present BATCH too, so that it also fits the queries that are there already.
+    let fitting_ms =
+        greatest_common_divisor(clauses.iter().map(|(_, value)| *value).chain([batch_ms]));
+    Err(Refusal::BatchDoesNotDivide {
+        query: query.to_owned(),
+        stream: stream.iri().to_owned(),
+        batch_ms,
+        clause,
+        value_ms,
+        fitting_ms,
+    })
+}

@@ -1,0 +1,127 @@
+//! What EXPLAIN says of a continuous query: when it fires and what its windows then hold, in sentences.
+//!
+//! Before changing anything here: the sentences are the rules of docs/language.md for one query; where the one changes, so
+//! does the other.
+
+use crate::declaration::{QueryDeclaration, WindowDeclaration};
+use crate::output::{BatchShape, WindowBatches};
+use crate::registry::shape_of;
+use crate::schedule::WindowShape;
+use crate::status::StreamStatus;
+use somersault_lang::{Extent, StreamOperator};
+use somersault_model::{BatchNumber, EventTime, Millis};
+use std::fmt::Write;
+
+impl WindowDeclaration {
+    /// The window at its latest close, whatever of it is still kept: what EXPLAIN looks at. None before the stream has
+    /// a time.
+    pub fn latest(&self, starting_at: EventTime, stream: &StreamStatus) -> Option<WindowBatches> {
+        let batch = stream.declaration.batch;
+        let shape = shape_of(self.extent, starting_at, &stream.declaration);
+        let through = stream.stable_time?;
+        let (from, to, shape) = match shape {
+            WindowShape::Span(span) => {
+                let (from, to) = span.span_at(through);
+                (from, to, span.in_batches(batch))
+            }
+            // What the status of a stream does not say: its last batch stands in.
+            WindowShape::Statements { .. } => {
+                let shape = BatchShape {
+                    range: 1,
+                    until: 0,
+                    step: 1,
+                };
+                (through.minus(batch), through, shape)
+            }
+        };
+        Some(WindowBatches {
+            stream: stream.uid,
+            lo: BatchNumber::of(from, batch),
+            hi: BatchNumber::of(to, batch),
+            shape,
+            statements: None,
+        })
+    }
+}
+
+/// When a window closes and what it then holds, in words.
+fn explain_extent(extent: Extent, since: &str) -> String {
+    match extent {
+        Extent::Time { range, until, step } => {
+            let (range, until) = (range.0, until.0);
+            let step = match step {
+                Some(step) => format!("{} ms", step.0),
+                None => "BATCH of the stream".to_owned(),
+            };
+            let (from, to) = match until {
+                0 => (range, "c".to_owned()),
+                _ => (range + until, format!("c − {until} ms")),
+            };
+            format!("closes at c = {since}k·{step}; holds c − {from} ms ≤ event time < {to}")
+        }
+        Extent::Now => "closes with every batch; holds the batch that has just closed (NOW)".to_owned(),
+        Extent::All => "closes with every batch; holds everything since the batch that was open at registration, as far back as KEEP of the stream (ALL); \
+             complete_from_ms says from when, once KEEP has let go of some"
+            .to_owned(),
+        Extent::Statements { count, step } => format!(
+            "closes at the end of each batch with which the number of the stream's statements reaches a multiple of {step}, once for each multiple; \
+             holds the last {count} statements up to it, in the order of batches and in them of arrival"
+        ),
+    }
+}
+
+impl QueryDeclaration {
+    /// When the query fires and what its windows then hold, in sentences, for EXPLAIN.
+    pub fn explain(&self) -> String {
+        let mut text = String::new();
+        let since = match self.starting_at.0 {
+            0 => String::new(),
+            origin => format!("{origin} ms + "),
+        };
+        for window in &self.windows {
+            // Writing to a String cannot fail.
+            let _ = writeln!(
+                text,
+                "window on <{}>: {}, each triple once",
+                window.stream.as_str(),
+                explain_extent(window.extent, &since)
+            );
+        }
+        let _ = match self.computed_every {
+            Some(Millis(every)) => writeln!(
+                text,
+                "fires at t = {since}k·{every} ms (COMPUTED EVERY); each window shows its latest close ≤ t"
+            ),
+            None => writeln!(
+                text,
+                "fires at every close of any window; each window shows its latest close ≤ t"
+            ),
+        };
+        let _ = match self.operator {
+            StreamOperator::IStream => writeln!(
+                text,
+                "gives the solutions that the firing before had not, as a difference of bags (ISTREAM); before the first firing there were none"
+            ),
+            StreamOperator::DStream => writeln!(
+                text,
+                "gives the solutions of the firing before that this one has not, as a difference of bags (DSTREAM)"
+            ),
+            _ => Ok(()),
+        };
+        if let Some(derived) = &self.derives {
+            let _ = writeln!(
+                text,
+                "the answer for close t is the statements of <{}> with event time t; when that firing is done, the stream is complete through the next close: \
+                 a window over it sees them one step later",
+                derived.iri.as_str()
+            );
+        }
+        let _ = writeln!(
+            text,
+            "a close is due when every stream is complete through it, and is reported empty or not; of more than {} consecutive closes due at once \
+             whose windows hold nothing only the last fires, even if the stored graph alone would have given rows at the others",
+            crate::groups::BULK_RUN
+        );
+        text
+    }
+}
