@@ -1,6 +1,7 @@
 //! What a measurement was made on: figures without it mean nothing.
 
 use serde::{Deserialize, Serialize};
+use std::fmt;
 use std::fs;
 use std::process::Command;
 use std::time::Duration;
@@ -27,6 +28,21 @@ impl Machine {
             memory_gib: memory_kib >> 20,
             commit,
         }
+    }
+}
+
+impl fmt::Display for Machine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Machine {
+            processor,
+            cores,
+            memory_gib,
+            commit,
+        } = self;
+        write!(
+            f,
+            "{processor}, {cores} cores, {memory_gib} GiB, commit `{commit}`"
+        )
     }
 }
 

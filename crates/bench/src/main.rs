@@ -10,6 +10,7 @@ mod http_cost;
 mod line_peer;
 mod load;
 mod machine;
+mod markdown;
 mod mix;
 mod oneshot;
 mod ours;

@@ -3,7 +3,6 @@
 use crate::check::{self, Measured, Verdict};
 use crate::contender::Figure;
 use crate::load::{self, LoadReport};
-use crate::machine::Machine;
 use crate::ours;
 use crate::results::{Party, QueryReport, Report, Results, geometric_mean};
 use crate::streams;
@@ -87,13 +86,6 @@ fn targets(out: &mut String, measured: &Measured) {
     }
 }
 
-fn machine(machine: &Machine) -> String {
-    format!(
-        "{}, {} cores, {} GiB, commit `{}`",
-        machine.processor, machine.cores, machine.memory_gib, machine.commit
-    )
-}
-
 fn one_shot(out: &mut String, report: &Report) {
     let _ = writeln!(
         out,
@@ -101,7 +93,7 @@ fn one_shot(out: &mut String, report: &Report) {
         report.workload,
         report.data,
         table::thousands(report.triples),
-        machine(&report.machine)
+        report.machine
     );
     for party in &report.parties {
         let _ = writeln!(out, "- {}", party_line(party));
@@ -189,7 +181,7 @@ fn loads(out: &mut String, report: &LoadReport) {
         "\n## Loading lubm-40\n\n{}. Each in a process of its own, with its dictionary; ours reads `.nt.zst`, the others `.nt`. \
          The original Wukong: 34 s, 1.77 GB resident; 35 bytes a triple of live data, without strings.\n\n\
          | engine | seconds | triples/s | resident | bytes a triple |\n|---|---|---|---|---|",
-        machine(&report.machine)
+        report.machine
     );
     for row in &report.rows {
         let _ = match &row.absent {
@@ -213,7 +205,7 @@ fn crowds(out: &mut String, figures: &Throughput) {
         out,
         "\n## Crowds, on lubm-40\n\n{}. L4, L5 and L6 with constants at random, each class by the reciprocal of its latency.\n\n\
          | what | figure | p50 | p99 |\n|---|---|---|---|",
-        machine(&figures.machine)
+        figures.machine
     );
     for (what, crowd) in [
         ("prepared, constants bound", &figures.prepared),

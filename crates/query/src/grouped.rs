@@ -133,7 +133,7 @@ impl GroupAnswer {
     }
 
     /// The cells that have rows, with how many.
-    pub fn cells(&self) -> impl Iterator<Item = (u32, usize)> + '_ {
+    pub fn cells(&self) -> impl Iterator<Item = (u32, usize)> + Clone + '_ {
         let pairs = self.spans.windows(2);
         pairs.map(|pair| (pair[0].0, (pair[1].1 - pair[0].1) as usize))
     }

@@ -3,18 +3,23 @@
 //! members that somebody listens to. A member that nobody listens to costs a firing nothing.
 //!
 //! The one thing to know before changing it: members come and go on the driver's thread, which must not wait for a
-//! firing. So it only notes them, and whoever needs them next puts them in place ([`Cohort::settle`]), in that order.
+//! firing, nor for its result to be given out. So it only notes them, and whoever needs them next puts them in place
+//! ([`Cohort::settle`]), in that order; and nobody holds the hub's lock for as long as evaluating or cutting takes.
 
 mod hub;
 mod outcome;
+mod places;
 
 use crate::answer::Answer;
 use crate::continuous::{Standing, Summary, continuous_dataset};
+use crate::firing;
 use crate::metrics::QueryMetrics;
+use crate::order::Order;
 use crate::subscription::{SubscribeOptions, Subscription};
-use hub::{CohortHub, Standby};
+use hub::{CohortHub, CohortResult};
 use outcome::Outcome;
 use parking_lot::{Mutex, RwLock};
+use places::Standby;
 use rustc_hash::FxHashMap;
 use somersault_lang::lift::Shape;
 use somersault_lang::{ContinuousQuery, ParseError, Parser};
@@ -22,20 +27,17 @@ use somersault_model::{EventTime, QueryUid, TermId};
 use somersault_query::{
     Answer as Evaluated, Cells, Dataset, Execution, Grouped, Prepared, QueryError, SnapshotView,
 };
-use somersault_runtime::{Answered, FiringJob, window_version};
-use somersault_store::Store;
+use somersault_runtime::{Answered, FiringJob};
+use somersault_store::{Dictionary, Store};
 use somersault_stream::JoiningMember;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Instant;
 
 /// So many cells that are evaluated one by one are taken at once by a thread that helps.
 const CELLS_AT_ONCE: usize = 8;
 
 /// See the module.
 pub(crate) struct Cohort {
-    uid: QueryUid,
     shape: Arc<Shape>,
     dataset: Arc<Dataset>,
     evaluator: Evaluator,
@@ -43,6 +45,8 @@ pub(crate) struct Cohort {
     changes: Mutex<Vec<Change>>,
     /// The constants, each distinct combination once. Taken before the hub where both are.
     cells: RwLock<Cells>,
+    /// In which results are published.
+    order: Order<CohortResult>,
     hub: Mutex<CohortHub>,
 }
 
@@ -92,7 +96,6 @@ pub(crate) struct CohortSize {
 impl Cohort {
     /// A cohort without members; `text` is that of the first.
     pub(crate) fn new(
-        uid: QueryUid,
         shape: Arc<Shape>,
         (text, parser): (&str, Parser),
         store: &Store,
@@ -108,12 +111,12 @@ impl Cohort {
             Evaluator::Broken(_) => 0,
         };
         Cohort {
-            uid,
             shape,
             dataset: Arc::new(dataset),
             evaluator,
             changes: Mutex::new(Vec::new()),
             cells: RwLock::new(Cells::new(width)),
+            order: Order::new(),
             hub: Mutex::new(CohortHub::new(kept)),
         }
     }
@@ -182,7 +185,7 @@ impl Cohort {
                 resumed,
             } => {
                 let mut texts = texts.into_iter();
-                hub.begin(members.len(), base);
+                hub.places.begin(members.len(), base);
                 for (place, ids) in members {
                     let cell = cells.enter(&ids);
                     if let (Evaluator::Each { parser, prepared }, Some(text)) =
@@ -191,12 +194,15 @@ impl Cohort {
                         let mut prepared = prepared.write();
                         prepared.entry(cell).or_insert_with(|| own(parser, &text));
                     }
-                    hub.join(Standby { place, cell }, resumed);
+                    hub.places.join(Standby { place, cell }, resumed);
+                    if let Some(before) = resumed {
+                        hub.resumed(before, place);
+                    }
                 }
             }
-            Change::Paused { place, next } => hub.pause(place, next),
+            Change::Paused { place, next } => hub.places.pause(place, next),
             Change::Left { place } => {
-                for cell in hub.leave(place) {
+                for cell in hub.places.leave(place) {
                     cells.leave(cell);
                     if let Evaluator::Each { prepared, .. } = &self.evaluator
                         && cells.members(cell) == 0
@@ -210,7 +216,7 @@ impl Cohort {
 
     /// The place of the next firing in the order of answers.
     pub(crate) fn ticket(&self) -> u64 {
-        self.hub.lock().ticket()
+        self.order.ticket()
     }
 
     /// Closes were passed without a firing.
@@ -295,43 +301,31 @@ impl Cohort {
         ticket: u64,
         answered: Option<&Answered>,
     ) {
-        let started = Instant::now();
-        let FiringJob {
-            firing,
-            snapshot,
-            windows: made,
-            acknowledged,
-            released,
-        } = job;
-        let run = AssertUnwindSafe(|| {
+        let (firing, outcome, took) = firing::execute(standing, job, |work| {
             self.settle();
-            let windows = firing.windows.iter();
-            let windows = windows.map(|window| window_version(&standing.store, window, firing.sn));
-            let view = SnapshotView::new(snapshot, windows.collect(), Arc::clone(&self.dataset));
-            let mut execution = standing.execution(firing.close, self.uid);
-            execution.close = firing.close;
-            let cells = self.cells.read();
-            self.evaluate(&cells, &view, &execution, standing)
+            let (view, execution) = work.over(&self.dataset);
+            Ok(self.evaluate(&self.cells.read(), &view, &execution, standing))
         });
-        let outcome = catch_unwind(run).unwrap_or_else(|_| {
-            Outcome::failed("internal fault: the evaluation panicked".to_owned())
-        });
-        let ready = Instant::now();
-        // Held until here: the store keeps the newest versions only.
-        drop(made);
-        let result = hub::CohortResult {
-            outcome,
-            execution: ready - started,
-            delay: ready.saturating_duration_since(acknowledged.unwrap_or(released)),
-            waiting: started.saturating_duration_since(released),
+        let result = CohortResult {
             firing,
+            outcome: outcome.unwrap_or_else(Outcome::failed),
+            took,
         };
-        let decoder = standing.decoder();
-        let mut hub = self.hub.lock();
-        // Told under the hub's lock, so that the driver hears of the closes in order.
-        for key in hub.publish(ticket, result, &decoder) {
+        if self.order.leave(ticket, result) {
+            self.publish(&standing.decoder(), answered);
+        }
+    }
+
+    /// Publishes the results whose turn it is, one after the other; so the driver hears of the closes in order.
+    fn publish(&self, decoder: &Arc<Dictionary>, answered: Option<&Answered>) {
+        while let Some(result) = self.order.next() {
+            let result = Arc::new(result);
+            let hearings = self.hub.lock().take(&result);
+            for hearing in hearings {
+                hearing.hear(&result, decoder);
+            }
             if let Some(answered) = answered {
-                answered.tell(key);
+                answered.tell(result.firing.key());
             }
         }
     }

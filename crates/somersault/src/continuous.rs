@@ -6,8 +6,9 @@ use crate::answer::Answer;
 use crate::changes::Changes;
 use crate::cohort::Cohort;
 use crate::config::EngineConfig;
+use crate::firing;
 use crate::hub::Hub;
-use crate::metrics::{QueryMetrics, Recorder};
+use crate::metrics::{QueryMetrics, Tally, Took};
 use crate::reporting::Reporting;
 use crate::subscription::{FiringResult, SubscribeOptions, Subscription};
 use crate::turns::{Left, Turns};
@@ -16,17 +17,14 @@ use parking_lot::{Mutex, RwLock};
 use somersault_lang::lift::Shape;
 use somersault_lang::{ContinuousQuery, Dialect, Overload, Parser, Report};
 use somersault_model::{EventTime, QueryUid, Sn, TermId};
-use somersault_query::{Dataset, Execution, NamedGraphs, Prepared, SnapshotView, Source, Template};
-use somersault_runtime::{
-    Answered, Class, Derives, FiringJob, Host, QueryPool, RuntimeError, window_version,
-};
+use somersault_query::{Dataset, Execution, NamedGraphs, Prepared, Source, Template};
+use somersault_runtime::{Answered, Class, Derives, FiringJob, Host, QueryPool, RuntimeError};
 use somersault_store::{Dictionary, Store};
 use somersault_stream::{FiringKey, JoiningMember, Place};
 use std::collections::HashMap;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// One part in so many of the memory of all executions is for those on their callers' threads.
 const IN_PLACE_PART: u64 = 8;
@@ -60,7 +58,7 @@ pub(crate) struct StandingQuery {
     /// In which its answers are given out.
     turns: Turns,
     hub: Mutex<Hub>,
-    stats: Mutex<Stats>,
+    tally: Mutex<Tally>,
 }
 
 /// The firings of a query that skips what it has no time for: one is executed, and the newest due one waits.
@@ -83,20 +81,6 @@ struct Parsed {
 struct Ready {
     prepared: Prepared,
     dataset: Arc<Dataset>,
-}
-
-struct Stats {
-    firings: u64,
-    nonempty: u64,
-    failed: u64,
-    rows: u64,
-    passed_in_bulk: u64,
-    skipped: u64,
-    last_close_ms: Option<i64>,
-    last_error: Option<String>,
-    execution: Recorder,
-    delay: Recorder,
-    waiting: Recorder,
 }
 
 impl Standing {
@@ -266,7 +250,7 @@ impl Host for Standing {
                 turn: parsed.skips.then(Mutex::default),
                 turns: Turns::new(parsed.changes, parsed.reporting),
                 hub: Mutex::new(Hub::new(kept)),
-                stats: Mutex::new(Stats::new()),
+                tally: Mutex::new(Tally::new()),
             },
             Err(error) => StandingQuery {
                 name: name.to_owned(),
@@ -275,7 +259,7 @@ impl Host for Standing {
                 turn: None,
                 turns: Turns::new(None, None),
                 hub: Mutex::new(Hub::new(kept)),
-                stats: Mutex::new(Stats::new()),
+                tally: Mutex::new(Tally::new()),
             },
         };
         self.queries.write().insert(uid, Arc::new(query));
@@ -290,7 +274,7 @@ impl Host for Standing {
     fn formed(&self, uid: QueryUid, shape: Arc<Shape>, text: &str, namespace: Option<&str>) {
         let parser = Standing::parser(namespace);
         let kept = self.config.kept_firings;
-        let cohort = Cohort::new(uid, shape, (text, parser), &self.store, kept);
+        let cohort = Cohort::new(shape, (text, parser), &self.store, kept);
         self.cohorts.write().insert(uid, Arc::new(cohort));
     }
 
@@ -345,19 +329,19 @@ impl Host for Standing {
             }
             return;
         };
-        let ticket = query.turns.ticket();
+        let ticket = query.turns.order.ticket();
         if let Some(turn) = &query.turn {
             let mut turn = turn.lock();
             if turn.is_running {
                 let skipped = turn.waiting.replace((job, ticket));
                 drop(turn);
                 if let Some((job, ticket)) = skipped {
-                    query.stats.lock().skipped += 1;
+                    query.tally.lock().skipped += 1;
                     let left = Left {
                         key: job.firing.key(),
                         answered: None,
                     };
-                    if query.turns.leave(ticket, left) {
+                    if query.turns.order.leave(ticket, left) {
                         let pool = Arc::clone(&self.pool);
                         pool.submit(Class::Continuous, move || self.give_out(&query));
                     }
@@ -374,9 +358,7 @@ impl Host for Standing {
             cohort.passed(last, count);
         }
         if let Some(query) = self.query(uid) {
-            let mut stats = query.stats.lock();
-            stats.passed_in_bulk += count;
-            stats.last_close_ms = stats.last_close_ms.max(Some(last.0));
+            query.tally.lock().passed(last.0, count);
         }
     }
 
@@ -408,7 +390,7 @@ impl Standing {
 
     /// Gives out the answers whose turn it is, one after the other.
     fn give_out(&self, query: &StandingQuery) {
-        while let Some(Left { key, answered }) = query.turns.next() {
+        while let Some(Left { key, answered }) = query.turns.order.next() {
             let compared =
                 answered.and_then(|(result, is_first)| query.turns.compare(result, is_first));
             let Some((result, is_reported)) = compared else {
@@ -451,36 +433,13 @@ impl Standing {
     }
 
     fn execute(&self, query: &StandingQuery, job: FiringJob, ticket: u64) {
-        let started = Instant::now();
-        let FiringJob {
-            firing,
-            snapshot,
-            windows: made,
-            acknowledged,
-            released,
-        } = job;
-        let run = AssertUnwindSafe(|| -> Result<Answer, String> {
+        let (firing, answer, took) = firing::execute(self, job, |work| {
             let ready = query.prepared.as_ref().map_err(Clone::clone)?;
-            let windows = firing
-                .windows
-                .iter()
-                .map(|window| window_version(&self.store, window, firing.sn))
-                .collect();
-            let view = SnapshotView::new(snapshot, windows, Arc::clone(&ready.dataset));
-            let mut execution = self.execution(firing.close, firing.query);
-            execution.close = firing.close;
-            let answer = ready
-                .prepared
-                .execute(&view, &execution)
-                .map_err(|error| error.to_string())?;
-            let dictionary = Arc::clone(self.store.dictionary_arc());
-            Ok(Answer::new(answer, dictionary))
+            let (view, execution) = work.over(&ready.dataset);
+            let answer = ready.prepared.execute(&view, &execution);
+            let answer = answer.map_err(|error| error.to_string())?;
+            Ok(Answer::new(answer, self.decoder()))
         });
-        let answer = catch_unwind(run)
-            .unwrap_or_else(|_| Err("internal fault: the evaluation panicked".to_owned()));
-        let ready = Instant::now();
-        // Held until here: the store keeps the newest versions only.
-        drop(made);
         let result = FiringResult {
             query: query.name.clone(),
             uid: firing.query.0,
@@ -490,34 +449,16 @@ impl Standing {
             sn: firing.sn.0,
             complete_from_ms: firing.complete_from.map(|from| from.0),
             answer,
-            execution: ready - started,
-            delay: ready.saturating_duration_since(acknowledged.unwrap_or(released)),
-            waiting: started.saturating_duration_since(released),
+            execution: took.execution,
+            delay: took.delay,
+            waiting: took.waiting,
         };
         let left = Left {
             key: firing.key(),
             answered: Some((result, firing.first)),
         };
-        if query.turns.leave(ticket, left) {
+        if query.turns.order.leave(ticket, left) {
             self.give_out(query);
-        }
-    }
-}
-
-impl Stats {
-    fn new() -> Stats {
-        Stats {
-            firings: 0,
-            nonempty: 0,
-            failed: 0,
-            rows: 0,
-            passed_in_bulk: 0,
-            skipped: 0,
-            last_close_ms: None,
-            last_error: None,
-            execution: Recorder::new(),
-            delay: Recorder::new(),
-            waiting: Recorder::new(),
         }
     }
 }
@@ -537,23 +478,18 @@ pub(crate) struct Summary {
 
 impl StandingQuery {
     fn count(&self, result: &FiringResult) {
-        let mut stats = self.stats.lock();
-        stats.firings += 1;
-        stats.last_close_ms = stats.last_close_ms.max(Some(result.close_ms));
-        match &result.answer {
-            Ok(answer) => {
-                stats.rows += answer.len() as u64;
-                stats.nonempty += u64::from(!answer.is_empty());
-                stats.last_error = None;
-            }
-            Err(error) => {
-                stats.failed += 1;
-                stats.last_error = Some(error.clone());
-            }
+        let took = Took {
+            execution: result.execution,
+            delay: result.delay,
+            waiting: result.waiting,
+        };
+        let mut tally = self.tally.lock();
+        tally.fired(result.close_ms, took, result.answer.as_ref().err().cloned());
+        tally.executions += 1;
+        if let Ok(answer) = &result.answer {
+            tally.rows += answer.len() as u64;
+            tally.nonempty += u64::from(!answer.is_empty());
         }
-        stats.execution.record(result.execution);
-        stats.delay.record(result.delay);
-        stats.waiting.record(result.waiting);
     }
 
     pub(crate) fn subscribe(&self, options: &SubscribeOptions) -> Subscription {
@@ -562,36 +498,22 @@ impl StandingQuery {
 
     pub(crate) fn summary(&self) -> Summary {
         let subscribers = self.hub.lock().subscribers();
-        let stats = self.stats.lock();
-        let both = |recorder: &Recorder| [recorder.quantile(0.50), recorder.quantile(0.99)];
+        let tally = self.tally.lock();
+        let [execution, delay, waiting] = tally.timings.quantiles();
         Summary {
-            firings: stats.firings,
-            rows: stats.rows,
-            skipped: stats.skipped,
-            last_close_ms: stats.last_close_ms,
-            last_error: stats.last_error.clone(),
-            execution: both(&stats.execution),
-            delay: both(&stats.delay),
-            waiting: both(&stats.waiting),
+            firings: tally.firings,
+            rows: tally.rows,
+            skipped: tally.skipped,
+            last_close_ms: tally.last_close_ms,
+            last_error: tally.last_error.clone(),
+            execution,
+            delay,
+            waiting,
             subscribers,
         }
     }
 
     pub(crate) fn metrics(&self) -> QueryMetrics {
-        let stats = self.stats.lock();
-        QueryMetrics {
-            name: self.name.clone(),
-            members: 1,
-            executions: stats.firings,
-            nonempty: stats.nonempty,
-            firings: stats.firings,
-            passed_in_bulk: stats.passed_in_bulk,
-            skipped: stats.skipped,
-            failed: stats.failed,
-            rows: stats.rows,
-            execution: stats.execution.latency(),
-            delay: stats.delay.latency(),
-            waiting: stats.waiting.latency(),
-        }
+        self.tally.lock().metrics(self.name.clone(), 1)
     }
 }

@@ -149,6 +149,38 @@ pub(crate) struct Recorder {
     sum: Duration,
 }
 
+/// How long one firing took.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Took {
+    pub(crate) execution: Duration,
+    pub(crate) delay: Duration,
+    pub(crate) waiting: Duration,
+}
+
+/// How long firings took.
+pub(crate) struct Timings {
+    execution: Recorder,
+    delay: Recorder,
+    waiting: Recorder,
+}
+
+/// What is counted of the firings of a query, or of those of a cohort.
+pub(crate) struct Tally {
+    pub(crate) firings: u64,
+    /// Answers that queries were given by them.
+    pub(crate) executions: u64,
+    /// Those of them that had rows.
+    pub(crate) nonempty: u64,
+    pub(crate) failed: u64,
+    pub(crate) rows: u64,
+    pub(crate) passed_in_bulk: u64,
+    pub(crate) skipped: u64,
+    pub(crate) last_close_ms: Option<i64>,
+    /// Of the newest firing, if it failed.
+    pub(crate) last_error: Option<String>,
+    pub(crate) timings: Timings,
+}
+
 /// The longest duration that is told apart: one hour.
 const LONGEST_STEPS: u64 = 36_000_000_000;
 
@@ -207,6 +239,77 @@ impl Recorder {
                 .iter()
                 .map(|us| (*us as f64 / 1e6, count_up_to(*us)))
                 .collect(),
+        }
+    }
+}
+
+impl Timings {
+    fn new() -> Timings {
+        Timings {
+            execution: Recorder::new(),
+            delay: Recorder::new(),
+            waiting: Recorder::new(),
+        }
+    }
+
+    fn record(&mut self, took: Took) {
+        self.execution.record(took.execution);
+        self.delay.record(took.delay);
+        self.waiting.record(took.waiting);
+    }
+
+    /// p50 and p99 of execution, delay and waiting.
+    pub(crate) fn quantiles(&self) -> [[Duration; 2]; 3] {
+        [&self.execution, &self.delay, &self.waiting]
+            .map(|recorder| [recorder.quantile(0.50), recorder.quantile(0.99)])
+    }
+}
+
+impl Tally {
+    pub(crate) fn new() -> Tally {
+        Tally {
+            firings: 0,
+            executions: 0,
+            nonempty: 0,
+            failed: 0,
+            rows: 0,
+            passed_in_bulk: 0,
+            skipped: 0,
+            last_close_ms: None,
+            last_error: None,
+            timings: Timings::new(),
+        }
+    }
+
+    /// Counts a firing, but for its rows.
+    pub(crate) fn fired(&mut self, close_ms: i64, took: Took, error: Option<String>) {
+        self.firings += 1;
+        self.last_close_ms = self.last_close_ms.max(Some(close_ms));
+        self.failed += u64::from(error.is_some());
+        self.last_error = error;
+        self.timings.record(took);
+    }
+
+    /// Counts closes that were passed without a firing.
+    pub(crate) fn passed(&mut self, last_ms: i64, count: u64) {
+        self.passed_in_bulk += count;
+        self.last_close_ms = self.last_close_ms.max(Some(last_ms));
+    }
+
+    pub(crate) fn metrics(&self, name: String, members: u64) -> QueryMetrics {
+        QueryMetrics {
+            name,
+            members,
+            firings: self.firings,
+            executions: self.executions,
+            nonempty: self.nonempty,
+            passed_in_bulk: self.passed_in_bulk,
+            skipped: self.skipped,
+            failed: self.failed,
+            rows: self.rows,
+            execution: self.timings.execution.latency(),
+            delay: self.timings.delay.latency(),
+            waiting: self.timings.waiting.latency(),
         }
     }
 }

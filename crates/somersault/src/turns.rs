@@ -1,18 +1,16 @@
 //! The order of one query's answers: firings are executed at the same time, and answered in the order of their closes (WI-2).
 //!
-//! Before changing anything here: the driver's thread takes tickets, so it must never wait while answers are compared, which
-//! takes as long as they are large. So whoever leaves an answer whose turn it is takes it on, and all whose turn comes
-//! meanwhile, one after the other and without the lock that tickets and answers are left under; others only leave theirs.
+//! Before changing anything here: comparing answers takes as long as they are large, so it is done without the lock that
+//! tickets and answers are left under ([`Order`]).
 
 use crate::changes::Changes;
+use crate::order::Order;
 use crate::repeats::Repeats;
 use crate::reporting::Reporting;
 use crate::subscription::FiringResult;
 use parking_lot::Mutex;
 use somersault_stream::FiringKey;
-use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A firing that waits for those before it.
 pub(crate) struct Left {
@@ -23,19 +21,9 @@ pub(crate) struct Left {
 
 /// See the module.
 pub(crate) struct Turns {
-    tickets: AtomicU64,
-    waiting: Mutex<Waiting>,
+    pub(crate) order: Order<Left>,
     /// Used only by the one who takes answers on.
     compared: Mutex<Compared>,
-}
-
-#[derive(Default)]
-struct Waiting {
-    next: u64,
-    /// By ticket.
-    left: BTreeMap<u64, Left>,
-    /// Somebody takes on what has its turn.
-    is_taken_on: bool,
 }
 
 /// What a query compares one answer with the next for.
@@ -50,46 +38,12 @@ struct Compared {
 impl Turns {
     pub(crate) fn new(changes: Option<Changes>, reporting: Option<Reporting>) -> Turns {
         Turns {
-            tickets: AtomicU64::new(0),
-            waiting: Mutex::default(),
+            order: Order::new(),
             compared: Mutex::new(Compared {
                 changes,
                 reporting,
                 repeats: Repeats::default(),
             }),
-        }
-    }
-
-    /// The place of the next firing in the order of answers. One thread asks for them.
-    pub(crate) fn ticket(&self) -> u64 {
-        self.tickets.fetch_add(1, Ordering::Relaxed)
-    }
-
-    /// Leaves a firing's answer. Whether the caller is to take on what has its turn: by [`Turns::next`], until there is none.
-    #[must_use]
-    pub(crate) fn leave(&self, ticket: u64, left: Left) -> bool {
-        let mut waiting = self.waiting.lock();
-        waiting.left.insert(ticket, left);
-        if waiting.is_taken_on || !waiting.left.contains_key(&waiting.next) {
-            return false;
-        }
-        waiting.is_taken_on = true;
-        true
-    }
-
-    /// The firing whose turn it is.
-    pub(crate) fn next(&self) -> Option<Left> {
-        let mut waiting = self.waiting.lock();
-        let next = waiting.next;
-        match waiting.left.remove(&next) {
-            Some(left) => {
-                waiting.next += 1;
-                Some(left)
-            }
-            None => {
-                waiting.is_taken_on = false;
-                None
-            }
         }
     }
 
@@ -178,19 +132,15 @@ mod tests {
     #[test]
     fn tickets_and_answers_do_not_wait_for_a_comparison() {
         let turns = Turns::new(None, None);
-        let tickets: Vec<u64> = (0..3).map(|_| turns.ticket()).collect();
-        assert!(!turns.leave(tickets[1], left(1)), "the one before has none");
-        assert!(turns.leave(tickets[0], left(0)));
+        let tickets: Vec<u64> = (0..2).map(|_| turns.order.ticket()).collect();
+        assert!(turns.order.leave(tickets[0], left(0)));
         let close = |left: Option<Left>| left.map(|left| left.key.close.0);
-        assert_eq!(close(turns.next()), Some(0));
+        assert_eq!(close(turns.order.next()), Some(0));
         // While it is compared: were one lock held for all, this would never end.
         let _comparing = turns.compared.lock();
-        assert_eq!(turns.ticket(), 3);
-        assert!(!turns.leave(tickets[2], left(2)), "it is taken on already");
-        assert_eq!(close(turns.next()), Some(1));
-        assert_eq!(close(turns.next()), Some(2));
-        assert_eq!(close(turns.next()), None);
-        assert!(turns.leave(3, left(3)), "nobody takes on any more");
+        assert_eq!(turns.order.ticket(), 2);
+        assert!(!turns.order.leave(tickets[1], left(1)));
+        assert_eq!(close(turns.order.next()), Some(1));
     }
 
     #[test]

@@ -2,11 +2,12 @@
 
 use super::absorption::way_in_words;
 use super::figures::{
-    Absorption, CityBench, Lines, Memory, OneShot, Paper, PeerCase, Peers, Point, QueryFigures,
-    Standing, StreamFigures,
+    Absorption, AbsorptionRun, CityBench, Lines, Memory, OneShot, OneShotQuery, Paper, PeerCase,
+    PeerQuery, Peers, Point, QueryFigures, Standing, StreamFigures, StreamMemory,
 };
 use super::targets::{PAPER_P50_MS, in_short};
 use crate::machine::Machine;
+use crate::markdown;
 use crate::table::{self, time};
 use std::fmt::Write as _;
 
@@ -30,10 +31,7 @@ pub(crate) fn write(out: &mut String, figures: &StreamFigures) {
 }
 
 fn section(title: &str, machine: &Machine, words: &str) -> String {
-    format!(
-        "\n## {title}\n\n{}, {} cores, {} GiB, commit `{}`. {words}\n\n",
-        machine.processor, machine.cores, machine.memory_gib, machine.commit
-    )
+    format!("\n## {title}\n\n{machine}. {words}\n\n")
 }
 
 fn ms(ms: f64) -> String {
@@ -62,27 +60,34 @@ fn paper(paper: &Paper) -> String {
 }
 
 fn firings(out: &mut String, rows: &[QueryFigures]) {
-    out.push_str(
-        "| query | firings | rows | execution p50 | p99 | the paper | delay p50 | p99 | later than its step | stolen |\n\
-         |---|---|---|---|---|---|---|---|---|---|\n",
-    );
-    for row in rows {
+    let names = [
+        "query",
+        "firings",
+        "rows",
+        "execution p50",
+        "p99",
+        "the paper",
+        "delay p50",
+        "p99",
+        "later than its step",
+        "stolen",
+    ];
+    let line = |row: &QueryFigures| {
         let paper = PAPER_P50_MS.iter().find(|(name, _)| *name == row.query);
-        let _ = writeln!(
-            out,
-            "| {} | {} | {} | {} | {} | {} | {} | {} | {} | {} ms |",
-            row.query,
-            row.firings,
+        [
+            row.query.clone(),
+            row.firings.to_string(),
             table::thousands(row.rows),
             ms(row.execution_p50_ms),
             ms(row.execution_p99_ms),
             paper.map_or_else(|| "–".to_owned(), |(_, paper)| format!("{paper} ms")),
             ms(row.delay_p50_ms),
             ms(row.delay_p99_ms),
-            row.later_than_step,
-            row.stolen_ms
-        );
-    }
+            row.later_than_step.to_string(),
+            format!("{} ms", row.stolen_ms),
+        ]
+    };
+    markdown::table(out, names, rows.iter().map(line));
 }
 
 fn lines(lines: &Lines) -> String {
@@ -136,34 +141,35 @@ fn absorption(figures: &Absorption) -> String {
         figures.decode_us_per_tuple
     );
     let mut out = section("Streams: absorption", &figures.machine, &words);
-    out.push_str(
-        "| how | tuples/s | processor time a tuple | by thread, µs |\n|---|---|---|---|\n",
-    );
-    for run in &figures.runs {
-        let threads: Vec<String> = run
-            .us_per_tuple
-            .iter()
+    let line = |run: &AbsorptionRun| {
+        let threads = run.us_per_tuple.iter();
+        let threads: Vec<String> = threads
             .map(|(name, us)| format!("{name} {us:.2}"))
             .collect();
-        let _ = writeln!(
-            out,
-            "| {} | {} | {:.2} µs | {} |",
+        [
             way_in_words(run),
             table::thousands(run.tuples_per_second() as u64),
-            run.all_us_per_tuple(),
-            threads.join(", ")
-        );
-    }
+            format!("{:.2} µs", run.all_us_per_tuple()),
+            threads.join(", "),
+        ]
+    };
+    let names = ["how", "tuples/s", "processor time a tuple", "by thread, µs"];
+    markdown::table(&mut out, names, figures.runs.iter().map(line));
     out
 }
 
 fn standing(figures: &Standing) -> String {
     let mut out = section("Streams: standing queries", &figures.machine, "");
-    out.push_str("| what | figure |\n|---|---|\n");
-    for (what, figure, unit) in &figures.rows {
-        let _ = writeln!(out, "| {what} | {figure:.2} {unit} |");
-    }
+    named_rows(&mut out, &figures.rows);
     out
+}
+
+/// A table of figures that have names and units.
+fn named_rows(out: &mut String, rows: &[(String, f64, String)]) {
+    let line = |(what, figure, unit): &(String, f64, String)| {
+        [what.clone(), format!("{figure:.2} {unit}")]
+    };
+    markdown::table(out, ["what", "figure"], rows.iter().map(line));
 }
 
 fn one_shot(figures: &OneShot) -> String {
@@ -179,22 +185,27 @@ fn one_shot(figures: &OneShot) -> String {
         &figures.machine,
         &words,
     );
-    out.push_str(
-        "| query | rows | standing still, p50 | p99 | running, p50 | p99 | running against still |\n|---|---|---|---|---|---|---|\n",
-    );
-    for row in &figures.queries {
-        let _ = writeln!(
-            out,
-            "| {} | {} | {} | {} | {} | {} | {} |",
-            row.query,
+    let names = [
+        "query",
+        "rows",
+        "standing still, p50",
+        "p99",
+        "running, p50",
+        "p99",
+        "running against still",
+    ];
+    let line = |row: &OneShotQuery| {
+        [
+            row.query.clone(),
             table::thousands(row.rows),
             time(row.still_p50_us),
             time(row.still_p99_us),
             time(row.running_p50_us),
             time(row.running_p99_us),
-            table::ratio(row.running_p50_us / row.still_p50_us)
-        );
-    }
+            table::ratio(row.running_p50_us / row.still_p50_us),
+        ]
+    };
+    markdown::table(&mut out, names, figures.queries.iter().map(line));
     out
 }
 
@@ -205,18 +216,17 @@ fn citybench(figures: &CityBench) -> String {
         figures.laps
     );
     let mut out = section("Streams: CityBench", &figures.machine, &words);
-    out.push_str("| query | firings | rows | execution p50 | p99 |\n|---|---|---|---|---|\n");
-    for row in &figures.queries {
-        let _ = writeln!(
-            out,
-            "| {} | {} | {} | {} | {} |",
-            row.query,
-            row.firings,
+    let line = |row: &QueryFigures| {
+        [
+            row.query.clone(),
+            row.firings.to_string(),
             table::thousands(row.rows),
             ms(row.execution_p50_ms),
-            ms(row.execution_p99_ms)
-        );
-    }
+            ms(row.execution_p99_ms),
+        ]
+    };
+    let names = ["query", "firings", "rows", "execution p50", "p99"];
+    markdown::table(&mut out, names, figures.queries.iter().map(line));
     for sentence in &figures.differences {
         let _ = writeln!(out, "\n{sentence}.");
     }
@@ -229,20 +239,30 @@ fn memory(figures: &Memory) -> String {
         table::thousands(figures.rate.into())
     );
     let mut out = section("Streams: memory of slices", &figures.machine, &words);
-    out.push_str("| stream | statements | slices, bytes a statement | with the windows over them |\n|---|---|---|---|\n");
-    for stream in &figures.streams {
+    let line = |stream: &StreamMemory| {
         let each = |bytes: u64| bytes as f64 / stream.statements.max(1) as f64;
-        let _ = writeln!(
-            out,
-            "| {} | {} | {:.1} | {:.1} |",
-            stream.stream,
+        [
+            stream.stream.clone(),
             table::thousands(stream.statements),
-            each(stream.slices_bytes),
-            each(stream.slices_bytes + stream.windows_bytes)
-        );
-    }
+            format!("{:.1}", each(stream.slices_bytes)),
+            format!("{:.1}", each(stream.slices_bytes + stream.windows_bytes)),
+        ]
+    };
     let (slices, all) = figures.bytes_per_statement();
-    let _ = writeln!(out, "| all | | {slices:.1} | {all:.1} |");
+    let total = [
+        "all".to_owned(),
+        String::new(),
+        format!("{slices:.1}"),
+        format!("{all:.1}"),
+    ];
+    let names = [
+        "stream",
+        "statements",
+        "slices, bytes a statement",
+        "with the windows over them",
+    ];
+    let lines = figures.streams.iter().map(line).chain([total]);
+    markdown::table(&mut out, names, lines);
     out
 }
 
@@ -272,28 +292,29 @@ fn peer_case(out: &mut String, case: &PeerCase) {
     if let Some(reason) = &case.absent {
         let _ = writeln!(out, "{} was not measured: {reason}.\n", case.peer);
     }
-    let _ = writeln!(
-        out,
-        "| query | closes | rows | ours, p50 | {} p50 | its windows, p50 | remark |\n|---|---|---|---|---|---|---|",
-        case.peer
-    );
-    for row in &case.queries {
-        let theirs = row.theirs_p50_ms.map_or_else(|| "–".to_owned(), ms);
-        let times = row
-            .times()
-            .map_or_else(String::new, |times| format!(" {}", table::ratio(times)));
-        let _ = writeln!(
-            out,
-            "| {} | {} | {} | {} | {theirs}{times} | {} | {} |",
-            row.query,
-            row.closes,
+    let theirs = format!("{} p50", case.peer);
+    let names = [
+        "query",
+        "closes",
+        "rows",
+        "ours, p50",
+        &theirs,
+        "its windows, p50",
+        "remark",
+    ];
+    let or_dash = |ms: Option<f64>| ms.map_or_else(|| "–".to_owned(), self::ms);
+    let line = |row: &PeerQuery| {
+        let times = row.times().map_or_else(String::new, table::ratio);
+        [
+            row.query.clone(),
+            row.closes.to_string(),
             table::thousands(row.rows),
             ms(row.ours_p50_ms),
-            row.theirs_window_p50_ms
-                .filter(|ms| *ms > 0.0)
-                .map_or_else(|| "–".to_owned(), ms),
-            row.remark.as_deref().unwrap_or("same rows")
-        );
-    }
+            format!("{} {times}", or_dash(row.theirs_p50_ms)),
+            or_dash(row.theirs_window_p50_ms.filter(|ms| *ms > 0.0)),
+            row.remark.as_deref().unwrap_or("same rows").to_owned(),
+        ]
+    };
+    markdown::table(out, names, case.queries.iter().map(line));
     out.push('\n');
 }

@@ -162,51 +162,63 @@ fn absorption(absorption: Option<&Absorption>) -> Vec<Row> {
 }
 
 fn standing(standing: Option<&Standing>) -> Vec<Row> {
-    let of = |read: fn(&Standing) -> Option<f64>| standing.and_then(read);
-    vec![
-        at_least(
+    type Read = fn(&Standing) -> Option<f64>;
+    type Compare = fn(&str, f64, Option<f64>, &str) -> Row;
+    let rows: [(&str, Compare, f64, Read, &str); 7] = [
+        (
             "streams: mixed L1–L3, as many standing queries as keep up",
+            at_least,
             1.08e6,
-            of(|standing| standing.light_executions_per_second),
+            |standing| standing.light_executions_per_second,
             "executions/s",
         ),
-        at_most(
+        (
             "the same, delay p50",
+            at_most,
             1.0,
-            of(|standing| standing.light_delay_p50_ms),
+            |standing| standing.light_delay_p50_ms,
             "ms",
         ),
-        at_most(
+        (
             "the same, delay p99",
+            at_most,
             10.0,
-            of(|standing| standing.light_delay_p99_ms),
+            |standing| standing.light_delay_p99_ms,
             "ms",
         ),
-        at_least(
+        (
             "streams: the same with L4–L6 mixed in",
+            at_least,
             8e5,
-            of(|standing| standing.mixed_executions_per_second),
+            |standing| standing.mixed_executions_per_second,
             "executions/s",
         ),
-        at_least(
+        (
             "streams: standing queries, every close answered within its step",
+            at_least,
             1e6,
-            of(|standing| standing.registered.map(|registered| registered as f64)),
+            |standing| standing.registered.map(|registered| registered as f64),
             "queries",
         ),
-        at_most(
+        (
             "streams: registration of a million queries",
+            at_most,
             60.0,
-            of(|standing| standing.registration_seconds),
+            |standing| standing.registration_seconds,
             "s",
         ),
-        at_most(
+        (
             "streams: memory a standing query",
+            at_most,
             300.0,
-            of(|standing| standing.bytes_per_query),
+            |standing| standing.bytes_per_query,
             "bytes",
         ),
-    ]
+    ];
+    let row = |(what, compare, target, read, unit): (&str, Compare, f64, Read, &str)| {
+        compare(what, target, standing.and_then(read), unit)
+    };
+    rows.into_iter().map(row).collect()
 }
 
 fn one_shot(figures: Option<&OneShot>) -> Vec<Row> {

@@ -66,7 +66,7 @@ impl Outcome {
     }
 
     /// The cells that have rows, with how many.
-    pub(crate) fn rows(&self) -> impl Iterator<Item = (u32, u64)> + '_ {
+    pub(crate) fn rows(&self) -> impl Iterator<Item = (u32, u64)> + Clone + '_ {
         let together = self.together.iter().flat_map(GroupAnswer::cells);
         let each = self
             .each

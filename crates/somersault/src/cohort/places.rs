@@ -1,0 +1,384 @@
+//! The places of a cohort's members: who fires in a result, and what each has been counted.
+//!
+//! The one thing to know before changing it: a result says which places fired, and `until` which of them had been
+//! paused by then. What a member has counted is what its cell has, less what that had when it joined; a place is
+//! covered from the first result on that it fires in, and only then is that difference fixed. So a result costs what
+//! its rows cost, however many members there are.
+
+use rustc_hash::FxHashMap;
+use somersault_model::EventTime;
+use somersault_stream::Firing;
+
+/// Fewer gaps than this are not worth closing.
+const GAPS: usize = 64;
+
+/// A member as it joins.
+#[derive(Clone, Copy)]
+pub(crate) struct Standby {
+    pub(crate) place: u32,
+    pub(crate) cell: u32,
+}
+
+/// A place of a member.
+#[derive(Clone, Copy)]
+struct Slot {
+    place: u32,
+    cell: u32,
+    /// Rows: what is to be added to the cell's; of a place that is not covered yet, 0.
+    rows: i64,
+}
+
+/// What is counted of a cell.
+#[derive(Clone, Copy, Default)]
+struct CellCounts {
+    rows: u64,
+    /// Places that are covered and fire.
+    firing: u32,
+}
+
+const NOBODY: u32 = u32::MAX;
+
+/// Members that joined at one time.
+struct Join {
+    first: u32,
+    base: EventTime,
+    /// The firings of the cohort before the first of theirs.
+    before: Option<u64>,
+}
+
+/// What a member has seen.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Seen {
+    pub(crate) firings: u64,
+    pub(crate) rows: u64,
+    pub(crate) last_close_ms: Option<i64>,
+}
+
+/// A member that was paused at its place.
+struct Until {
+    next: Option<EventTime>,
+    /// Once no firing of before is under way.
+    seen: Option<Seen>,
+}
+
+/// What a result came to for all members together.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Counted {
+    /// Members that fired.
+    pub(crate) executions: u64,
+    /// Those of them that had rows.
+    pub(crate) nonempty: u64,
+    /// Their rows.
+    pub(crate) rows: u64,
+}
+
+/// See the module.
+#[derive(Default)]
+pub(crate) struct Places {
+    /// Ascending by place.
+    slots: Vec<Slot>,
+    gaps: usize,
+    joins: Vec<Join>,
+    /// Places below this have fired.
+    covered: u32,
+    /// By the number of the cell.
+    cells: Vec<CellCounts>,
+    /// Covered places that fire.
+    firing: u64,
+    /// Paused places, those of members that were resumed since among them.
+    until: FxHashMap<u32, Until>,
+    /// Those of them of which it is not fixed yet what they have seen.
+    pausing: Vec<u32>,
+    /// Of a member that was resumed: the place that it had before.
+    earlier: FxHashMap<u32, u32>,
+    /// The other way round.
+    later: FxHashMap<u32, u32>,
+    /// Results of the cohort.
+    firings: u64,
+    last_close_ms: Option<i64>,
+}
+
+impl Places {
+    /// So many members are about to join, after this time.
+    pub(crate) fn begin(&mut self, members: usize, base: EventTime) {
+        if self.slots.capacity() - self.slots.len() < members {
+            // Doubling would leave up to half of the list unused.
+            self.slots.reserve_exact(members.max(self.slots.len() / 8));
+        }
+        let first = self.slots.last().map_or(0, |slot| slot.place + 1);
+        let goes_on = |last: &Join| last.base == base && last.before.is_none();
+        if !self.joins.last().is_some_and(goes_on) {
+            self.joins.push(Join {
+                first,
+                base,
+                before: None,
+            });
+        }
+    }
+
+    /// A member joins; if it was resumed, it had another place before.
+    pub(crate) fn join(&mut self, member: Standby, resumed: Option<u32>) {
+        let Standby { place, cell } = member;
+        if let Some(join) = self.joins.last_mut()
+            && join.first > place
+        {
+            join.first = place;
+        }
+        self.slots.push(Slot {
+            place,
+            cell,
+            rows: 0,
+        });
+        if self.cells.len() <= cell as usize {
+            let more = cell as usize + 1 - self.cells.len();
+            if self.cells.capacity() <= cell as usize {
+                self.cells.reserve_exact(more.max(self.cells.len() / 8));
+            }
+            self.cells.resize(cell as usize + 1, CellCounts::default());
+        }
+        if let Some(before) = resumed {
+            self.earlier.insert(place, before);
+            self.later.insert(before, place);
+        }
+    }
+
+    pub(crate) fn pause(&mut self, place: u32, next: Option<EventTime>) {
+        self.until.insert(place, Until { next, seen: None });
+        self.pausing.push(place);
+    }
+
+    /// A member is gone for good; returns its cell, once for every time that it has entered it.
+    pub(crate) fn leave(&mut self, place: u32) -> Vec<u32> {
+        let mut cells = Vec::new();
+        let mut next = Some(place);
+        while let Some(place) = next {
+            if let Some(at) = self.at(place) {
+                let cell = self.slots[at].cell;
+                let is_fixed = |until: &Until| until.seen.is_some();
+                if place < self.covered && !self.until.get(&place).is_some_and(is_fixed) {
+                    self.cells[cell as usize].firing -= 1;
+                    self.firing -= 1;
+                }
+                cells.push(cell);
+                self.slots[at].cell = NOBODY;
+                self.gaps += 1;
+            }
+            self.until.remove(&place);
+            self.later.remove(&place);
+            next = self.earlier.remove(&place);
+        }
+        self.close_gaps();
+        cells
+    }
+
+    fn close_gaps(&mut self) {
+        if self.gaps <= GAPS || self.gaps <= self.slots.len() / 2 {
+            return;
+        }
+        // The last stays: the next place is the one after it.
+        let last = self.slots.last().map(|slot| slot.place);
+        self.slots
+            .retain(|slot| slot.cell != NOBODY || Some(slot.place) == last);
+        self.slots.shrink_to_fit();
+        self.gaps = 0;
+    }
+
+    fn at(&self, place: u32) -> Option<usize> {
+        let at = self.slots.binary_search_by_key(&place, |slot| slot.place);
+        at.ok().filter(|at| self.slots[*at].cell != NOBODY)
+    }
+
+    /// The cell of the member at a place.
+    pub(crate) fn cell(&self, place: u32) -> Option<u32> {
+        self.at(place).map(|at| self.slots[at].cell)
+    }
+
+    /// Where the member is now that was at a place: it may have been resumed since.
+    pub(crate) fn newest(&self, mut place: u32) -> u32 {
+        while let Some(later) = self.later.get(&place) {
+            place = *later;
+        }
+        place
+    }
+
+    fn join_of(&self, place: u32) -> Option<&Join> {
+        let after = self.joins.partition_point(|join| join.first <= place);
+        self.joins.get(after.checked_sub(1)?)
+    }
+
+    /// The time after which a member fired for the first time.
+    pub(crate) fn first_base_ms(&self, place: u32) -> i64 {
+        let mut first = place;
+        while let Some(before) = self.earlier.get(&first) {
+            first = *before;
+        }
+        self.join_of(first).map_or(i64::MIN, |join| join.base.0)
+    }
+
+    /// Whether the member at a place, or where it was before, fires in a result.
+    pub(crate) fn fires(&self, place: u32, firing: &Firing) -> bool {
+        if firing.revision > 0 {
+            // Late statements amend what those have seen that run now, since they run.
+            return place < firing.members && !self.until.contains_key(&place);
+        }
+        let mut next = Some(place);
+        while let Some(place) = next {
+            let runs = self
+                .until
+                .get(&place)
+                .is_none_or(|until| until.next.is_some_and(|next| firing.close < next));
+            if place < firing.members && runs {
+                return true;
+            }
+            next = self.earlier.get(&place).copied();
+        }
+        false
+    }
+
+    /// Counts a result, given the cells that have rows with how many; results come in the order of their closes.
+    pub(crate) fn count(
+        &mut self,
+        firing: &Firing,
+        rows: impl Iterator<Item = (u32, u64)> + Clone,
+    ) -> Counted {
+        self.cover(firing.members);
+        self.note_paused(firing.close);
+        if firing.members < self.covered {
+            self.pass_over_younger(firing.members, rows.clone());
+        }
+        self.firings += 1;
+        self.last_close_ms = self.last_close_ms.max(Some(firing.close.0));
+        let mut counted = Counted {
+            executions: self.firing,
+            ..Counted::default()
+        };
+        for (cell, rows) in rows {
+            if let Some(counts) = self.cells.get_mut(cell as usize) {
+                counts.rows += rows;
+                let firing = u64::from(counts.firing);
+                counted.rows += rows * firing;
+                counted.nonempty += firing;
+            }
+        }
+        counted
+    }
+
+    /// Closes up to this were passed without a result.
+    pub(crate) fn passed(&mut self, last: EventTime) {
+        self.note_paused(last);
+        self.last_close_ms = self.last_close_ms.max(Some(last.0));
+    }
+
+    /// An amended firing is of an earlier close, for which those do not fire that joined since: what their cells count
+    /// now is not theirs.
+    fn pass_over_younger(&mut self, members: u32, rows: impl Iterator<Item = (u32, u64)>) {
+        let rows: FxHashMap<u32, u64> = rows.collect();
+        let from = self.slots.partition_point(|slot| slot.place < members);
+        for slot in &mut self.slots[from..] {
+            if slot.place < self.covered
+                && let Some(rows) = rows.get(&slot.cell)
+            {
+                slot.rows -= *rows as i64;
+            }
+        }
+        for join in &mut self.joins {
+            if let Some(before) = &mut join.before
+                && join.first >= members
+            {
+                *before += 1;
+            }
+        }
+    }
+
+    /// Notes what there was before the first firing of each place below this.
+    fn cover(&mut self, members: u32) {
+        if members <= self.covered {
+            return;
+        }
+        let from = self.slots.partition_point(|slot| slot.place < self.covered);
+        for slot in &mut self.slots[from..] {
+            if slot.place >= members {
+                break;
+            }
+            if slot.cell != NOBODY {
+                let counts = &mut self.cells[slot.cell as usize];
+                slot.rows -= counts.rows as i64;
+                counts.firing += 1;
+                self.firing += 1;
+            }
+        }
+        for join in self.joins.iter_mut().rev() {
+            if join.before.is_some() {
+                break;
+            }
+            if join.first < members {
+                join.before = Some(self.firings);
+            }
+        }
+        self.covered = members;
+    }
+
+    /// Fixes what those have seen that were paused before this close.
+    fn note_paused(&mut self, close: EventTime) {
+        let mut pausing = std::mem::take(&mut self.pausing);
+        pausing.retain(|place| {
+            let Some(until) = self.until.get(place) else {
+                return false;
+            };
+            if until.next.is_some_and(|next| next > close) {
+                return true;
+            }
+            self.fix(*place);
+            false
+        });
+        self.pausing = pausing;
+    }
+
+    /// The paused member at a place has seen what it will see there.
+    fn fix(&mut self, place: u32) {
+        let seen = self.seen_at(place);
+        if place < self.covered
+            && let Some(at) = self.at(place)
+        {
+            self.cells[self.slots[at].cell as usize].firing -= 1;
+            self.firing -= 1;
+        }
+        if let Some(until) = self.until.get_mut(&place) {
+            until.seen = Some(seen);
+        }
+    }
+
+    /// What a member has seen, at its place and at those that it had before.
+    pub(crate) fn seen(&self, place: u32) -> Seen {
+        let mut seen = self.seen_at(place);
+        let mut before = self.earlier.get(&place).copied();
+        while let Some(place) = before {
+            let there = self.seen_at(place);
+            seen.firings += there.firings;
+            seen.rows += there.rows;
+            seen.last_close_ms = seen.last_close_ms.max(there.last_close_ms);
+            before = self.earlier.get(&place).copied();
+        }
+        seen
+    }
+
+    /// What the member at a place has seen there.
+    fn seen_at(&self, place: u32) -> Seen {
+        if let Some(seen) = self.until.get(&place).and_then(|until| until.seen) {
+            return seen;
+        }
+        let (Some(at), Some(join)) = (self.at(place), self.join_of(place)) else {
+            return Seen::default();
+        };
+        let slot = &self.slots[at];
+        if place >= self.covered {
+            return Seen::default();
+        }
+        let rows = self.cells[slot.cell as usize].rows as i64 + slot.rows;
+        Seen {
+            firings: join.before.map_or(0, |before| self.firings - before),
+            rows: u64::try_from(rows).unwrap_or(0),
+            last_close_ms: self.last_close_ms.filter(|close| *close > join.base.0),
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! One firing's execution, be it of a query alone or of a cohort: over its pinned snapshot and the windows of its close.
+//!
+//! The one thing to know before changing it: what the job holds is held until the answer is there and no longer. The
+//! windows were made before, and the store keeps only the newest versions by itself; the pin keeps all that came since.
+
+use crate::continuous::Standing;
+use crate::metrics::Took;
+use somersault_query::{Dataset, Execution, SnapshotView};
+use somersault_runtime::{FiringJob, window_version};
+use somersault_store::Snapshot;
+use somersault_stream::Firing;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::time::Instant;
+
+/// A firing that is being executed.
+pub(crate) struct Work<'f> {
+    standing: &'f Standing,
+    firing: &'f Firing,
+    snapshot: Snapshot,
+}
+
+impl Work<'_> {
+    /// What a query that ranges over this dataset sees, and what its execution is given.
+    pub(crate) fn over(self, dataset: &Arc<Dataset>) -> (SnapshotView, Execution) {
+        let Work {
+            standing,
+            firing,
+            snapshot,
+        } = self;
+        let windows = firing.windows.iter();
+        let windows = windows.map(|window| window_version(&standing.store, window, firing.sn));
+        let view = SnapshotView::new(snapshot, windows.collect(), Arc::clone(dataset));
+        let mut execution = standing.execution(firing.close, firing.query);
+        execution.close = firing.close;
+        (view, execution)
+    }
+}
+
+/// Executes a firing; a panic is its failure.
+pub(crate) fn execute<T>(
+    standing: &Standing,
+    job: FiringJob,
+    evaluate: impl FnOnce(Work<'_>) -> Result<T, String>,
+) -> (Firing, Result<T, String>, Took) {
+    let started = Instant::now();
+    let FiringJob {
+        firing,
+        snapshot,
+        windows: made,
+        acknowledged,
+        released,
+    } = job;
+    let work = Work {
+        standing,
+        firing: &firing,
+        snapshot,
+    };
+    let answer = catch_unwind(AssertUnwindSafe(|| evaluate(work)))
+        .unwrap_or_else(|_| Err("internal fault: the evaluation panicked".to_owned()));
+    let ready = Instant::now();
+    drop(made);
+    let took = Took {
+        execution: ready - started,
+        delay: ready.saturating_duration_since(acknowledged.unwrap_or(released)),
+        waiting: started.saturating_duration_since(released),
+    };
+    (firing, answer, took)
+}

@@ -1,0 +1,90 @@
+//! What is finished in any order and taken on in that of its tickets, by one thread at a time.
+//!
+//! Before changing anything here: the driver's thread takes tickets, so it must never wait for whoever takes things on. So
+//! who leaves a thing whose turn it is takes it on, and all whose turn comes meanwhile, one after the other and without
+//! the lock that they are left under; others only leave theirs.
+
+use parking_lot::Mutex;
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// See the module.
+pub(crate) struct Order<T> {
+    tickets: AtomicU64,
+    waiting: Mutex<Waiting<T>>,
+}
+
+struct Waiting<T> {
+    next: u64,
+    /// By ticket.
+    left: BTreeMap<u64, T>,
+    /// Somebody takes on what has its turn.
+    is_taken_on: bool,
+}
+
+impl<T> Order<T> {
+    pub(crate) fn new() -> Order<T> {
+        Order {
+            tickets: AtomicU64::new(0),
+            waiting: Mutex::new(Waiting {
+                next: 0,
+                left: BTreeMap::new(),
+                is_taken_on: false,
+            }),
+        }
+    }
+
+    /// The next place in the order. One thread asks for them.
+    pub(crate) fn ticket(&self) -> u64 {
+        self.tickets.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Leaves what has this ticket. Whether the caller is to take on what has its turn: by [`Order::next`], until there is
+    /// none.
+    #[must_use]
+    pub(crate) fn leave(&self, ticket: u64, left: T) -> bool {
+        let mut waiting = self.waiting.lock();
+        waiting.left.insert(ticket, left);
+        if waiting.is_taken_on || !waiting.left.contains_key(&waiting.next) {
+            return false;
+        }
+        waiting.is_taken_on = true;
+        true
+    }
+
+    /// What has its turn.
+    pub(crate) fn next(&self) -> Option<T> {
+        let mut waiting = self.waiting.lock();
+        let next = waiting.next;
+        match waiting.left.remove(&next) {
+            Some(left) => {
+                waiting.next += 1;
+                Some(left)
+            }
+            None => {
+                waiting.is_taken_on = false;
+                None
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_takes_on_what_all_leave() {
+        let order = Order::new();
+        let tickets: Vec<u64> = (0..3).map(|_| order.ticket()).collect();
+        assert!(!order.leave(tickets[1], "b"), "the one before has none");
+        assert!(order.leave(tickets[0], "a"));
+        assert_eq!(order.next(), Some("a"));
+        assert_eq!(order.ticket(), 3);
+        assert!(!order.leave(tickets[2], "c"), "it is taken on already");
+        assert_eq!(order.next(), Some("b"));
+        assert_eq!(order.next(), Some("c"));
+        assert_eq!(order.next(), None);
+        assert!(order.leave(3, "d"), "nobody takes on any more");
+    }
+}
