@@ -137,7 +137,6 @@ pub(super) fn measure(
     stage.play(filling, how.paced)?;
     let stolen = Stolen::from_here();
     let progress = stage.play(measured, how.paced)?;
-    stage.engine.quiesce(QUIESCE)?;
     let stolen_ms = stolen.ms();
     let mut figures = Vec::new();
     for reader in &readers {

@@ -3,6 +3,7 @@
 
 use super::Failure;
 use super::figures::Stored;
+use super::measure::QUIESCE;
 use crate::machine::{available_bytes, peak_resident_bytes, resident_bytes};
 use crate::table;
 use somersault::live::{self, LivePlan, LiveProgress, LiveStatement};
@@ -149,7 +150,7 @@ impl<'n> Stage<'n> {
     }
 }
 
-/// See [`Stage::play`].
+/// See [`Stage::play`]. At its end everything that is due has been answered.
 pub(super) fn play(
     engine: &Engine,
     stretch: Stretch,
@@ -163,7 +164,11 @@ pub(super) fn play(
         paced,
     };
     let mut statements = stretch.statements.into_iter().peekable();
-    Ok(live::play(engine, &plan, &mut statements, &mut |_| true)?)
+    let progress = live::play(engine, &plan, &mut statements, &mut |_| true)?;
+    // Giving hundreds of MiB back to the system holds up all who ask it for some, the last firings among them.
+    engine.quiesce(QUIESCE)?;
+    drop(statements);
+    Ok(progress)
 }
 
 /// The streams' IRIs, by their index.
