@@ -7,6 +7,7 @@ use crate::expression::Expr;
 use crate::filter::{self, Memo};
 use crate::functions;
 use crate::local::LocalTerms;
+use crate::number::{Computed, Number};
 use crate::random::Random;
 use crate::table::Table;
 use crate::value::{Operands, Value};
@@ -250,17 +251,47 @@ impl<'a> Evaluation<'a> {
     /// The value of an expression as a [`Value`].
     pub(crate) fn evaluate_value(&mut self, expr: &Expr, row: Row<'_>) -> Option<Value> {
         match expr {
-            // Arithmetic is where the time goes: no detour through `Evaluated`.
-            Expr::Arithmetic(op, a, b) => {
-                let a = self.evaluate_value(a, row)?;
-                let b = self.evaluate_value(b, row)?;
-                arithmetic(*op, &a, &b)
-            }
+            Expr::Arithmetic(..) => match self.number(expr, row) {
+                Computed::Number(number) => Some(number.into_value()),
+                Computed::Error => None,
+                Computed::Wider => self.computed_value(expr, row),
+            },
             _ => {
                 let evaluated = self.evaluate(expr, row)?;
                 self.value_of(evaluated)
             }
         }
+    }
+
+    /// Arithmetic on values.
+    fn computed_value(&mut self, expr: &Expr, row: Row<'_>) -> Option<Value> {
+        let Expr::Arithmetic(op, a, b) = expr else {
+            return self.evaluate_value(expr, row);
+        };
+        let a = self.computed_value(a, row)?;
+        let b = self.computed_value(b, row)?;
+        arithmetic(*op, &a, &b)
+    }
+
+    /// Arithmetic where all operands are numbers that ids hold inline. Most of what a filter over many rows computes is: no
+    /// value is made, and none is asked of the dictionary.
+    fn number(&self, expr: &Expr, row: Row<'_>) -> Computed {
+        let id = match expr {
+            Expr::Constant(constant) => self.constants[constant.index()],
+            Expr::Variable(variable) => match row.get(*variable) {
+                Some(id) => id,
+                None => return Computed::Error,
+            },
+            Expr::Arithmetic(op, a, b) => {
+                return match (self.number(a, row), self.number(b, row)) {
+                    (Computed::Number(a), Computed::Number(b)) => a.arithmetic(*op, b),
+                    (Computed::Error, _) | (_, Computed::Error) => Computed::Error,
+                    (Computed::Wider, _) | (_, Computed::Wider) => Computed::Wider,
+                };
+            }
+            _ => return Computed::Wider,
+        };
+        Number::of_inline(id).map_or(Computed::Wider, Computed::Number)
     }
 
     /// Evaluates an expression; `None` is an error.
@@ -338,9 +369,15 @@ impl<'a> Evaluation<'a> {
             let b = self.evaluate(b, row)?;
             return self.equal(a, b);
         }
-        let a = self.evaluate_value(a, row)?;
-        let b = self.evaluate_value(b, row)?;
-        let order = a.compare(&b)?;
+        let order = match (self.number(a, row), self.number(b, row)) {
+            (Computed::Number(a), Computed::Number(b)) => a.compare(b)?,
+            (Computed::Error, _) | (_, Computed::Error) => return None,
+            (Computed::Wider, _) | (_, Computed::Wider) => {
+                let a = self.computed_value(a, row)?;
+                let b = self.computed_value(b, row)?;
+                a.compare(&b)?
+            }
+        };
         Some(filter::holds(op, order))
     }
 

@@ -54,6 +54,7 @@ mod local;
 mod logical;
 mod modifiers;
 mod morsels;
+mod number;
 mod order;
 mod overlay;
 mod parameters;
