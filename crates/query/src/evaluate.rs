@@ -273,9 +273,9 @@ impl<'a> Evaluation<'a> {
         arithmetic(*op, &a, &b)
     }
 
-    /// Arithmetic where all operands are numbers that ids hold inline. Most of what a filter over many rows computes is: no
-    /// value is made, and none is asked of the dictionary.
-    fn number(&self, expr: &Expr, row: Row<'_>) -> Computed {
+    /// Arithmetic where all operands are numbers. Most of what a filter over many rows computes is: what ids hold inline is
+    /// computed without making values.
+    fn number(&mut self, expr: &Expr, row: Row<'_>) -> Computed {
         let id = match expr {
             Expr::Constant(constant) => self.constants[constant.index()],
             Expr::Variable(variable) => match row.get(*variable) {
@@ -291,7 +291,19 @@ impl<'a> Evaluation<'a> {
             }
             _ => return Computed::Wider,
         };
-        Number::of_inline(id).map_or(Computed::Wider, Computed::Number)
+        let number = Number::of_inline(id).or_else(|| self.known_number(id));
+        number.map_or(Computed::Wider, Computed::Number)
+    }
+
+    /// The number of a literal that is too long for an id, if it is one.
+    fn known_number(&mut self, id: TermId) -> Option<Number> {
+        if !matches!(id.tag(), Tag::Literal | Tag::Local) {
+            return None;
+        }
+        if !self.values.contains_key(&id) {
+            self.value(id)?;
+        }
+        Number::of_value(self.values.get(&id)?)
     }
 
     /// Evaluates an expression; `None` is an error.

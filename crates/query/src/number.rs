@@ -54,6 +54,16 @@ impl Number {
         })
     }
 
+    /// The number that a value is; `None` for what is none, and for decimals, which may have more digits.
+    pub(crate) fn of_value(value: &Value) -> Option<Number> {
+        Some(match value {
+            Value::Integer(value) => Number::Integer((*value).into()),
+            Value::Float(value) => Number::Float((*value).into()),
+            Value::Double(value) => Number::Double((*value).into()),
+            _ => return None,
+        })
+    }
+
     pub(crate) fn into_value(self) -> Value {
         match self {
             Number::Integer(value) => Value::Integer(value.into()),
