@@ -100,8 +100,8 @@ pub(crate) fn scan(
     let predicate = End::of(pattern.predicate, &table, constants);
     let object = End::of(pattern.object, &table, constants);
     let graph = match pattern.graph {
-        GraphPosition::Default | GraphPosition::Current => None,
         GraphPosition::Named(name) => Some(End::of(name, &table, constants)),
+        _ => None,
     };
     let mut output = Output::new();
     let fixed_graph = match pattern.graph {
@@ -115,7 +115,7 @@ pub(crate) fn scan(
         Some(pattern.object),
         match pattern.graph {
             GraphPosition::Named(name) => Some(name),
-            GraphPosition::Default | GraphPosition::Current => None,
+            _ => None,
         },
     ];
     let mut places = [None; 4];

@@ -228,7 +228,10 @@ impl Planner<'_> {
                 object: numbers.end(pattern.object),
                 graph: match pattern.graph {
                     GraphPosition::Named(name) => numbers.end(name),
-                    GraphPosition::Default | GraphPosition::Current => End::Constant,
+                    GraphPosition::Default
+                    | GraphPosition::Current
+                    | GraphPosition::FreshDefault
+                    | GraphPosition::FreshNamed(_) => End::Constant,
                 },
                 cardinality: *cardinality,
             }),

@@ -1,21 +1,22 @@
 //! Evaluation of expressions over the rows of a table. An operator that only passes a term on keeps
 //! its id, and with it its spelling; a value is computed only where an operator needs one.
 
-use crate::GraphView;
 use crate::cells::Cells;
 use crate::expression::Expr;
 use crate::filter::{self, Memo};
 use crate::functions;
 use crate::local::LocalTerms;
+use crate::logical::{GraphPosition, Position, QuadPattern};
 use crate::number::{Computed, Number};
 use crate::random::Random;
 use crate::table::Table;
 use crate::value::{Operands, Value};
+use crate::{GraphView, Source};
 use oxrdf::Term;
 use oxsdatatypes::Decimal;
 use rustc_hash::FxHashMap;
 use somersault_lang::{Arithmetic, Comparison, VarId};
-use somersault_model::{EventTime, Tag, TermId};
+use somersault_model::{EventTime, Tag, TermId, TripleIds};
 use somersault_store::Dictionary;
 
 /// So many bytes may a string have that a query computes; doubling strings would fill any memory.
@@ -58,6 +59,8 @@ pub(crate) struct Evaluation<'a> {
     pub(crate) base: Option<&'a str>,
     /// The constants of queries that are evaluated together.
     pub(crate) cells: Option<&'a Cells>,
+    /// The rows that are kept from one execution to the next.
+    pub(crate) maintained: &'a [Table],
     now: EventTime,
     /// Where the event times of statements are.
     pub(crate) view: Option<&'a dyn GraphView>,
@@ -78,6 +81,7 @@ pub(crate) struct EvaluationSeed<'e, 'a> {
     constants: &'e [TermId],
     base: Option<&'a str>,
     cells: Option<&'a Cells>,
+    maintained: &'a [Table],
     now: EventTime,
     view: Option<&'a dyn GraphView>,
     random: &'e Random,
@@ -96,6 +100,7 @@ impl<'a> EvaluationSeed<'_, 'a> {
         );
         evaluation.view = self.view;
         evaluation.cells = self.cells;
+        evaluation.maintained = self.maintained;
         evaluation
     }
 }
@@ -129,6 +134,7 @@ impl<'a> Evaluation<'a> {
             constants,
             base,
             cells: None,
+            maintained: &[],
             now,
             view: None,
             random,
@@ -153,6 +159,7 @@ impl<'a> Evaluation<'a> {
             constants: &self.constants,
             base: self.base,
             cells: self.cells,
+            maintained: self.maintained,
             now: self.now,
             view: self.view,
             random: &self.random,
@@ -227,6 +234,7 @@ impl<'a> Evaluation<'a> {
             Expr::Not(inner) => self.boolean(inner, row).map(|value| !value),
             Expr::Bound(variable) => Some(row.get(*variable).is_some()),
             Expr::Exists(exists) => Some(self.exists[exists.at][row.at]),
+            Expr::IsFresh(pattern) => self.is_fresh(pattern, row),
             Expr::Compare(op, a, b) => self.compare(*op, a, b, row),
             _ => {
                 let evaluated = self.evaluate(expr, row)?;
@@ -316,7 +324,8 @@ impl<'a> Evaluation<'a> {
             | Expr::And(_)
             | Expr::Not(_)
             | Expr::Compare(..)
-            | Expr::Exists(_) => self.boolean(expr, row)?.into(),
+            | Expr::Exists(_)
+            | Expr::IsFresh(_) => self.boolean(expr, row)?.into(),
             Expr::SameTerm(a, b) => {
                 let a = self.evaluate(a, row)?;
                 let b = self.evaluate(b, row)?;
@@ -356,6 +365,30 @@ impl<'a> Evaluation<'a> {
                 self.equality_key(id)?
             }
         })
+    }
+
+    /// Whether what a pattern is in a row came since the last execution.
+    fn is_fresh(&self, pattern: &QuadPattern, row: Row<'_>) -> Option<bool> {
+        let id = |position: Position| match position {
+            Position::Constant(constant) => Some(self.constants[constant.index()]),
+            Position::Variable(variable) => row.get(variable),
+        };
+        let (s, p, o) = (pattern.subject, pattern.predicate, pattern.object);
+        let triple = TripleIds::new(id(s)?, id(p)?, id(o)?);
+        let view = self.view?;
+        let holds = |source: &Source| {
+            let fresh = view.fresh(*source);
+            fresh.is_some_and(|fresh| view.contains(fresh, triple))
+        };
+        let dataset = view.dataset();
+        match pattern.graph {
+            GraphPosition::FreshDefault => Some(dataset.default.iter().any(holds)),
+            GraphPosition::FreshNamed(name) => {
+                let source = dataset.named_source(self.constants[name.index()]);
+                Some(source.as_ref().is_some_and(holds))
+            }
+            _ => None,
+        }
     }
 
     fn is_in(&mut self, a: &Expr, list: &[Expr], row: Row<'_>) -> Option<bool> {

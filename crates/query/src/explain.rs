@@ -151,6 +151,9 @@ impl Explainer<'_> {
             StepKind::Cells(variables) => {
                 format!("cells ({})", self.list(variables.iter().copied()))
             }
+            StepKind::Maintained(rows) => {
+                format!("maintained ({})", self.list(rows.variables.iter().copied()))
+            }
             StepKind::Optional { .. } => "optional".to_owned(),
             StepKind::EachGraph { variable, .. } => {
                 format!("in each named graph {}", self.variable(*variable))
@@ -278,6 +281,9 @@ impl Explainer<'_> {
             Expr::Constant(constant) => self.constant(*constant),
             Expr::Variable(v) => self.variable(*v),
             Expr::EqualityKey(v) => format!("key of {}", self.variable(*v)),
+            Expr::IsFresh(pattern) => {
+                format!("new({})", pattern_text(pattern, self.terms, self.variables))
+            }
             Expr::Bound(v) => format!("BOUND({})", self.variable(*v)),
             Expr::Or(parts) => format!("({})", list(parts, " || ")),
             Expr::And(parts) => format!("({})", list(parts, " && ")),
@@ -382,6 +388,11 @@ fn graph_text(graph: GraphPosition, terms: &Constants, variables: &[String]) -> 
     match graph {
         GraphPosition::Default => String::new(),
         GraphPosition::Current => " in each".to_owned(),
+        GraphPosition::FreshDefault => " in what is new".to_owned(),
+        GraphPosition::FreshNamed(name) => format!(
+            " in what is new in {}",
+            position_text(Position::Constant(name), terms, variables)
+        ),
         GraphPosition::Named(name) => {
             format!(" in {}", position_text(name, terms, variables))
         }

@@ -1,7 +1,7 @@
 //! Expressions as the engine evaluates them: constants are numbers into the query's table of
 //! constants, and EXISTS is a number into the query's list of sub-plans.
 
-use crate::logical::Node;
+use crate::logical::{Node, QuadPattern};
 use crate::varset::VarSet;
 use oxrdf::Term;
 use regex::Regex;
@@ -66,6 +66,8 @@ pub(crate) enum Expr {
     Call(Function, Vec<Expr>),
     /// Something that equal values have in common (`equality.rs`).
     EqualityKey(VarId),
+    /// Whether what the pattern is in a row came since the last execution (`delta`).
+    IsFresh(QuadPattern),
 }
 
 /// EXISTS: its pattern, and its place in the table of what each row has.
@@ -83,6 +85,7 @@ impl Expr {
             | Expr::Variable(_)
             | Expr::Bound(_)
             | Expr::EqualityKey(_)
+            | Expr::IsFresh(_)
             | Expr::Exists(_) => ([None; 3], &[]),
             Expr::Or(list) | Expr::And(list) | Expr::Coalesce(list) | Expr::Call(_, list) => {
                 ([None; 3], list)
@@ -119,6 +122,7 @@ impl Expr {
         match self {
             Expr::Variable(v) | Expr::Bound(v) | Expr::EqualityKey(v) => into.insert(*v),
             Expr::Exists(exists) => into.extend(&exists.node.mentioned()),
+            Expr::IsFresh(pattern) => into.extend(&pattern.variables()),
             _ => self.children().for_each(|e| e.collect(into)),
         }
     }

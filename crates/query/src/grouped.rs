@@ -272,7 +272,7 @@ impl Generaliser {
             }
             Operator::Union(list) => list.iter().for_each(|node| self.collect(node, set)),
             Operator::Service(service) => self.note(service.name, set),
-            Operator::Values(_) | Operator::Cells(_) => {}
+            Operator::Values(_) | Operator::Cells(_) | Operator::Maintained(_) => {}
             Operator::Aggregate {
                 inner, aggregates, ..
             } => {
@@ -425,6 +425,7 @@ impl Generaliser {
             }
             Operator::Values(_)
             | Operator::Cells(_)
+            | Operator::Maintained(_)
             | Operator::Service(_)
             | Operator::EachGraph { .. }
             | Operator::Slice { .. } => return None,
@@ -524,6 +525,7 @@ impl Generaliser {
             Expr::Variable(v) => Expr::Variable(*v),
             Expr::Bound(v) => Expr::Bound(*v),
             Expr::EqualityKey(v) => Expr::EqualityKey(*v),
+            Expr::IsFresh(pattern) => Expr::IsFresh(self.pattern(pattern)),
             Expr::Or(list) => Expr::Or(all(list)?),
             Expr::And(list) => Expr::And(all(list)?),
             Expr::Coalesce(list) => Expr::Coalesce(all(list)?),

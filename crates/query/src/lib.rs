@@ -13,7 +13,7 @@
 //!
 //! The way of a query: [`Prepared::new`] compiles the parser's algebra (`compile`, `flatten`,
 //! `identity` → `logical`); each execution looks its constants up, makes a plan from the view's statistics
-//! (`planner`, `choose`, `estimate` → `plan`) and runs it (`run`, `explore`, `intersect`, `join`,
+//! (`planner`, `choose`, `estimate` → `plan`) and runs it (`execute`, `run`, `explore`, `intersect`, `join`,
 //! `path`, `evaluate`, `aggregate`, `degrees`).
 
 mod aggregate;
@@ -29,6 +29,7 @@ mod compile;
 mod construct;
 mod cost;
 mod degrees;
+mod delta;
 mod describe;
 mod difference;
 mod digest;
@@ -37,6 +38,7 @@ mod error;
 mod estimate;
 mod evaluate;
 mod exact_sum;
+mod execute;
 mod execution;
 mod explain;
 mod explore;
@@ -91,6 +93,7 @@ mod workspace;
 pub use answer::{Answer, Solutions};
 pub use cache::PlanCache;
 pub use cells::Cells;
+pub use delta::{KeptRows, Maintained, Way};
 pub use difference::Template;
 pub use error::QueryError;
 pub use execution::{Crew, Execution, PlanChoices, Remote, RemoteSolutions};

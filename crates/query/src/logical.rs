@@ -32,13 +32,20 @@ pub(crate) enum GraphPosition {
     /// The named graph that an [`Operator::EachGraph`] around it is at.
     Current,
     Named(Position),
+    /// Of the windows in the default graph, what came since the last execution (`delta`).
+    FreshDefault,
+    /// Of the window that is a named graph, likewise.
+    FreshNamed(ConstantId),
 }
 
 impl GraphPosition {
     pub(crate) fn variable(self) -> Option<VarId> {
         match self {
             GraphPosition::Named(position) => position.variable(),
-            GraphPosition::Default | GraphPosition::Current => None,
+            GraphPosition::Default
+            | GraphPosition::Current
+            | GraphPosition::FreshDefault
+            | GraphPosition::FreshNamed(_) => None,
         }
     }
 }
@@ -197,6 +204,14 @@ pub(crate) struct Values {
     pub(crate) rows: Vec<Vec<Option<ConstantId>>>,
 }
 
+/// Rows that are kept from one execution to the next (`delta`), with values for all of these variables.
+#[derive(Debug, Clone)]
+pub(crate) struct Maintained {
+    /// Which of the tables.
+    pub(crate) number: usize,
+    pub(crate) variables: Arc<[VarId]>,
+}
+
 /// SERVICE: what another endpoint answers.
 #[derive(Debug)]
 pub(crate) struct Service {
@@ -218,6 +233,7 @@ pub(crate) enum Operator {
     Values(Arc<Values>),
     /// The constants of all queries that are evaluated together, as values of these variables.
     Cells(Arc<[VarId]>),
+    Maintained(Maintained),
     Aggregate {
         inner: Box<Node>,
         keys: Arc<[VarId]>,
@@ -268,7 +284,10 @@ impl Node {
                 deepest(&mut nodes.into_iter()).max(expressions.max())
             }
             Operator::Union(list) => deepest(&mut list.iter()),
-            Operator::Values(_) | Operator::Cells(_) | Operator::Service(_) => None,
+            Operator::Values(_)
+            | Operator::Cells(_)
+            | Operator::Maintained(_)
+            | Operator::Service(_) => None,
             Operator::Aggregate { inner, .. }
             | Operator::OrderBy { inner, .. }
             | Operator::Project(inner)
@@ -286,7 +305,12 @@ impl Node {
                 group
                     .patterns
                     .iter()
-                    .any(|p| p.graph != GraphPosition::Default)
+                    .any(|p| {
+                        !matches!(
+                            p.graph,
+                            GraphPosition::Default | GraphPosition::FreshDefault
+                        )
+                    })
                     || group
                         .paths
                         .iter()
@@ -296,7 +320,10 @@ impl Node {
                     || group.tails.iter().any(|tail| tail.node().reads_named())
             }
             Operator::Union(list) => list.iter().any(Node::reads_named),
-            Operator::Values(_) | Operator::Cells(_) | Operator::Service(_) => false,
+            Operator::Values(_)
+            | Operator::Cells(_)
+            | Operator::Maintained(_)
+            | Operator::Service(_) => false,
             Operator::EachGraph { .. } => true,
             Operator::Aggregate { inner, .. }
             | Operator::OrderBy { inner, .. }
@@ -323,7 +350,7 @@ impl Node {
                 group.tails.iter().for_each(|t| set.extend(&t.mentioned()));
             }
             Operator::Union(list) => list.iter().for_each(|n| set.extend(&n.mentioned())),
-            Operator::Values(_) | Operator::Cells(_) => {}
+            Operator::Values(_) | Operator::Cells(_) | Operator::Maintained(_) => {}
             Operator::Service(service) => set.extend(&VarSet::of(service.name.variable())),
             Operator::Aggregate { inner, .. }
             | Operator::OrderBy { inner, .. }
@@ -344,7 +371,10 @@ impl Node {
             Operator::Union(list) => list.iter().all(|n| n.takes_input(input, outside)),
             Operator::Project(inner) => inner.takes_input(input, outside),
             // Joined by hash in any case.
-            Operator::Values(_) | Operator::Cells(_) | Operator::Service(_) => true,
+            Operator::Values(_)
+            | Operator::Cells(_)
+            | Operator::Maintained(_)
+            | Operator::Service(_) => true,
             Operator::Aggregate { .. }
             | Operator::OrderBy { .. }
             | Operator::Distinct(_)

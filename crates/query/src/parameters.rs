@@ -17,7 +17,7 @@ use somersault_store::Dictionary;
 pub(crate) const PLACEHOLDER: &str = "urn:somersault:parameter:";
 
 /// One parameter of a prepared query.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Parameter {
     /// Its place among the query's constants.
     pub(crate) constant: ConstantId,
@@ -46,7 +46,7 @@ impl<'g> Given<'g> {
         }
     }
 
-    fn of_ids(ids: &'g [TermId]) -> Given<'g> {
+    pub(crate) fn of_ids(ids: &'g [TermId]) -> Given<'g> {
         Given {
             values: &[],
             known: None,

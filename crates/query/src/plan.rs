@@ -4,7 +4,7 @@
 
 use crate::degrees::Degrees;
 use crate::expression::Expr;
-use crate::logical::{Aggregate, PathPattern, Position, QuadPattern, Service, Values};
+use crate::logical::{Aggregate, Maintained, PathPattern, Position, QuadPattern, Service, Values};
 use crate::varset::VarSet;
 use somersault_lang::VarId;
 use std::sync::Arc;
@@ -75,6 +75,8 @@ pub(crate) enum StepKind {
     Values(Arc<Values>),
     /// Joins the rows with the cells: keeps those with the constants of one, where these variables have values.
     Cells(Arc<[VarId]>),
+    /// Joins the rows with those that are kept from one execution to the next.
+    Maintained(Maintained),
     /// Joins the rows with what an endpoint answers.
     Service(Arc<Service>),
     /// Extends the rows by what the plan makes of them; rows that it drops stay as they are.
@@ -284,6 +286,7 @@ impl StepKind {
             | StepKind::EachGraph { yields, .. } => bound.extend(yields),
             StepKind::Values(values) => values.variables.iter().for_each(|v| bound.insert(*v)),
             StepKind::Cells(variables) => variables.iter().for_each(|v| bound.insert(*v)),
+            StepKind::Maintained(rows) => rows.variables.iter().for_each(|v| bound.insert(*v)),
             StepKind::Service(service) => {
                 service.variables.iter().for_each(|(v, _)| bound.insert(*v));
             }
@@ -352,6 +355,7 @@ impl StepKind {
             StepKind::Join { shared, yields, .. } => shared.union(yields),
             StepKind::Values(values) => VarSet::of(values.variables.iter().copied()),
             StepKind::Cells(variables) => VarSet::of(variables.iter().copied()),
+            StepKind::Maintained(rows) => VarSet::of(rows.variables.iter().copied()),
             StepKind::Service(service) => {
                 let answers = service.variables.iter().map(|(variable, _)| *variable);
                 VarSet::of(answers.chain(service.name.variable()))
@@ -408,6 +412,7 @@ impl StepKind {
                 (values.variables.iter()).for_each(|v| needed.insert(*v));
             }
             StepKind::Cells(variables) => variables.iter().for_each(|v| needed.insert(*v)),
+            StepKind::Maintained(rows) => rows.variables.iter().for_each(|v| needed.insert(*v)),
             StepKind::Service(service) => {
                 needed.extend(&VarSet::of(service.name.variable()));
                 service

@@ -9,10 +9,11 @@ use crate::estimate::State;
 use crate::execution::{Guard, PlanChoices};
 use crate::explain::Explainer;
 use crate::expression::{Constants, Expr};
-use crate::logical::{Group, Node, Operator, Service, Values};
+use crate::logical::{Group, Maintained, Node, Operator, Service, Values};
 use crate::plan::{Plan, Step, StepKind};
 use crate::selectivity;
 use crate::sources::Graphs;
+use crate::table::Table;
 use crate::varset::VarSet;
 use rustc_hash::FxHashMap;
 use somersault_lang::VarId;
@@ -38,6 +39,15 @@ pub(crate) struct Estimate {
     pub(crate) matched: f64,
 }
 
+/// What a plan reads beside the view.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Beside<'b> {
+    /// How many cells there are, where queries are evaluated together.
+    pub(crate) cells: usize,
+    /// The rows that are kept from one execution to the next.
+    pub(crate) maintained: &'b [Table],
+}
+
 /// Makes plans for one execution.
 pub(crate) struct Planner<'a> {
     pub(crate) graphs: &'a Graphs<'a>,
@@ -49,8 +59,7 @@ pub(crate) struct Planner<'a> {
     guard: &'a Guard<'a>,
     /// The number of the next variable of the planner's own.
     pub(crate) fresh: u32,
-    /// How many cells there are, where queries are evaluated together.
-    pub(crate) cells: usize,
+    pub(crate) beside: Beside<'a>,
     /// Inside EXISTS: the variables from outside, which stand for their values.
     pub(crate) outside: VarSet,
     /// By the addresses of nodes, which stay where they are while planning.
@@ -76,7 +85,7 @@ impl<'a> Planner<'a> {
             choices: guard.plan_choices(),
             guard,
             fresh,
-            cells: 0,
+            beside: Beside::default(),
             outside: VarSet::new(),
             estimates: FxHashMap::default(),
             texts: FxHashMap::default(),
@@ -156,6 +165,7 @@ impl<'a> Planner<'a> {
             Operator::Union(branches) => self.union(branches, state, plan),
             Operator::Values(values) => self.values(values, &node.certain, state, plan),
             Operator::Cells(variables) => self.cells(variables, state, plan),
+            Operator::Maintained(rows) => self.maintained(rows, state, plan),
             Operator::Service(service) => self.service(service, state, plan),
             Operator::Project(inner) => {
                 let before = (state.certain.clone(), state.possible.clone());
@@ -213,7 +223,7 @@ impl<'a> Planner<'a> {
 
     /// They are found by their constants without being entered into a table first.
     fn cells(&mut self, variables: &Arc<[VarId]>, state: &mut State, plan: &mut Plan) {
-        let count = self.cells as f64;
+        let count = self.beside.cells as f64;
         let each = count.powf(1.0 / variables.len().max(1) as f64);
         let mut share = count;
         for variable in variables.iter() {
@@ -234,6 +244,24 @@ impl<'a> Planner<'a> {
         }
         state.advance(flow.made);
         self.push(plan, StepKind::Cells(Arc::clone(variables)), state.rows);
+    }
+
+    /// Every row has values for all of its variables.
+    fn maintained(&mut self, rows: &Maintained, state: &mut State, plan: &mut Plan) {
+        let table = self.beside.maintained.get(rows.number);
+        let count = table.map_or(0, |table| table.rows) as f64;
+        let mut fanout = count;
+        for variable in rows.variables.iter() {
+            if state.possible.contains(*variable) {
+                fanout /= state.distinct(*variable).max(count).max(1.0);
+            }
+            state.bind(*variable, count);
+            state.certain.insert(*variable);
+        }
+        let flow = state.flow(state.rows * fanout);
+        state.cost += cost::hash(flow, count);
+        state.advance(flow.made);
+        self.push(plan, StepKind::Maintained(rows.clone()), state.rows);
     }
 
     fn service(&mut self, service: &Arc<Service>, state: &mut State, plan: &mut Plan) {
@@ -417,7 +445,10 @@ impl<'a> Planner<'a> {
             && self.outside.is_empty()
             && !matches!(
                 node.operator,
-                Operator::Values(_) | Operator::Cells(_) | Operator::Service(_)
+                Operator::Values(_)
+                    | Operator::Cells(_)
+                    | Operator::Maintained(_)
+                    | Operator::Service(_)
             )
     }
 

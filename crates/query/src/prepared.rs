@@ -4,25 +4,20 @@
 
 use crate::cells::Cells;
 use crate::compile::{Compiled, compile};
-use crate::construct::construct;
-use crate::describe::describe;
-use crate::evaluate::Evaluation;
+use crate::execute::Run;
 use crate::execution::{Guard, worth_ready};
 use crate::explain::Explainer;
 use crate::kept::{Kept, KeptPlan, KnownIds};
 use crate::local::LocalTerms;
+use crate::logical::Node;
 use crate::parameters::{Given, Parameter};
-use crate::planner::Planner;
-use crate::random::Random;
+use crate::planner::{Beside, Planner};
 use crate::run::{Actual, Runner};
 use crate::sources::Graphs;
 use crate::table::Table;
-use crate::term_order::in_order;
 use crate::varset::VarSet;
 use crate::workspace::Workspace;
-use crate::{
-    Answer, Execution, Explanation, GraphView, PlanChoices, QueryError, Solutions, identity,
-};
+use crate::{Answer, Execution, Explanation, GraphView, QueryError, Solutions, identity};
 use oxrdf::Term;
 use somersault_lang::{
     NameOrVariable, QuadTemplate, Query, QueryForm, TemplateGraph, TemplateTerm, TripleTemplate,
@@ -31,9 +26,6 @@ use somersault_lang::{
 use somersault_model::TermId;
 use somersault_store::Dictionary;
 use std::sync::Arc;
-
-/// A plan that expects to make more rows than this is no light query's.
-const LIGHT_ROWS: u64 = 1 << 16;
 
 /// A query that is ready to run, any number of times and on any view. Cheap to clone.
 #[derive(Clone)]
@@ -45,8 +37,8 @@ pub struct Prepared {
 /// count would else be written to by all threads.
 #[derive(Default)]
 pub(crate) struct Reuse {
-    columns: Vec<Vec<TermId>>,
-    names: Option<Arc<[String]>>,
+    pub(crate) columns: Vec<Vec<TermId>>,
+    pub(crate) names: Option<Arc<[String]>>,
 }
 
 /// Queries that are evaluated together: the variables that stand for their constants.
@@ -57,17 +49,17 @@ pub(crate) struct Cohort {
 pub(crate) struct Inner {
     pub(crate) query: Query,
     pub(crate) compiled: Compiled,
-    names: Arc<[String]>,
+    pub(crate) names: Arc<[String]>,
     /// The variables that the answer is made of.
-    needed: VarSet,
+    pub(crate) needed: VarSet,
     pub(crate) parameters: Vec<Parameter>,
     /// Which of the constants are parameters.
     placeholders: Vec<bool>,
     /// Of queries that are evaluated together.
-    cohort: Option<Cohort>,
+    pub(crate) cohort: Option<Cohort>,
     /// Whether a parameter came to be a predicate by what a filter says.
     pub(crate) gives_predicate: bool,
-    kept: Kept,
+    pub(crate) kept: Kept,
     /// The ids of the constants that are no parameters.
     known: KnownIds,
     /// Whether statistics of named graphs that come and go steer its plans.
@@ -92,30 +84,55 @@ impl Prepared {
         Prepared::build(query, compiled, Vec::new(), Some(cohort))
     }
 
+    /// A query with another tree in the place of its own, which is made from it: nothing is left to be written into
+    /// its patterns.
+    pub(crate) fn with_root(&self, form: QueryForm, root: Node) -> Prepared {
+        let Inner {
+            query,
+            compiled,
+            parameters,
+            ..
+        } = self.inner();
+        let mut query = query.clone();
+        query.form = form;
+        let compiled = Compiled {
+            root,
+            variables: compiled.variables,
+            constants: compiled.constants.clone(),
+        };
+        let needed = needed(&query.form);
+        Prepared::assemble(query, compiled, needed, parameters.clone(), None, false)
+    }
+
     fn build(
         query: Query,
         mut compiled: Compiled,
         parameters: Vec<Parameter>,
         cohort: Option<Cohort>,
     ) -> Prepared {
-        let names = query
-            .projection()
-            .iter()
-            .map(|variable| query.variable_name(*variable).to_owned())
-            .collect();
-        let mut needed = match &query.form {
-            QueryForm::Select { projection } | QueryForm::Describe { projection } => {
-                VarSet::of(projection.iter().copied())
-            }
-            QueryForm::Ask => VarSet::new(),
-            QueryForm::Construct { template } => template_variables(template),
-        };
+        let mut needed = needed(&query.form);
         if let Some(cohort) = &cohort {
             needed.extend(&VarSet::of(cohort.variables.iter().copied()));
         }
         let mut predicates = Vec::new();
         identity::substitute(&mut compiled.root, &needed, &mut predicates);
         let gives_predicate = (parameters.iter()).any(|p| predicates.contains(&p.constant));
+        Prepared::assemble(query, compiled, needed, parameters, cohort, gives_predicate)
+    }
+
+    fn assemble(
+        query: Query,
+        compiled: Compiled,
+        needed: VarSet,
+        parameters: Vec<Parameter>,
+        cohort: Option<Cohort>,
+        gives_predicate: bool,
+    ) -> Prepared {
+        let names = query
+            .projection()
+            .iter()
+            .map(|variable| query.variable_name(*variable).to_owned())
+            .collect();
         let constants = compiled.constants.terms.len();
         let mut placeholders = vec![false; constants];
         for parameter in &parameters {
@@ -252,7 +269,11 @@ impl Prepared {
         let run = Run::start(self, Given::new(&[]), view, execution, Vec::new());
         let graphs = Graphs::new(view);
         let constants = &run.evaluation.constants;
-        let (kept, _) = self.plan(&graphs, constants, cells.len(), &run.guard)?;
+        let beside = Beside {
+            cells: cells.len(),
+            ..Beside::default()
+        };
+        let (kept, _) = self.plan(&graphs, constants, beside, &run.guard)?;
         let explainer = Explainer {
             terms: &self.inner.compiled.constants,
             variables: &self.inner.query.variables,
@@ -310,7 +331,7 @@ impl Prepared {
     }
 
     /// The ids of all constants; those of parameters are the values given.
-    fn constants(
+    pub(crate) fn constants(
         &self,
         given: Given<'_>,
         dictionary: &Dictionary,
@@ -348,7 +369,12 @@ impl Prepared {
     ) -> Result<Explanation, QueryError> {
         let mut run = Run::start(self, Given::new(&[]), view, execution, Vec::new());
         let graphs = Graphs::new(view);
-        let (kept, steps) = self.plan(&graphs, &run.evaluation.constants, 0, &run.guard)?;
+        let (kept, steps) = self.plan(
+            &graphs,
+            &run.evaluation.constants,
+            Beside::default(),
+            &run.guard,
+        )?;
         let plan = &kept.plan;
         let mut actual = Vec::new();
         if analyze {
@@ -373,11 +399,12 @@ impl Prepared {
         })
     }
 
-    fn plan(
+    /// Makes a plan; `beside`: what it reads beside the view.
+    pub(crate) fn plan(
         &self,
         graphs: &Graphs<'_>,
         constants: &[TermId],
-        cells: usize,
+        beside: Beside<'_>,
         guard: &Guard<'_>,
     ) -> Result<(KeptPlan, usize), QueryError> {
         let variables = &self.inner.query.variables;
@@ -385,7 +412,7 @@ impl Prepared {
         let terms = &compiled.constants;
         let fresh = compiled.variables;
         let mut planner = Planner::new(graphs, constants, terms, variables, fresh, guard);
-        planner.cells = cells;
+        planner.beside = beside;
         let once = match &self.inner.query.form {
             QueryForm::Select { .. } => false,
             QueryForm::Ask | QueryForm::Describe { .. } => true,
@@ -400,206 +427,21 @@ impl Prepared {
     }
 
     /// Whether its plan may serve on another view of the same size.
-    fn keeps_plans(&self, view: &dyn GraphView) -> bool {
+    pub(crate) fn keeps_plans(&self, view: &dyn GraphView) -> bool {
         // Summing up all stored named graphs would cost more than planning does.
         !self.inner.reads_named || !view.dataset().named.has_stored()
     }
 }
 
-/// One execution.
-pub(crate) struct Run<'a> {
-    pub(crate) evaluation: Evaluation<'a>,
-    pub(crate) guard: Guard<'a>,
-    view: &'a dyn GraphView,
-}
-
-impl<'a> Run<'a> {
-    fn start(
-        prepared: &'a Prepared,
-        given: Given<'_>,
-        view: &'a dyn GraphView,
-        execution: &'a Execution,
-        ids: Vec<TermId>,
-    ) -> Run<'a> {
-        let random = Random::new(execution.query, execution.close);
-        let dictionary = view.dictionary();
-        let mut local = LocalTerms::default();
-        let constants = prepared.constants(given, dictionary, &mut local, ids);
-        let base = prepared.inner.query.base.as_deref();
-        Run {
-            evaluation: Evaluation::new(dictionary, constants, local, base, execution.now, random)
-                .over(view),
-            guard: Guard::start(execution),
-            view,
+/// The variables that an answer of this form is made of.
+fn needed(form: &QueryForm) -> VarSet {
+    match form {
+        QueryForm::Select { projection } | QueryForm::Describe { projection } => {
+            VarSet::of(projection.iter().copied())
         }
+        QueryForm::Ask => VarSet::new(),
+        QueryForm::Construct { template } => template_variables(template),
     }
-
-    fn solutions(
-        &mut self,
-        prepared: &Prepared,
-        workspace: &mut Workspace,
-    ) -> Result<Table, QueryError> {
-        let graphs = Graphs::new(self.view);
-        let cells = self.evaluation.cells.map_or(0, Cells::len);
-        let kept = &prepared.inner.kept;
-        let keeps =
-            prepared.keeps_plans(self.view) && self.guard.plan_choices() == PlanChoices::default();
-        let held = workspace.plans.take(kept);
-        let earlier = keeps.then(|| kept.get(&graphs, held)).flatten();
-        let was_kept = earlier.is_some();
-        let held = match earlier {
-            Some(held) => held,
-            None => {
-                let constants = &self.evaluation.constants;
-                let (plan, _) = prepared.plan(&graphs, constants, cells, &self.guard)?;
-                let plan = Arc::new(plan);
-                if keeps {
-                    kept.put(plan)
-                } else {
-                    kept.unkept(plan)
-                }
-            }
-        };
-        let plan = &*held.plan;
-        self.guard.expect(plan.expected(), LIGHT_ROWS)?;
-        self.guard.expect_help(plan.expected());
-        let mut runner = Runner {
-            graphs: &graphs,
-            evaluation: &mut self.evaluation,
-            guard: &mut self.guard,
-            workspace,
-            actual: Vec::new(),
-        };
-        // ASK wants to know of one solution only.
-        let table = match prepared.inner.query.form {
-            QueryForm::Ask => runner.run_until(&plan.plan, 1),
-            _ => runner.run(&plan.plan, Table::unit()),
-        };
-        let rows = self.guard.rows();
-        if was_kept && plan.is_surprised_by(rows) {
-            // Perhaps these constants are unlike those that it was made for.
-            self.guard.end_budget();
-            let constants = &self.evaluation.constants;
-            if let Ok((other, _)) = prepared.plan(&graphs, constants, cells, &self.guard) {
-                kept.reconsider(plan, rows, other);
-            }
-        }
-        workspace.plans.hold(held);
-        table
-    }
-
-    /// The solutions of queries that were evaluated together, and the cell of each.
-    fn split(
-        self,
-        prepared: &Prepared,
-        mut table: Table,
-        cells: &Cells,
-        workspace: &mut Workspace,
-    ) -> (Solutions, Vec<u32>) {
-        let variables = prepared.inner.cohort.as_ref().map(|c| &*c.variables);
-        let variables = variables.unwrap_or_default();
-        let keys: Vec<&[TermId]> = variables.iter().filter_map(|v| table.column(*v)).collect();
-        let mut key = Vec::with_capacity(keys.len());
-        let found = (0..table.rows).map(|row| {
-            key.clear();
-            key.extend(keys.iter().map(|ids| ids[row]));
-            cells.find(&key)
-        });
-        let found: Option<Vec<u32>> = found.collect();
-        let found = found.expect("every row was joined with the cells");
-        let projection = prepared.inner.query.projection();
-        let solutions = Solutions {
-            variables: Arc::clone(&prepared.inner.names),
-            rows: table.rows,
-            columns: columns(&mut table, projection, workspace, Vec::new()),
-            local: self.evaluation.local.into_terms(),
-        };
-        workspace.give(table);
-        workspace.give_ids(self.evaluation.constants);
-        (solutions, found)
-    }
-
-    fn answer(
-        mut self,
-        prepared: &Prepared,
-        mut table: Table,
-        workspace: &mut Workspace,
-        reuse: Reuse,
-    ) -> Result<Answer, QueryError> {
-        for parameter in &prepared.inner.parameters {
-            // What was given for a variable is its value in every solution.
-            if let Some(variable) = parameter.variable
-                && prepared.inner.needed.contains(variable)
-            {
-                let id = self.evaluation.constants[parameter.constant.index()];
-                let mut column = workspace.ids();
-                column.resize(table.rows, id);
-                table.set(variable, column);
-            }
-        }
-        let answer = match &prepared.inner.query.form {
-            QueryForm::Ask => Answer::Boolean(table.rows > 0),
-            QueryForm::Construct { template } => {
-                if template.iter().any(|quad| has_blank_node(&quad.triple)) {
-                    table = in_order(&self.evaluation, &mut self.guard, table, workspace)?;
-                }
-                construct(template, &table, &mut self.evaluation, &mut self.guard)?
-            }
-            QueryForm::Describe { projection } => Answer::Graph(describe(
-                projection,
-                &table,
-                &Graphs::new(self.view),
-                &self.evaluation,
-                &mut self.guard,
-            )?),
-            QueryForm::Select { projection } => {
-                self.guard.answer_rows(table.rows)?;
-                let rows = table.rows;
-                let columns = columns(&mut table, projection, workspace, reuse.columns);
-                Answer::Solutions(Solutions {
-                    variables: (reuse.names)
-                        .filter(|held| Arc::ptr_eq(held, &prepared.inner.names))
-                        .unwrap_or_else(|| Arc::clone(&prepared.inner.names)),
-                    columns,
-                    rows,
-                    local: self.evaluation.local.into_terms(),
-                })
-            }
-        };
-        workspace.give(table);
-        workspace.give_ids(self.evaluation.constants);
-        Ok(answer)
-    }
-}
-
-/// The columns of an answer, in order; what has no column is unbound.
-fn columns(
-    table: &mut Table,
-    projection: &[VarId],
-    workspace: &mut Workspace,
-    mut columns: Vec<Vec<TermId>>,
-) -> Vec<Vec<TermId>> {
-    let rows = table.rows;
-    // Of an answer whose memory is used again, buffers come back.
-    let comes_back = columns.capacity() > 0;
-    columns.reserve(projection.len());
-    for (at, variable) in projection.iter().enumerate() {
-        let column = match projection[..at].iter().position(|v| v == variable) {
-            Some(earlier) => columns[earlier].clone(),
-            None => match table.take(*variable) {
-                // A buffer that is much too large is not given away with the answer.
-                Some(column) if !comes_back && column.capacity() > 2 * rows + 16 => {
-                    let own = column.as_slice().to_vec();
-                    workspace.give_ids(column);
-                    own
-                }
-                Some(column) => column,
-                None => vec![TermId::UNBOUND; rows],
-            },
-        };
-        columns.push(column);
-    }
-    columns
 }
 
 /// Whether a new blank node is drawn for each row.

@@ -13,7 +13,7 @@ use crate::filter::Filter;
 use crate::group;
 use crate::intersect;
 use crate::join;
-use crate::logical::Values;
+use crate::logical::{Maintained, Values};
 use crate::path;
 use crate::plan::{Plan, Step, StepKind};
 use crate::reduce;
@@ -249,6 +249,7 @@ impl<'a> Runner<'_, 'a> {
             }
             StepKind::Values(values) => self.values(values, keep, table),
             StepKind::Cells(variables) => self.cells(variables, keep, table),
+            StepKind::Maintained(rows) => self.maintained(rows, keep, table),
             StepKind::Service(service) => self.service(service, keep, table),
             StepKind::Optional { plan } => self.optional(plan, keep, table),
             StepKind::OptionalJoin {
@@ -485,6 +486,27 @@ impl<'a> Runner<'_, 'a> {
         }
         let shared = VarSet::of(variables.iter().copied());
         join::join(table, all, &shared, keep, self.guard, self.workspace)
+    }
+
+    /// Joins with rows that are kept from one execution to the next.
+    fn maintained(
+        &mut self,
+        rows: &Maintained,
+        keep: &VarSet,
+        table: Table,
+    ) -> Result<Table, QueryError> {
+        let held = &self.evaluation.maintained[rows.number];
+        if table.rows == 1 && !table.is_numbered_or_wide() {
+            let wanted: Vec<VarId> = (rows.variables.iter().copied())
+                .filter(|variable| keep.contains(*variable))
+                .collect();
+            self.guard.fits(held.rows * (8 * wanted.len() + 4))?;
+            return Ok(held.of_columns(&wanted, self.workspace));
+        }
+        self.guard.fits(held.bytes() + table.bytes())?;
+        let right = held.of_columns(&rows.variables, self.workspace);
+        let shared = VarSet::of(rows.variables.iter().copied());
+        join::join(table, right, &shared, keep, self.guard, self.workspace)
     }
 
     fn values(

@@ -12,9 +12,12 @@ use std::sync::Arc;
 /// What a query on the real store reads.
 pub struct SnapshotView {
     snapshot: Snapshot,
+    /// Those that the dataset numbers; behind them, where there are any, what came to each since an earlier execution.
     windows: Vec<Arc<WindowVersion>>,
     dataset: Arc<Dataset>,
     overlay: Option<Overlay>,
+    /// How many windows there are before what came to them, if that is there.
+    fresh_from: Option<usize>,
 }
 
 impl SnapshotView {
@@ -40,7 +43,26 @@ impl SnapshotView {
             windows,
             dataset,
             overlay: None,
+            fresh_from: None,
         }
+    }
+
+    /// The windows, without what came to them.
+    pub(crate) fn windows(&self) -> &[Arc<WindowVersion>] {
+        &self.windows[..self.fresh_from.unwrap_or(self.windows.len())]
+    }
+
+    /// What came to a window.
+    pub(crate) fn fresh_of(&self, window: usize) -> Option<&WindowVersion> {
+        Some(&self.windows[self.fresh_from? + window])
+    }
+
+    /// Adds what came to each of the windows since an earlier execution, or forgets that.
+    pub(crate) fn set_fresh(&mut self, fresh: Option<Vec<Arc<WindowVersion>>>) {
+        let own = self.windows().len();
+        self.windows.truncate(own);
+        self.fresh_from = fresh.is_some().then_some(own);
+        self.windows.extend(fresh.into_iter().flatten());
     }
 
     /// The pinned snapshot.
@@ -99,6 +121,13 @@ impl GraphView for SnapshotView {
 
     fn dataset(&self) -> &Dataset {
         &self.dataset
+    }
+
+    fn fresh(&self, source: Source) -> Option<Source> {
+        match source {
+            Source::Window(at) => Some(Source::Window(self.fresh_from? + at)),
+            Source::Stored(_) => None,
+        }
     }
 
     fn event_time(&self, triple: TripleIds) -> Option<EventTime> {

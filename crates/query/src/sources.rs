@@ -77,9 +77,23 @@ impl<'a> Graphs<'a> {
             GraphPosition::Default => Reads::Of(self.default_graph()),
             GraphPosition::Named(Position::Constant(name)) => one(self.source_of(constant(name))),
             GraphPosition::Current if self.current.get().is_some() => one(self.current.get()),
+            GraphPosition::FreshDefault => self.fresh(self.default_graph()),
+            GraphPosition::FreshNamed(name) => {
+                self.fresh(self.source_of(constant(name)).as_slice())
+            }
             GraphPosition::Current | GraphPosition::Named(Position::Variable(_)) => {
                 Reads::Many(self.named().iter().map(|(_, [source])| *source).collect())
             }
+        }
+    }
+
+    /// What came to these sources since the last execution.
+    fn fresh(&self, sources: &[Source]) -> Reads<'_> {
+        let mut fresh = sources.iter().filter_map(|s| self.view.fresh(*s));
+        match (fresh.next(), fresh.next()) {
+            (None, _) => Reads::Of(&[]),
+            (Some(one), None) => Reads::One([one]),
+            (Some(one), Some(other)) => Reads::Many([one, other].into_iter().chain(fresh).collect()),
         }
     }
 

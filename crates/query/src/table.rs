@@ -292,6 +292,28 @@ impl Table {
         self.rows = count;
     }
 
+    /// Takes out the rows with these numbers, which ascend.
+    pub(crate) fn remove(&mut self, rows: &[u32]) {
+        for column in self.columns.iter_mut().flatten() {
+            remove(column, rows);
+        }
+        self.rows -= rows.len();
+    }
+
+    /// Adds the rows of a table with the same columns below, without a workspace: what is kept grows in place.
+    pub(crate) fn extend(&mut self, other: Table) {
+        if self.rows == 0 {
+            *self = other;
+            return;
+        }
+        for (variable, column) in self.columns.iter_mut().enumerate() {
+            if let (Some(column), Some(more)) = (column, other.column(VarId(variable as u32))) {
+                column.extend_from_slice(more);
+            }
+        }
+        self.rows += other.rows;
+    }
+
     /// Adds the rows of another table below; columns that one of them lacks are unbound there.
     pub(crate) fn append(&mut self, mut other: Table, workspace: &mut Workspace) {
         if self.rows == 0 && self.origin.is_none() {
@@ -355,6 +377,21 @@ impl Table {
     pub(crate) fn bytes(&self) -> usize {
         self.rows * (8 * self.columns.iter().flatten().count() + 4)
     }
+}
+
+/// Takes out the members at these places, which ascend.
+pub(crate) fn remove<T: Copy>(list: &mut Vec<T>, places: &[u32]) {
+    let Some(first) = places.first() else {
+        return;
+    };
+    let mut to = *first as usize;
+    for (at, place) in places.iter().enumerate() {
+        let from = *place as usize + 1;
+        let next = (places.get(at + 1)).map_or(list.len(), |next| *next as usize);
+        list.copy_within(from..next, to);
+        to += next - from;
+    }
+    list.truncate(to);
 }
 
 fn is_identity(parents: &[u32]) -> bool {

@@ -223,6 +223,12 @@ pub trait GraphView: Sync {
     /// How many statements the source holds; of a window at least as many as it holds, which serves estimates.
     fn statement_count(&self, source: Source) -> u64;
 
+    /// What came to a window since the last execution of a query whose rows are kept, as a source of its own; `None`
+    /// where there is no such execution, and for a stored graph.
+    fn fresh(&self, _source: Source) -> Option<Source> {
+        None
+    }
+
     /// The event time of the newest such statement in the windows; `None` where no window holds it.
     fn event_time(&self, _triple: TripleIds) -> Option<EventTime> {
         None

@@ -181,9 +181,17 @@ impl Counter {
 
     /// The value at `sn`.
     pub(crate) fn at(&self, sn: u64) -> u64 {
+        self.seen(sn).map_or(0, |counter| counter.value)
+    }
+
+    /// The last SN, at or below `sn`, at which something was counted; 0 if there is none.
+    pub(crate) fn changed(&self, sn: u64) -> u64 {
+        self.seen(sn).map_or(0, |counter| counter.sn)
+    }
+
+    fn seen(&self, sn: u64) -> Option<&Counter> {
         std::iter::successors(Some(self), |counter| counter.older.as_deref())
             .find(|counter| counter.sn <= sn)
-            .map_or(0, |counter| counter.value)
     }
 }
 

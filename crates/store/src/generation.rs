@@ -232,6 +232,19 @@ impl Generation {
         }
     }
 
+    /// The last SN, at or below `sn`, that changed a count, as far as this generation knows; its own first SN where it
+    /// knows none.
+    ///
+    /// # Safety
+    /// As for [`Generation::read`].
+    pub(crate) unsafe fn changed(&self, sn: u64, key: Key) -> u64 {
+        // SAFETY: passed on.
+        match unsafe { self.content(key) } {
+            Some(Content::Counter(counter)) => self.born.max(counter.changed(sn)),
+            _ => self.born,
+        }
+    }
+
     /// All keys of lists and index vertices that exist, in no order; their lists may be empty.
     ///
     /// # Safety

@@ -252,6 +252,15 @@ impl Snapshot {
         self.count(graph, TermId::UNBOUND)
     }
 
+    /// The last SN, at or below that of this snapshot, that changed the statements of a predicate in a graph, or any
+    /// statement of the graph (`None`). Never an earlier one than that; where a large load came since, that one.
+    pub fn changed_at(&self, graph: TermId, predicate: Option<TermId>) -> Sn {
+        let key = Key::count(graph, predicate.unwrap_or(TermId::UNBOUND));
+        // SAFETY: this is a pin.
+        let changed = |part: &Generation| unsafe { part.changed(self.pin.sn, key) };
+        Sn(self.generations().map(changed).max().unwrap_or(0))
+    }
+
     /// Exact numbers for one predicate of a graph, without reading its statements; for `rdf:type`
     /// on several shards, `objects` reads the list of classes.
     pub fn predicate_statistics(&self, graph: TermId, predicate: TermId) -> PredicateStatistics {

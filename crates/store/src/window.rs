@@ -10,6 +10,9 @@ use std::sync::{Arc, OnceLock};
 /// costs about 0.1 µs a statement and close; a read of several runs about 0.05 µs a run.
 pub(crate) const MERGED_LIMIT: usize = 1 << 14;
 
+/// So many slices are read as they are where they are read once.
+const UNMERGED: usize = 4;
+
 /// The triples of the batches `lo..hi` of a stream.
 #[derive(Debug)]
 pub struct WindowVersion {
@@ -88,6 +91,32 @@ impl WindowVersion {
         let same = old.iter().zip(kept).all(|(a, b)| Arc::ptr_eq(a, b));
         let after = fresh.first().is_none_or(|slice| slice.batch() >= self.hi);
         (same && after && !kept.is_empty()).then_some((Some(&**run), fresh))
+    }
+
+    /// What came since an earlier version of the same window, if it has merely slid: whatever of the earlier one has not
+    /// passed is still there, and has not been amended. What it holds may have been in the earlier version, too.
+    pub fn since(&self, earlier: &WindowVersion) -> Option<WindowVersion> {
+        let passed = earlier.slices.partition_point(|s| s.batch() < self.lo);
+        let kept = &earlier.slices[passed..];
+        let (old, fresh) = self.slices.split_at_checked(kept.len())?;
+        let same = old.iter().zip(kept).all(|(a, b)| Arc::ptr_eq(a, b));
+        let after = fresh.first().is_none_or(|s| s.batch() >= earlier.hi);
+        if !same || !after {
+            return None;
+        }
+        let runs = || fresh.iter().map(|slice| Arc::clone(slice.run())).collect();
+        let hi = self.hi;
+        Some(match fresh.len() {
+            0..=UNMERGED => WindowVersion {
+                lo: earlier.hi,
+                hi,
+                runs: runs(),
+                slices: fresh.to_vec(),
+                distinct: OnceLock::new(),
+                owns_runs: false,
+            },
+            _ => WindowVersion::slide(None, fresh, earlier.hi, hi, runs),
+        })
     }
 
     /// The first batch, and the one after the last.

@@ -69,7 +69,7 @@ pub(crate) fn literal() -> impl Strategy<Value = Literal> {
     ])
 }
 
-fn triple() -> impl Strategy<Value = Triple> {
+pub(crate) fn triple() -> impl Strategy<Value = Triple> {
     let object = prop_oneof![
         3 => node().prop_map(Term::from),
         2 => literal().prop_map(Term::from),

@@ -2,6 +2,7 @@
 //! written down by hand; plans as golden files; limits; updates.
 
 mod answers;
+mod delta;
 mod equals_spareval;
 mod functions;
 mod grouped;

@@ -1,0 +1,257 @@
+//! One execution of a prepared query: its constants are looked up, the kept plan is taken or one is
+//! made, and the table that it leaves becomes an answer.
+
+use crate::cells::Cells;
+use crate::construct::construct;
+use crate::describe::describe;
+use crate::evaluate::Evaluation;
+use crate::execution::Guard;
+use crate::local::LocalTerms;
+use crate::parameters::Given;
+use crate::planner::Beside;
+use crate::prepared::{Prepared, Reuse, has_blank_node};
+use crate::random::Random;
+use crate::run::Runner;
+use crate::sources::Graphs;
+use crate::table::Table;
+use crate::term_order::in_order;
+use crate::workspace::Workspace;
+use crate::{Answer, Execution, GraphView, PlanChoices, QueryError, Solutions};
+use somersault_lang::{QueryForm, VarId};
+use somersault_model::TermId;
+use std::sync::Arc;
+
+/// A plan that expects to make more rows than this is no light query's.
+const LIGHT_ROWS: u64 = 1 << 16;
+
+/// One execution.
+pub(crate) struct Run<'a> {
+    pub(crate) evaluation: Evaluation<'a>,
+    pub(crate) guard: Guard<'a>,
+    view: &'a dyn GraphView,
+}
+
+impl<'a> Run<'a> {
+    pub(crate) fn start(
+        prepared: &'a Prepared,
+        given: Given<'_>,
+        view: &'a dyn GraphView,
+        execution: &'a Execution,
+        ids: Vec<TermId>,
+    ) -> Run<'a> {
+        let random = Random::new(execution.query, execution.close);
+        let dictionary = view.dictionary();
+        let mut local = LocalTerms::default();
+        let constants = prepared.constants(given, dictionary, &mut local, ids);
+        let base = prepared.inner().query.base.as_deref();
+        Run {
+            evaluation: Evaluation::new(dictionary, constants, local, base, execution.now, random)
+                .over(view),
+            guard: Guard::start(execution),
+            view,
+        }
+    }
+
+    pub(crate) fn solutions(
+        &mut self,
+        prepared: &Prepared,
+        workspace: &mut Workspace,
+    ) -> Result<Table, QueryError> {
+        let graphs = Graphs::new(self.view);
+        let beside = Beside {
+            cells: self.evaluation.cells.map_or(0, Cells::len),
+            maintained: self.evaluation.maintained,
+        };
+        let kept = &prepared.inner().kept;
+        let keeps =
+            prepared.keeps_plans(self.view) && self.guard.plan_choices() == PlanChoices::default();
+        let held = workspace.plans.take(kept);
+        let earlier = keeps.then(|| kept.get(&graphs, held)).flatten();
+        let was_kept = earlier.is_some();
+        let held = match earlier {
+            Some(held) => held,
+            None => {
+                let constants = &self.evaluation.constants;
+                let (plan, _) = prepared.plan(&graphs, constants, beside, &self.guard)?;
+                let plan = Arc::new(plan);
+                if keeps {
+                    kept.put(plan)
+                } else {
+                    kept.unkept(plan)
+                }
+            }
+        };
+        let plan = &*held.plan;
+        self.guard.expect(plan.expected(), LIGHT_ROWS)?;
+        self.guard.expect_help(plan.expected());
+        let mut runner = Runner {
+            graphs: &graphs,
+            evaluation: &mut self.evaluation,
+            guard: &mut self.guard,
+            workspace,
+            actual: Vec::new(),
+        };
+        // ASK wants to know of one solution only.
+        let table = match prepared.inner().query.form {
+            QueryForm::Ask => runner.run_until(&plan.plan, 1),
+            _ => runner.run(&plan.plan, Table::unit()),
+        };
+        let rows = self.guard.rows();
+        if was_kept && plan.is_surprised_by(rows) {
+            // Perhaps these constants are unlike those that it was made for.
+            self.guard.end_budget();
+            let constants = &self.evaluation.constants;
+            if let Ok((other, _)) = prepared.plan(&graphs, constants, beside, &self.guard) {
+                kept.reconsider(plan, rows, other);
+            }
+        }
+        workspace.plans.hold(held);
+        table
+    }
+
+    /// The solutions of queries that were evaluated together, and the cell of each.
+    pub(crate) fn split(
+        self,
+        prepared: &Prepared,
+        mut table: Table,
+        cells: &Cells,
+        workspace: &mut Workspace,
+    ) -> (Solutions, Vec<u32>) {
+        let variables = prepared.inner().cohort.as_ref().map(|c| &*c.variables);
+        let variables = variables.unwrap_or_default();
+        let keys: Vec<&[TermId]> = variables.iter().filter_map(|v| table.column(*v)).collect();
+        let mut key = Vec::with_capacity(keys.len());
+        let found = (0..table.rows).map(|row| {
+            key.clear();
+            key.extend(keys.iter().map(|ids| ids[row]));
+            cells.find(&key)
+        });
+        let found: Option<Vec<u32>> = found.collect();
+        let found = found.expect("every row was joined with the cells");
+        let projection = prepared.inner().query.projection();
+        let solutions = Solutions {
+            variables: Arc::clone(&prepared.inner().names),
+            rows: table.rows,
+            columns: columns(&mut table, projection, workspace, Vec::new()),
+            local: self.evaluation.local.into_terms(),
+        };
+        workspace.give(table);
+        workspace.give_ids(self.evaluation.constants);
+        (solutions, found)
+    }
+
+    pub(crate) fn answer(
+        mut self,
+        prepared: &Prepared,
+        mut table: Table,
+        workspace: &mut Workspace,
+        reuse: Reuse,
+    ) -> Result<Answer, QueryError> {
+        for parameter in &prepared.inner().parameters {
+            // What was given for a variable is its value in every solution.
+            if let Some(variable) = parameter.variable
+                && prepared.inner().needed.contains(variable)
+            {
+                let id = self.evaluation.constants[parameter.constant.index()];
+                let mut column = workspace.ids();
+                column.resize(table.rows, id);
+                table.set(variable, column);
+            }
+        }
+        let answer = match &prepared.inner().query.form {
+            QueryForm::Ask => Answer::Boolean(table.rows > 0),
+            QueryForm::Construct { template } => {
+                if template.iter().any(|quad| has_blank_node(&quad.triple)) {
+                    table = in_order(&self.evaluation, &mut self.guard, table, workspace)?;
+                }
+                construct(template, &table, &mut self.evaluation, &mut self.guard)?
+            }
+            QueryForm::Describe { projection } => Answer::Graph(describe(
+                projection,
+                &table,
+                &Graphs::new(self.view),
+                &self.evaluation,
+                &mut self.guard,
+            )?),
+            QueryForm::Select { projection } => {
+                self.guard.answer_rows(table.rows)?;
+                let rows = table.rows;
+                let columns = columns(&mut table, projection, workspace, reuse.columns);
+                Answer::Solutions(Solutions {
+                    variables: (reuse.names)
+                        .filter(|held| Arc::ptr_eq(held, &prepared.inner().names))
+                        .unwrap_or_else(|| Arc::clone(&prepared.inner().names)),
+                    columns,
+                    rows,
+                    local: self.evaluation.local.into_terms(),
+                })
+            }
+        };
+        workspace.give(table);
+        workspace.give_ids(self.evaluation.constants);
+        Ok(answer)
+    }
+}
+
+impl Prepared {
+    /// The solutions as they are, without what an answer makes of them.
+    pub(crate) fn table(
+        &self,
+        given: Given<'_>,
+        view: &dyn GraphView,
+        execution: &Execution,
+    ) -> Result<Table, QueryError> {
+        Workspace::of_thread(|workspace| {
+            let mut run = Run::start(self, given, view, execution, workspace.ids());
+            let table = run.solutions(self, workspace)?;
+            workspace.give_ids(run.evaluation.constants);
+            Ok(table)
+        })
+    }
+
+    /// Evaluates it over rows that are kept from one execution to the next.
+    pub(crate) fn execute_over(
+        &self,
+        maintained: &[Table],
+        given: Given<'_>,
+        view: &dyn GraphView,
+        execution: &Execution,
+    ) -> Result<Answer, QueryError> {
+        Workspace::of_thread(|workspace| {
+            let mut run = Run::start(self, given, view, execution, workspace.ids());
+            run.evaluation.maintained = maintained;
+            let table = run.solutions(self, workspace)?;
+            run.answer(self, table, workspace, Reuse::default())
+        })
+    }
+}
+
+/// The columns of an answer, in order; what has no column is unbound.
+fn columns(
+    table: &mut Table,
+    projection: &[VarId],
+    workspace: &mut Workspace,
+    mut columns: Vec<Vec<TermId>>,
+) -> Vec<Vec<TermId>> {
+    let rows = table.rows;
+    // Of an answer whose memory is used again, buffers come back.
+    let comes_back = columns.capacity() > 0;
+    columns.reserve(projection.len());
+    for (at, variable) in projection.iter().enumerate() {
+        let column = match projection[..at].iter().position(|v| v == variable) {
+            Some(earlier) => columns[earlier].clone(),
+            None => match table.take(*variable) {
+                // A buffer that is much too large is not given away with the answer.
+                Some(column) if !comes_back && column.capacity() > 2 * rows + 16 => {
+                    let own = column.as_slice().to_vec();
+                    workspace.give_ids(column);
+                    own
+                }
+                Some(column) => column,
+                None => vec![TermId::UNBOUND; rows],
+            },
+        };
+        columns.push(column);
+    }
+    columns
+}

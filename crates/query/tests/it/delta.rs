@@ -1,0 +1,385 @@
+//! Delta evaluation against its dull twin, the whole evaluation at every close: over generated windows that slide by
+//! different steps, with statements that come again in the same and in later batches, late ones, stored graphs that
+//! change in between, and closes that are left out.
+
+use crate::equals_spareval::{canonical, iri, query, triple};
+use oxrdf::Triple;
+use proptest::prelude::*;
+use somersault_lang::Parser;
+use somersault_model::{
+    BatchNumber, EventTime, Limits, Millis, Mutation, Operation, ShardId, Sn, StreamUid, TermId,
+    TimedTriple, TripleIds,
+};
+use somersault_query::{
+    Answer, Dataset, Execution, KeptRows, Maintained, NamedGraphs, PlanChoices, Prepared,
+    SnapshotView, Source, Way,
+};
+use somersault_store::{Dictionary, ShardBatch, ShardWriter, Slice, Store, ViewKey, WindowVersion};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+const INTERVAL: Millis = Millis(10);
+
+/// A window, in batches.
+#[derive(Debug, Clone, Copy)]
+struct Shape {
+    range: i64,
+    step: i64,
+}
+
+/// What happens before a close.
+#[derive(Debug, Clone)]
+struct Round {
+    /// What comes to each of the two streams.
+    came: [Vec<Triple>; 2],
+    /// A statement of a stored graph that is inserted or deleted.
+    changed: Option<(bool, &'static str, Triple)>,
+    /// A statement that comes late to a stream, so many batches back.
+    late: Option<(usize, i64, Triple)>,
+    /// The close is not executed.
+    is_skipped: bool,
+}
+
+#[derive(Debug, Clone)]
+struct Scenario {
+    stored: Vec<(&'static str, Triple)>,
+    shapes: [Shape; 2],
+    rounds: Vec<Round>,
+}
+
+fn shape() -> impl Strategy<Value = Shape> {
+    (1..6i64, 1..4i64).prop_map(|(range, step)| Shape { range, step })
+}
+
+fn graph() -> impl Strategy<Value = &'static str> {
+    proptest::sample::select(vec!["", "g", "h"])
+}
+
+fn some(most: usize) -> impl Strategy<Value = Vec<Triple>> {
+    proptest::collection::vec(triple(), 0..most)
+}
+
+fn round() -> impl Strategy<Value = Round> {
+    let changed = proptest::option::weighted(0.15, (any::<bool>(), graph(), triple()));
+    let late = proptest::option::weighted(0.05, (0..2usize, 1..4i64, triple()));
+    let skipped = prop::bool::weighted(0.1);
+    ([some(6), some(5)], changed, late, skipped).prop_map(|(came, changed, late, is_skipped)| {
+        Round {
+            came,
+            changed,
+            late,
+            is_skipped,
+        }
+    })
+}
+
+fn scenario() -> impl Strategy<Value = Scenario> {
+    let stored = proptest::collection::vec((graph(), triple()), 0..20);
+    let rounds = proptest::collection::vec(round(), 3..14);
+    (stored, [shape(), shape()], rounds).prop_map(|(stored, shapes, rounds)| Scenario {
+        stored,
+        shapes,
+        rounds,
+    })
+}
+
+/// A store that is written to.
+struct World {
+    store: Arc<Store>,
+    writers: Vec<ShardWriter>,
+    sn: Sn,
+    /// By stream: what came in each batch.
+    came: [Vec<Vec<TripleIds>>; 2],
+}
+
+impl World {
+    fn new() -> World {
+        let store = Store::new(2);
+        let writers = (0..2).map(|shard| store.take_writer(ShardId(shard)).unwrap());
+        World {
+            writers: writers.collect(),
+            store,
+            sn: Sn(0),
+            came: Default::default(),
+        }
+    }
+
+    fn graph(&self, name: &str) -> TermId {
+        match name {
+            "" => TermId::DEFAULT_GRAPH,
+            name => self.store.dictionary().intern(iri(name).as_ref().into()),
+        }
+    }
+
+    fn ids(&self, triple: &Triple) -> TripleIds {
+        let dictionary = self.store.dictionary();
+        TripleIds::new(
+            dictionary.intern(triple.subject.as_ref().into()),
+            dictionary.intern(triple.predicate.as_ref().into()),
+            dictionary.intern(triple.object.as_ref()),
+        )
+    }
+
+    fn change(&mut self, changes: &[(Operation, TermId, TripleIds)]) {
+        self.sn = Sn(self.sn.0 + 1);
+        let mutations: Vec<Mutation> = (changes.iter())
+            .map(|(operation, graph, triple)| Mutation {
+                operation: *operation,
+                quad: triple.in_graph(*graph),
+            })
+            .collect();
+        for batch in ShardBatch::split(&mutations, self.store.placement()) {
+            let writer = &mut self.writers[usize::from(batch.shard().0)];
+            writer.apply(self.sn, &batch).unwrap();
+        }
+        self.store.snapshots().publish_stable(self.sn);
+    }
+
+    fn slice(&self, stream: usize, batch: usize) -> Slice {
+        let at = BatchNumber(batch as i64).start(INTERVAL);
+        let statements = self.came[stream][batch].iter().map(|triple| TimedTriple {
+            triple: *triple,
+            at,
+        });
+        let statements: Vec<TimedTriple> = statements.collect();
+        Slice::build(BatchNumber(batch as i64), INTERVAL, 0, &statements)
+    }
+
+    fn close(&mut self, round: &Round) {
+        for (stream, came) in round.came.iter().enumerate() {
+            let ids = came.iter().map(|triple| self.ids(triple)).collect();
+            self.came[stream].push(ids);
+            let batch = self.came[stream].len() - 1;
+            if !came.is_empty() {
+                let slice = self.slice(stream, batch);
+                self.store.slices().insert(uid(stream), slice);
+            }
+        }
+        let changes: Vec<_> = (round.changed.iter())
+            .map(|(inserts, graph, triple)| {
+                let operation = match inserts {
+                    true => Operation::Insert,
+                    false => Operation::Delete,
+                };
+                (operation, self.graph(graph), self.ids(triple))
+            })
+            .collect();
+        self.change(&changes);
+        if let Some((stream, back, triple)) = &round.late {
+            let batch = self.came[*stream].len() as i64 - 1 - back;
+            if batch >= 0 {
+                let ids = self.ids(triple);
+                self.came[*stream][batch as usize].push(ids);
+                let revised = self.slice(*stream, batch as usize);
+                let slices = self.store.slices();
+                slices.amend(uid(*stream), BatchNumber(batch), self.sn, self.sn, |_| {
+                    revised
+                });
+            }
+        }
+    }
+
+    fn windows(&self, shapes: &[Shape; 2]) -> Vec<Arc<WindowVersion>> {
+        let close = self.came[0].len() as i64;
+        let one = |(stream, shape): (usize, &Shape)| {
+            let hi = close / shape.step * shape.step;
+            let lo = (hi - shape.range).max(0);
+            if lo >= hi {
+                return WindowVersion::empty();
+            }
+            let key = ViewKey {
+                range: shape.range,
+                until: 0,
+                step: shape.step,
+            };
+            let slices = self.store.slices();
+            let window = slices.window_at(
+                uid(stream),
+                (BatchNumber(lo), BatchNumber(hi)),
+                key,
+                self.sn,
+            );
+            // The store would free what no window needs any more.
+            slices.retire(uid(stream), BatchNumber(close - 8));
+            window
+        };
+        shapes.iter().enumerate().map(one).collect()
+    }
+
+    fn view(&self, shapes: &[Shape; 2], dataset: &Arc<Dataset>) -> SnapshotView {
+        SnapshotView::new(
+            self.store.pin_stable(),
+            self.windows(shapes),
+            Arc::clone(dataset),
+        )
+    }
+
+    /// Both windows are in the default graph, beside the stored one, and have names.
+    fn dataset(&self) -> Arc<Dataset> {
+        let named = [
+            ("g", Source::Stored(self.graph("g"))),
+            ("h", Source::Stored(self.graph("h"))),
+            ("v", Source::Window(0)),
+            ("w", Source::Window(1)),
+        ];
+        Arc::new(Dataset {
+            default: vec![
+                Source::Window(0),
+                Source::Window(1),
+                Source::Stored(TermId::DEFAULT_GRAPH),
+            ],
+            named: NamedGraphs::List(named.map(|(n, source)| (self.graph(n), source)).to_vec()),
+        })
+    }
+}
+
+fn uid(stream: usize) -> StreamUid {
+    StreamUid(stream as u32 + 1)
+}
+
+fn rows(answer: Answer, dictionary: &Dictionary) -> Vec<Vec<String>> {
+    let mut rows: Vec<Vec<String>> = match answer {
+        Answer::Boolean(value) => vec![vec![value.to_string()]],
+        Answer::Graph(triples) => triples.iter().map(|t| vec![t.to_string()]).collect(),
+        Answer::Dataset(quads) => quads.iter().map(|q| vec![q.to_string()]).collect(),
+        Answer::Solutions(solutions) => (solutions.rows(dictionary))
+            .map(|row| row.into_iter().map(canonical).collect())
+            .collect(),
+    };
+    rows.sort();
+    rows
+}
+
+/// What became of a query over a scenario: executions by delta and anew; `None` where it is never kept.
+type Outcome = Option<(usize, usize)>;
+
+/// Plays a scenario; `spoil` may do to the kept rows what must not be done.
+fn play(
+    scenario: &Scenario,
+    text: &str,
+    choices: PlanChoices,
+    spoil: impl Fn(&mut Option<KeptRows>),
+) -> Result<Outcome, TestCaseError> {
+    let mut world = World::new();
+    let stored: Vec<_> = (scenario.stored.iter())
+        .map(|(graph, triple)| (Operation::Insert, world.graph(graph), world.ids(triple)))
+        .collect();
+    world.change(&stored);
+    let dataset = world.dataset();
+    let prepared = Prepared::new(Parser::new().parse_query(text).expect("a query"));
+    let view = world.view(&scenario.shapes, &dataset);
+    let Ok(maintained) = Maintained::new(&prepared, &[], &view) else {
+        return Ok(None);
+    };
+    drop(view);
+    let mut kept = None;
+    let (mut by_delta, mut anew) = (0, 0);
+    for (at, round) in scenario.rounds.iter().enumerate() {
+        world.close(round);
+        if round.is_skipped {
+            continue;
+        }
+        let close = EventTime(at as i64 + 1);
+        let mut execution = Execution::new(Limits::default(), close);
+        execution.plan_choices = choices;
+        let mut view = world.view(&scenario.shapes, &dataset);
+        spoil(&mut kept);
+        let (answer, way) = maintained
+            .execute(&mut kept, &mut view, &execution)
+            .expect("no limit is near");
+        match way {
+            Way::Delta => by_delta += 1,
+            Way::Anew => anew += 1,
+        }
+        let twin = prepared
+            .execute(&world.view(&scenario.shapes, &dataset), &execution)
+            .expect("no limit is near");
+        let dictionary = world.store.dictionary();
+        prop_assert_eq!(
+            rows(answer, dictionary),
+            rows(twin, dictionary),
+            "at close {} by {:?}",
+            at + 1,
+            way
+        );
+    }
+    Ok(Some((by_delta, anew)))
+}
+
+/// Joins over windows and stored graphs, with all that may stand above them.
+fn shaped() -> impl Strategy<Value = String> {
+    let texts = [
+        "SELECT * { GRAPH :v { ?a :p ?b } GRAPH :w { ?b :q ?c } }",
+        "SELECT * { GRAPH :v { ?a :p ?b . ?a :q ?c . ?c :p ?d . ?b :r ?d } }",
+        "SELECT ?a ?c { GRAPH :v { ?a :p ?b . ?b ?x ?c } GRAPH :g { ?c :q ?d } FILTER(?a != ?c) }",
+        "SELECT * { ?a :p ?b . ?b :q ?c }",
+        "SELECT * { ?a :p ?b . ?b :q ?c . ?c ?r ?d FILTER(?d != :a) }",
+        "SELECT DISTINCT ?a { GRAPH :v { ?a :p ?b } GRAPH :w { ?c :q ?b } }",
+        "SELECT * { { GRAPH :v { ?a :p ?b } } UNION { GRAPH :w { ?a :q ?b } } }",
+        "SELECT * { GRAPH :v { ?a :p ?b } { GRAPH :w { ?b :q ?c } } UNION { ?b :r ?c FILTER(?c != :b) } FILTER(?a != ?c) }",
+        "SELECT ?a (COUNT(*) AS ?n) (COUNT(DISTINCT ?b) AS ?m) { GRAPH :v { ?a :p ?b } ?a :q ?c } GROUP BY ?a",
+        "SELECT (SUM(?b) AS ?s) (AVG(?b) AS ?m) (MIN(?b) AS ?l) (MAX(?b) AS ?h) { GRAPH :v { ?a :p ?b } GRAPH :w { ?a :q ?c } }",
+        "SELECT ?a (COUNT(*) AS ?n) { ?a :p ?b . ?b ?q ?c } GROUP BY ?a HAVING(COUNT(*) > 1)",
+        "SELECT * { GRAPH :v { ?a :p ?b } OPTIONAL { GRAPH :w { ?b :q ?c } } }",
+        "SELECT * { GRAPH :v { ?a :p ?b } MINUS { GRAPH :w { ?a :q ?c } } }",
+        "SELECT * { GRAPH :v { ?a :p ?b } FILTER NOT EXISTS { GRAPH :w { ?b :q ?c } } }",
+        "SELECT * { GRAPH :v { ?a :p ?b } VALUES ?b { :a :b 1 } ?b :q* ?c BIND(NOW() AS ?t) }",
+        "SELECT ?a ?b { GRAPH :v { ?a :p ?b } GRAPH :w { ?a :q ?c } } ORDER BY ?b ?a LIMIT 3",
+        "ASK { GRAPH :v { ?a :p ?b } GRAPH :w { ?b :q ?c } }",
+        "CONSTRUCT { ?a :made ?c . _:n :of ?a } { GRAPH :v { ?a :p ?b } ?b :q ?c }",
+        "SELECT * { GRAPH ?g { ?a :p ?b } GRAPH :v { ?b :q ?c } }",
+        "SELECT * { GRAPH :v { :a ?x ?b } GRAPH :w { ?c ?x :b } }",
+    ];
+    proptest::sample::select(texts.to_vec()).prop_map(|text| format!("PREFIX : <http://x/> {text}"))
+}
+
+/// How many executions of the generated ones were by delta: a comparison without any would say nothing.
+static BY_DELTA: AtomicUsize = AtomicUsize::new(0);
+
+fn cases(usual: u32) -> ProptestConfig {
+    let asked = std::env::var("CASES").ok().and_then(|n| n.parse().ok());
+    ProptestConfig {
+        cases: asked.unwrap_or(usual),
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    }
+}
+
+fn choices() -> impl Strategy<Value = PlanChoices> {
+    (any::<bool>(), any::<bool>(), proptest::option::of(any::<bool>())).prop_map(
+        |(greedy, no_intersect, hash)| PlanChoices {
+            greedy,
+            no_intersect,
+            hash,
+            ..PlanChoices::default()
+        },
+    )
+}
+
+proptest! {
+    #![proptest_config(cases(600))]
+
+    #[test]
+    fn deltas_of_shapes_equal_whole_evaluations(
+        scenario in scenario(),
+        text in shaped(),
+        choices in choices(),
+    ) {
+        let outcome = play(&scenario, &text, choices, |_| ())?;
+        let (by_delta, _) = outcome.expect("all of these have a core");
+        BY_DELTA.fetch_add(by_delta, Ordering::Relaxed);
+    }
+}
+
+proptest! {
+    #![proptest_config(cases(400))]
+
+    #[test]
+    fn deltas_of_any_query_equal_whole_evaluations(
+        scenario in scenario(),
+        text in query(),
+        choices in choices(),
+    ) {
+        play(&scenario, &text, choices, |_| ())?;
+    }
+}
