@@ -11,7 +11,9 @@ mod outcome;
 mod places;
 
 use crate::answer::Answer;
+use crate::config::{DeltaMode, EngineConfig};
 use crate::continuous::{Standing, Summary, continuous_dataset};
+use crate::delta::Delta;
 use crate::firing;
 use crate::metrics::QueryMetrics;
 use crate::order::Order;
@@ -56,6 +58,8 @@ enum Evaluator {
     Shared {
         single: Prepared,
         grouped: Option<Grouped>,
+        /// Of a single cell.
+        delta: Box<Delta>,
     },
     /// The shape cannot have parameters: each cell has a query of its own.
     Each {
@@ -99,9 +103,9 @@ impl Cohort {
         shape: Arc<Shape>,
         (text, parser): (&str, Parser),
         store: &Store,
-        kept: usize,
+        config: &EngineConfig,
     ) -> Cohort {
-        let (evaluator, dataset) = match evaluator(&shape, text, parser) {
+        let (evaluator, dataset) = match evaluator(&shape, text, parser, config.delta) {
             Ok((evaluator, query)) => (evaluator, continuous_dataset(&query, store)),
             Err(error) => (Evaluator::Broken(error.to_string()), Dataset::stored()),
         };
@@ -117,7 +121,7 @@ impl Cohort {
             changes: Mutex::new(Vec::new()),
             cells: RwLock::new(Cells::new(width)),
             order: Order::new(),
-            hub: Mutex::new(CohortHub::new(kept)),
+            hub: Mutex::new(CohortHub::new(config.kept_firings)),
         }
     }
 
@@ -154,6 +158,10 @@ impl Cohort {
 
     pub(crate) fn paused(&self, place: u32, next: Option<EventTime>) {
         self.changes.lock().push(Change::Paused { place, next });
+        if let Evaluator::Shared { delta, .. } = &self.evaluator {
+            // Nobody knows when it goes on, and by then the rows would be of no use.
+            delta.forget();
+        }
     }
 
     /// A member was dropped: its subscriptions end.
@@ -303,8 +311,8 @@ impl Cohort {
     ) {
         let (firing, outcome, took) = firing::execute(standing, job, |work| {
             self.settle();
-            let (view, execution) = work.over(&self.dataset);
-            Ok(self.evaluate(&self.cells.read(), &view, &execution, standing))
+            let (mut view, execution) = work.over(&self.dataset);
+            Ok(self.evaluate(&self.cells.read(), &mut view, &execution, standing))
         });
         let result = CohortResult {
             firing,
@@ -333,17 +341,27 @@ impl Cohort {
     fn evaluate(
         &self,
         cells: &Cells,
-        view: &SnapshotView,
+        view: &mut SnapshotView,
         execution: &Execution,
         standing: &Standing,
     ) -> Outcome {
         let mut outcome = Outcome::new(standing.config.limits.result_rows);
         match &self.evaluator {
             Evaluator::Broken(error) => return Outcome::failed(error.clone()),
+            Evaluator::Shared { single, delta, .. } if cells.len() == 1 => {
+                for cell in cells.numbers() {
+                    let query = (single, cells.get(cell));
+                    let answer = delta.execute(query, view, execution);
+                    let answer = answer.map_err(|error| error.to_string());
+                    outcome.add_one(cell, wrap(answer, standing));
+                }
+            }
             Evaluator::Shared {
                 grouped: Some(grouped),
                 single,
+                delta,
             } if cells.len() > 1 => {
+                delta.forget();
                 together(
                     (grouped, single),
                     cells,
@@ -353,7 +371,9 @@ impl Cohort {
                     &mut outcome,
                 );
             }
-            Evaluator::Shared { single, .. } => {
+            Evaluator::Shared { single, delta, .. } => {
+                delta.forget();
+                let view = &*view;
                 let one = |cell: u32, execution: &Execution| {
                     single
                         .execute_with_ids(cells.get(cell), view, execution)
@@ -363,6 +383,7 @@ impl Cohort {
             }
             Evaluator::Each { prepared, .. } => {
                 let prepared = prepared.read();
+                let view = &*view;
                 let one = |cell: u32, execution: &Execution| {
                     let own = prepared.get(&cell).cloned();
                     let own = own.unwrap_or_else(|| Err("the query is not prepared".to_owned()))?;
@@ -460,6 +481,7 @@ fn evaluator(
     shape: &Shape,
     text: &str,
     parser: Parser,
+    mode: DeltaMode,
 ) -> Result<(Evaluator, ContinuousQuery), ParseError> {
     let query = parser.parse_continuous(text)?;
     let template = shape.template();
@@ -476,6 +498,7 @@ fn evaluator(
     let evaluator = match single {
         Some(single) => Evaluator::Shared {
             grouped: Grouped::new(&single),
+            delta: Box::new(Delta::new(mode, &query)),
             single,
         },
         None => Evaluator::Each {

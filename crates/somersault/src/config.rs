@@ -39,6 +39,8 @@ pub struct EngineConfig {
     pub clock: Clock,
     /// A snapshot is cut at least this often while something waits to become visible.
     pub freshness: Duration,
+    /// Whether continuous queries keep rows from one close to the next.
+    pub delta: DeltaMode,
 }
 
 impl Default for EngineConfig {
@@ -55,6 +57,7 @@ impl Default for EngineConfig {
             kept_firings: 64,
             clock: Clock::System,
             freshness: Duration::from_millis(100),
+            delta: DeltaMode::Auto,
         }
     }
 }
@@ -72,6 +75,7 @@ impl fmt::Debug for EngineConfig {
             .field("kept_firings", &self.kept_firings)
             .field("clock", &self.clock)
             .field("freshness", &self.freshness)
+            .field("delta", &self.delta)
             .finish_non_exhaustive()
     }
 }
@@ -97,4 +101,18 @@ pub enum Clock {
     System,
     /// Time moves by pushes and advances only: replays and tests.
     Manual,
+}
+
+/// When a continuous query keeps the rows of its joins from one close to the next, and brings them up to date by what has
+/// come and gone, instead of evaluating the whole. Its answers are the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum DeltaMode {
+    /// Where its windows overlap and it has been found to take less time.
+    #[default]
+    Auto,
+    /// Wherever that is possible.
+    Always,
+    /// Never.
+    Never,
 }

@@ -7,6 +7,7 @@ use crate::changes::Changes;
 use crate::cohort::Cohort;
 use crate::config::EngineConfig;
 use crate::firing;
+use crate::delta::Delta;
 use crate::hub::Hub;
 use crate::metrics::{QueryMetrics, Tally, Took};
 use crate::reporting::Reporting;
@@ -81,6 +82,7 @@ struct Parsed {
 struct Ready {
     prepared: Prepared,
     dataset: Arc<Dataset>,
+    delta: Delta,
 }
 
 impl Standing {
@@ -183,6 +185,7 @@ impl Standing {
             Changes::new(query.operator, template, dictionary)
         });
         let ready = Ready {
+            delta: Delta::new(self.config.delta, &query),
             prepared: Prepared::new(query.query),
             dataset: Arc::new(dataset),
         };
@@ -273,8 +276,7 @@ impl Host for Standing {
 
     fn formed(&self, uid: QueryUid, shape: Arc<Shape>, text: &str, namespace: Option<&str>) {
         let parser = Standing::parser(namespace);
-        let kept = self.config.kept_firings;
-        let cohort = Cohort::new(shape, (text, parser), &self.store, kept);
+        let cohort = Cohort::new(shape, (text, parser), &self.store, &self.config);
         self.cohorts.write().insert(uid, Arc::new(cohort));
     }
 
@@ -435,8 +437,9 @@ impl Standing {
     fn execute(&self, query: &StandingQuery, job: FiringJob, ticket: u64) {
         let (firing, answer, took) = firing::execute(self, job, |work| {
             let ready = query.prepared.as_ref().map_err(Clone::clone)?;
-            let (view, execution) = work.over(&ready.dataset);
-            let answer = ready.prepared.execute(&view, &execution);
+            let (mut view, execution) = work.over(&ready.dataset);
+            let query = (&ready.prepared, &[][..]);
+            let answer = ready.delta.execute(query, &mut view, &execution);
             let answer = answer.map_err(|error| error.to_string())?;
             Ok(Answer::new(answer, self.decoder()))
         });

@@ -28,6 +28,7 @@ mod changes;
 mod cohort;
 mod config;
 mod continuous;
+mod delta;
 mod engine;
 mod error;
 mod firing;
@@ -45,7 +46,7 @@ mod subscription;
 mod turns;
 
 pub use answer::{Answer, AnswerKind, AnswerWriter, Cell, CellKind, Cursor, Row, Rows, Triples};
-pub use config::{Clock, EngineConfig, FabricKind};
+pub use config::{Clock, DeltaMode, EngineConfig, FabricKind};
 pub use engine::{
     Engine, HeavyQuery, Light, NewQuery, PreparedQuery, QueryOptions, QueryResults, Registered,
     UpdateOptions, UpdateSummary,

@@ -148,9 +148,14 @@ impl Rows {
         if gone.is_empty() {
             return;
         }
-        self.table.remove(&gone);
+        self.remove(&gone);
+    }
+
+    /// Takes out the rows with these numbers, which ascend.
+    pub(super) fn remove(&mut self, rows: &[u32]) {
+        self.table.remove(rows);
         for until in &mut self.until {
-            remove(until, &gone);
+            remove(until, rows);
         }
     }
 

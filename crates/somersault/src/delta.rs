@@ -1,0 +1,278 @@
+//! Delta evaluation of standing queries: whether a firing keeps rows, and whose turn they are. The one thing to know before
+//! changing it: kept rows belong to one firing at a time, in the order of closes. One that finds them taken, or ahead of
+//! it, evaluates the whole and waits for nobody; so nothing but the time that a firing takes hangs on who came first.
+
+use crate::config::DeltaMode;
+use parking_lot::Mutex;
+use somersault_lang::{ContinuousQuery, Extent};
+use somersault_model::TermId;
+use somersault_query::{
+    Answer, Execution, KeptRows, Maintained, Prepared, QueryError, SnapshotView, Way,
+};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// A query that is evaluated in less time has nothing to gain that could be measured.
+const WORTH: Duration = Duration::from_micros(40);
+/// So many executions of either kind are timed, after one that is not: it makes plans, or rows anew.
+const TIMED: usize = 5;
+/// After so many executions by delta it is tried again whether they are still the quicker ones.
+const SETTLED: u32 = 4096;
+/// After so many executions that were not worth it, or whose rows could not be kept, it is tried again; each time after
+/// twice as many.
+const PAUSE: u32 = 64;
+const LONGEST_PAUSE: u32 = 1 << 14;
+
+/// Of one standing query.
+pub(crate) struct Delta {
+    mode: DeltaMode,
+    /// Why its windows are not worth keeping rows for.
+    obstacle: Option<&'static str>,
+    state: Mutex<State>,
+    counts: Counts,
+}
+
+/// What has been kept, and how often.
+#[derive(Default)]
+struct Counts {
+    bytes: AtomicU64,
+    by_delta: AtomicU64,
+}
+
+#[derive(Default)]
+struct State {
+    /// The query taken apart, for the values that its parameters had last; or why it cannot be.
+    maintained: Option<(Vec<TermId>, Result<Maintained, &'static str>)>,
+    kept: Option<KeptRows>,
+    pace: Pace,
+}
+
+impl Delta {
+    pub(crate) fn new(mode: DeltaMode, query: &ContinuousQuery) -> Delta {
+        Delta {
+            mode,
+            obstacle: obstacle(mode, query),
+            state: Mutex::default(),
+            counts: Counts::default(),
+        }
+    }
+
+    /// Memory of the kept rows, and how many executions were by delta.
+    pub(crate) fn counts(&self) -> (u64, u64) {
+        let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        (read(&self.counts.bytes), read(&self.counts.by_delta))
+    }
+
+    /// The kept rows are not wanted for now.
+    pub(crate) fn forget(&self) {
+        // Whoever has them taken keeps new ones.
+        if self.counts.bytes.load(Ordering::Relaxed) > 0
+            && let Some(mut state) = self.state.try_lock()
+        {
+            state.kept = None;
+            self.counts.bytes.store(0, Ordering::Relaxed);
+        }
+    }
+
+    /// Evaluates a query for a firing, with these values of its parameters.
+    pub(crate) fn execute(
+        &self,
+        (prepared, ids): (&Prepared, &[TermId]),
+        view: &mut SnapshotView,
+        execution: &Execution,
+    ) -> Result<Answer, QueryError> {
+        if self.obstacle.is_some() {
+            return prepared.execute_with_ids(ids, view, execution);
+        }
+        let state = self.state.try_lock().filter(|state| {
+            let kept = state.kept.as_ref();
+            !kept.is_some_and(|kept| kept.is_ahead_of(execution.close, view))
+        });
+        let Some(mut state) = state else {
+            return prepared.execute_with_ids(ids, view, execution);
+        };
+        let answer = state.execute((prepared, ids), view, execution, self.mode);
+        let bytes = state.kept.as_ref().map_or(0, |kept| kept.bytes() as u64);
+        self.counts.bytes.store(bytes, Ordering::Relaxed);
+        let (answer, way) = answer?;
+        if way == Some(Way::Delta) {
+            self.counts.by_delta.fetch_add(1, Ordering::Relaxed);
+        }
+        Ok(answer)
+    }
+}
+
+impl State {
+    /// The answer, and how it was found if rows are kept.
+    fn execute(
+        &mut self,
+        (prepared, ids): (&Prepared, &[TermId]),
+        view: &mut SnapshotView,
+        execution: &Execution,
+        mode: DeltaMode,
+    ) -> Result<(Answer, Option<Way>), QueryError> {
+        let whole = |view: &SnapshotView| {
+            let answer = prepared.execute_with_ids(ids, view, execution)?;
+            Ok((answer, None))
+        };
+        let keeps = mode == DeltaMode::Always || self.pace.keeps();
+        if !keeps {
+            self.kept = None;
+            let started = Instant::now();
+            let answer = whole(view)?;
+            self.pace.took(None, started.elapsed());
+            return Ok(answer);
+        }
+        if self.maintained.as_ref().is_none_or(|(of, _)| of != ids) {
+            self.kept = None;
+            let made = Maintained::new(prepared, ids, view);
+            self.maintained = Some((ids.to_vec(), made));
+        }
+        let Some((_, Ok(maintained))) = &self.maintained else {
+            self.pace.stop();
+            return whole(view);
+        };
+        let started = Instant::now();
+        match maintained.execute(&mut self.kept, view, execution) {
+            Ok((answer, way)) => {
+                self.pace.took(Some(way), started.elapsed());
+                Ok((answer, Some(way)))
+            }
+            // An evaluation that keeps no rows may do with less.
+            Err(QueryError::Memory { .. } | QueryError::TableRows) => {
+                self.pace.stop();
+                whole(view)
+            }
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// Whether rows are kept at the moment, by how long executions took. It says how an answer is found and never what it is.
+#[derive(Default)]
+struct Pace {
+    phase: Phase,
+    /// How long the whole took last.
+    whole: Duration,
+    times: Vec<Duration>,
+    last_pause: u32,
+}
+
+#[derive(Default)]
+enum Phase {
+    /// The whole is evaluated, and timed.
+    #[default]
+    Whole,
+    /// Rows are kept, and executions timed.
+    Trial,
+    /// Rows are kept for so many executions, of which so many had to make them anew.
+    Kept { left: u32, anew: u32 },
+    /// None are kept for so many executions.
+    Pause { left: u32 },
+}
+
+impl Pace {
+    fn keeps(&self) -> bool {
+        matches!(self.phase, Phase::Trial | Phase::Kept { .. })
+    }
+
+    /// Notes how long an execution took that kept rows, or did not.
+    fn took(&mut self, way: Option<Way>, time: Duration) {
+        match &mut self.phase {
+            Phase::Whole | Phase::Trial => self.times.push(time),
+            Phase::Kept { left, anew } => {
+                *left = left.saturating_sub(1);
+                *anew += u32::from(way == Some(Way::Anew));
+                // Made anew each other time they cost more than they save.
+                if *left == 0 || *anew > (SETTLED - *left) / 2 + TIMED as u32 {
+                    self.begin(Phase::Whole);
+                }
+            }
+            Phase::Pause { left } => {
+                *left = left.saturating_sub(1);
+                if *left == 0 {
+                    self.begin(Phase::Whole);
+                }
+            }
+        }
+        if self.times.len() <= TIMED {
+            return;
+        }
+        // The first one made a plan, or the rows.
+        self.times.remove(0);
+        self.times.sort_unstable();
+        let usual = self.times[TIMED / 2];
+        match self.phase {
+            Phase::Whole if usual < WORTH => self.pause(),
+            Phase::Whole => {
+                self.whole = usual;
+                self.begin(Phase::Trial);
+            }
+            _ if usual * 10 < self.whole * 9 => {
+                self.last_pause = 0;
+                self.begin(Phase::Kept {
+                    left: SETTLED,
+                    anew: 0,
+                });
+            }
+            _ => self.pause(),
+        }
+    }
+
+    /// Rows cannot be kept.
+    fn stop(&mut self) {
+        self.last_pause = LONGEST_PAUSE;
+        self.pause();
+    }
+
+    fn pause(&mut self) {
+        let pause = (2 * self.last_pause).clamp(PAUSE, LONGEST_PAUSE);
+        self.last_pause = pause;
+        self.begin(Phase::Pause { left: pause });
+    }
+
+    fn begin(&mut self, phase: Phase) {
+        self.phase = phase;
+        self.times.clear();
+    }
+}
+
+/// Why rows are not kept over the windows of a query, if that is so.
+fn obstacle(mode: DeltaMode, query: &ContinuousQuery) -> Option<&'static str> {
+    if mode == DeltaMode::Never {
+        return Some("the engine's setting says so");
+    }
+    let mut extents = query.windows.iter().map(|window| window.extent);
+    if extents.any(|extent| matches!(extent, Extent::Statements { .. })) {
+        return Some("it has a window of a number of statements");
+    }
+    let overlaps = |extent: Extent| match extent {
+        Extent::Time { range, step, .. } => step.is_none_or(|step| range.0 >= 2 * step.0),
+        Extent::All => true,
+        Extent::Now | Extent::Statements { .. } => false,
+    };
+    let mut extents = query.windows.iter().map(|window| window.extent);
+    let gains = mode == DeltaMode::Always || extents.any(overlaps);
+    (!gains).then_some("no window of it has a RANGE of twice its STEP, so that little stays from close to close")
+}
+
+/// Whether a query is evaluated by delta, as a line of EXPLAIN.
+pub(crate) fn explain(
+    mode: DeltaMode,
+    query: &ContinuousQuery,
+    prepared: &Prepared,
+    view: &SnapshotView,
+) -> String {
+    let obstacle = obstacle(mode, query)
+        .or_else(|| Maintained::new(prepared, &[], view).err());
+    match (obstacle, mode) {
+        (Some(obstacle), _) => format!("evaluated as a whole at each close: {obstacle}\n"),
+        (None, DeltaMode::Auto) => "evaluated by delta where that takes less time than the whole: rows are kept from close to close, \
+             and only what has come and gone is looked at; as a whole at the first close, and when what it reads of stored \
+             graphs has changed or its windows have not merely slid\n"
+            .to_owned(),
+        (None, _) => "evaluated by delta: rows are kept from close to close, and only what has come and gone is looked at; as a \
+             whole at the first close, and when what it reads of stored graphs has changed or its windows have not merely slid\n"
+            .to_owned(),
+    }
+}
