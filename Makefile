@@ -72,6 +72,7 @@ rsp: programs ## the stream suites: 1, 2 and 4 shards, the simulator, kill and r
 	@if [ -d "$(SOMERSAULT_TESTDATA)/lsbench" ]; then \
 	  suites="$(addprefix $(SOMERSAULT_TESTDATA)/,$(RSP_SUITES)) $$(ls crates/conformance/cases/*/suite.json 2>/dev/null | tr '\n' ' ')"; \
 	  for shards in 1 2 4; do echo "rsp, $$shards shards"; $(DEV)/somersault-conformance rsp --shards $$shards $$suites; done; \
+	  echo "rsp, by delta"; $(DEV)/somersault-conformance rsp --delta $$suites; \
 	  for dialect in rsp-ql cqels-ql; do echo "rsp, in $$dialect"; $(DEV)/somersault-conformance rsp --dialect $$dialect $$suites; done; \
 	  for seed in 1 2 3; do echo "rsp, simulator, seed $$seed"; $(DEV)/somersault-conformance rsp --shards 4 --fabric sim --seed $$seed $$suites; done; \
 	  for seed in 1 2; do echo "rsp, killed and restarted, seed $$seed"; $(DEV)/somersault-conformance rsp --shards 2 --kill-points 3 --seed $$seed $$suites; done; \

@@ -86,6 +86,9 @@ struct RspArguments {
     /// What the continuous queries are written in: rsp-ql and cqels-ql translate them, and leave out those that cannot be.
     #[arg(long, value_enum, default_value_t = Dialect::CSparql)]
     dialect: Dialect,
+    /// Have queries keep rows from close to close wherever that is possible, instead of where it is quicker.
+    #[arg(long)]
+    delta: bool,
     /// Keep the engine's log in a new folder below this one.
     #[arg(long)]
     data: Option<PathBuf>,
@@ -178,6 +181,7 @@ fn run_rsp(arguments: &RspArguments) -> Outcome {
         data: arguments.data.clone(),
         twin: arguments.engine == System::Spareval,
         dialect: arguments.dialect,
+        delta: arguments.delta,
         kill,
     };
     let mut exact = true;

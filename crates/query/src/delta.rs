@@ -150,10 +150,16 @@ impl Maintained {
             execution.deadline = Some(started + execution.limits.query_time);
         }
         let constants = constants(&self.above, &self.ids, view);
-        let (rows, way) = match kept.take().and_then(|kept| self.slid(kept, &constants, view)) {
+        let (rows, way) = match kept
+            .take()
+            .and_then(|kept| self.slid(kept, &constants, view))
+        {
             Some((earlier, fresh)) => {
                 view.set_fresh(Some(fresh));
-                (self.advance(earlier, &constants, view, &execution)?, Way::Delta)
+                (
+                    self.advance(earlier, &constants, view, &execution)?,
+                    Way::Delta,
+                )
             }
             None => {
                 view.set_fresh(None);
@@ -172,9 +178,9 @@ impl Maintained {
         tables = (now.rows.iter_mut())
             .map(|rows| std::mem::take(&mut rows.table))
             .collect();
-        let answer = self
-            .above
-            .execute_over(&tables, Given::of_ids(&self.ids), view, &execution)?;
+        let answer =
+            self.above
+                .execute_over(&tables, Given::of_ids(&self.ids), view, &execution)?;
         if !view.is_valid() {
             return Err(QueryError::PinExpired);
         }
@@ -207,9 +213,7 @@ impl Maintained {
                 };
                 reads.stored.iter().map(move |graph| (*graph, predicate))
             });
-            stored.any(|(graph, predicate)| {
-                view.snapshot().changed_at(graph, predicate) > kept.sn
-            })
+            stored.any(|(graph, predicate)| view.snapshot().changed_at(graph, predicate) > kept.sn)
         }) {
             return None;
         }
@@ -268,8 +272,7 @@ impl Maintained {
                     fresh.is_some_and(|fresh| !fresh.is_empty())
                 });
                 // Most patterns have nothing new, and asking for it costs less than finding that out by a plan.
-                if !came
-                    || Cardinality::of(&graphs, constants, &core.fresh(pattern)).triples == 0.0
+                if !came || Cardinality::of(&graphs, constants, &core.fresh(pattern)).triples == 0.0
                 {
                     continue;
                 }
@@ -288,7 +291,12 @@ impl Maintained {
 /// The ids of a query's constants, with these for its parameters.
 fn constants(prepared: &Prepared, ids: &[TermId], view: &dyn GraphView) -> Vec<TermId> {
     let mut local = LocalTerms::default();
-    prepared.constants(Given::of_ids(ids), view.dictionary(), &mut local, Vec::new())
+    prepared.constants(
+        Given::of_ids(ids),
+        view.dictionary(),
+        &mut local,
+        Vec::new(),
+    )
 }
 
 /// Whether kept rows leave an execution half of the memory that it may use.

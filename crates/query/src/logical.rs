@@ -302,19 +302,15 @@ impl Node {
     pub(crate) fn reads_named(&self) -> bool {
         match &self.operator {
             Operator::Group(group) => {
-                group
-                    .patterns
+                group.patterns.iter().any(|p| {
+                    !matches!(
+                        p.graph,
+                        GraphPosition::Default | GraphPosition::FreshDefault
+                    )
+                }) || group
+                    .paths
                     .iter()
-                    .any(|p| {
-                        !matches!(
-                            p.graph,
-                            GraphPosition::Default | GraphPosition::FreshDefault
-                        )
-                    })
-                    || group
-                        .paths
-                        .iter()
-                        .any(|p| p.graph != GraphPosition::Default)
+                    .any(|p| p.graph != GraphPosition::Default)
                     || !group.graphs.is_empty()
                     || group.blocks.iter().any(Node::reads_named)
                     || group.tails.iter().any(|tail| tail.node().reads_named())

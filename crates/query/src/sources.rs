@@ -93,7 +93,9 @@ impl<'a> Graphs<'a> {
         match (fresh.next(), fresh.next()) {
             (None, _) => Reads::Of(&[]),
             (Some(one), None) => Reads::One([one]),
-            (Some(one), Some(other)) => Reads::Many([one, other].into_iter().chain(fresh).collect()),
+            (Some(one), Some(other)) => {
+                Reads::Many([one, other].into_iter().chain(fresh).collect())
+            }
         }
     }
 

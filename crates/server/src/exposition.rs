@@ -143,6 +143,7 @@ fn memory(snapshot: &MetricsSnapshot, text: &mut String) {
         ("dictionary", snapshot.memory.dictionary_bytes),
         ("store", snapshot.memory.store_bytes),
         ("slices", snapshot.memory.slices_bytes),
+        ("kept_rows", snapshot.memory.kept_rows_bytes),
     ];
     for (part, bytes) in parts {
         line(text, name, &[("part", &part)], bytes);

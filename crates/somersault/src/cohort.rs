@@ -272,6 +272,14 @@ impl Cohort {
         self.hub.lock().metrics(name, members)
     }
 
+    /// Memory of the rows that it keeps from one close to the next.
+    pub(crate) fn kept_bytes(&self) -> u64 {
+        match &self.evaluator {
+            Evaluator::Shared { delta, .. } => delta.kept_bytes(),
+            Evaluator::Each { .. } | Evaluator::Broken(_) => 0,
+        }
+    }
+
     /// How the members are evaluated over these windows, in sentences.
     pub(crate) fn explain(
         &self,

@@ -6,8 +6,8 @@ use crate::answer::Answer;
 use crate::changes::Changes;
 use crate::cohort::Cohort;
 use crate::config::EngineConfig;
-use crate::firing;
 use crate::delta::Delta;
+use crate::firing;
 use crate::hub::Hub;
 use crate::metrics::{QueryMetrics, Tally, Took};
 use crate::reporting::Reporting;
@@ -155,6 +155,15 @@ impl Standing {
         let in_place = limits.total_query_memory_bytes / IN_PLACE_PART;
         let share = in_place / limits.concurrent_queries.max(1);
         share.min(limits.query_memory_bytes)
+    }
+
+    /// Memory of the rows that queries keep from one close to the next.
+    pub(crate) fn kept_rows_bytes(&self) -> u64 {
+        let queries = self.queries.read();
+        let alone = queries.values().filter_map(|q| q.prepared.as_ref().ok());
+        let alone: u64 = alone.map(|ready| ready.delta.kept_bytes()).sum();
+        let cohorts = self.cohorts.read();
+        alone + (cohorts.values().map(|cohort| cohort.kept_bytes())).sum::<u64>()
     }
 
     /// Nobody will be answered any more.

@@ -29,14 +29,7 @@ pub(crate) struct Delta {
     /// Why its windows are not worth keeping rows for.
     obstacle: Option<&'static str>,
     state: Mutex<State>,
-    counts: Counts,
-}
-
-/// What has been kept, and how often.
-#[derive(Default)]
-struct Counts {
-    bytes: AtomicU64,
-    by_delta: AtomicU64,
+    kept_bytes: AtomicU64,
 }
 
 #[derive(Default)]
@@ -53,24 +46,23 @@ impl Delta {
             mode,
             obstacle: obstacle(mode, query),
             state: Mutex::default(),
-            counts: Counts::default(),
+            kept_bytes: AtomicU64::new(0),
         }
     }
 
-    /// Memory of the kept rows, and how many executions were by delta.
-    pub(crate) fn counts(&self) -> (u64, u64) {
-        let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
-        (read(&self.counts.bytes), read(&self.counts.by_delta))
+    /// Memory of the kept rows.
+    pub(crate) fn kept_bytes(&self) -> u64 {
+        self.kept_bytes.load(Ordering::Relaxed)
     }
 
     /// The kept rows are not wanted for now.
     pub(crate) fn forget(&self) {
         // Whoever has them taken keeps new ones.
-        if self.counts.bytes.load(Ordering::Relaxed) > 0
+        if self.kept_bytes() > 0
             && let Some(mut state) = self.state.try_lock()
         {
             state.kept = None;
-            self.counts.bytes.store(0, Ordering::Relaxed);
+            self.kept_bytes.store(0, Ordering::Relaxed);
         }
     }
 
@@ -93,28 +85,20 @@ impl Delta {
         };
         let answer = state.execute((prepared, ids), view, execution, self.mode);
         let bytes = state.kept.as_ref().map_or(0, |kept| kept.bytes() as u64);
-        self.counts.bytes.store(bytes, Ordering::Relaxed);
-        let (answer, way) = answer?;
-        if way == Some(Way::Delta) {
-            self.counts.by_delta.fetch_add(1, Ordering::Relaxed);
-        }
-        Ok(answer)
+        self.kept_bytes.store(bytes, Ordering::Relaxed);
+        answer
     }
 }
 
 impl State {
-    /// The answer, and how it was found if rows are kept.
     fn execute(
         &mut self,
         (prepared, ids): (&Prepared, &[TermId]),
         view: &mut SnapshotView,
         execution: &Execution,
         mode: DeltaMode,
-    ) -> Result<(Answer, Option<Way>), QueryError> {
-        let whole = |view: &SnapshotView| {
-            let answer = prepared.execute_with_ids(ids, view, execution)?;
-            Ok((answer, None))
-        };
+    ) -> Result<Answer, QueryError> {
+        let whole = |view: &SnapshotView| prepared.execute_with_ids(ids, view, execution);
         let keeps = mode == DeltaMode::Always || self.pace.keeps();
         if !keeps {
             self.kept = None;
@@ -136,7 +120,7 @@ impl State {
         match maintained.execute(&mut self.kept, view, execution) {
             Ok((answer, way)) => {
                 self.pace.took(Some(way), started.elapsed());
-                Ok((answer, Some(way)))
+                Ok(answer)
             }
             // An evaluation that keeps no rows may do with less.
             Err(QueryError::Memory { .. } | QueryError::TableRows) => {
@@ -253,7 +237,9 @@ fn obstacle(mode: DeltaMode, query: &ContinuousQuery) -> Option<&'static str> {
     };
     let mut extents = query.windows.iter().map(|window| window.extent);
     let gains = mode == DeltaMode::Always || extents.any(overlaps);
-    (!gains).then_some("no window of it has a RANGE of twice its STEP, so that little stays from close to close")
+    (!gains).then_some(
+        "no window of it has a RANGE of twice its STEP, so that little stays from close to close",
+    )
 }
 
 /// Whether a query is evaluated by delta, as a line of EXPLAIN.
@@ -263,8 +249,7 @@ pub(crate) fn explain(
     prepared: &Prepared,
     view: &SnapshotView,
 ) -> String {
-    let obstacle = obstacle(mode, query)
-        .or_else(|| Maintained::new(prepared, &[], view).err());
+    let obstacle = obstacle(mode, query).or_else(|| Maintained::new(prepared, &[], view).err());
     match (obstacle, mode) {
         (Some(obstacle), _) => format!("evaluated as a whole at each close: {obstacle}\n"),
         (None, DeltaMode::Auto) => "evaluated by delta where that takes less time than the whole: rows are kept from close to close, \

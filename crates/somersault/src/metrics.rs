@@ -53,6 +53,8 @@ pub struct MemoryUse {
     pub store_bytes: u64,
     /// Slices and window versions.
     pub slices_bytes: u64,
+    /// Rows that continuous queries keep from one close to the next.
+    pub kept_rows_bytes: u64,
     /// Bytes in the log on disk.
     pub log_bytes: u64,
 }

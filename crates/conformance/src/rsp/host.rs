@@ -8,8 +8,9 @@ use serde::{Deserialize, Serialize};
 use somersault::answer_format::answer_rows;
 use somersault::oxrdf::NamedNode;
 use somersault::{
-    Answer, AnswerKind, Clock, Engine, EngineConfig, FabricKind, FiringId, LoadOptions, Push,
-    QueryOptions, RdfFormat, StreamStatement, SubscribeOptions, Subscription, SubscriptionEvent,
+    Answer, AnswerKind, Clock, DeltaMode, Engine, EngineConfig, FabricKind, FiringId, LoadOptions,
+    Push, QueryOptions, RdfFormat, StreamStatement, SubscribeOptions, Subscription,
+    SubscriptionEvent,
 };
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -31,6 +32,8 @@ pub struct HostOptions {
     pub data: Option<PathBuf>,
     /// What bare names are resolved against.
     pub default_namespace: Option<String>,
+    /// Rows are kept from close to close wherever that is possible.
+    pub delta: bool,
 }
 
 /// One firing of the continuous query with this number.
@@ -106,6 +109,10 @@ impl InProcess {
             default_namespace: options.default_namespace.clone(),
             clock: Clock::Manual,
             kept_firings: CAPACITY,
+            delta: match options.delta {
+                true => DeltaMode::Always,
+                false => DeltaMode::Auto,
+            },
             ..EngineConfig::default()
         };
         let engine =

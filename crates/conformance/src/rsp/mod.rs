@@ -31,6 +31,8 @@ pub struct RunOptions {
     pub twin: bool,
     /// What continuous queries are written in; those that cannot be are left out.
     pub dialect: Dialect,
+    /// Have queries keep rows from close to close wherever that is possible, instead of where it is quicker.
+    pub delta: bool,
     /// Kill and restart the engine during the run.
     pub kill: Option<KillPlan>,
 }
@@ -43,6 +45,7 @@ impl Default for RunOptions {
             data: None,
             twin: false,
             dialect: Dialect::CSparql,
+            delta: false,
             kill: None,
         }
     }
@@ -127,6 +130,7 @@ pub fn run(suite: &Suite, options: &RunOptions) -> Result<SuiteReport, Conforman
         simulated: options.simulated,
         data: folder.as_ref().map(|folder| folder.path().to_owned()),
         default_namespace: suite.default_namespace.clone(),
+        delta: options.delta,
     };
     match &options.kill {
         None => run_on(&mut InProcess::open(&host_options)?, suite, queries, &plan),

@@ -28,6 +28,18 @@ fn the_dull_twin_gives_the_same_answers() {
 }
 
 #[test]
+fn answers_are_exact_by_delta() {
+    for shards in [1, 3] {
+        let options = RunOptions {
+            shards,
+            delta: true,
+            ..RunOptions::default()
+        };
+        assert_exact(&cases(), &options);
+    }
+}
+
+#[test]
 fn answers_are_exact_on_the_simulated_fabric() {
     for seed in 1..=3 {
         let options = RunOptions {

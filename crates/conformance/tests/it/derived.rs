@@ -110,6 +110,7 @@ fn options(data: Option<PathBuf>) -> HostOptions {
         simulated: None,
         data,
         default_namespace: None,
+        delta: true,
     }
 }
 

@@ -8,7 +8,8 @@
 use crate::expression::Expr;
 use crate::flatten::{group_node, join, union};
 use crate::logical::{
-    Aggregate, GraphPosition, Group, Maintained as Leaf, Node, Operator, Position, QuadPattern, Values,
+    Aggregate, GraphPosition, Group, Maintained as Leaf, Node, Operator, Position, QuadPattern,
+    Values,
 };
 use crate::prepared::Prepared;
 use crate::varset::VarSet;
@@ -73,7 +74,8 @@ impl Core {
                 group.filters.push(Arc::new(Expr::Not(Box::new(new))));
             }
             group.patterns[at] = self.fresh(at);
-            self.whole.with_root(form(&self.variables), group_node(group))
+            self.whole
+                .with_root(form(&self.variables), group_node(group))
         })
     }
 
@@ -197,8 +199,8 @@ impl Splitter<'_> {
             (group.blocks.iter().cloned()).partition(|block| narrows(block, &bound));
         core.blocks = inside;
         around.blocks = outside;
-        let (inside, outside): (Vec<_>, Vec<_>) = (group.filters.iter().cloned())
-            .partition(|f| is_of_its_row(f) && tells(&core, f));
+        let (inside, outside): (Vec<_>, Vec<_>) =
+            (group.filters.iter().cloned()).partition(|f| is_of_its_row(f) && tells(&core, f));
         core.filters = inside;
         around.filters = outside;
         let core = Core::new(core, reads, self.prepared);
@@ -289,9 +291,9 @@ fn is_of_its_row(expr: &Expr) -> bool {
 
 /// Why a query's rows cannot be kept although its patterns could: what it answers must not hang on how it is evaluated.
 pub(super) fn obstacle(node: &Node) -> Option<&'static str> {
-    const DRAWS: &str = "it draws values (RAND, UUID, STRUUID or BNODE), which follow the order of its rows";
-    const ORDER: &str =
-        "its answer hangs on the order in which rows are found (LIMIT or OFFSET without ORDER BY, SAMPLE, GROUP_CONCAT)";
+    const DRAWS: &str =
+        "it draws values (RAND, UUID, STRUUID or BNODE), which follow the order of its rows";
+    const ORDER: &str = "its answer hangs on the order in which rows are found (LIMIT or OFFSET without ORDER BY, SAMPLE, GROUP_CONCAT)";
     match &node.operator {
         Operator::Group(group) => {
             if group.is_volatile() {

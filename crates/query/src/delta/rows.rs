@@ -120,7 +120,10 @@ impl Rows {
     pub(super) fn of(looks: Looks<'_>, table: Table) -> Rows {
         let all: Vec<u32> = (0..table.rows as u32).collect();
         let (until, holds) = looks.until(&table, &all);
-        debug_assert!(holds.iter().all(|holds| *holds), "rows hold as they are found");
+        debug_assert!(
+            holds.iter().all(|holds| *holds),
+            "rows hold as they are found"
+        );
         Rows { table, until }
     }
 
@@ -176,7 +179,10 @@ impl Rows {
         }
         let new: Vec<u32> = (0..table.rows as u32).collect();
         let (until, holds) = looks.until(&table, &new);
-        debug_assert!(holds.iter().all(|holds| *holds), "rows hold as they are found");
+        debug_assert!(
+            holds.iter().all(|holds| *holds),
+            "rows hold as they are found"
+        );
         for (own, found) in self.until.iter_mut().zip(until) {
             own.extend(found);
         }

@@ -346,14 +346,17 @@ fn cases(usual: u32) -> ProptestConfig {
 }
 
 fn choices() -> impl Strategy<Value = PlanChoices> {
-    (any::<bool>(), any::<bool>(), proptest::option::of(any::<bool>())).prop_map(
-        |(greedy, no_intersect, hash)| PlanChoices {
+    (
+        any::<bool>(),
+        any::<bool>(),
+        proptest::option::of(any::<bool>()),
+    )
+        .prop_map(|(greedy, no_intersect, hash)| PlanChoices {
             greedy,
             no_intersect,
             hash,
             ..PlanChoices::default()
-        },
-    )
+        })
 }
 
 proptest! {
@@ -458,7 +461,10 @@ fn what_cannot_be_kept_says_why() {
     for (text, part) in [
         ("SELECT * { GRAPH :g { ?a :p ?b } }", "no pattern"),
         ("SELECT * { GRAPH ?g { ?a :p ?b } }", "no pattern"),
-        ("SELECT * { GRAPH :g { ?a :p ?b } OPTIONAL { GRAPH :v { ?b :q ?c } } }", "no pattern"),
+        (
+            "SELECT * { GRAPH :g { ?a :p ?b } OPTIONAL { GRAPH :v { ?b :q ?c } } }",
+            "no pattern",
+        ),
         ("SELECT * { ?a :p ?b FILTER(RAND() < 0.5) }", "draws"),
         ("SELECT * { ?a :p ?b } LIMIT 1", "order"),
         ("SELECT (SAMPLE(?b) AS ?c) { ?a :p ?b }", "order"),

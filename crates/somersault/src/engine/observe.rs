@@ -70,6 +70,7 @@ impl Engine {
                 dictionary_bytes: memory.dictionary_bytes as u64,
                 store_bytes: (memory.stored_bytes + memory.retired_bytes) as u64,
                 slices_bytes: (memory.slices_bytes + memory.windows_bytes) as u64,
+                kept_rows_bytes: inner.standing.kept_rows_bytes(),
                 log_bytes: inner.log.bytes(),
             },
             streams: self
