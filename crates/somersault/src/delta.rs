@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 /// A query that is evaluated in less time has nothing to gain that could be measured.
 const WORTH: Duration = Duration::from_micros(40);
 /// So many executions of either kind are timed, after one that is not: it makes plans, or rows anew.
-const TIMED: usize = 5;
+const TIMED: usize = 3;
 /// After so many executions by delta it is tried again whether they are still the quicker ones.
 const SETTLED: u32 = 4096;
 /// After so many executions that were not worth it, or whose rows could not be kept, it is tried again; each time after
