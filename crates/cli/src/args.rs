@@ -123,6 +123,13 @@ pub(crate) struct ServeArgs {
     /// Longest time one query may take, in milliseconds
     #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) query_time_ms: Option<u64>,
+    /// Longest time one firing of a continuous query may take, in milliseconds
+    #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) firing_time_ms: Option<u64>,
+    /// How often a snapshot is cut at least while something waits to become visible, in milliseconds: less shows one-shot
+    /// queries what is newer, more leaves injection more of the processor
+    #[arg(long, value_name = "MS", default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..=60_000))]
+    pub(crate) freshness_ms: u64,
     /// Most rows that one answer may have
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) result_rows: Option<u64>,

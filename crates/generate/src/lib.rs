@@ -177,13 +177,18 @@ impl StreamKind {
 
     /// Its CREATE STREAM text: GPS fixes matter only while a window covers them, everything else is absorbed.
     pub fn declaration(self) -> String {
+        self.declaration_by(100)
+    }
+
+    /// The same with batches of so many milliseconds.
+    pub fn declaration_by(self, batch_ms: i64) -> String {
         let classification = if self == Self::Gps {
             "TIMING ALL".to_owned()
         } else {
             format!("TIMELESS INTO GRAPH <{STORED_GRAPH}>")
         };
         format!(
-            "CREATE STREAM <{}> {classification} BATCH 100ms IDLE NEVER",
+            "CREATE STREAM <{}> {classification} BATCH {batch_ms}ms IDLE NEVER",
             self.iri()
         )
     }

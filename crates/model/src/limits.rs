@@ -10,6 +10,9 @@ use std::time::Duration;
 pub struct Limits {
     /// How long one execution may take.
     pub query_time: Duration,
+    /// How long one firing of a continuous query may take: its execution, and the comparison with the firing before where
+    /// it says what has changed. What a group of queries fires is one firing.
+    pub firing_time: Duration,
     /// How many solutions or triples one answer may have.
     pub result_rows: u64,
     /// Memory of the intermediate results of one execution.
@@ -34,6 +37,7 @@ impl Default for Limits {
     fn default() -> Limits {
         Limits {
             query_time: Duration::from_secs(60),
+            firing_time: Duration::from_secs(60),
             result_rows: 10_000_000,
             query_memory_bytes: 1 << 30,
             total_query_memory_bytes: 4 << 30,

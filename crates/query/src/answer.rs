@@ -19,6 +19,21 @@ pub enum Answer {
     Dataset(Vec<Quad>),
 }
 
+impl Answer {
+    /// Memory that it takes, roughly.
+    pub fn memory_bytes(&self) -> usize {
+        match self {
+            Answer::Solutions(solutions) => solutions.memory_bytes(),
+            Answer::Boolean(_) => 0,
+            Answer::Graph(triples) => triples.len() * (size_of::<Triple>() + TEXT_BYTES),
+            Answer::Dataset(quads) => quads.len() * (size_of::<Quad>() + TEXT_BYTES),
+        }
+    }
+}
+
+/// What the texts of a triple may take.
+const TEXT_BYTES: usize = 150;
+
 /// A bag of solutions, in columns.
 #[derive(Debug, Clone)]
 pub struct Solutions {

@@ -5,33 +5,46 @@
 use crate::construct::{Filler, Made};
 use crate::prepared::has_blank_node;
 use crate::random::Random;
-use crate::{Answer, Solutions};
+use crate::{Answer, QueryError, Solutions};
 use oxrdf::Term;
 use rustc_hash::FxHashMap;
 use somersault_lang::{QuadTemplate, Query, QueryForm, VarId};
 use somersault_model::{EventTime, QueryUid, Tag, TermId};
 use somersault_store::Dictionary;
+use std::time::{Duration, Instant};
 
 impl Solutions {
     /// The rows without those of `other`: a row that is m times here and k times there is in it m − k times, if that is
     /// above 0. The order of rows stays.
     ///
+    /// # Errors
+    /// It takes more time or memory than it may.
+    ///
     /// # Panics
     /// If the two have not the same number of columns: they are answers of one query.
-    pub fn without(&self, other: &Solutions, dictionary: &Dictionary) -> Solutions {
+    pub fn without(
+        &self,
+        other: &Solutions,
+        dictionary: &Dictionary,
+        bounds: &Bounds,
+    ) -> Result<Solutions, QueryError> {
         let width = self.columns.len();
         assert_eq!(width, other.columns.len(), "answers of one query");
+        bounds.fits(self.rows, other.rows, width)?;
         let mut shared = Shared {
             dictionary,
             ids: FxHashMap::default(),
         };
-        let (mine, theirs) = (shared.rows(self), shared.rows(other));
+        let mine = shared.rows(self, bounds)?;
+        let theirs = shared.rows(other, bounds)?;
         let mut taken: FxHashMap<&[TermId], usize> = FxHashMap::default();
         for row in 0..other.rows {
+            bounds.look(row)?;
             *taken.entry(&theirs[row * width..][..width]).or_default() += 1;
         }
         let mut kept: Vec<usize> = Vec::new();
         for row in 0..self.rows {
+            bounds.look(row)?;
             match taken.get_mut(&mine[row * width..][..width]) {
                 Some(left) if *left > 0 => *left -= 1,
                 _ => kept.push(row),
@@ -40,12 +53,12 @@ impl Solutions {
         let columns = (self.columns.iter())
             .map(|ids| kept.iter().map(|row| ids[*row]).collect())
             .collect();
-        Solutions {
+        Ok(Solutions {
             variables: self.variables.clone(),
             columns,
             rows: kept.len(),
             local: self.local.clone(),
-        }
+        })
     }
 
     /// The same columns without a row.
@@ -59,6 +72,40 @@ impl Solutions {
     }
 }
 
+/// What a comparison may take.
+#[derive(Debug, Clone, Copy)]
+pub struct Bounds {
+    /// When it has to be done.
+    pub until: Instant,
+    /// The limit that says so, for the sentence.
+    pub time: Duration,
+    /// What it may hold besides the two answers.
+    pub memory_bytes: u64,
+}
+
+/// The clock is looked at once in so many rows.
+const ROWS_PER_LOOK: usize = 1 << 12;
+/// What a row that is counted takes besides its ids: the place of its key, its count, and the table's room for more.
+const BYTES_PER_COUNT: u64 = 48;
+
+impl Bounds {
+    fn fits(&self, mine: usize, theirs: usize, width: usize) -> Result<(), QueryError> {
+        let ids = (mine + theirs) as u64 * width as u64 * size_of::<TermId>() as u64;
+        let limit = self.memory_bytes;
+        if ids + theirs as u64 * BYTES_PER_COUNT > limit {
+            return Err(QueryError::Memory { limit });
+        }
+        Ok(())
+    }
+
+    fn look(&self, row: usize) -> Result<(), QueryError> {
+        if row.is_multiple_of(ROWS_PER_LOOK) && Instant::now() >= self.until {
+            return Err(QueryError::Time { limit: self.time });
+        }
+        Ok(())
+    }
+}
+
 /// Ids that mean the same term in two answers.
 struct Shared<'d> {
     dictionary: &'d Dictionary,
@@ -67,14 +114,15 @@ struct Shared<'d> {
 
 impl Shared<'_> {
     /// All rows of an answer, one after the other.
-    fn rows(&mut self, solutions: &Solutions) -> Vec<TermId> {
+    fn rows(&mut self, solutions: &Solutions, bounds: &Bounds) -> Result<Vec<TermId>, QueryError> {
         let mut rows = Vec::with_capacity(solutions.rows * solutions.columns.len());
         for row in 0..solutions.rows {
+            bounds.look(row)?;
             for column in &solutions.columns {
                 rows.push(self.id(solutions, column[row]));
             }
         }
-        rows
+        Ok(rows)
     }
 
     fn id(&mut self, solutions: &Solutions, id: TermId) -> TermId {
@@ -178,6 +226,15 @@ mod tests {
         Solutions::new(names, vec![ids], numbers.len(), local.into())
     }
 
+    fn bounds() -> Bounds {
+        let time = Duration::from_secs(60);
+        Bounds {
+            until: Instant::now() + time,
+            time,
+            memory_bytes: 1 << 20,
+        }
+    }
+
     fn bag(numbers: &[u8]) -> BTreeMap<u8, usize> {
         let mut bag = BTreeMap::new();
         numbers
@@ -212,7 +269,8 @@ mod tests {
                 let text = format!("a long text {number}");
                 dictionary.intern(Term::from(Literal::new_simple_literal(text)).as_ref());
             }
-            let got = now_ids.without(&before_ids, dictionary);
+            let without = |before: &Solutions| now_ids.without(before, dictionary, &bounds()).unwrap();
+            let got = without(&before_ids);
             let mut expected = bag(&now);
             for (number, times) in bag(&before) {
                 if let Some(left) = expected.get_mut(&number) {
@@ -221,9 +279,30 @@ mod tests {
             }
             expected.retain(|_, times| *times > 0);
             prop_assert_eq!(bag(&numbers(&got, dictionary)), expected);
-            prop_assert!(now_ids.without(&now_ids, dictionary).is_empty());
-            prop_assert_eq!(now_ids.without(&now_ids.none_of(), dictionary).len(), now.len());
+            prop_assert!(without(&now_ids).is_empty());
+            prop_assert_eq!(without(&now_ids.none_of()).len(), now.len());
         }
+    }
+
+    #[test]
+    fn a_comparison_ends_at_its_limits() {
+        let store = Store::new(1);
+        let (now, before) = (
+            answer(&[1, 2], store.dictionary()),
+            answer(&[2], store.dictionary()),
+        );
+        let compare = |bounds: Bounds| now.without(&before, store.dictionary(), &bounds);
+        assert_eq!(compare(bounds()).unwrap().len(), 1);
+        let late = Bounds {
+            until: Instant::now(),
+            ..bounds()
+        };
+        assert!(matches!(compare(late), Err(QueryError::Time { limit }) if limit == bounds().time));
+        let small = Bounds {
+            memory_bytes: 3 * 8 + BYTES_PER_COUNT - 1,
+            ..bounds()
+        };
+        assert!(matches!(compare(small), Err(QueryError::Memory { .. })));
     }
 
     #[test]

@@ -94,7 +94,7 @@ pub use answer::{Answer, Solutions};
 pub use cache::PlanCache;
 pub use cells::Cells;
 pub use delta::{KeptRows, Maintained, Way};
-pub use difference::Template;
+pub use difference::{Bounds, Template};
 pub use error::QueryError;
 pub use execution::{Crew, Execution, PlanChoices, Remote, RemoteSolutions};
 pub use explain::Explanation;

@@ -58,7 +58,7 @@ fn engine(snapshot: &MetricsSnapshot, text: &mut String) {
         (
             "somersault_retained_sns",
             "gauge",
-            "Snapshot numbers that readers may still use.",
+            "Snapshot numbers that are retained: pinned, stable, and cut but not stable yet.",
             snapshot.retained_sns,
         ),
         (
@@ -148,6 +148,18 @@ fn memory(snapshot: &MetricsSnapshot, text: &mut String) {
     for (part, bytes) in parts {
         line(text, name, &[("part", &part)], bytes);
     }
+    family(
+        text,
+        "somersault_snapshots_bytes",
+        "gauge",
+        "Memory of the store that is there for snapshots alone, about.",
+    );
+    line(
+        text,
+        "somersault_snapshots_bytes",
+        &[],
+        snapshot.memory.snapshots_bytes,
+    );
     family(
         text,
         "somersault_log_bytes",
@@ -259,21 +271,25 @@ fn queries(queries: &[QueryMetrics], text: &mut String) {
             q.rows
         }),
     ];
-    for (name, help, value) in counters {
-        family(text, name, "counter", help);
+    let gauges: [(&str, &str, QueryCount); 2] = [
+        (
+            "somersault_query_group_members",
+            "How many queries that differ in names and constants alone are evaluated together.",
+            |q| q.members,
+        ),
+        (
+            "somersault_query_kept_bytes",
+            "Memory of the answers that are kept for subscribers who come back, about.",
+            |q| q.kept_bytes,
+        ),
+    ];
+    let counters = counters.map(|counter| ("counter", counter));
+    let gauges = gauges.map(|gauge| ("gauge", gauge));
+    for (kind, (name, help, value)) in counters.into_iter().chain(gauges) {
+        family(text, name, kind, help);
         for query in queries {
             line(text, name, &[("query", &query.name)], value(query));
         }
-    }
-    let members = "somersault_query_group_members";
-    family(
-        text,
-        members,
-        "gauge",
-        "How many queries that differ in names and constants alone are evaluated together.",
-    );
-    for query in queries {
-        line(text, members, &[("query", &query.name)], query.members);
     }
     let latencies: [(&str, &str, QueryLatency); 3] = [
         (

@@ -2,11 +2,11 @@
 //! the order of their closes, those that are executed again after a restart first ([`Repeats`](crate::repeats)).
 
 use crate::answer::Answer;
+use crate::comparison::Comparison;
 use crate::subscription::FiringResult;
 use somersault_lang::StreamOperator;
 use somersault_model::{EventTime, QueryUid};
-use somersault_query::{Answer as Inner, Solutions, Template};
-use somersault_store::Dictionary;
+use somersault_query::{Answer as Inner, Bounds, Solutions, Template};
 use std::sync::Arc;
 
 /// Turns whole answers into what has changed.
@@ -14,7 +14,7 @@ pub(crate) struct Changes {
     operator: StreamOperator,
     /// Of a CONSTRUCT; its answers come here as solutions.
     template: Option<Template>,
-    dictionary: Arc<Dictionary>,
+    comparison: Comparison,
     before: Before,
 }
 
@@ -32,18 +32,19 @@ impl Changes {
     pub(crate) fn new(
         operator: StreamOperator,
         template: Option<Template>,
-        dictionary: Arc<Dictionary>,
+        comparison: Comparison,
     ) -> Changes {
         Changes {
             operator,
             template,
-            dictionary,
+            comparison,
             before: Before::Nothing,
         }
     }
 
     /// The firing with what has changed in the place of the whole answer; one that was delivered before a restart is only
-    /// kept in mind. A firing that failed is passed over: the next one is compared with the last that has an answer.
+    /// kept in mind. A firing that failed, be it in the comparison, is passed over: the next one is compared with the last
+    /// that has an answer.
     pub(crate) fn of(&mut self, mut result: FiringResult, is_repeat: bool) -> FiringResult {
         let now = match &result.answer {
             Ok(answer) => Arc::clone(answer.inner()),
@@ -54,37 +55,50 @@ impl Changes {
                 return result;
             }
         };
-        let before = std::mem::replace(&mut self.before, Before::Known(Arc::clone(&now)));
+        let known = Before::Known(Arc::clone(&now));
         if is_repeat {
+            self.before = known;
             return result;
         }
-        let changed = match (before, &*now) {
+        let bounds = self.comparison.bounds(&result);
+        let changed = match (&self.before, &*now) {
             (Before::Lost(error), _) => Err(format!(
                 "what has changed is not known, because the firing before could not be evaluated again after the restart ({error}); the next firing is compared with this one"
             )),
-            (Before::Nothing, Inner::Solutions(now)) => Ok(self.difference(now, &now.none_of())),
-            (Before::Known(before), Inner::Solutions(now)) => match &*before {
-                Inner::Solutions(before) => Ok(self.difference(now, before)),
+            (Before::Nothing, Inner::Solutions(now)) => {
+                self.difference(now, &now.none_of(), &bounds)
+            }
+            (Before::Known(before), Inner::Solutions(now)) => match &**before {
+                Inner::Solutions(before) => self.difference(now, before, &bounds),
                 _ => return result,
             },
             // The parser refuses the forms without solutions.
             _ => return result,
         };
+        if changed.is_ok() || matches!(self.before, Before::Lost(_)) {
+            self.before = known;
+        }
         let key = (QueryUid(result.uid), EventTime(result.close_ms));
+        let dictionary = &self.comparison.dictionary;
         result.answer = changed.map(|solutions| {
             let inner = match &self.template {
-                Some(template) => template.fill(&solutions, &self.dictionary, key),
+                Some(template) => template.fill(&solutions, dictionary, key),
                 None => Inner::Solutions(solutions),
             };
-            Answer::new(inner, Arc::clone(&self.dictionary))
+            Answer::new(inner, Arc::clone(dictionary))
         });
         result
     }
 
-    fn difference(&self, now: &Solutions, before: &Solutions) -> Solutions {
+    fn difference(
+        &self,
+        now: &Solutions,
+        before: &Solutions,
+        bounds: &Bounds,
+    ) -> Result<Solutions, String> {
         match self.operator {
-            StreamOperator::DStream => before.without(now, &self.dictionary),
-            _ => now.without(before, &self.dictionary),
+            StreamOperator::DStream => self.comparison.without(before, now, bounds),
+            _ => self.comparison.without(now, before, bounds),
         }
     }
 }

@@ -34,6 +34,7 @@ use somersault_store::{Dictionary, Store};
 use somersault_stream::JoiningMember;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Instant;
 
 /// So many cells that are evaluated one by one are taken at once by a thread that helps.
 const CELLS_AT_ONCE: usize = 8;
@@ -360,7 +361,7 @@ impl Cohort {
                 for cell in cells.numbers() {
                     let query = (single, cells.get(cell));
                     let answer = delta.execute(query, view, execution);
-                    let answer = answer.map_err(|error| error.to_string());
+                    let answer = answer.map_err(firing::sentence);
                     outcome.add_one(cell, wrap(answer, standing));
                 }
             }
@@ -370,11 +371,13 @@ impl Cohort {
                 delta,
             } if cells.len() > 1 => {
                 delta.forget();
+                // A firing's time for all at once, and as much again for those that then go apart.
+                let until = Instant::now() + 2 * execution.limits.query_time;
                 together(
                     (grouped, single),
                     cells,
                     view,
-                    execution,
+                    (execution, until),
                     standing,
                     &mut outcome,
                 );
@@ -385,7 +388,7 @@ impl Cohort {
                 let one = |cell: u32, execution: &Execution| {
                     single
                         .execute_with_ids(cells.get(cell), view, execution)
-                        .map_err(|error| error.to_string())
+                        .map_err(firing::sentence)
                 };
                 each(cells, execution, standing, &one, &mut outcome);
             }
@@ -395,8 +398,7 @@ impl Cohort {
                 let one = |cell: u32, execution: &Execution| {
                     let own = prepared.get(&cell).cloned();
                     let own = own.unwrap_or_else(|| Err("the query is not prepared".to_owned()))?;
-                    own.execute(view, execution)
-                        .map_err(|error| error.to_string())
+                    own.execute(view, execution).map_err(firing::sentence)
                 };
                 each(cells, execution, standing, &one, &mut outcome);
             }
@@ -405,35 +407,56 @@ impl Cohort {
     }
 }
 
-/// Evaluates all cells at once; where that hits a limit that one of them alone might not, in halves.
+/// Evaluates all cells at once, in half of the time that there is; where that hits a limit that one of them alone might
+/// not, in halves, each in its half of what is left.
 fn together(
     (grouped, single): (&Grouped, &Prepared),
     cells: &Cells,
     view: &SnapshotView,
-    execution: &Execution,
+    (execution, until): (&Execution, Instant),
     standing: &Standing,
     outcome: &mut Outcome,
 ) {
-    match grouped.execute(cells, view, execution) {
+    let within = |until: Instant| Execution {
+        deadline: Some(until),
+        ..execution.clone()
+    };
+    match grouped.execute(cells, view, &within(half_of_the_time(until))) {
         Ok(answer) => outcome.add(answer),
         Err(error @ (QueryError::Cancelled | QueryError::PinExpired)) => {
             *outcome = Outcome::failed(error.to_string());
         }
-        Err(_) => {
+        Err(error) => {
             let numbers: Vec<u32> = cells.numbers().collect();
             if let [cell] = numbers[..] {
-                let answer = single.execute_with_ids(cells.get(cell), view, execution);
-                let answer = answer.map_err(|error| error.to_string());
-                outcome.add_one(cell, wrap(answer, standing));
+                let answer = single.execute_with_ids(cells.get(cell), view, &within(until));
+                outcome.add_one(cell, wrap(answer.map_err(firing::sentence), standing));
+                return;
+            }
+            if Instant::now() >= until {
+                let error = firing::sentence(error);
+                (numbers.iter()).for_each(|cell| outcome.add_one(*cell, Err(error.clone())));
                 return;
             }
             let (first, second) = numbers.split_at(numbers.len() / 2);
-            for half in [first, second] {
+            for (half, until) in [(first, half_of_the_time(until)), (second, until)] {
                 let part = cells.part(half);
-                together((grouped, single), &part, view, execution, standing, outcome);
+                together(
+                    (grouped, single),
+                    &part,
+                    view,
+                    (execution, until),
+                    standing,
+                    outcome,
+                );
             }
         }
     }
+}
+
+fn half_of_the_time(until: Instant) -> Instant {
+    let now = Instant::now();
+    now + until.saturating_duration_since(now) / 2
 }
 
 /// Evaluates the cells one by one, on all threads that are free where there are many.

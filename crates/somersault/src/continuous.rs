@@ -5,6 +5,7 @@
 use crate::answer::Answer;
 use crate::changes::Changes;
 use crate::cohort::Cohort;
+use crate::comparison::Comparison;
 use crate::config::EngineConfig;
 use crate::delta::Delta;
 use crate::firing;
@@ -166,6 +167,15 @@ impl Standing {
         alone + (cohorts.values().map(|cohort| cohort.kept_bytes())).sum::<u64>()
     }
 
+    /// How answers of one query are compared.
+    fn comparison(&self) -> Comparison {
+        Comparison {
+            dictionary: self.decoder(),
+            firing_time: self.config.limits.firing_time,
+            memory_bytes: self.memory_share(),
+        }
+    }
+
     /// Nobody will be answered any more.
     pub(crate) fn end(&self) {
         for query in self.queries.read().values() {
@@ -190,8 +200,7 @@ impl Standing {
         let dataset = continuous_dataset(&query, &self.store);
         let changes = query.operator.compares().then(|| {
             let template = Template::split_off(&mut query.query);
-            let dictionary = Arc::clone(self.store.dictionary_arc());
-            Changes::new(query.operator, template, dictionary)
+            Changes::new(query.operator, template, self.comparison())
         });
         let ready = Ready {
             delta: Delta::new(self.config.delta, &query),
@@ -199,7 +208,7 @@ impl Standing {
             dataset: Arc::new(dataset),
         };
         let reporting = (query.report != Report::default())
-            .then(|| Reporting::new(query.report, Arc::clone(self.store.dictionary_arc())));
+            .then(|| Reporting::new(query.report, self.comparison()));
         Ok(Parsed {
             ready,
             changes,
@@ -449,7 +458,7 @@ impl Standing {
             let (mut view, execution) = work.over(&ready.dataset);
             let query = (&ready.prepared, &[][..]);
             let answer = ready.delta.execute(query, &mut view, &execution);
-            let answer = answer.map_err(|error| error.to_string())?;
+            let answer = answer.map_err(firing::sentence)?;
             Ok(Answer::new(answer, self.decoder()))
         });
         let result = FiringResult {
@@ -526,6 +535,10 @@ impl StandingQuery {
     }
 
     pub(crate) fn metrics(&self) -> QueryMetrics {
-        self.tally.lock().metrics(self.name.clone(), 1)
+        let kept_bytes = self.hub.lock().kept_bytes() as u64;
+        QueryMetrics {
+            kept_bytes,
+            ..self.tally.lock().metrics(self.name.clone(), 1)
+        }
     }
 }

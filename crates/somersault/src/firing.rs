@@ -5,7 +5,7 @@
 
 use crate::continuous::Standing;
 use crate::metrics::Took;
-use somersault_query::{Dataset, Execution, SnapshotView};
+use somersault_query::{Dataset, Execution, QueryError, SnapshotView};
 use somersault_runtime::{FiringJob, window_version};
 use somersault_store::Snapshot;
 use somersault_stream::Firing;
@@ -33,7 +33,19 @@ impl Work<'_> {
         let view = SnapshotView::new(snapshot, windows.collect(), Arc::clone(dataset));
         let mut execution = standing.execution(firing.close, firing.query);
         execution.close = firing.close;
+        execution.limits.query_time = standing.config.limits.firing_time;
         (view, execution)
+    }
+}
+
+/// Why a firing has no answer.
+pub(crate) fn sentence(error: QueryError) -> String {
+    match error {
+        QueryError::Time { limit } => format!(
+            "The firing was stopped after {} ms, the limit on the time of one. Make the query more selective, or raise the limit (firing_time)",
+            limit.as_millis()
+        ),
+        _ => error.to_string(),
     }
 }
 

@@ -42,6 +42,15 @@ impl Hub {
         });
     }
 
+    /// What the answers take that are kept.
+    pub(crate) fn kept_bytes(&self) -> usize {
+        let answers = self
+            .kept
+            .iter()
+            .filter_map(|kept| kept.answer.as_ref().ok());
+        answers.map(|answer| answer.inner().memory_bytes()).sum()
+    }
+
     pub(crate) fn subscribe(&mut self, options: &SubscribeOptions) -> Subscription {
         let newest = self.kept.back().map(|result| result.id());
         let options = options.at(newest.or(self.gone.newest()));

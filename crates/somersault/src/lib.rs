@@ -26,6 +26,7 @@ pub mod answer_format;
 mod blank;
 mod changes;
 mod cohort;
+mod comparison;
 mod config;
 mod continuous;
 mod delta;

@@ -9,7 +9,7 @@ use std::time::Duration;
 pub struct MetricsSnapshot {
     /// The snapshot number that one-shot queries see.
     pub stable_sn: u64,
-    /// Snapshot numbers that readers may still use.
+    /// Snapshot numbers that are retained: those that are pinned, the stable one, and those that are cut and not stable yet.
     pub retained_sns: u64,
     /// Pins held by firings and one-shot queries.
     pub pins: u64,
@@ -51,6 +51,9 @@ pub struct MemoryUse {
     pub dictionary_bytes: u64,
     /// The persistent store.
     pub store_bytes: u64,
+    /// Of that, about what is there for snapshots alone: changes since the retained ones that are kept apart, and what was
+    /// replaced and may still be seen.
+    pub snapshots_bytes: u64,
     /// Slices and window versions.
     pub slices_bytes: u64,
     /// Rows that continuous queries keep from one close to the next.
@@ -125,6 +128,8 @@ pub struct QueryMetrics {
     pub failed: u64,
     /// Rows in all answers.
     pub rows: u64,
+    /// Memory of the answers that are kept for subscribers, about.
+    pub kept_bytes: u64,
     /// Start of execution → answer ready.
     pub execution: Latency,
     /// The last statement it needed acknowledged → answer ready.
@@ -309,6 +314,7 @@ impl Tally {
             skipped: self.skipped,
             failed: self.failed,
             rows: self.rows,
+            kept_bytes: 0,
             execution: self.timings.execution.latency(),
             delay: self.timings.delay.latency(),
             waiting: self.timings.waiting.latency(),

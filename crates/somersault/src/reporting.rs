@@ -3,26 +3,26 @@
 //! ([`Repeats`](crate::repeats)).
 
 use crate::answer::Answer;
+use crate::comparison::Comparison;
 use crate::subscription::FiringResult;
 use somersault_lang::Report;
-use somersault_query::Answer as Inner;
-use somersault_store::Dictionary;
+use somersault_query::{Answer as Inner, Bounds};
 use std::collections::HashSet;
 use std::sync::Arc;
 
 /// Decides which firings of a query are reported.
 pub(crate) struct Reporting {
     report: Report,
-    dictionary: Arc<Dictionary>,
+    comparison: Comparison,
     /// The answer of the firing before; where there was none, or it failed, every answer is a change.
     before: Option<Arc<Inner>>,
 }
 
 impl Reporting {
-    pub(crate) fn new(report: Report, dictionary: Arc<Dictionary>) -> Reporting {
+    pub(crate) fn new(report: Report, comparison: Comparison) -> Reporting {
         Reporting {
             report,
-            dictionary,
+            comparison,
             before: None,
         }
     }
@@ -32,7 +32,8 @@ impl Reporting {
         self.report.on_change
     }
 
-    /// Whether subscribers are given the firing. What failed is reported whatever it holds.
+    /// Whether subscribers are given the firing. What failed is reported whatever it holds, and so is what cannot be
+    /// compared within the limits.
     pub(crate) fn reports(&mut self, result: &FiringResult) -> bool {
         let now = result.answer.as_ref().ok().map(Answer::inner);
         let is_unwanted =
@@ -41,20 +42,26 @@ impl Reporting {
             return !is_unwanted;
         }
         let before = std::mem::replace(&mut self.before, now.cloned());
-        let is_same = (before.zip(now)).is_some_and(|(before, now)| self.is_same(&before, now));
+        let bounds = self.comparison.bounds(result);
+        let is_same =
+            (before.zip(now)).is_some_and(|(before, now)| self.is_same(&before, now, &bounds));
         !is_same && !is_unwanted
     }
 
     /// Whether two answers of the query are the same bag of solutions, or set of triples.
-    fn is_same(&self, before: &Inner, now: &Inner) -> bool {
+    fn is_same(&self, before: &Inner, now: &Inner, bounds: &Bounds) -> bool {
+        let fits = |bytes: usize| bytes as u64 <= bounds.memory_bytes;
         match (before, now) {
             (Inner::Solutions(before), Inner::Solutions(now)) => {
-                before.len() == now.len() && now.without(before, &self.dictionary).is_empty()
+                let rest = || self.comparison.without(now, before, bounds);
+                before.len() == now.len() && rest().is_ok_and(|rest| rest.is_empty())
             }
             (Inner::Boolean(before), Inner::Boolean(now)) => before == now,
-            (Inner::Graph(before), Inner::Graph(now)) => {
+            (Inner::Graph(before), Inner::Graph(now))
+                if before.len() == now.len() && fits(before.len() * 2 * size_of::<usize>()) =>
+            {
                 let known: HashSet<_> = before.iter().collect();
-                before.len() == now.len() && now.iter().all(|triple| known.contains(triple))
+                now.iter().all(|triple| known.contains(triple))
             }
             _ => false,
         }

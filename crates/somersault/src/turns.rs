@@ -89,6 +89,7 @@ impl Compared {
 mod tests {
     use super::*;
     use crate::answer::Answer;
+    use crate::comparison::Comparison;
     use somersault_lang::StreamOperator;
     use somersault_model::{EventTime, QueryUid, TermId};
     use somersault_query::{Answer as Inner, Solutions};
@@ -143,17 +144,52 @@ mod tests {
         assert_eq!(close(turns.order.next()), Some(1));
     }
 
+    /// Turns of a query with ISTREAM whose comparisons may take so much memory.
+    fn comparing(memory_bytes: u64) -> Turns {
+        let comparison = Comparison {
+            dictionary: Arc::new(Dictionary::new()),
+            firing_time: Duration::from_secs(60),
+            memory_bytes,
+        };
+        let changes = Changes::new(StreamOperator::IStream, None, comparison);
+        Turns::new(Some(changes), None)
+    }
+
+    fn rows(turns: &Turns, result: FiringResult, is_first: bool) -> Result<u64, String> {
+        let (result, _) = turns.compare(result, is_first).unwrap();
+        result.answer.map(|answer| answer.len() as u64)
+    }
+
+    #[test]
+    fn a_comparison_beyond_its_limits_fails_its_answer_alone() {
+        // Enough for two ids and what is counted of them, not for six.
+        let turns = comparing(70);
+        let answer = |close_ms| result(close_ms, 1);
+        assert_eq!(rows(&turns, answer(0), true), Ok(1));
+        let mut larger = answer(1);
+        let more = Solutions::new(
+            vec!["v0".to_owned()].into(),
+            vec![vec![TermId::from_raw(1 << 60); 5]],
+            5,
+            [].into(),
+        );
+        larger.answer = Ok(Answer::new(
+            Inner::Solutions(more),
+            Arc::new(Dictionary::new()),
+        ));
+        let refused = rows(&turns, larger, false);
+        assert!(refused.is_err_and(|error| error.contains("query_memory_bytes")));
+        // The next is compared with the one before that.
+        assert_eq!(rows(&turns, answer(0), false), Ok(0));
+    }
+
     #[test]
     fn a_comparison_that_panics_fails_its_answer_alone() {
-        let changes = Changes::new(StreamOperator::IStream, None, Arc::new(Dictionary::new()));
-        let turns = Turns::new(Some(changes), None);
-        let rows = |result, is_first| {
-            let (result, _) = turns.compare(result, is_first).unwrap();
-            result.answer.map(|answer| answer.len())
-        };
+        let turns = comparing(1 << 20);
+        let rows = |result, is_first| rows(&turns, result, is_first);
         assert_eq!(rows(result(0, 1), true), Ok(1));
         // Answers of one query have the same columns.
         assert!(rows(result(1, 2), false).is_err_and(|error| error.contains("panicked")));
-        assert_eq!(rows(result(2, 2), false), Ok(1));
+        assert_eq!(rows(result(2, 1), false), Ok(1));
     }
 }

@@ -562,6 +562,7 @@ impl<'a> Pass<'a> {
                 let older = tail.take();
                 let made = Tail { sn, changes, older };
                 self.state.live_bytes += made.bytes() as isize;
+                self.state.tail_bytes += made.bytes();
                 tail = Some(Arc::new(made));
             }
         }
@@ -591,6 +592,7 @@ impl<'a> Pass<'a> {
             older,
         };
         self.state.live_bytes += tail.bytes() as isize;
+        self.state.tail_bytes += tail.bytes();
         self.publish_parts(cell, born, base, Some(Arc::new(tail)));
         self.state.waiting.push_back((self.sn, NonNull::from(cell)));
     }
@@ -673,7 +675,9 @@ impl<'a> Pass<'a> {
 
     /// Counts what a fold has made; what it replaces is counted off when that is freed.
     fn account_fold(&mut self, list: &List, folded: &list::Folded) {
-        let mut bytes = (folded.tail.as_ref()).map_or(0, |tail| tail.chain_bytes()) as isize;
+        let tails = (folded.tail.as_ref()).map_or(0, |tail| tail.chain_bytes());
+        self.state.tail_bytes += tails;
+        let mut bytes = tails as isize;
         if folded.born == 0 {
             bytes += folded.base.as_ref().map_or(0, Base::bytes) as isize;
             if let (Base::Flat(block), Some(Base::Pieces(_))) = (&list.base, &folded.base) {

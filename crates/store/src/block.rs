@@ -160,6 +160,11 @@ impl Block {
 
     /// Drops this reference; the bytes that became free.
     pub(crate) fn release(self) -> usize {
+        self.own_bytes()
+    }
+
+    /// Size in memory, if there is no other reference.
+    pub(crate) fn own_bytes(&self) -> usize {
         // SAFETY: the head lives as long as this reference.
         let last = unsafe { self.0.as_ref() }
             .references

@@ -16,7 +16,7 @@
 #![allow(unsafe_code)]
 
 use crate::block::{Block, Dated};
-use crate::list::List;
+use crate::list::{Freed, List};
 use somersault_model::{Direction, TermId};
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
@@ -405,18 +405,30 @@ impl Owned {
     ///
     /// # Safety
     /// No reader can be looking at it any more.
-    pub(crate) unsafe fn release(self) -> usize {
+    pub(crate) unsafe fn release(self) -> Freed {
         match self {
-            Owned::Nothing => 0,
-            Owned::Block(block) => block.release(),
+            Owned::Nothing => Freed::default(),
+            Owned::Block(block) => block.release().into(),
             // SAFETY: from Box::into_raw in `publish_list`, taken out of its cell once, and no
             // reader is left.
             Owned::List(list) => unsafe { Box::from_raw(list) }.release(),
             Owned::Counter(counter) => {
                 // SAFETY: as above, from `publish_counter`.
                 let counter = unsafe { Box::from_raw(counter) };
-                counter.bytes()
+                counter.bytes().into()
             }
+        }
+    }
+
+    /// About what it takes that nobody else holds.
+    pub(crate) fn own_bytes(&self) -> usize {
+        match self {
+            Owned::Nothing => 0,
+            Owned::Block(block) => block.own_bytes(),
+            // SAFETY: from Box::into_raw in `publish_list`; it lives until it is released, which takes this value.
+            Owned::List(list) => unsafe { &**list }.own_bytes(),
+            // SAFETY: as above, from `publish_counter`.
+            Owned::Counter(counter) => unsafe { &**counter }.bytes(),
         }
     }
 

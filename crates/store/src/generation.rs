@@ -9,6 +9,7 @@
 use crate::cell::{Cell, Content, Key, Kind};
 use crate::changes::merge_into;
 use crate::image::{Held, Image, Vertices};
+use crate::list::Freed;
 use crate::table::Segments;
 use somersault_model::TermId;
 use std::ptr::NonNull;
@@ -275,23 +276,23 @@ impl Generation {
     ///
     /// # Safety
     /// It comes from `Box::into_raw`, the chunks are its own, and nobody reads it any more.
-    pub(crate) unsafe fn free(generation: NonNull<Generation>, chunks: CellChunks) -> usize {
-        let mut bytes = 0;
+    pub(crate) unsafe fn free(generation: NonNull<Generation>, chunks: CellChunks) -> Freed {
+        let mut freed = Freed::default();
         // SAFETY: the caller gives it up; words are taken out of their cells once, and cells are
         // freed after the last use of them.
         unsafe {
             let generation = Box::from_raw(generation.as_ptr());
             generation.segments.for_each(|cell| {
-                bytes += cell.publish_nothing().release();
+                freed += cell.publish_nothing().release();
             });
-            bytes += generation.segments.bytes() + generation.image.bytes();
+            freed.bytes += generation.segments.bytes() + generation.image.bytes();
             drop(generation);
             for chunk in chunks.0 {
                 let chunk = Box::from_raw(chunk.as_ptr());
-                bytes += size_of_val(&*chunk);
+                freed.bytes += size_of_val(&*chunk);
             }
         }
-        bytes
+        freed
     }
 }
 

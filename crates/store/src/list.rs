@@ -7,6 +7,7 @@
 use crate::base::{Base, FLAT_LIMIT};
 use crate::changes::{Changes, merge_into};
 use somersault_model::TermId;
+use std::ops::AddAssign;
 use std::sync::Arc;
 
 /// A long list is folded when one in so many of its members has changed: about eight in a piece.
@@ -24,6 +25,28 @@ pub(crate) struct Tail {
     pub(crate) sn: u64,
     pub(crate) changes: Changes,
     pub(crate) older: Option<Arc<Tail>>,
+}
+
+/// Bytes that became free.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Freed {
+    /// All of them.
+    pub(crate) bytes: usize,
+    /// Those of tails among them.
+    pub(crate) tails: usize,
+}
+
+impl From<usize> for Freed {
+    fn from(bytes: usize) -> Freed {
+        Freed { bytes, tails: 0 }
+    }
+}
+
+impl AddAssign for Freed {
+    fn add_assign(&mut self, other: Freed) {
+        self.bytes += other.bytes;
+        self.tails += other.tails;
+    }
 }
 
 impl List {
@@ -89,17 +112,27 @@ impl List {
         self.base.len().saturating_add_signed(net)
     }
 
+    /// What nobody but this list holds, without the pieces of its base: about what it takes once it was replaced.
+    pub(crate) fn own_bytes(&self) -> usize {
+        let base = match &self.base {
+            Base::Flat(block) => block.own_bytes(),
+            _ => 0,
+        };
+        size_of::<List>() + base
+    }
+
     /// Drops the list; the bytes that became free. Parts that a newer version shares stay.
-    pub(crate) fn release(self) -> usize {
-        let mut freed = size_of::<List>();
-        freed += match self.base {
+    pub(crate) fn release(self) -> Freed {
+        let mut freed = Freed::from(size_of::<List>());
+        freed.bytes += match self.base {
             Base::One(_) | Base::Image(_) => 0,
             Base::Flat(block) => block.release(),
             Base::Pieces(directory) => Arc::into_inner(directory).map_or(0, |d| d.bytes()),
         };
         let mut tail = self.tail;
         while let Some(last) = tail.and_then(Arc::into_inner) {
-            freed += last.bytes();
+            freed.bytes += last.bytes();
+            freed.tails += last.bytes();
             tail = last.older;
         }
         freed

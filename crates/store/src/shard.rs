@@ -18,6 +18,7 @@ pub(crate) struct Shard {
     pub(crate) applied: AtomicU64,
     pub(crate) stored_bytes: AtomicUsize,
     pub(crate) retired_bytes: AtomicUsize,
+    pub(crate) snapshot_bytes: AtomicUsize,
     /// How many older generations there are, as of the writer's last work.
     pub(crate) superseded: AtomicUsize,
     /// What the writer keeps when it is given back; taken while there is a writer.
@@ -33,6 +34,7 @@ impl Shard {
             applied: AtomicU64::new(0),
             stored_bytes: AtomicUsize::new(0),
             retired_bytes: AtomicUsize::new(0),
+            snapshot_bytes: AtomicUsize::new(0),
             superseded: AtomicUsize::new(0),
             writer: Mutex::new(Some(Box::default())),
         }

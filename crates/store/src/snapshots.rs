@@ -206,6 +206,13 @@ impl Snapshots {
         Sn(pins.floor(self.stable.load(Ordering::Acquire)))
     }
 
+    /// How many SNs are retained up to the stable one: it, and those before it that are pinned.
+    pub fn retained(&self) -> usize {
+        let pins = self.pins.lock();
+        let stable = self.stable.load(Ordering::Acquire);
+        pins.retained.range(..stable).count() + 1
+    }
+
     /// Gives up the pins whose deadline is at or before `now_ms` (of whatever clock the deadlines
     /// were made with); how many. Their snapshots turn invalid.
     pub fn expire(&self, now_ms: i64) -> usize {

@@ -97,8 +97,11 @@ pub struct Memory {
     pub dictionary_bytes: usize,
     /// Lists, keys and tables of the persistent store, with what waits to be freed.
     pub stored_bytes: usize,
-    /// Of that, the list of what waits to be freed.
+    /// The list of what waits to be freed.
     pub retired_bytes: usize,
+    /// About what of both is there for snapshots alone: tails, what was replaced and may still be seen, and that list. Not the
+    /// images that a large load replaces ([`Store::superseded`]).
+    pub snapshots_bytes: usize,
     /// Slices of all streams.
     pub slices_bytes: usize,
     /// Window versions that are kept for sliding, without the slices that they share.
@@ -225,6 +228,7 @@ impl Store {
             dictionary_bytes: self.dictionary.memory_bytes(),
             stored_bytes: sum(|shard| &shard.stored_bytes),
             retired_bytes: sum(|shard| &shard.retired_bytes),
+            snapshots_bytes: sum(|shard| &shard.snapshot_bytes),
             slices_bytes,
             windows_bytes,
         }

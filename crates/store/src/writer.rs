@@ -19,6 +19,7 @@ use crate::cell::{Cell, Key, Owned};
 use crate::changes::Changes;
 use crate::generation::{CellChunks, Frozen, Generation};
 use crate::image::Build;
+use crate::list::Freed;
 use crate::shard::Shard;
 use crate::snapshots::Horizon;
 use crate::store::{Applied, ApplyError};
@@ -65,6 +66,10 @@ pub(crate) struct WriterState {
     pub(crate) waiting: VecDeque<(u64, NonNull<Cell>)>,
     /// What was replaced, by the number of the first pin that cannot see it.
     retired: VecDeque<(u64, Retired)>,
+    /// About what those of it take that are not generations.
+    waiting_bytes: usize,
+    /// Bytes of all tails, with those that were replaced and are not freed yet.
+    pub(crate) tail_bytes: usize,
     /// Replaced since the number of the next pin was last read.
     fresh: Vec<Retired>,
     /// Between the first and the last change of an SN the shard is not consistent.
@@ -82,7 +87,8 @@ pub(crate) struct WriterState {
 unsafe impl Send for WriterState {}
 
 enum Retired {
-    Word(Owned),
+    /// With about how many bytes nobody else held when it was replaced.
+    Word(Owned, usize),
     Table(NonNull<Table>),
     Generation(NonNull<Generation>, CellChunks),
 }
@@ -249,6 +255,8 @@ impl ShardWriter {
         shard.stored_bytes.store(bytes, Ordering::Relaxed);
         let retired = state.retired.len() * size_of::<(u64, Retired)>();
         shard.retired_bytes.store(retired, Ordering::Relaxed);
+        let snapshots = state.tail_bytes + state.waiting_bytes + retired;
+        shard.snapshot_bytes.store(snapshots, Ordering::Relaxed);
         let superseded = state.superseded_count;
         shard.superseded.store(superseded, Ordering::Relaxed);
     }
@@ -324,7 +332,9 @@ impl WriterState {
     /// Keeps what a cell led to until nobody can see it.
     pub(crate) fn retire(&mut self, owned: Owned) {
         if !owned.is_nothing() {
-            self.fresh.push(Retired::Word(owned));
+            let bytes = owned.own_bytes();
+            self.waiting_bytes += bytes;
+            self.fresh.push(Retired::Word(owned, bytes));
         }
     }
 
@@ -364,13 +374,19 @@ impl WriterState {
             && *pin <= horizon.oldest_pin
             && let Some((_, retired)) = self.retired.pop_front()
         {
-            if let Some((_, Retired::Word(ahead))) = self.retired.get(FREE_AHEAD) {
+            if let Some((_, Retired::Word(ahead, _))) = self.retired.get(FREE_AHEAD) {
                 ahead.prefetch();
             }
-            self.superseded_count -= usize::from(matches!(retired, Retired::Generation(..)));
+            match &retired {
+                Retired::Word(_, bytes) => self.waiting_bytes -= bytes,
+                Retired::Generation(..) => self.superseded_count -= 1,
+                Retired::Table(_) => {}
+            }
             // SAFETY: it was replaced before `pin` could be taken, all lower pins have been
             // dropped, and this state is the only one that knows it.
-            self.live_bytes -= unsafe { retired.free() } as isize;
+            let freed = unsafe { retired.free() };
+            self.live_bytes -= freed.bytes as isize;
+            self.tail_bytes = self.tail_bytes.saturating_sub(freed.tails);
         }
     }
 
@@ -398,15 +414,15 @@ impl WriterState {
 impl Retired {
     /// # Safety
     /// No reader can be looking at it any more.
-    unsafe fn free(self) -> usize {
+    unsafe fn free(self) -> Freed {
         match self {
             // SAFETY: passed on.
-            Retired::Word(owned) => unsafe { owned.release() },
+            Retired::Word(owned, _) => unsafe { owned.release() },
             Retired::Table(table) => {
                 // SAFETY: made by Box::into_raw in `Segments::insert`, replaced once, and no reader
                 // is in it, as the caller promises.
                 let table = unsafe { Box::from_raw(table.as_ptr()) };
-                table.bytes()
+                table.bytes().into()
             }
             // SAFETY: made by Box::into_raw when it was published, unlinked once, and no reader is
             // in it, as the caller promises.

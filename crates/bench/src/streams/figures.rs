@@ -1,5 +1,8 @@
 //! The figures of the stream benches, one file a part: what each part leaves, and what the targets and the tables are made of.
 
+use super::batches::Batches;
+use super::snapshots::Snapshots;
+use super::steps::Steps;
 use crate::machine::{Machine, stolen_time};
 use crate::results::Results;
 use serde::{Deserialize, Serialize};
@@ -254,6 +257,9 @@ pub(crate) struct StreamFigures {
     pub(crate) memory: Option<Memory>,
     pub(crate) peers: Option<Peers>,
     pub(crate) standing: Option<Standing>,
+    pub(crate) snapshots: Option<Snapshots>,
+    pub(crate) steps: Option<Steps>,
+    pub(crate) batches: Option<Batches>,
 }
 
 impl StreamFigures {
@@ -268,6 +274,9 @@ impl StreamFigures {
             memory: results.read(&file("memory"))?,
             peers: results.read(&file("peers"))?,
             standing: results.read(&file("standing"))?,
+            snapshots: results.read(&file("snapshots"))?,
+            steps: results.read(&file("steps"))?,
+            batches: results.read(&file("batches"))?,
         })
     }
 }

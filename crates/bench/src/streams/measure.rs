@@ -3,6 +3,7 @@
 use super::Failure;
 use super::figures::{QueryFigures, Stolen, quantile_ms};
 use super::stage::{BATCH_MS, Stage};
+use crate::machine::processor_time_of;
 use somersault::{Engine, SubscribeOptions, Subscription, SubscriptionEvent};
 use somersault_generate::NamedQuery;
 use std::time::Duration;
@@ -121,12 +122,21 @@ pub(super) fn figures_of(
     })
 }
 
-/// Measures these queries together over the next stretch; also how far event time was behind the clock at its end.
+/// What some queries came to that were measured together.
+pub(super) struct Measured {
+    pub(super) queries: Vec<QueryFigures>,
+    /// How far event time was behind the clock at the end.
+    pub(super) behind: Duration,
+    /// Processor time of the whole process a tuple, the player's among it.
+    pub(super) us_per_tuple: f64,
+}
+
+/// Measures these queries together over the next stretch.
 pub(super) fn measure(
     stage: &mut Stage<'_>,
     queries: &[NamedQuery],
     how: Play,
-) -> Result<(Vec<QueryFigures>, Duration), Failure> {
+) -> Result<Measured, Failure> {
     let mut filling = stage.stretch(FILL_MS + how.duration_ms, how.times);
     let measured = filling.split_off(FILL_MS);
     let measured_from = measured.from_ms;
@@ -135,15 +145,19 @@ pub(super) fn measure(
         .map(|query| Reader::register(&stage.engine, query.name, &query.text))
         .collect::<Result<Vec<_>, _>>()?;
     stage.play(filling, how.paced)?;
-    let stolen = Stolen::from_here();
+    let (stolen, spent) = (Stolen::from_here(), processor_time_of("self"));
     let progress = stage.play(measured, how.paced)?;
-    let stolen_ms = stolen.ms();
+    let (stolen_ms, spent) = (stolen.ms(), processor_time_of("self") - spent);
     let mut figures = Vec::new();
     for reader in &readers {
         figures.push(reader.figures(measured_from, stolen_ms)?);
         stage.engine.drop_query(&reader.name)?;
     }
-    Ok((figures, progress.behind))
+    Ok(Measured {
+        queries: figures,
+        behind: progress.behind,
+        us_per_tuple: spent.as_secs_f64() * 1e6 / progress.statements.max(1) as f64,
+    })
 }
 
 /// The queries of these names.

@@ -2,6 +2,7 @@
 //! leaves a file of figures, so that one can be measured again without the others.
 
 mod absorption;
+mod batches;
 mod case;
 mod citybench;
 mod figures;
@@ -12,8 +13,10 @@ mod paper;
 mod peers;
 mod rates;
 mod report;
+mod snapshots;
 mod stage;
 mod standing;
+mod steps;
 mod suite;
 mod targets;
 mod threads;
@@ -47,6 +50,12 @@ enum Part {
     Citybench,
     /// Bytes a statement in slices
     Memory,
+    /// Snapshot numbers retained by 1 to 300 streams, and a one-shot query of half a minute beside the streams
+    Snapshots,
+    /// A snapshot every 1, 10, 100, 1000 ms: how old what is visible is, and what a tuple costs
+    Steps,
+    /// Batches of 100, 10 and 1 ms: what a tuple costs, and the delay of L1–L3
+    Batches,
     /// Many standing queries of the shapes L1–L3 with random constants, registered at once
     Standing,
     /// The same queries by pyoxigraph and by rsp-rs, their answers compared
@@ -77,8 +86,11 @@ pub(crate) struct Options {
     #[arg(long, default_value_t = 10_000_000)]
     largest: u64,
     /// How old the streams of the line by age grow, in minutes
-    #[arg(long, value_delimiter = ',', default_values_t = [1, 10])]
+    #[arg(long, value_delimiter = ',', default_values_t = [1, 10, 60])]
     minutes: Vec<i64>,
+    /// About how long the one-shot query takes that runs beside the streams, in seconds without them
+    #[arg(long, default_value_t = 25)]
+    heavy_seconds: u64,
     /// How many standing queries are registered, one figure after the other
     #[arg(long, value_delimiter = ',', default_values_t = [1_000, 100_000, 1_000_000])]
     standing: Vec<u64>,
@@ -130,6 +142,9 @@ fn measured(part: Part, options: &Options) -> Result<(), Failure> {
         Part::Oneshot => keep(part, options, &oneshot::run(options)?),
         Part::Citybench => keep(part, options, &citybench::run(options)?),
         Part::Memory => keep(part, options, &memory::run(options)?),
+        Part::Snapshots => keep(part, options, &snapshots::run(options)?),
+        Part::Steps => keep(part, options, &steps::run(options)?),
+        Part::Batches => keep(part, options, &batches::run(options)?),
         Part::Standing => keep(part, options, &standing::run(options)?),
         Part::Peers => keep(part, options, &peers::run(options)?),
     }
@@ -162,6 +177,7 @@ impl Options {
             workers: 1,
             largest: 0,
             minutes: Vec::new(),
+            heavy_seconds: 1,
             standing: vec![30],
             peer_percent: 1,
             data: PathBuf::new(),

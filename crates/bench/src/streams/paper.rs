@@ -71,15 +71,15 @@ fn all_together(stage: &mut Stage<'_>, how: Play) -> Result<Vec<QueryFigures>, F
     println!("all nine together, {} s", how.duration_ms / 1000);
     heading();
     let all = stage.network.continuous_queries();
-    let (together, behind) = measure(stage, &all, how)?;
-    together.iter().for_each(print_figures);
-    if !behind.is_zero() {
+    let together = measure(stage, &all, how)?;
+    together.queries.iter().for_each(print_figures);
+    if !together.behind.is_zero() {
         println!(
             "event time was {} ms behind the clock at the end",
-            behind.as_millis()
+            together.behind.as_millis()
         );
     }
-    Ok(together)
+    Ok(together.queries)
 }
 
 fn one_by_one(
@@ -87,9 +87,9 @@ fn one_by_one(
     query: NamedQuery,
     how: Play,
 ) -> Result<Vec<QueryFigures>, Failure> {
-    let (figures, _) = measure(stage, &named(stage, &[query.name]), how)?;
-    figures.iter().for_each(print_figures);
-    Ok(figures)
+    let alone = measure(stage, &named(stage, &[query.name]), how)?;
+    alone.queries.iter().for_each(print_figures);
+    Ok(alone.queries)
 }
 
 /// The geometric mean of the medians of L1–L6; `None` where one of them is missing.

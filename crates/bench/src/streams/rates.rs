@@ -14,8 +14,10 @@ const GROUP: [&str; 3] = ["L1", "L2", "L3"];
 const QUARTERS: [u32; 5] = [1, 2, 4, 8, 16];
 /// What is stored along the line by stored triples, as far as it goes.
 const STORED: [u64; 3] = [1_000_000, 10_000_000, 100_000_000];
-/// By how much slower the streams run that grow old, so that an hour of them fits into memory.
-const AGEING: u32 = 10;
+/// By how much slower the streams run while they grow old, so that what an hour of them leaves stored fits into memory.
+const AGEING: u32 = 20;
+/// What is stored before streams grow old: little, since what they leave comes to it.
+const STORED_BEFORE: u64 = 1_000_000;
 /// How much event time is made at once of what is played without being measured.
 const CHUNK_MS: i64 = 5_000;
 
@@ -38,12 +40,19 @@ pub(super) fn run(options: &Options) -> Result<Lines, Failure> {
     }
     stage.engine.shutdown()?;
     drop((stage, apart));
-    for stored in STORED
-        .into_iter()
-        .filter(|stored| *stored <= options.largest)
-    {
+    let already = lines.stored.triples;
+    for stored in STORED {
+        // Where about as much is stored already, it is that which has been measured at the network's own rate.
+        if stored > options.largest || stored * 2 > already {
+            continue;
+        }
         lines.by_stored.push(with_stored(options, stored)?);
     }
+    let at_rate = (lines.by_rate.iter()).find(|point| point.at == u64::from(options.rate));
+    lines.by_stored.extend(at_rate.map(|point| Point {
+        at: already,
+        ..point.clone()
+    }));
     lines.by_age = by_age(options)?;
     Ok(lines)
 }
@@ -60,10 +69,10 @@ fn point(stage: &mut Stage<'_>, options: &Options, at: u64, times: f64) -> Resul
     };
     heading();
     for query in GROUP {
-        let (figures, behind) = measure(stage, &named(stage, &[query]), how)?;
-        figures.iter().for_each(print_figures);
-        point.queries.extend(figures);
-        point.behind_ms = point.behind_ms.max(behind.as_millis() as u64);
+        let alone = measure(stage, &named(stage, &[query]), how)?;
+        alone.queries.iter().for_each(print_figures);
+        point.queries.extend(alone.queries);
+        point.behind_ms = point.behind_ms.max(alone.behind.as_millis() as u64);
     }
     if point.behind_ms > 0 {
         println!(
@@ -86,14 +95,16 @@ fn with_stored(options: &Options, stored: u64) -> Result<Point, Failure> {
     Ok(point)
 }
 
-/// The streams run as fast as they are taken until they are so old, and in real time while that is measured.
+/// The streams run until they are so old, slowly in event time but as fast as they are taken by the clock; what is measured
+/// then is the streams at their full rate, in real time. So windows hold the same at each age, and what has come and gone
+/// by then is what comes and goes with time: batches, slices, windows and snapshots, each as many as at the full rate.
 fn by_age(options: &Options) -> Result<Vec<Point>, Failure> {
     let rate = options.rate / AGEING;
     println!(
-        "streams of {} tuples/s that grow old",
+        "streams that grow old at {} tuples/s",
         table::thousands(rate.into())
     );
-    let network = network(1_000_000, rate);
+    let network = network(STORED_BEFORE.min(options.stored), rate);
     let mut stage = Stage::open(&network, configuration(options.workers))?;
     let apart = Apart::keep();
     let mut points = Vec::new();
@@ -103,9 +114,29 @@ fn by_age(options: &Options) -> Result<Vec<Point>, Failure> {
             stage.play(stretch, false)?;
         }
         println!("{minutes} minutes old");
-        points.push(point(&mut stage, options, (minutes * 60) as u64, 1.0)?);
+        let age = (minutes * 60) as u64;
+        points.push(point(&mut stage, options, age, f64::from(AGEING))?);
     }
     stage.engine.shutdown()?;
     drop(apart);
     Ok(points)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn streams_are_measured_at_each_age() {
+        let options = Options {
+            minutes: vec![1, 2],
+            ..Options::smallest()
+        };
+        let points = by_age(&options).unwrap();
+        let ages: Vec<u64> = points.iter().map(|point| point.at).collect();
+        assert_eq!(ages, [60, 120]);
+        let firings = |point: &Point| point.queries.iter().map(|query| query.firings).sum();
+        let firings: Vec<usize> = points.iter().map(firings).collect();
+        assert!(firings[0] > 0 && firings[0] == firings[1], "{firings:?}");
+    }
 }

@@ -6,6 +6,7 @@ use super::figures::{
     PeerQuery, Peers, Point, QueryFigures, Standing, StreamFigures, StreamMemory,
 };
 use super::targets::{PAPER_P50_MS, in_short};
+use super::{batches, snapshots, steps};
 use crate::machine::Machine;
 use crate::markdown;
 use crate::table::{self, time};
@@ -22,6 +23,10 @@ pub(crate) fn write(out: &mut String, figures: &StreamFigures) {
         figures.oneshot.as_ref().map(one_shot),
         figures.citybench.as_ref().map(citybench),
         figures.memory.as_ref().map(memory),
+        (figures.snapshots.as_ref())
+            .map(|own| part(snapshots::heading_of(own), own, snapshots::table)),
+        (figures.steps.as_ref()).map(|own| part(steps::heading_of(own), own, steps::table)),
+        (figures.batches.as_ref()).map(|own| part(batches::heading_of(own), own, batches::table)),
         figures.peers.as_ref().map(peers),
     ];
     parts
@@ -32,6 +37,17 @@ pub(crate) fn write(out: &mut String, figures: &StreamFigures) {
 
 fn section(title: &str, machine: &Machine, words: &str) -> String {
     format!("\n## {title}\n\n{machine}. {words}\n\n")
+}
+
+/// A part that makes its tables itself.
+fn part<F>(
+    (title, machine, words): (&str, &Machine, String),
+    figures: &F,
+    table: fn(&F, &mut String),
+) -> String {
+    let mut out = section(title, machine, &words);
+    table(figures, &mut out);
+    out
 }
 
 fn ms(ms: f64) -> String {

@@ -15,7 +15,7 @@ use somersault_generate::{
 use std::iter::Peekable;
 use std::time::Instant;
 
-/// The streams' batch, and how often they advance.
+/// The streams' batch, and how often they advance, where nothing else is measured.
 pub(super) const BATCH_MS: i64 = 100;
 
 /// What the network has for each user, half of it people and half of it their past.
@@ -63,6 +63,7 @@ pub(super) struct Stage<'n> {
     pub(super) network: &'n SocialNetwork,
     pub(super) engine: Engine,
     pub(super) stored: Stored,
+    batch_ms: i64,
     feed: Peekable<Activity<'n>>,
     /// The generator's time of the next statement that is taken.
     taken_ms: i64,
@@ -99,17 +100,28 @@ impl<'n> Stage<'n> {
         network: &'n SocialNetwork,
         config: EngineConfig,
     ) -> Result<Stage<'n>, Failure> {
+        Stage::with_batches(network, config, BATCH_MS)
+    }
+
+    /// The same with streams that have batches of so many milliseconds.
+    pub(super) fn with_batches(
+        network: &'n SocialNetwork,
+        config: EngineConfig,
+        batch_ms: i64,
+    ) -> Result<Stage<'n>, Failure> {
         let engine = Engine::open(config)?;
         let mut activity = network.activity();
         let stored = store(&engine, network, &mut activity)?;
         for kind in StreamKind::ALL {
-            let declaration = format!("{} BUDGET {BUDGET_BYTES}", kind.declaration());
+            let declaration = kind.declaration_by(batch_ms);
+            let declaration = format!("{declaration} BUDGET {BUDGET_BYTES}");
             engine.create_stream(None, &declaration)?;
         }
         Ok(Stage {
             network,
             engine,
             stored,
+            batch_ms,
             feed: activity.peekable(),
             taken_ms: 0,
             next_ms: 0,
@@ -146,29 +158,54 @@ impl<'n> Stage<'n> {
 
     /// Plays a stretch, in real time or as fast as it goes.
     pub(super) fn play(&self, stretch: Stretch, paced: bool) -> Result<LiveProgress, Failure> {
-        play(&self.engine, stretch, paced)
+        self.play_while(stretch, paced, &mut |_| true)
+    }
+
+    /// The same as long as `goes_on` says so, which is asked after each step.
+    pub(super) fn play_while(
+        &self,
+        stretch: Stretch,
+        paced: bool,
+        goes_on: &mut dyn FnMut(LiveProgress) -> bool,
+    ) -> Result<LiveProgress, Failure> {
+        let plan = plan(&stretch, self.batch_ms, paced);
+        play_as(&self.engine, stretch, &plan, goes_on)
     }
 }
 
-/// See [`Stage::play`]. At its end everything that is due has been answered.
+/// See [`Stage::play`]; for streams with batches of [`BATCH_MS`].
 pub(super) fn play(
     engine: &Engine,
     stretch: Stretch,
     paced: bool,
 ) -> Result<LiveProgress, Failure> {
-    let plan = LivePlan {
-        streams: streams(),
-        batch_ms: BATCH_MS,
-        from_ms: stretch.from_ms,
-        until_ms: stretch.until_ms,
-        paced,
-    };
+    let plan = plan(&stretch, BATCH_MS, paced);
+    play_as(engine, stretch, &plan, &mut |_| true)
+}
+
+/// At its end everything that is due has been answered.
+fn play_as(
+    engine: &Engine,
+    stretch: Stretch,
+    plan: &LivePlan,
+    goes_on: &mut dyn FnMut(LiveProgress) -> bool,
+) -> Result<LiveProgress, Failure> {
     let mut statements = stretch.statements.into_iter().peekable();
-    let progress = live::play(engine, &plan, &mut statements, &mut |_| true)?;
+    let progress = live::play(engine, plan, &mut statements, goes_on)?;
     // Giving hundreds of MiB back to the system holds up all who ask it for some, the last firings among them.
     engine.quiesce(QUIESCE)?;
     drop(statements);
     Ok(progress)
+}
+
+fn plan(stretch: &Stretch, batch_ms: i64, paced: bool) -> LivePlan {
+    LivePlan {
+        streams: streams(),
+        batch_ms,
+        from_ms: stretch.from_ms,
+        until_ms: stretch.until_ms,
+        paced,
+    }
 }
 
 /// The streams' IRIs, by their index.

@@ -5,6 +5,7 @@ use super::figures::{
     StreamFigures,
 };
 use super::paper::mean;
+use super::{batches, snapshots, steps};
 use crate::check::{Row, Verdict, at_least, at_most};
 use crate::results::geometric_mean;
 use crate::table;
@@ -36,6 +37,9 @@ pub(crate) fn rows(figures: &StreamFigures) -> Vec<Row> {
     rows.extend(one_shot(figures.oneshot.as_ref()));
     rows.extend(citybench(figures.citybench.as_ref()));
     rows.push(memory(figures.memory.as_ref()));
+    rows.extend(snapshots::rows(figures.snapshots.as_ref()));
+    rows.extend(steps::rows(figures.steps.as_ref()));
+    rows.extend(batches::rows(figures.batches.as_ref()));
     rows.extend(peers(figures.peers.as_ref()));
     rows
 }

@@ -80,6 +80,9 @@ fn engine_config(args: &ServeArgs) -> EngineConfig {
     if let Some(ms) = args.query_time_ms {
         limits.query_time = Duration::from_millis(ms);
     }
+    if let Some(ms) = args.firing_time_ms {
+        limits.firing_time = Duration::from_millis(ms);
+    }
     if let Some(rows) = args.result_rows {
         limits.result_rows = rows;
     }
@@ -93,6 +96,7 @@ fn engine_config(args: &ServeArgs) -> EngineConfig {
         query_threads: args.query_threads.map_or(cores, usize::from),
         limits,
         default_namespace: args.namespace.clone(),
+        freshness: Duration::from_millis(args.freshness_ms),
         allow_remote: args.allow_remote,
         remote: args
             .allow_remote

@@ -49,6 +49,8 @@ pub(crate) struct Hearing {
 pub(crate) struct CohortHub {
     capacity: usize,
     kept: VecDeque<Arc<CohortResult>>,
+    /// What they take.
+    kept_bytes: usize,
     gone: Gone,
     pub(crate) places: Places,
     /// By place.
@@ -62,6 +64,7 @@ impl CohortHub {
         CohortHub {
             capacity,
             kept: VecDeque::new(),
+            kept_bytes: 0,
             gone: Gone::default(),
             places: Places::default(),
             listeners: FxHashMap::default(),
@@ -86,9 +89,11 @@ impl CohortHub {
         tally.executions += counted.executions;
         tally.nonempty += counted.nonempty;
         tally.rows += counted.rows;
+        self.kept_bytes += result.outcome.memory_bytes();
         self.kept.push_back(Arc::clone(result));
         while self.kept.len() > self.capacity {
             if let Some(gone) = self.kept.pop_front() {
+                self.kept_bytes -= gone.outcome.memory_bytes();
                 self.gone.note(gone.id());
             }
         }
@@ -209,7 +214,10 @@ impl CohortHub {
     }
 
     pub(crate) fn metrics(&self, name: String, members: u64) -> QueryMetrics {
-        self.tally.metrics(name, members)
+        QueryMetrics {
+            kept_bytes: self.kept_bytes as u64,
+            ..self.tally.metrics(name, members)
+        }
     }
 }
 

@@ -49,6 +49,16 @@ impl Outcome {
         }
     }
 
+    /// Memory that it takes, roughly.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        let together = self.together.iter().map(GroupAnswer::memory_bytes);
+        let each = self.each.values().map(|answer| match answer {
+            Ok(answer) => answer.inner().memory_bytes() + size_of::<Answer>(),
+            Err(error) => error.len(),
+        });
+        together.chain(each).sum()
+    }
+
     /// Whether it was one failure for all.
     pub(crate) fn failure(&self) -> Option<&String> {
         self.failed.as_ref()

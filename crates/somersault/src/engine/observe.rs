@@ -48,13 +48,7 @@ impl Engine {
         let pins = inner.store.snapshots().pinned() as u64;
         MetricsSnapshot {
             stable_sn: driver.stable.0,
-            // The floor may have passed the stable SN that was read a moment ago.
-            retained_sns: driver
-                .stable
-                .0
-                .saturating_sub(inner.store.snapshots().floor().0)
-                + 1
-                + driver.unstable,
+            retained_sns: inner.store.snapshots().retained() as u64 + driver.unstable,
             pins,
             tuples: read(&counters.tuples),
             pushes: read(&counters.pushes),
@@ -69,6 +63,7 @@ impl Engine {
             memory: MemoryUse {
                 dictionary_bytes: memory.dictionary_bytes as u64,
                 store_bytes: (memory.stored_bytes + memory.retired_bytes) as u64,
+                snapshots_bytes: memory.snapshots_bytes as u64,
                 slices_bytes: (memory.slices_bytes + memory.windows_bytes) as u64,
                 kept_rows_bytes: inner.standing.kept_rows_bytes(),
                 log_bytes: inner.log.bytes(),

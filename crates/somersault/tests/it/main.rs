@@ -6,6 +6,7 @@ mod changes;
 mod derived;
 mod groups;
 mod kinds;
+mod limits;
 mod lines;
 mod loading;
 mod queries;

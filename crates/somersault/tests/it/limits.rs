@@ -1,0 +1,90 @@
+//! The limits of a firing: what runs out of its time says so, by name, and keeps nobody else from answering.
+
+use crate::scenario::*;
+use somersault::{EngineConfig, Limits, NewQuery, SubscribeOptions};
+use std::time::Duration;
+
+/// Too many rows to go through, for whom has something to begin with.
+fn heavy(name: &str) -> String {
+    format!(
+        "PREFIX : <{NS}> SELECT ?a FROM NAMED STREAM :s [RANGE 1s STEP 1s] WHERE {{ \
+         GRAPH :s {{ :{name} :likes ?a . ?b :likes ?c . ?d :likes ?e . ?f :likes ?g . ?h :likes ?i }} \
+         FILTER(STRLEN(CONCAT(STR(?a), STR(?c), STR(?e), STR(?g), STR(?i))) > 100000) }}"
+    )
+}
+
+fn engine(firing_time: Duration) -> somersault::Engine {
+    let engine = somersault::Engine::open(EngineConfig {
+        limits: Limits {
+            firing_time,
+            ..Limits::default()
+        },
+        ..config()
+    })
+    .unwrap();
+    let stream = format!("CREATE STREAM <{NS}s> BATCH 1s IDLE NEVER");
+    engine.create_stream(None, &stream).unwrap();
+    engine
+}
+
+/// Fires once, over 300 statements; the answers of these queries.
+fn fired(engine: &somersault::Engine, names: &[&str]) -> Vec<Result<Vec<String>, String>> {
+    let texts: Vec<String> = (0..300)
+        .map(|at| format!("fan{} likes p{at}", at % 7))
+        .collect();
+    let statements: Vec<(i64, &str)> = texts.iter().map(|text| (5, text.as_str())).collect();
+    engine.push(&format!("{NS}s"), push(&statements)).unwrap();
+    advance(engine, 1_000);
+    engine.quiesce(Duration::from_secs(60)).unwrap();
+    let answer = |name: &&str| {
+        let subscription = engine.subscribe(name, SubscribeOptions::default()).unwrap();
+        let firing = firing(subscription.try_recv().unwrap()).unwrap();
+        firing.answer.as_ref().map(shown).map_err(Clone::clone)
+    };
+    names.iter().map(answer).collect()
+}
+
+#[test]
+fn a_firing_ends_with_its_time_and_says_so() {
+    let engine = engine(Duration::from_millis(30));
+    engine.register(Some("heavy"), &heavy("fan1")).unwrap();
+    let light = format!(
+        "PREFIX : <{NS}> SELECT ?a FROM NAMED STREAM :s [RANGE 1s STEP 1s] WHERE {{ GRAPH :s {{ ?a :likes :p8 }} }}"
+    );
+    engine.register(Some("light"), &light).unwrap();
+    let [heavy, light] = &fired(&engine, &["heavy", "light"])[..] else {
+        panic!("two answers");
+    };
+    let sentence = heavy.as_ref().unwrap_err();
+    assert!(
+        sentence.contains("30 ms") && sentence.contains("(firing_time)"),
+        "{sentence}"
+    );
+    assert_eq!(light.as_ref().unwrap(), &["fan1"]);
+    let info = engine.query_info("heavy").unwrap();
+    assert_eq!(
+        (info.firings, info.last_error.as_ref()),
+        (1, Some(sentence))
+    );
+    // One-shot queries have a limit of their own.
+    assert_eq!(ask(&engine, "SELECT ?x { VALUES ?x { :a } }"), ["a"]);
+}
+
+#[test]
+fn in_a_group_the_time_of_one_is_not_that_of_the_others() {
+    let engine = engine(Duration::from_millis(50));
+    let names = ["fan1", "nobody", "noone"];
+    let queries = names.map(|name| NewQuery {
+        name: Some(name.to_owned()),
+        text: heavy(name),
+    });
+    for registered in engine.register_many(queries).unwrap() {
+        registered.unwrap();
+    }
+    let info = engine.query_info("fan1").unwrap();
+    assert_eq!(info.group.map(|group| group.queries), Some(3));
+    let answers = fired(&engine, &names);
+    let sentence = answers[0].as_ref().unwrap_err();
+    assert!(sentence.contains("(firing_time)"), "{sentence}");
+    assert_eq!(answers[1..], [Ok(vec![]), Ok(vec![])]);
+}
