@@ -28,13 +28,16 @@ use sequencer::Sequencer;
 use somersault_log::{LoadSegment, Log, Position, Recovered};
 use somersault_model::{QuadIds, QueryUid, Sn};
 use somersault_store::{Recent, Store};
-use somersault_stream::{Coordinator, Input, QueryStatus, StreamStatus};
-use std::collections::VecDeque;
+use somersault_stream::{Coordinator, Input, NamePosition, QueryStatus, StreamStatus};
+use std::collections::{BinaryHeap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
+
+/// So many names are looked at in one turn.
+const NAMES_AT_ONCE: usize = 4096;
 
 /// How much longer than its deadline a stop waits for the fabric to end.
 const STOP_SLACK: Duration = Duration::from_secs(5);
@@ -337,6 +340,30 @@ impl Driver {
     /// All continuous queries, by name.
     pub fn queries(&self) -> Vec<QueryStatus> {
         self.shared.coordinator.lock().queries()
+    }
+
+    /// The names of continuous queries that come after this one: the first so many, ascending. The driver's thread waits for
+    /// portions of it only.
+    pub fn query_names(&self, after: Option<&str>, most: usize) -> Vec<String> {
+        // The last of them on top.
+        let mut first: BinaryHeap<String> = BinaryHeap::new();
+        let mut from = Some(NamePosition::default());
+        while let Some(position) = from {
+            let mut keep = |name: &str| {
+                let is_full = first.len() >= most;
+                let is_late = is_full && first.peek().is_none_or(|last| name >= last.as_str());
+                if is_late || after.is_some_and(|after| name <= after) {
+                    return;
+                }
+                if is_full {
+                    first.pop();
+                }
+                first.push(name.to_owned());
+            };
+            let coordinator = self.shared.coordinator.lock();
+            from = coordinator.names_from(position, NAMES_AT_ONCE, &mut keep);
+        }
+        first.into_sorted_vec()
     }
 
     /// How many continuous queries are registered.

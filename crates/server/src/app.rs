@@ -131,7 +131,7 @@ pub(crate) fn routes() -> Vec<(&'static str, &'static [&'static str], MethodRout
         ),
         ("/store", GRAPH_METHODS, graph_methods()),
         ("/store/{*path}", GRAPH_METHODS, graph_methods()),
-        ("/streams", &["GET"], get(declarations::list::<Streams>)),
+        ("/streams", &["GET"], get(streams::list)),
         (
             "/streams/{name}",
             &["GET", "PUT", "POST", "DELETE"],
@@ -146,7 +146,7 @@ pub(crate) fn routes() -> Vec<(&'static str, &'static [&'static str], MethodRout
             post(streams::advance_one),
         ),
         ("/advance", &["POST"], post(streams::advance_several)),
-        ("/queries", &["GET"], get(declarations::list::<Queries>)),
+        ("/queries", &["GET"], get(queries::list)),
         ("/queries:batch", &["PUT"], put(batch::register)),
         (
             "/queries/{name}",

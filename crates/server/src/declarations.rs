@@ -1,5 +1,5 @@
-//! What is declared under a name, streams and continuous queries: listing, showing, declaring and
-//! dropping are the same for both.
+//! What is declared under a name, streams and continuous queries: showing, declaring and dropping are
+//! the same for both.
 
 use crate::app::App;
 use crate::body;
@@ -10,7 +10,7 @@ use axum::Json;
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use axum::response::IntoResponse;
-use serde_json::{Map, Value};
+use serde_json::Value;
 use somersault::{Engine, EngineError};
 use std::sync::PoisonError;
 
@@ -18,27 +18,13 @@ use std::sync::PoisonError;
 pub(crate) trait Declared: 'static {
     /// What the engine says of one.
     type Info: Send + 'static;
-    /// The member of the list's JSON.
-    const PLURAL: &str;
     /// What the names follow in paths.
     const PATH: &str;
 
-    fn all(engine: &Engine) -> Vec<Self::Info>;
     fn one(engine: &Engine, name: &str) -> Result<Self::Info, EngineError>;
     fn declare(engine: &Engine, name: &str, text: &str) -> Result<Self::Info, EngineError>;
     fn drop(engine: &Engine, name: &str) -> Result<(), EngineError>;
     fn json(info: &Self::Info) -> Value;
-}
-
-pub(crate) async fn list<D: Declared>(State(app): State<App>, request: Request) -> ApiResult {
-    Params::of(request.uri())?.only(&[])?;
-    let engine = app.engine.clone();
-    let all = (app.gate)
-        .run(Lane::Control, move || D::all(&engine))
-        .await?;
-    let list: Vec<Value> = all.iter().map(D::json).collect();
-    let object = Map::from_iter([(D::PLURAL.to_owned(), Value::Array(list))]);
-    Ok(Json(object).into_response())
 }
 
 pub(crate) async fn show<D: Declared>(State(app): State<App>, request: Request) -> ApiResult {

@@ -89,6 +89,7 @@ const PUSH: &[&str] = &[
     "source",
     "seq",
 ];
+const QUERY_PAGE: &[&str] = &["after", "limit"];
 const SUBSCRIBE: &[&str] = &["name", "Last-Event-ID", "lastEventId", "from", "empties"];
 
 const WRITTEN: &[(&str, &str, Content)] = &[
@@ -155,7 +156,8 @@ fn operations() -> Vec<Operation> {
         Operation { body: Body::Json("AdvanceSeveral"), success: &[("200", "The streams are complete through these times.", Content::Json("Advanced"))], errors: &["404", "413"],
             description: "All streams move in one log record, hence in one snapshot.",
             ..op("post", "/advance", "advanceStreams", "streams", "Move the time of several streams at once") },
-        Operation { success: &[("200", "The queries.", Content::Json("QueryList"))],
+        Operation { parameters: QUERY_PAGE, success: &[("200", "A page of the queries.", Content::Json("QueryList"))],
+            description: "In the order of their names; `next` is the address of the next page, and null on the last.",
             ..op("get", "/queries", "listQueries", "continuous queries", "List the continuous queries") },
         Operation { body: Body::Lines("NewQuery"), success: &[("200", "What became of the lines.", Content::Json("BatchSummary"))], errors: &["413", "415"],
             description: "Registers many queries: one JSON object a line. Each line is taken or refused for itself, in order, as if it had been put alone; the same text under the same name again changes nothing. The body is read as it comes and may be of any length. Queries that differ in names and constants alone stand in one group and are evaluated together.",

@@ -3,9 +3,12 @@
 
 use crate::app::App;
 use crate::declarations::{Declared, command, name_of};
-use crate::error::ApiResult;
-use crate::text::percent_encode;
+use crate::error::{ApiError, ApiResult};
+use crate::gate::Lane;
+use crate::text::{Params, percent_encode, shorten};
+use axum::Json;
 use axum::extract::{Request, State};
+use axum::response::IntoResponse;
 use serde_json::{Value, json};
 use somersault::{Engine, EngineError, QueryInfo, Reached};
 use std::time::Duration;
@@ -69,12 +72,7 @@ pub(crate) struct Queries;
 
 impl Declared for Queries {
     type Info = QueryInfo;
-    const PLURAL: &str = "queries";
     const PATH: &str = "/queries/";
-
-    fn all(engine: &Engine) -> Vec<QueryInfo> {
-        engine.queries()
-    }
 
     fn one(engine: &Engine, name: &str) -> Result<QueryInfo, EngineError> {
         engine.query_info(name)
@@ -91,6 +89,46 @@ impl Declared for Queries {
     fn json(info: &QueryInfo) -> Value {
         query_json(info)
     }
+}
+
+/// How many queries a page has where nothing is said, and at the most.
+const PAGE: usize = 1_000;
+const LARGEST_PAGE: usize = 10_000;
+
+/// A page of the queries, in the order of their names, and where the next one is.
+pub(crate) async fn list(State(app): State<App>, request: Request) -> ApiResult {
+    let params = Params::of(request.uri())?;
+    params.only(&["after", "limit"])?;
+    let after = params.one("after")?.map(str::to_owned);
+    let limit = match params.one("limit")? {
+        None => PAGE,
+        Some(text) => (text.parse().ok())
+            .filter(|limit| (1..=LARGEST_PAGE).contains(limit))
+            .ok_or_else(|| {
+                ApiError::bad_request(
+                    "bad_parameter",
+                    format!(
+                        "The parameter \"limit\" is a whole number from 1 to {LARGEST_PAGE}, not \"{}\".",
+                        shorten(text)
+                    ),
+                )
+            })?,
+    };
+    let engine = app.engine.clone();
+    let page = (app.gate)
+        .run(Lane::Control, move || {
+            engine.queries_after(after.as_deref(), limit)
+        })
+        .await?;
+    let next = (page.queries.last().filter(|_| page.more)).map(|last| {
+        format!(
+            "/queries?limit={limit}&after={}",
+            percent_encode(&last.name)
+        )
+    });
+    let queries: Vec<Value> = page.queries.iter().map(query_json).collect();
+    let page = json!({ "queries": queries, "total": page.total, "next": next });
+    Ok(Json(page).into_response())
 }
 
 pub(crate) async fn pause(State(app): State<App>, request: Request) -> ApiResult {

@@ -6,7 +6,7 @@ use crate::body;
 use crate::declarations::{Declared, name_of};
 use crate::error::{ApiError, ApiResult};
 use crate::gate::Lane;
-use crate::text::percent_encode;
+use crate::text::{Params, percent_encode};
 use axum::Json;
 use axum::extract::{Request, State};
 use axum::response::IntoResponse;
@@ -38,12 +38,7 @@ pub(crate) struct Streams;
 
 impl Declared for Streams {
     type Info = StreamInfo;
-    const PLURAL: &str = "streams";
     const PATH: &str = "/streams/";
-
-    fn all(engine: &Engine) -> Vec<StreamInfo> {
-        engine.streams()
-    }
 
     fn one(engine: &Engine, name: &str) -> Result<StreamInfo, EngineError> {
         engine.stream(name)
@@ -60,6 +55,17 @@ impl Declared for Streams {
     fn json(info: &StreamInfo) -> Value {
         stream_json(info)
     }
+}
+
+/// All streams.
+pub(crate) async fn list(State(app): State<App>, request: Request) -> ApiResult {
+    Params::of(request.uri())?.only(&[])?;
+    let engine = app.engine.clone();
+    let all = (app.gate)
+        .run(Lane::Control, move || engine.streams())
+        .await?;
+    let list: Vec<Value> = all.iter().map(stream_json).collect();
+    Ok(Json(json!({ "streams": list })).into_response())
 }
 
 /// `POST /streams/{name}/advance` with `{"to_ms": …}`: everything earlier has been sent.

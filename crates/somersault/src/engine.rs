@@ -6,6 +6,7 @@ mod data;
 mod execute;
 mod graphs;
 mod lanes;
+mod listing;
 mod load;
 mod observe;
 mod places;
@@ -16,6 +17,7 @@ mod streams;
 pub use batch::{NewQuery, Registered};
 pub(crate) use data::NESTING_LIMIT;
 pub use execute::{HeavyQuery, Light};
+pub use listing::QueryPage;
 pub use prepared::PreparedQuery;
 
 use crate::answer::Answer;

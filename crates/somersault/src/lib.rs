@@ -49,8 +49,8 @@ mod turns;
 pub use answer::{Answer, AnswerKind, AnswerWriter, Cell, CellKind, Cursor, Row, Rows, Triples};
 pub use config::{Clock, DeltaMode, EngineConfig, FabricKind};
 pub use engine::{
-    Engine, HeavyQuery, Light, NewQuery, PreparedQuery, QueryOptions, QueryResults, Registered,
-    UpdateOptions, UpdateSummary,
+    Engine, HeavyQuery, Light, NewQuery, PreparedQuery, QueryOptions, QueryPage, QueryResults,
+    Registered, UpdateOptions, UpdateSummary,
 };
 pub use error::{EngineError, LimitKind};
 pub use info::{GroupInfo, Health, HealthStatus, QueryInfo, Reached, StreamInfo, WindowInfo};

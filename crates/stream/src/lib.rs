@@ -36,4 +36,4 @@ pub use output::{
     Output, Statements, WindowBatches,
 };
 pub use refusal::{Refusal, RefusalKind};
-pub use status::{QueryStatus, Reached, StreamStatus};
+pub use status::{NamePosition, QueryStatus, Reached, StreamStatus};

@@ -262,6 +262,13 @@ impl Members {
         there.map(Member::name)
     }
 
+    /// The names from a place on, with their places.
+    pub(crate) fn names_from(&self, place: u32) -> impl Iterator<Item = (u32, &str)> {
+        let from = self.list.partition_point(|member| member.place < place);
+        let there = self.list[from..].iter().filter(|member| !member.has_left());
+        there.map(|member| (member.place, member.name()))
+    }
+
     /// How many places fire for a close: those that joined before it.
     pub(crate) fn firing_at(&self, close: EventTime) -> u32 {
         let later = self.joins.partition_point(|join| join.base < close);

@@ -38,6 +38,22 @@ pub struct StreamStatus {
     pub sources: usize,
 }
 
+/// How far somebody is who goes through the names of all queries; the default is before the first.
+#[derive(Clone, Copy, Debug)]
+pub struct NamePosition {
+    query: QueryUid,
+    place: u32,
+}
+
+impl Default for NamePosition {
+    fn default() -> Self {
+        NamePosition {
+            query: QueryUid(0),
+            place: 0,
+        }
+    }
+}
+
 /// How a query is.
 #[derive(Clone, Debug)]
 pub struct QueryStatus {
@@ -122,6 +138,42 @@ impl Coordinator {
             .collect();
         all.sort_unstable_by(|a, b| a.name.cmp(&b.name));
         all
+    }
+
+    /// Gives `each` the names of the queries that fire, and of their members, from a position on, and so many of them at the
+    /// most; returns the position behind them, if there are more. So who wants all names need not look at all of them at once.
+    pub fn names_from(
+        &self,
+        from: NamePosition,
+        most: usize,
+        each: &mut dyn FnMut(&str),
+    ) -> Option<NamePosition> {
+        let mut uids: Vec<QueryUid> = self.queries.keys().copied().collect();
+        uids.sort_unstable();
+        let mut left = most;
+        for uid in uids.into_iter().filter(|uid| *uid >= from.query) {
+            let first = if uid == from.query { from.place } else { 0 };
+            let here = |place| NamePosition { query: uid, place };
+            if left == 0 {
+                return Some(here(first));
+            }
+            let Some(members) = self.cohorts.get(uid) else {
+                left -= 1;
+                self.queries
+                    .get(&uid)
+                    .iter()
+                    .for_each(|query| each(&query.name));
+                continue;
+            };
+            for (place, name) in members.names_from(first) {
+                if left == 0 {
+                    return Some(here(place));
+                }
+                left -= 1;
+                each(name);
+            }
+        }
+        None
     }
 
     /// One query.

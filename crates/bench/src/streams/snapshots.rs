@@ -211,14 +211,21 @@ fn of_streams(
     })
 }
 
-/// A heavy query over what the streams are absorbed into: who likes the posts of the first so many authors, with the other posts
-/// of those who like them.
-fn text(authors: u64) -> String {
+/// A heavy query over what the streams are absorbed into: who likes the posts of the first so many authors, what else they like,
+/// and so on for so many hops.
+fn text(authors: u64, hops: u64) -> String {
+    let hop = |at: u64| {
+        format!(
+            " ?fan{at} sib:like ?post{at} . ?fan{at} sib:like ?post{} .",
+            at + 1
+        )
+    };
+    let hops: String = (0..hops).map(hop).collect();
     format!(
         "PREFIX sioc: <http://rdfs.org/sioc/ns#> PREFIX sib: <http://www.ins.cwi.nl/sib/vocabulary/> \
          SELECT (COUNT(*) AS ?rows) WHERE {{ \
          {{ SELECT DISTINCT ?author WHERE {{ ?author sioc:account_of ?person }} ORDER BY ?author LIMIT {authors} }} \
-         ?author sioc:creator_of ?post . ?fan sib:like ?post . ?fan sib:like ?other . ?third sioc:creator_of ?other }}"
+         ?author sioc:creator_of ?post0 .{hops} }}"
     )
 }
 
@@ -238,17 +245,20 @@ fn ask(engine: &Engine, text: &str) -> Result<(u64, u64, Duration), Failure> {
     Ok((cell.text.parse()?, results.sn, results.execution))
 }
 
-/// The text of a query that takes about so long.
-fn taking(engine: &Engine, wanted: Duration) -> Result<String, Failure> {
-    let mut authors = FIRST_AUTHORS;
+/// The text of a query that takes about so long, or as long as one with all authors does and the hops that it takes for that.
+fn taking(engine: &Engine, users: u64, wanted: Duration) -> Result<String, Failure> {
+    let (mut authors, mut hops) = (FIRST_AUTHORS.min(users), 1);
     loop {
-        let (_, _, took) = ask(engine, &text(authors))?;
+        let (_, _, took) = ask(engine, &text(authors, hops))?;
         let times = wanted.as_secs_f64() / took.as_secs_f64().max(1e-6);
         if took >= SCALABLE || times <= GROWTH as f64 {
             let scaled = (authors as f64 * times) as u64;
-            return Ok(text(scaled.max(1)));
+            return Ok(text(scaled.clamp(1, users), hops));
         }
-        authors *= GROWTH;
+        (authors, hops) = match authors * GROWTH {
+            more if more <= users => (more, hops),
+            _ => (FIRST_AUTHORS.min(users), hops + 1),
+        };
     }
 }
 
@@ -273,7 +283,9 @@ fn long_query(network: &SocialNetwork, options: &Options) -> Result<LongQuery, F
     let (without, _) = pace(&stage, &reader, stretch, &|| true)?;
     stage.engine.quiesce(QUIESCE)?;
 
-    let text = taking(&stage.engine, Duration::from_secs(options.heavy_seconds))?;
+    let users = u64::from(stage.stored.users);
+    let wanted = Duration::from_secs(options.heavy_seconds);
+    let text = taking(&stage.engine, users, wanted)?;
     let (expected, sn, alone) = ask(&stage.engine, &text)?;
     println!(
         "a query of {:.1} s, {} rows counted at snapshot {sn}",

@@ -14,22 +14,31 @@ use std::time::{SystemTime, UNIX_EPOCH};
 /// When the server cannot be reached, or answers what is no status.
 pub(crate) fn run(args: &StatusArgs) -> Result<(), CliError> {
     let client = Client::new(&args.server)?;
-    let read = |path: &str, list: &str| -> Result<Vec<Value>, CliError> {
+    let read = |path: &str| -> Result<Value, CliError> {
         let body = client.get(path, &[])?.into_body().read_to_string();
         let body = body.map_err(|error| CliError::failed("the answer broke off", error))?;
-        let json: Value = serde_json::from_str(&body)
-            .map_err(|error| CliError::failed("the server's answer is not JSON", error))?;
-        Ok(json[list].as_array().cloned().unwrap_or_default())
+        serde_json::from_str(&body)
+            .map_err(|error| CliError::failed("the server's answer is not JSON", error))
     };
     let now_ms = now_ms();
     let mut out = io::stdout().lock();
-    for stream in read("/streams", "streams")? {
-        writeln!(out, "{}", stream_line(&stream))?;
+    for stream in list(&read("/streams")?, "streams") {
+        writeln!(out, "{}", stream_line(stream))?;
     }
-    for query in read("/queries", "queries")? {
-        writeln!(out, "{}", query_line(&query, now_ms))?;
+    // There may be a million of them: they come a page at a time.
+    let mut next = Some("/queries".to_owned());
+    while let Some(path) = next {
+        let page = read(&path)?;
+        for query in list(&page, "queries") {
+            writeln!(out, "{}", query_line(query, now_ms))?;
+        }
+        next = page["next"].as_str().map(str::to_owned);
     }
     Ok(out.flush()?)
+}
+
+fn list<'a>(json: &'a Value, member: &str) -> &'a [Value] {
+    json[member].as_array().map_or(&[], Vec::as_slice)
 }
 
 /// The clock's time, in milliseconds since the Unix epoch: "since when" is said to a person in front of it.

@@ -173,7 +173,7 @@ fn streams(all: &mut Map<String, Value>) {
 fn queries(all: &mut Map<String, Value>) {
     all.insert(
         "QueryList".into(),
-        object(json!({ "queries": list_of("Query") }), &[]),
+        object(json!({ "queries": list_of("Query"), "total": integer("How many are registered in all."), "next": optional_text("The address of the next page; null on the last.") }), &[]),
     );
     all.insert("Quantiles".into(), object(json!({ "p50": integer("Half of the firings, in microseconds."), "p99": integer("99 of 100 firings, in microseconds.") }), &[]));
     all.insert(
@@ -317,6 +317,8 @@ pub(super) fn parameters() -> Value {
         "Last-Event-ID": header("Last-Event-ID", "Go on after the event with this id, or after the firing with this close time.", string()),
         "lastEventId": query("lastEventId", "As Last-Event-ID, which wins.", string()),
         "from": query("from", "Where to begin without an id: with the oldest firing that is kept, or with the next.", json!({ "type": "string", "enum": ["kept", "now"], "default": "kept" })),
+        "after": query("after", "Only queries whose names come after this one.", string()),
+        "limit": query("limit", "How many queries at the most.", json!({ "type": "integer", "minimum": 1, "maximum": 10000, "default": 1000 })),
         "empties": query("empties", "Also firings without rows.", switch()),
     })
 }

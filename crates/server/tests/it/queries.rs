@@ -50,6 +50,10 @@ fn registered_once_shown_and_dropped() {
             .get(query["href"].as_str().expect("an address"))
             .expect(200);
     }
+    assert_eq!(
+        (&list["total"], &list["next"]),
+        (&3.into(), &serde_json::Value::Null)
+    );
     server.delete("/queries/seen").expect(204);
     server
         .get("/queries/seen")
@@ -292,4 +296,53 @@ fn many_are_registered_by_one_request() {
     let plain = [("Content-Type", "text/plain")];
     let other = server.send("PUT", "/queries:batch", &plain, Some(b"x"));
     other.expect_error(415, "unsupported_media_type", &["text/plain"]);
+}
+
+/// Members of a group and queries that stand alone come in one order, whatever a page holds.
+#[test]
+fn queries_are_listed_a_page_at_a_time() {
+    let server = TestServer::start();
+    server.stream("s", "");
+    let alone = SEEN.replace("SELECT", "BASE <http://e/> SELECT");
+    let mut names: Vec<String> = (0..7).map(|at| format!("q {at}")).collect();
+    for (at, name) in names.iter().enumerate() {
+        let text = if at % 3 == 0 { &alone } else { SEEN };
+        server
+            .put(&format!("/queries/{}", encode(name)), text)
+            .expect(201);
+    }
+    let pages = || -> Vec<Vec<String>> {
+        let mut pages = Vec::new();
+        let mut next = Some("/queries?limit=3".to_owned());
+        while let Some(path) = next {
+            let page = server.get(&path).expect(200).json();
+            let queries = page["queries"].as_array().expect("a list");
+            let name = |query: &serde_json::Value| query["name"].as_str().map(str::to_owned);
+            pages.push(queries.iter().filter_map(name).collect());
+            next = page["next"].as_str().map(str::to_owned);
+        }
+        pages
+    };
+    let expected = |names: &[String]| -> Vec<Vec<String>> {
+        names.chunks(3).map(<[String]>::to_vec).collect()
+    };
+    assert_eq!(pages(), expected(&names));
+    server
+        .delete(&format!("/queries/{}", encode(&names[2])))
+        .expect(204);
+    // Whoever was at the one that is gone goes on behind it.
+    let rest = server.get("/queries?after=q%202").expect(200).json();
+    assert_eq!(rest["queries"].as_array().map(Vec::len), Some(4));
+    assert_eq!(rest["queries"][0]["name"], "q 3");
+    names.remove(2);
+    assert_eq!(pages(), expected(&names));
+    for bad in [
+        "limit=0",
+        "limit=10001",
+        "limit=x",
+        "limit=1&limit=2",
+        "page=1",
+    ] {
+        assert_eq!(server.get(&format!("/queries?{bad}")).status, 400, "{bad}");
+    }
 }

@@ -381,7 +381,7 @@ impl Engine {
         })
     }
 
-    fn describe(&self, status: QueryStatus) -> QueryInfo {
+    pub(super) fn describe(&self, status: QueryStatus) -> QueryInfo {
         let standing = &self.inner.standing;
         let alone = || standing.query(status.uid).map(|query| query.summary());
         let (summary, group) = match status.cohort {
