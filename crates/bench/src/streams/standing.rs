@@ -13,6 +13,8 @@ use std::time::{Duration, Instant};
 
 /// Played before queries are registered, and again before they are measured.
 const WARM_UP_MS: i64 = 2_000;
+/// Queries with a subscriber, one of each shape.
+const PROBES: u64 = 3;
 /// All windows close so often.
 const STEP: Duration = Duration::from_millis(100);
 /// The shapes that are mixed in, and how many queries of each for a hundred of the others.
@@ -64,27 +66,21 @@ fn measured(
     let mut stage = Stage::open(&network, configuration(options.workers))?;
     let stretch = stage.stretch(WARM_UP_MS, 1.0);
     stage.play(stretch, true)?;
-    let texts: Vec<NewQuery> = texts(&stage, queries, mixed);
-    let named: Vec<String> = texts
-        .iter()
-        .take(3)
-        .filter_map(|query| query.name.clone())
-        .collect();
-    let count = texts.len() as u64;
+    // Texts are made while they are registered: kept until then, what they leave free would hide what queries take.
     let (before, start) = (resident_bytes(), Instant::now());
-    let outcomes = stage.engine.register_many(texts)?;
+    let outcomes = (stage.engine).register_many(texts(&stage, queries, mixed))?;
     let registration = start.elapsed();
+    let count = outcomes.len() as u64;
     for outcome in outcomes {
         outcome?;
     }
-    let readers: Vec<Reader> = named
-        .iter()
-        .map(|name| Reader::of(&stage.engine, name))
+    let readers: Vec<Reader> = (texts(&stage, PROBES, false))
+        .filter_map(|query| query.name)
+        .map(|name| Reader::of(&stage.engine, &name))
         .collect::<Result<_, _>>()?;
+    let bytes_per_query = resident_bytes().saturating_sub(before) as f64 / count as f64;
     let stretch = stage.stretch(WARM_UP_MS, 1.0);
     stage.play(stretch, true)?;
-    stage.engine.quiesce(QUIESCE)?;
-    let bytes_per_query = resident_bytes().saturating_sub(before) as f64 / count as f64;
 
     let from_ms = stage.next_ms();
     let stretch = stage.stretch(options.seconds * 1000, 1.0);
@@ -131,9 +127,11 @@ fn measured(
         figures.rows.push(row);
     };
     say("registered in", registration.as_secs_f64(), "s");
+    say("memory a query", bytes_per_query, "bytes");
+    let kept = last.queries.iter().map(|query| query.kept_bytes);
     say(
-        "memory a query, results kept among it",
-        bytes_per_query,
+        "answers kept for those who come back, a query",
+        kept.sum::<u64>() as f64 / count as f64,
         "bytes",
     );
     say("executions", executions / seconds, "/s");
@@ -174,8 +172,8 @@ fn measured(
     })
 }
 
-/// Names and texts, those of the probe first.
-fn texts(stage: &Stage<'_>, queries: u64, mixed: bool) -> Vec<NewQuery> {
+/// Names and texts, those of the probes first.
+fn texts(stage: &Stage<'_>, queries: u64, mixed: bool) -> impl Iterator<Item = NewQuery> {
     let light = stage
         .network
         .standing_queries()
@@ -183,24 +181,20 @@ fn texts(stage: &Stage<'_>, queries: u64, mixed: bool) -> Vec<NewQuery> {
             name: Some(name),
             text,
         });
-    let mut all: Vec<NewQuery> = light.take(queries as usize).collect();
-    if !mixed {
-        return all;
-    }
-    for query in stage.network.continuous_queries() {
-        if !HEAVY.contains(&query.name) {
-            continue;
-        }
-        all.extend((0..(queries * HEAVY_IN_A_HUNDRED / 100).max(1)).map(|at| {
+    let all = stage.network.continuous_queries().into_iter();
+    let heavy = all.filter(move |query| mixed && HEAVY.contains(&query.name));
+    let of_each = (queries * HEAVY_IN_A_HUNDRED / 100).max(1);
+    let heavy = heavy.flat_map(move |query| {
+        (0..of_each).map(move |at| {
             let name = format!("{}-{at}", query.name);
             let header = format!("QUERY {} ", query.name);
             NewQuery {
                 text: query.text.replace(&header, &format!("QUERY {name} ")),
                 name: Some(name),
             }
-        }));
-    }
-    all
+        })
+    });
+    light.take(queries as usize).chain(heavy)
 }
 
 #[cfg(test)]

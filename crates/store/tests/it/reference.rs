@@ -444,10 +444,20 @@ fn what_was_replaced_is_freed_when_the_pins_go() {
     turn(&mut writers, 4);
     let pin = store.pin_stable();
     turn(&mut writers, 200);
-    let pinned = store.memory().stored_bytes;
+    let memory = store.memory();
+    let (pinned, for_snapshots) = (memory.stored_bytes, memory.snapshots_bytes);
+    assert_eq!(store.snapshots().retained(), 2, "the pinned and the stable");
+    assert!(for_snapshots > 0 && for_snapshots <= pinned + memory.retired_bytes);
     drop(pin);
     turn(&mut writers, 4);
-    let free = store.memory().stored_bytes;
+    let memory = store.memory();
+    let free = memory.stored_bytes;
+    assert_eq!(store.snapshots().retained(), 1);
+    assert!(
+        memory.snapshots_bytes < for_snapshots / 4,
+        "{} bytes for snapshots after dropping the pin, {for_snapshots} before",
+        memory.snapshots_bytes
+    );
     turn(&mut writers, 400);
     let later = store.memory().stored_bytes;
     assert!(
