@@ -5,6 +5,7 @@
 
 mod hash;
 pub mod inline;
+mod lease;
 mod limits;
 mod placement;
 mod statement;
@@ -12,6 +13,7 @@ mod term_id;
 mod time;
 
 pub use hash::term_hash;
+pub use lease::{Epoch, Lease};
 pub use limits::Limits;
 pub use placement::{Placement, ShardId, VIRTUAL_SHARDS, VirtualShard};
 pub use statement::{Direction, Mutation, Operation, QuadIds, TimedTriple, TripleIds};
@@ -23,6 +25,20 @@ use oxrdf::TermRef;
 /// Turns terms into ids, adding those that are new. Implemented by the store's dictionary; the
 /// parts that must not know the store (`stream`) are handed this instead.
 pub trait Intern {
-    /// The id of `term`; two calls with the same term give the same id.
+    /// The id of `term`, which stays known for good; two calls with the same term give the same id.
     fn intern(&self, term: TermRef<'_>) -> TermId;
+
+    /// A lease for timing statements of a stream; `None` where no term is ever reclaimed.
+    fn lease(&self, _stream: StreamUid) -> Option<Lease> {
+        None
+    }
+
+    /// The id of `term`, which a timing statement mentions. If nothing else does, it stays known as long as a lease on
+    /// that stream's terms does that is as old as this one.
+    fn intern_passing(&self, term: TermRef<'_>, _lease: &Lease) -> TermId {
+        self.intern(term)
+    }
+
+    /// The term of an id, which is known now, stays known for good.
+    fn make_permanent(&self, _id: TermId) {}
 }

@@ -78,6 +78,9 @@ impl Kind {
 pub(crate) struct Place(u32);
 
 impl Place {
+    /// Of a term that lies in no arena.
+    pub(crate) const NOWHERE: Place = Place(u32::MAX);
+
     /// Panics where a virtual shard holds 2^28 terms: a thousand times what memory holds by then.
     pub(crate) fn new(shard: usize, sequence: u64) -> Place {
         assert!(shard < 16 && sequence < 1 << SEQUENCE_BITS, "a full shard");

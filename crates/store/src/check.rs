@@ -1,11 +1,12 @@
 //! The invariants of the persistent store, checked by walking all of it: ST-1 (both ends of every
 //! statement, and the index vertices, agree), ST-2 (nothing is stored twice), SN-2 (nobody reads
-//! below the floor). SN-1 is a law about two reads: [`fingerprint`] before and after.
+//! below the floor); and DI-1 (nobody has the id of a term that is gone), for which slices and windows
+//! are walked too. SN-1 is a law about two reads: [`fingerprint`] before and after.
 #![allow(unsafe_code)]
 
 use crate::cell::Key;
 use crate::store::Violation;
-use crate::{Snapshot, rdf_type};
+use crate::{Snapshot, Store, rdf_type};
 use somersault_model::{Direction, QuadIds, ShardId, TermId};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -64,7 +65,27 @@ pub(crate) fn check(snapshot: &Snapshot) -> Result<(), Violation> {
             found.add(snapshot, shard.id, key, ids)?;
         }
     }
-    found.compare(snapshot)
+    found.compare(snapshot)?;
+    check_windows(store)
+}
+
+/// DI-1 of what is not stored.
+fn check_windows(store: &Store) -> Result<(), Violation> {
+    store.slices().try_each_run(|stream, run| {
+        let mut ids = run
+            .triples()
+            .flat_map(|it| [it.subject, it.predicate, it.object]);
+        match ids.find(|id| id.is_passing() && !store.dictionary().is_known(*id)) {
+            None => Ok(()),
+            Some(gone) => broken(
+                "DI-1",
+                format!(
+                    "a batch of stream {} holds {gone:?}, which is reclaimed",
+                    stream.0
+                ),
+            ),
+        }
+    })
 }
 
 fn broken(invariant: &'static str, what: String) -> Result<(), Violation> {
@@ -101,6 +122,12 @@ impl Found {
                 let membership = (shard, graph, vertex, predicate, direction, *id);
                 self.listed.insert(membership);
                 continue;
+            }
+            let dictionary = snapshot.store().dictionary();
+            let mut ids = [key.graph, key.vertex, key.predicate, *id].into_iter();
+            if let Some(passing) = ids.find(|id| id.is_passing() && !dictionary.is_permanent(*id)) {
+                let what = format!("{passing:?} is stored, and may be reclaimed");
+                return broken("DI-1", what);
             }
             let (subject, object) = match key.direction {
                 Direction::Out => (key.vertex, *id),
@@ -194,8 +221,12 @@ mod tests {
 
     use super::*;
     use crate::batch::{Group, HalfEdge};
-    use crate::{ShardBatch, ShardWriter, Store};
-    use somersault_model::{Mutation, Placement, Sn, Tag, VirtualShard};
+    use crate::{ShardBatch, ShardWriter, Slice};
+    use oxrdf::NamedNode;
+    use somersault_model::{
+        BatchNumber, EventTime, Lease, Millis, Mutation, Placement, Sn, StreamUid, Tag,
+        TimedTriple, TripleIds, VirtualShard,
+    };
     use std::sync::Arc;
 
     fn id(n: u64) -> TermId {
@@ -236,6 +267,61 @@ mod tests {
         writers[0].apply(Sn(2), &batch).expect("in order");
         store.snapshots().publish_stable(Sn(2));
         store.check().expect_err("the planted fault is found")
+    }
+
+    /// A term that a timing statement of stream 1 mentions.
+    fn mentioned(store: &Store, name: &str, lease: &Lease) -> TermId {
+        let node = NamedNode::new_unchecked(name);
+        let mut mentions = store.dictionary().mentions(lease);
+        store
+            .dictionary()
+            .mention(node.as_ref().into(), &mut mentions)
+    }
+
+    #[test]
+    fn di_1_a_window_of_terms_that_are_gone() {
+        for keeps_lease in [true, false] {
+            let store = Store::new(1);
+            let stream = StreamUid(1);
+            let lease = store.dictionary().lease(stream);
+            let of = |name: &str| mentioned(&store, name, &lease);
+            let statement = TimedTriple {
+                at: EventTime(3),
+                triple: TripleIds::new(of("http://s"), of("http://p"), of("http://o")),
+            };
+            let slice = Slice::build(BatchNumber(0), Millis(10), 0, &[statement]);
+            // The fault: a slice without the lease of its statements.
+            let slice = slice.with_lease(keeps_lease.then(|| lease.clone()));
+            store.slices().insert(stream, slice);
+            drop(lease);
+            store.dictionary().tidy(100);
+            match store.check() {
+                Ok(()) => assert!(keeps_lease, "the planted fault is found"),
+                Err(violation) => {
+                    assert!(!keeps_lease, "{violation}");
+                    assert_eq!(violation.invariant, "DI-1");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn di_1_a_term_that_is_stored_and_not_permanent() {
+        let store = Store::new(1);
+        let lease = store.dictionary().lease(StreamUid(1));
+        let subject = mentioned(&store, "http://s", &lease);
+        let quad = QuadIds {
+            subject,
+            ..quad(1, 2)
+        };
+        let mut writer = store.take_writer(ShardId(0)).expect("free");
+        let batch = ShardBatch::split(&[Mutation::insert(quad)], store.placement()).swap_remove(0);
+        writer.apply(Sn(1), &batch).expect("in order");
+        store.snapshots().publish_stable(Sn(1));
+        let violation = store.check().expect_err("the planted fault is found");
+        assert_eq!(violation.invariant, "DI-1");
+        assert!(store.dictionary().make_permanent(subject));
+        store.check().expect("sound now");
     }
 
     #[test]

@@ -3,12 +3,21 @@
 //! Interning and looking up lock one of 256 stripes; an [`Interner`](crate::Interner) does without
 //! for terms that it saw lately.
 //!
+//! Terms that only timing statements mention are kept apart, and reclaimed (`dictionary/passing.rs`).
+//! All others are permanent: what this file says of bytes is true of those.
+//!
 //! Before changing it: sequences count per virtual shard and are never reused (S7), and the bytes
 //! of a term are written completely before its id can be known to anyone.
 #![allow(unsafe_code)]
 
+mod passing;
+
+pub use passing::{DictionaryCounts, Held, Mentions};
+
 use crate::arena::{Arena, ArenaEnd, Kind, Place, Stored, prefetch};
+use crate::epochs::Epochs;
 use crate::growing::Growing;
+use crate::passing::PassingTerms;
 use crate::shared_text::SharedTexts;
 use crate::slots::Slots;
 use crate::term_view::{TermKind, TermView, inline_view};
@@ -20,7 +29,7 @@ use oxrdf::{
 use parking_lot::RwLock;
 use somersault_model::{Intern, Tag, TermId, VIRTUAL_SHARDS, VirtualShard, inline, term_hash};
 use std::sync::LazyLock;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 const STRIPES: usize = 256;
 const SHARDS_PER_STRIPE: usize = VIRTUAL_SHARDS as usize / STRIPES;
@@ -50,6 +59,10 @@ pub struct Dictionary {
     entries: Box<[Entries]>,
     stripes: Box<[Stripe]>,
     shared: SharedTexts,
+    epochs: Epochs,
+    /// Whether a timing statement has ever brought a term of its own.
+    knows_passing: AtomicBool,
+    reclaimed: AtomicU64,
 }
 
 type Entries = Growing<AtomicU32, 4, 24>;
@@ -64,6 +77,7 @@ struct Writer {
     slots: Slots,
     next: [u64; SHARDS_PER_STRIPE],
     end: ArenaEnd,
+    passing: PassingTerms,
 }
 
 /// A term taken apart for comparing and storing.
@@ -91,6 +105,9 @@ impl Dictionary {
             number: NEXT_NUMBER.fetch_add(1, Ordering::Relaxed),
             stripes: stripes.take(STRIPES).collect(),
             shared: SharedTexts::new(),
+            epochs: Epochs::default(),
+            knows_passing: AtomicBool::new(false),
+            reclaimed: AtomicU64::new(0),
         };
         let first = dictionary.intern(rdf::TYPE.into());
         assert_eq!(first, rdf_type(), "rdf:type is the first term");
@@ -103,8 +120,9 @@ impl Dictionary {
         self.number
     }
 
-    /// The id of a term that is known. Inline literals always have one; for others `None` means
-    /// that no statement has held the term so far. A plan must keep the term, not the `None`.
+    /// The id of a term that is known for good. Inline literals always have one; for others `None` means
+    /// that no statement has held the term so far, timing ones excepted: for terms of windows see
+    /// [`Dictionary::lookup_held`]. A plan must keep the term, not the `None`.
     pub fn lookup(&self, term: TermRef<'_>) -> Option<TermId> {
         let parts = match term {
             TermRef::Literal(literal) => match inline::encode(literal) {
@@ -115,11 +133,15 @@ impl Dictionary {
             _ => name_parts(term),
         };
         let stripe = self.stripe(parts.hash);
-        let (id, _) = self.find(stripe, &stripe.writer.read(), &parts)?;
-        Some(id)
+        let writer = stripe.writer.read();
+        if let Some((id, _)) = self.find(stripe, &writer, &parts) {
+            return Some(id);
+        }
+        let passing = self.find_passing(&writer, &parts)?;
+        passing.mark.is_permanent().then_some(passing.id)
     }
 
-    /// The id of a term, which becomes known if it was not.
+    /// The id of a term, which becomes known for good if it was not.
     pub fn intern(&self, term: TermRef<'_>) -> TermId {
         match take_apart(term, |part| self.intern(part)) {
             Ok(id) => id,
@@ -127,13 +149,17 @@ impl Dictionary {
         }
     }
 
-    /// As [`Dictionary::intern`]; gives the offset of the term in its stripe's arena too.
+    /// As [`Dictionary::intern`]; gives the offset of the term in its stripe's arena too, or 0 where it does not lie there.
     pub(crate) fn intern_parts(&self, parts: &Parts<'_>) -> (TermId, u32) {
         let stripe = self.stripe(parts.hash);
         let before = {
             let writer = stripe.writer.read();
             if let Some(found) = self.find(stripe, &writer, parts) {
                 return found;
+            }
+            if let Some(passing) = self.find_passing(&writer, parts) {
+                passing.mark.make_permanent();
+                return (passing.id, 0);
             }
             writer.slots.len()
         };
@@ -144,6 +170,10 @@ impl Dictionary {
             && let Some(found) = self.find(stripe, &writer, parts)
         {
             return found;
+        }
+        if let Some(passing) = self.find_passing(&writer, parts) {
+            passing.mark.make_permanent();
+            return (passing.id, 0);
         }
         let shard = VirtualShard::of_hash(parts.hash);
         let within = usize::from(shard.number()) % SHARDS_PER_STRIPE;
@@ -180,11 +210,14 @@ impl Dictionary {
         if id.is_inline() {
             return inline::decode(id).map(Term::Literal);
         }
-        let stored = self.stored(id)?;
+        self.read(id, |stored| self.term_of(stored))?
+    }
+
+    fn term_of(&self, stored: &Stored<'_>) -> Option<Term> {
         if stored.kind == Kind::Triple {
             return self.decode_triple(stored.parts);
         }
-        let view = self.view_of(&stored);
+        let view = self.view_of(stored);
         let mut text = String::new();
         view.write_text(&mut text);
         Some(match (view.kind, view.language, view.direction) {
@@ -228,18 +261,21 @@ impl Dictionary {
             let mut buffer = [0; 7];
             return inline::short_str(id, &mut buffer).map(read);
         }
-        if !id.is_inline() {
-            let view = self.view(id)?;
+        let mut text = String::with_capacity(32);
+        if id.is_inline() {
+            inline::write_lexical(id, &mut text)?;
+            return Some(read(&text));
+        }
+        self.with_view(id, |view| {
             if view.kind == TermKind::Triple {
                 return None;
             }
             if view.head.is_empty() {
                 return Some(read(view.tail));
             }
-        }
-        let mut text = String::with_capacity(32);
-        self.write_text(id, &mut text)?;
-        Some(read(&text))
+            view.write_text(&mut text);
+            Some(read(&text))
+        })?
     }
 
     /// Appends the IRI, the blank node's label or the lexical form to `out`. `None`, and nothing
@@ -248,15 +284,33 @@ impl Dictionary {
         if id.is_inline() {
             return inline::write_lexical(id, out);
         }
-        let view = self.view(id)?;
-        (view.kind != TermKind::Triple).then(|| view.write_text(out))
+        self.with_view(id, |view| {
+            (view.kind != TermKind::Triple).then(|| view.write_text(out))
+        })?
     }
 
-    /// A term of the dictionary as borrowed text. `None` for ids that are not in it: inline ones (see
+    /// Calls `read` with a term of the dictionary as borrowed text. `None` for ids that are not in it: inline ones (see
     /// [`inline_view`](crate::inline_view)), special and query-local ones.
     #[inline]
-    pub fn view(&self, id: TermId) -> Option<TermView<'_>> {
+    pub fn with_view<R>(&self, id: TermId, read: impl FnOnce(TermView<'_>) -> R) -> Option<R> {
+        self.read(id, |stored| read(self.view_of(stored)))
+    }
+
+    /// As [`Dictionary::with_view`], lent for longer: of permanent terms alone, and of those not of what came as passing.
+    #[inline]
+    pub(crate) fn view(&self, id: TermId) -> Option<TermView<'_>> {
         Some(self.view_of(&self.stored(id)?))
+    }
+
+    /// Calls `read` with a term where it lies.
+    #[inline]
+    fn read<R>(&self, id: TermId, read: impl FnOnce(&Stored<'_>) -> R) -> Option<R> {
+        if let Some(stored) = self.stored(id) {
+            return Some(read(&stored));
+        }
+        // Not under the lock: who reads may ask for other terms.
+        let passing = self.passing_term(id)?;
+        Some(read(&passing.stored()))
     }
 
     /// Shows the terms of a column one after the other, inline ones too, with their places; `None`
@@ -278,6 +332,10 @@ impl Dictionary {
             }
             if id.is_inline() {
                 each(at, inline_view(*id, &mut buffer));
+            } else if id.is_passing() {
+                let passing = self.passing_term(*id);
+                let stored = passing.as_ref().map(|term| term.stored());
+                each(at, stored.map(|stored| self.view_of(&stored)));
             } else {
                 each(at, self.view(*id));
             }
@@ -286,24 +344,28 @@ impl Dictionary {
 
     /// The ids of a triple term's subject, predicate and object.
     pub fn triple_term(&self, id: TermId) -> Option<[TermId; 3]> {
-        let stored = self.stored(id)?;
-        (stored.kind == Kind::Triple).then_some(stored.parts)
+        self.read(id, |stored| {
+            (stored.kind == Kind::Triple).then_some(stored.parts)
+        })?
     }
 
     /// The id of the datatype of a literal in the dictionary that has one besides `xsd:string` and
     /// the language-tagged ones.
     pub fn datatype(&self, id: TermId) -> Option<TermId> {
-        let stored = self.stored(id)?;
-        (stored.kind == Kind::Typed)
-            .then(|| self.shared.datatype_id(stored.number))
-            .flatten()
+        self.read(id, |stored| {
+            (stored.kind == Kind::Typed)
+                .then(|| self.shared.datatype_id(stored.number))
+                .flatten()
+        })?
     }
 
     /// How many terms are known, inline ones not counted.
     pub fn len(&self) -> usize {
-        (self.stripes.iter())
-            .map(|stripe| stripe.writer.read().slots.len())
-            .sum()
+        let of_stripe = |stripe: &Stripe| {
+            let writer = stripe.writer.read();
+            writer.slots.len() + writer.passing.len()
+        };
+        self.stripes.iter().map(of_stripe).sum()
     }
 
     /// Never: `rdf:type` is known from the start.
@@ -316,7 +378,8 @@ impl Dictionary {
         let stripes: usize = (self.stripes.iter())
             .map(|stripe| {
                 let writer = stripe.writer.read();
-                writer.slots.bytes() + writer.end.bytes() + stripe.arena.bytes()
+                let permanent = writer.slots.bytes() + writer.end.bytes() + stripe.arena.bytes();
+                permanent + writer.passing.bytes()
             })
             .sum();
         let entries: usize = self.entries.iter().map(Entries::bytes).sum();
@@ -325,6 +388,7 @@ impl Dictionary {
             + entries
             + stripes
             + self.shared.bytes()
+            + self.epochs.bytes()
     }
 
     fn stripe(&self, hash: u64) -> &Stripe {
@@ -384,11 +448,17 @@ impl Dictionary {
 
     /// How a new term is to be stored: its kind, the number of its shared text, and the text of its own.
     fn shorten<'a>(&self, parts: &Parts<'a>) -> (Kind, u32, &'a str) {
+        if parts.kind == Kind::Iri
+            && let Some((number, cut)) = self.shared.beginning(parts.text)
+        {
+            return (Kind::SharedIri, number, &parts.text[cut..]);
+        }
+        self.shorten_extra(parts)
+    }
+
+    /// As [`Dictionary::shorten`], without the beginnings of IRIs.
+    fn shorten_extra<'a>(&self, parts: &Parts<'a>) -> (Kind, u32, &'a str) {
         match parts.kind {
-            Kind::Iri => match self.shared.beginning(parts.text) {
-                Some((number, cut)) => (Kind::SharedIri, number, &parts.text[cut..]),
-                None => (Kind::Iri, 0, parts.text),
-            },
             Kind::Typed => {
                 let datatype = NamedNodeRef::new_unchecked(parts.extra);
                 let id = || self.intern(datatype.into());

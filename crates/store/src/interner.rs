@@ -1,8 +1,9 @@
-//! Interning many terms from one thread: those met lately are recognised without a lock.
+//! Interning many terms from one thread: permanent ones that were met lately are recognised without a lock. Passing ones
+//! are not remembered, so nothing here has to notice that one is reclaimed.
 #![allow(unsafe_code)]
 
 use crate::arena::prefetch;
-use crate::dictionary::{Dictionary, Parts, take_apart};
+use crate::dictionary::{Dictionary, Mentions, Parts, take_apart};
 use oxrdf::TermRef;
 use somersault_model::TermId;
 
@@ -71,18 +72,41 @@ impl<'d> Interner<'d> {
     pub fn intern(&mut self, term: TermRef<'_>) -> TermId {
         match take_apart(term, |part| self.dictionary.intern(part)) {
             Ok(id) => id,
-            Err(parts) => self.intern_parts(&parts),
+            Err(parts) => self.intern_parts(&parts, None),
         }
     }
 
     /// Appends the ids of these terms. Where many are unlike those met before, this is quicker than one by one: the
     /// memory of some is asked for while others are compared.
     pub fn intern_all(&mut self, terms: &[TermRef<'_>], ids: &mut Vec<TermId>) {
+        self.all(terms, None, ids);
+    }
+
+    /// As [`Interner::intern_all`], of terms that timing statements mention: see [`Dictionary::mention`].
+    pub fn mention_all(
+        &mut self,
+        terms: &[TermRef<'_>],
+        mentions: &mut Mentions<'d>,
+        ids: &mut Vec<TermId>,
+    ) {
+        self.all(terms, Some(mentions), ids);
+    }
+
+    fn all(
+        &mut self,
+        terms: &[TermRef<'_>],
+        mut mentions: Option<&mut Mentions<'d>>,
+        ids: &mut Vec<TermId>,
+    ) {
+        let dictionary = self.dictionary;
         let mut apart = Vec::with_capacity(TOGETHER.min(terms.len()));
         for together in terms.chunks(TOGETHER) {
             apart.clear();
             for term in together {
-                let parts = take_apart(*term, |part| self.dictionary.intern(part));
+                let parts = take_apart(*term, |part| match &mut mentions {
+                    None => dictionary.intern(part),
+                    Some(mentions) => dictionary.mention(part, mentions),
+                });
                 if let Err(parts) = &parts {
                     prefetch(&raw const self.recent.places[self.recent.place(parts.hash)]);
                 }
@@ -99,13 +123,13 @@ impl<'d> Interner<'d> {
             for parts in &apart {
                 ids.push(match parts {
                     Ok(id) => *id,
-                    Err(parts) => self.intern_parts(parts),
+                    Err(parts) => self.intern_parts(parts, mentions.as_deref_mut()),
                 });
             }
         }
     }
 
-    fn intern_parts(&mut self, parts: &Parts<'_>) -> TermId {
+    fn intern_parts(&mut self, parts: &Parts<'_>, mentions: Option<&mut Mentions<'d>>) -> TermId {
         let place = self.recent.place(parts.hash);
         let recent = &mut self.recent.places[place];
         // Offset 0 is no term's: an empty place is told by it.
@@ -116,7 +140,10 @@ impl<'d> Interner<'d> {
                 return id;
             }
         }
-        let (id, offset) = self.dictionary.intern_parts(parts);
+        let (id, offset) = match mentions {
+            None => self.dictionary.intern_parts(parts),
+            Some(mentions) => self.dictionary.mention_parts(parts, mentions),
+        };
         *recent = (parts.hash, offset);
         id
     }

@@ -1,9 +1,9 @@
 //! A slice: one closed batch of one stream, indexed. Beside the run there are the side columns of
-//! S10: the order in which statements arrived and their event times. The list of terms that only
-//! the slice holds comes with the reclaiming of terms.
+//! S10: the order in which statements arrived and their event times; and the lease that keeps the terms
+//! which only timing statements mention.
 
 use crate::Run;
-use somersault_model::{BatchNumber, EventTime, Millis, TimedTriple, TripleIds};
+use somersault_model::{BatchNumber, EventTime, Lease, Millis, TimedTriple, TripleIds};
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
@@ -17,6 +17,8 @@ pub struct Slice {
     arrivals: Arrivals,
     /// Per triple of the run: the offset of its newest arrival. Made when somebody asks for one, which few queries do.
     newest_offsets: OnceLock<Box<[u32]>>,
+    /// None where all terms are permanent.
+    lease: Option<Lease>,
 }
 
 /// Per arrival, in order: the number of the triple in the run, and its offset in the batch; in two bytes each where that is
@@ -99,17 +101,24 @@ impl Slice {
             run: Arc::new(run),
             arrivals,
             newest_offsets: OnceLock::new(),
+            lease: None,
         }
     }
 
-    /// The slice with statements that came late, after all that it holds.
+    /// The slice with the lease that its statements came with.
+    pub fn with_lease(self, lease: Option<Lease>) -> Slice {
+        Slice { lease, ..self }
+    }
+
+    /// The slice with statements that came late, after all that it holds, and with the lease of those beside its own.
     ///
     /// # Panics
     /// Where an event time is not in the batch.
-    pub fn with_late(&self, interval: Millis, late: &[TimedTriple]) -> Slice {
+    pub fn with_late(&self, interval: Millis, late: &[TimedTriple], lease: Option<Lease>) -> Slice {
         let mut statements = self.in_order_of_arrival();
         statements.extend_from_slice(late);
         Slice::build(self.batch, interval, self.revision + 1, &statements)
+            .with_lease(Lease::older(self.lease.clone(), lease))
     }
 
     /// The same batch with these of its arrivals alone. It costs what they are, however many there are beside them: windows
@@ -136,6 +145,7 @@ impl Slice {
             run: Arc::new(run),
             arrivals: Arrivals::new(arrivals, longest),
             newest_offsets: OnceLock::new(),
+            lease: self.lease.clone(),
         }
     }
 

@@ -84,9 +84,7 @@ impl SliceStore {
         }
         if state.read_up_to.is_some_and(|upto| batch < upto) {
             state.generation += 1;
-            let covers =
-                |(level, first): &(u32, i64)| (*first..first + (1 << level)).contains(&batch.0);
-            slices.merged.lock().retain(|part, _| !covers(part));
+            slices.forget_merged(batch);
         }
         state.by_batch.insert(batch, Arc::new(slice));
     }
@@ -109,9 +107,7 @@ impl SliceStore {
         state.superseded.entry(batch).or_default().push((sn, old));
         state.forget_superseded(floor);
         state.generation += 1;
-        let covers =
-            |(level, first): &(u32, i64)| (*first..first + (1 << level)).contains(&batch.0);
-        slices.merged.lock().retain(|part, _| !covers(part));
+        slices.forget_merged(batch);
     }
 
     /// Frees what amended batches were before, as far as nobody reads below `floor` any more.
@@ -284,6 +280,27 @@ impl SliceStore {
         bytes.fold((0, 0), |sum, part| (sum.0 + part.0, sum.1 + part.1))
     }
 
+    /// Calls `each` with the runs of all slices and of the window versions that are kept for sliding, until one says what is
+    /// wrong with its own.
+    pub(crate) fn try_each_run<E>(
+        &self,
+        mut each: impl FnMut(StreamUid, &Run) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let streams: Vec<_> = {
+            let streams = self.streams.read();
+            let streams = streams.iter();
+            streams.map(|(uid, it)| (*uid, Arc::clone(it))).collect()
+        };
+        for (uid, stream) in streams {
+            // Held while they are looked at, with the terms that they keep.
+            let (slices, versions) = stream.all();
+            let runs = slices.iter().map(|slice| slice.run());
+            let runs = runs.chain(versions.iter().flat_map(|version| version.runs()));
+            runs.into_iter().try_for_each(|run| each(uid, run))?;
+        }
+        Ok(())
+    }
+
     fn stream(&self, stream: StreamUid) -> Option<Arc<StreamSlices>> {
         self.streams.read().get(&stream).cloned()
     }
@@ -297,6 +314,13 @@ impl SliceStore {
 }
 
 impl StreamSlices {
+    /// Forgets the merged runs that hold a batch.
+    fn forget_merged(&self, batch: BatchNumber) {
+        let covers =
+            |(level, first): &(u32, i64)| (*first..first + (1 << level)).contains(&batch.0);
+        self.merged.lock().retain(|part, _| !covers(part));
+    }
+
     /// The slices of `lo..hi`, and the generation that they are of.
     fn range(&self, lo: BatchNumber, hi: BatchNumber) -> (u64, Vec<Arc<Slice>>) {
         {
@@ -395,6 +419,17 @@ impl StreamSlices {
         self.merged.lock().retain(|part, _| is_ahead(part));
     }
 
+    /// All slices, and the versions that are kept of windows, without those that are being made just now.
+    fn all(&self) -> (Vec<Arc<Slice>>, Vec<Arc<WindowVersion>>) {
+        let slices = self.state.read().all().map(Arc::clone).collect();
+        let views: Vec<_> = self.views.lock().values().cloned().collect();
+        let latest = views.iter().filter_map(|view| {
+            let view = view.try_lock()?;
+            view.latest.as_ref().map(|(_, version)| Arc::clone(version))
+        });
+        (slices, latest.collect())
+    }
+
     fn bytes(&self) -> (usize, usize) {
         let slices = self.state.read().bytes();
         let merged: usize = self
@@ -450,10 +485,13 @@ impl Slices {
 
     /// Memory of all slices. They are asked each time, because they grow with what queries ask of them.
     fn bytes(&self) -> usize {
+        self.all().map(|slice| slice.memory_bytes()).sum()
+    }
+
+    fn all(&self) -> impl Iterator<Item = &Arc<Slice>> {
         let superseded = self.superseded.values().flatten();
         let superseded = superseded.filter_map(|(_, slice)| slice.as_ref());
-        let all = self.by_batch.values().chain(superseded);
-        all.map(|slice| slice.memory_bytes()).sum()
+        self.by_batch.values().chain(superseded)
     }
 
     fn range(&self, lo: BatchNumber, hi: BatchNumber) -> (u64, Vec<Arc<Slice>>) {

@@ -5,7 +5,7 @@ use crate::check;
 use crate::shard::Shard;
 use crate::writer::ShardWriter;
 use crate::{Dictionary, SliceStore, Snapshot, SnapshotError, Snapshots};
-use somersault_model::{Placement, ShardId, Sn};
+use somersault_model::{BatchNumber, Placement, ShardId, Sn, StreamUid};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -182,6 +182,13 @@ impl Store {
         &self.slices
     }
 
+    /// Frees the slices of the batches before `below`, as [`SliceStore::retire`] does, and what terms only they had as soon
+    /// as no version holds them any more.
+    pub fn retire(&self, stream: StreamUid, below: BatchNumber) {
+        self.slices.retire(stream, below);
+        self.dictionary.end_epoch(stream);
+    }
+
     /// Pins the stable SN without a deadline.
     pub fn pin_stable(self: &Arc<Self>) -> Snapshot {
         self.pin_newest(None)
@@ -242,7 +249,7 @@ impl Store {
         counts.map(|count| count.load(Ordering::Relaxed)).sum()
     }
 
-    /// Checks ST-1 and ST-2 at the stable SN, and SN-2. Walks the whole store.
+    /// Checks ST-1, ST-2 and DI-1 at the stable SN, and SN-2. Walks the whole store.
     ///
     /// # Errors
     /// The first violation found.

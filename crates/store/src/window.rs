@@ -239,6 +239,10 @@ impl WindowVersion {
         &self.slices
     }
 
+    pub(crate) fn runs(&self) -> &[Arc<Run>] {
+        &self.runs
+    }
+
     pub(crate) fn own_bytes(&self) -> usize {
         let own: usize = match self.owns_runs {
             true => self.runs.iter().map(|run| run.memory_bytes()).sum(),

@@ -82,9 +82,7 @@ impl<'a> Labelled<'a> {
             of_quads.push(number);
             // Both ends: the instances of a class are numbered too.
             for end in [quad.subject, quad.object] {
-                if end.is_in_dictionary() {
-                    highest = highest.max(end.sequence() + 1);
-                }
+                highest = highest.max(room_for(end));
             }
         }
         Labelled {
@@ -174,8 +172,7 @@ impl Build<'_> {
         });
         let cells = self.cells(direction);
         let highest = |cells: &Vec<(TermId, FrozenCell<'_>)>| {
-            let vertices = cells.iter().filter(|(vertex, _)| vertex.is_in_dictionary());
-            vertices.map(|(vertex, _)| vertex.sequence() + 1).max()
+            cells.iter().map(|(vertex, _)| room_for(*vertex)).max()
         };
         let room = (labelled.iter().map(|stretch| stretch.room))
             .chain(cells.values().filter_map(highest))
@@ -429,6 +426,15 @@ impl Job<'_> {
                 edges,
             }),
         }
+    }
+}
+
+/// One more than the sequence of a term that is numbered. Those that came as passing are not: there are few of them in a
+/// graph, and their sequences would leave room for nobody.
+fn room_for(id: TermId) -> u64 {
+    match id.is_in_dictionary() && !id.is_passing() {
+        true => id.sequence() + 1,
+        false => 0,
     }
 }
 

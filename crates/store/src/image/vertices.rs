@@ -17,7 +17,7 @@ const SMALL_BUCKET: usize = 2;
 const MOST_BUCKET_BITS: u32 = VIRTUAL_SHARDS.ilog2();
 const NO_SECTION: u8 = u8::MAX;
 
-/// Numbers the dictionary terms that a shard owns: each virtual shard has room for as many as the
+/// Numbers the dictionary terms that a shard owns, but for those that came as passing: each virtual shard has room for as many as the
 /// fullest has, which differ little, since terms are hashed. Within a tag numbers ascend as ids do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Numbering {
@@ -268,7 +268,9 @@ impl Kind {
         let words = numbering.count().div_ceil(64);
         let affordable = size_of_val(ids) as u64 * GENEROSITY;
         let dense = owned && ids[0].is_in_dictionary() && words > 0;
-        if dense && words.saturating_mul(size_of::<Word>() as u64) <= affordable {
+        let affordable = words.saturating_mul(size_of::<Word>() as u64) <= affordable;
+        // Where one has no number the list serves them all.
+        if dense && affordable && !ids.iter().any(|id| id.is_passing()) {
             Kind::Bits(bitmap(ids, first, numbering, words as usize))
         } else {
             Kind::listed(ids)

@@ -3,6 +3,7 @@
 mod columns;
 mod dictionary;
 mod images;
+mod passing;
 mod reference;
 mod stress;
 mod windows;

@@ -277,7 +277,7 @@ proptest! {
                     of_batch.copied().collect()
                 };
                 slices.amend(STREAM, batch, Sn(sn), Sn(0), |old| match old {
-                    Some(old) => old.with_late(INTERVAL, &of_batch(late)),
+                    Some(old) => old.with_late(INTERVAL, &of_batch(late), None),
                     None => Slice::build(batch, INTERVAL, 1, &of_batch(&all)),
                 });
             }

@@ -1,0 +1,274 @@
+//! How far the streams have come with their passing terms: which epochs have leases, and which terms are to be looked at
+//! when an epoch is past.
+//!
+//! A stream's *floor* is its oldest epoch that still has a lease, or if there is none the next epoch of all. Floors never go
+//! back, because a new epoch has a higher number than all before. A term whose mark is below its stream's floor (below
+//! the floors of all streams, if several have mentioned it) is in no slice, no open batch and no push.
+//!
+//! The one thing to know before changing it: a floor may be lower than it could be, never higher. So it is read before
+//! a term's mark is, under this lock; a mention that comes between has a lease that the floor does not pass.
+
+use crate::passing::{Mentioned, slot_of};
+use parking_lot::Mutex;
+use rustc_hash::FxHashMap;
+use somersault_model::{Epoch, Lease, StreamUid, TermId};
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Arc, Weak};
+
+/// An epoch ends when so many terms were born in it, or when slices of its stream are retired.
+const TERMS_OF_AN_EPOCH: usize = 1 << 13;
+/// So many terms that somebody held are looked at again at a time.
+const HELD_AT_A_TIME: usize = 64;
+
+/// The epochs of all streams.
+#[derive(Default)]
+pub(crate) struct Epochs {
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    next: u64,
+    /// By [`slot_of`] the stream.
+    streams: FxHashMap<u64, StreamEpochs>,
+    /// The lowest floor of all streams, as of the last time that it was asked for.
+    all_past: u64,
+    /// Terms that several streams have mentioned, by the epoch in which that was last seen.
+    several: BTreeMap<u64, Vec<TermId>>,
+    /// Terms to be looked at.
+    due: Vec<Listed>,
+    /// Terms that nothing but an answer or an execution held when they were looked at.
+    held: VecDeque<(Whose, TermId)>,
+}
+
+#[derive(Default)]
+struct StreamEpochs {
+    /// Ascending; the first has a lease.
+    epochs: VecDeque<EpochTerms>,
+    /// The newest one gives no leases any more.
+    is_ended: bool,
+}
+
+struct EpochTerms {
+    number: u64,
+    leases: Weak<Epoch>,
+    /// Born in it, or last mentioned in it when they were looked at.
+    terms: Vec<TermId>,
+}
+
+/// Whose floor decides.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Whose {
+    Slot(u64),
+    Several,
+}
+
+struct Listed {
+    whose: Whose,
+    terms: Vec<TermId>,
+}
+
+/// Terms to be looked at now.
+pub(crate) struct Portion {
+    whose: Whose,
+    pub(crate) terms: Vec<TermId>,
+    /// Of their one stream.
+    own_floor: u64,
+    /// Of all streams.
+    all_past: u64,
+    alive: Vec<(TermId, Mentioned)>,
+    held: Vec<TermId>,
+}
+
+impl Portion {
+    /// Whether a term with such a mark is past.
+    pub(crate) fn is_past(&self, mentioned: Mentioned) -> bool {
+        match mentioned {
+            Mentioned::ForGood => false,
+            Mentioned::ByOne(epoch) => epoch < self.own_floor,
+            Mentioned::BySeveral(epoch) => epoch < self.all_past,
+        }
+    }
+
+    /// It is not past: it is to be looked at again when it is.
+    pub(crate) fn leave(&mut self, id: TermId, mentioned: Mentioned) {
+        self.alive.push((id, mentioned));
+    }
+
+    /// It is past, and somebody holds it.
+    pub(crate) fn leave_held(&mut self, id: TermId) {
+        self.held.push(id);
+    }
+}
+
+impl Epochs {
+    /// A lease for statements of a stream that are read from now on.
+    pub(crate) fn lease(&self, stream: StreamUid) -> Lease {
+        let mut state = self.state.lock();
+        state.settle(slot_of(stream));
+        let number = state.next;
+        let of_stream = state.streams.entry(slot_of(stream)).or_default();
+        if let Some(newest) = of_stream.epochs.back()
+            && !of_stream.is_ended
+            && newest.terms.len() < TERMS_OF_AN_EPOCH
+            && let Some(epoch) = newest.leases.upgrade()
+            && epoch.stream() == stream
+        {
+            return Lease::new(epoch);
+        }
+        let epoch = Arc::new(Epoch::new(stream, number));
+        of_stream.is_ended = false;
+        of_stream.epochs.push_back(EpochTerms {
+            number,
+            leases: Arc::downgrade(&epoch),
+            terms: Vec::new(),
+        });
+        state.next += 1;
+        Lease::new(epoch)
+    }
+
+    /// The next lease for this stream is of another epoch.
+    pub(crate) fn end_epoch(&self, stream: StreamUid) {
+        if let Some(of_stream) = self.state.lock().streams.get_mut(&slot_of(stream)) {
+            of_stream.is_ended = true;
+        }
+    }
+
+    /// Terms that are new, and were mentioned under this lease.
+    pub(crate) fn list(&self, lease: &Lease, terms: &mut Vec<TermId>) {
+        let epoch = lease.epoch();
+        let mut state = self.state.lock();
+        let listed = state.terms_of(slot_of(epoch.stream()), epoch.number());
+        listed
+            .expect("an epoch is known as long as it has a lease")
+            .append(terms);
+    }
+
+    /// Looks for epochs of any stream that are past.
+    pub(crate) fn settle(&self) {
+        let mut state = self.state.lock();
+        let slots: Vec<u64> = state.streams.keys().copied().collect();
+        for slot in slots {
+            state.settle(slot);
+        }
+        let floors = state.streams.values().map(StreamEpochs::floor);
+        let all_past = floors.flatten().min().unwrap_or(state.next);
+        state.all_past = all_past;
+        let later = state.several.split_off(&all_past);
+        for terms in std::mem::replace(&mut state.several, later).into_values() {
+            let whose = Whose::Several;
+            state.due.push(Listed { whose, terms });
+        }
+        let again = state.held.len().min(HELD_AT_A_TIME);
+        for _ in 0..again {
+            if let Some((whose, id)) = state.held.pop_front() {
+                let terms = vec![id];
+                state.due.push(Listed { whose, terms });
+            }
+        }
+    }
+
+    /// At most so many terms to be looked at, if there are any.
+    pub(crate) fn take(&self, most: usize) -> Option<Portion> {
+        let mut state = self.state.lock();
+        let mut listed = state.due.pop()?;
+        let whose = listed.whose;
+        let rest = listed.terms.len().saturating_sub(most);
+        let terms = listed.terms.split_off(rest);
+        if rest > 0 {
+            state.due.push(listed);
+        }
+        let own_floor = match whose {
+            Whose::Several => state.all_past,
+            Whose::Slot(slot) => state.floor(slot),
+        };
+        Some(Portion {
+            whose,
+            terms,
+            own_floor,
+            all_past: state.all_past,
+            alive: Vec::new(),
+            held: Vec::new(),
+        })
+    }
+
+    /// Lists what was left of a portion.
+    pub(crate) fn put_back(&self, portion: Portion) {
+        let mut state = self.state.lock();
+        let whose = portion.whose;
+        state
+            .held
+            .extend(portion.held.into_iter().map(|id| (whose, id)));
+        let mut at_once = Vec::new();
+        for (id, mentioned) in portion.alive {
+            match (mentioned, whose) {
+                (Mentioned::ForGood, _) => {}
+                (Mentioned::ByOne(epoch), Whose::Slot(slot)) => match state.terms_of(slot, epoch) {
+                    Some(terms) => terms.push(id),
+                    // That epoch is past by now.
+                    None => at_once.push(id),
+                },
+                (Mentioned::ByOne(epoch) | Mentioned::BySeveral(epoch), _) => {
+                    state.several.entry(epoch).or_default().push(id);
+                }
+            }
+        }
+        if !at_once.is_empty() {
+            let terms = at_once;
+            state.due.push(Listed { whose, terms });
+        }
+    }
+
+    /// Memory held, in bytes.
+    pub(crate) fn bytes(&self) -> usize {
+        let state = self.state.lock();
+        let epochs = state.streams.values().flat_map(|of| &of.epochs);
+        let of_epochs = epochs
+            .map(|epoch| size_of::<EpochTerms>() + epoch.terms.capacity() * size_of::<TermId>());
+        let several = state.several.values().map(Vec::capacity);
+        let due = state.due.iter().map(|listed| listed.terms.capacity());
+        of_epochs.sum::<usize>()
+            + several.chain(due).sum::<usize>() * size_of::<TermId>()
+            + state.held.capacity() * size_of::<(Whose, TermId)>()
+    }
+}
+
+impl StreamEpochs {
+    fn floor(&self) -> Option<u64> {
+        self.epochs.front().map(|epoch| epoch.number)
+    }
+}
+
+impl State {
+    /// Passes the epochs of a stream that have no lease any more, up to the first that has one.
+    fn settle(&mut self, slot: u64) {
+        let Some(of_stream) = self.streams.get_mut(&slot) else {
+            return;
+        };
+        // A lease is only made under this lock, or from another one: at none it stays none.
+        while let Some(oldest) = of_stream.epochs.front()
+            && oldest.leases.strong_count() == 0
+        {
+            let terms = of_stream.epochs.pop_front().map(|epoch| epoch.terms);
+            let terms = terms.unwrap_or_default();
+            if !terms.is_empty() {
+                let whose = Whose::Slot(slot);
+                self.due.push(Listed { whose, terms });
+            }
+        }
+        if of_stream.epochs.is_empty() {
+            self.streams.remove(&slot);
+        }
+    }
+
+    fn floor(&self, slot: u64) -> u64 {
+        let of_stream = self.streams.get(&slot);
+        of_stream.and_then(StreamEpochs::floor).unwrap_or(self.next)
+    }
+
+    fn terms_of(&mut self, slot: u64, epoch: u64) -> Option<&mut Vec<TermId>> {
+        let epochs = &mut self.streams.get_mut(&slot)?.epochs;
+        let at = epochs.binary_search_by_key(&epoch, |epoch| epoch.number);
+        Some(&mut epochs[at.ok()?].terms)
+    }
+}

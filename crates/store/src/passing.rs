@@ -1,0 +1,290 @@
+//! Terms that came with timing statements of streams, as long as nothing else has mentioned them: each lies in memory
+//! by itself, so that it can go by itself.
+//!
+//! The one thing to know before changing it: whoever finds a term in a table, to mention it, to hold it or to make it
+//! permanent, has the stripe's lock for reading while he does so, and whoever reclaims one has it for writing. So a term
+//! is never taken away between being found and being marked.
+
+use crate::arena::{Kind, Place, Stored};
+use hashbrown::HashTable;
+use rustc_hash::FxHashMap;
+use somersault_model::{Epoch, Lease, StreamUid, TermId};
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// A term that may be reclaimed.
+pub(crate) struct PassingTerm {
+    pub(crate) id: TermId,
+    hash: u64,
+    pub(crate) mark: Mark,
+    number: u32,
+    kind: Kind,
+    text: Box<str>,
+    parts: Option<Box<TripleParts>>,
+}
+
+/// What a triple term consists of.
+pub(crate) struct TripleParts {
+    pub(crate) ids: [TermId; 3],
+    /// Those of them that might be reclaimed: they stay as long as the triple term.
+    pub(crate) held: Vec<Arc<PassingTerm>>,
+}
+
+impl PassingTerm {
+    /// `kind`, `number` and `text` are as in [`Stored`].
+    pub(crate) fn new(
+        (id, hash): (TermId, u64),
+        lease: &Lease,
+        (kind, number, text): (Kind, u32, &str),
+        parts: Option<TripleParts>,
+    ) -> PassingTerm {
+        PassingTerm {
+            id,
+            hash,
+            mark: Mark::new(lease),
+            number,
+            kind,
+            text: text.into(),
+            parts: parts.map(Box::new),
+        }
+    }
+
+    /// The term as those are that lie in an arena.
+    pub(crate) fn stored(&self) -> Stored<'_> {
+        let none = [TermId::UNBOUND; 3];
+        Stored {
+            place: Place::NOWHERE,
+            kind: self.kind,
+            number: self.number,
+            text: &self.text,
+            parts: self.parts.as_ref().map_or(none, |parts| parts.ids),
+        }
+    }
+
+    /// Of a triple term the parts that stay with it.
+    pub(crate) fn held_parts(&self) -> &[Arc<PassingTerm>] {
+        self.parts.as_ref().map_or(&[], |parts| &parts.held)
+    }
+
+    fn bytes(&self) -> usize {
+        let parts = self.parts.as_ref().map_or(0, |parts| {
+            size_of::<TripleParts>() + parts.held.capacity() * size_of::<Arc<PassingTerm>>()
+        });
+        // With the two counts of the Arc.
+        size_of::<PassingTerm>() + 2 * size_of::<usize>() + self.text.len() + parts
+    }
+}
+
+impl fmt::Debug for PassingTerm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?} {:?}", self.id, self.text)
+    }
+}
+
+/// Which timing statements have mentioned a term: those of which stream, and in which epoch the last of them.
+pub(crate) struct Mark(AtomicU64);
+
+/// What a [`Mark`] says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Mentioned {
+    /// Not timing statements alone: the term stays.
+    ForGood,
+    /// Statements of one stream, last in this epoch.
+    ByOne(u64),
+    /// Statements of several streams, last in this epoch.
+    BySeveral(u64),
+}
+
+const EPOCH_BITS: u32 = 44;
+const EPOCH_MASK: u64 = (1 << EPOCH_BITS) - 1;
+/// In the place of a stream's slot: several streams.
+const SEVERAL: u64 = (1 << (64 - EPOCH_BITS)) - 1;
+const FOR_GOOD: u64 = u64::MAX;
+
+/// What stands for a stream in marks. Two streams with one slot, of a million that there can be, count as one.
+pub(crate) fn slot_of(stream: StreamUid) -> u64 {
+    u64::from(stream.0) % SEVERAL
+}
+
+fn bits(slot: u64, epoch: u64) -> u64 {
+    assert!(epoch < EPOCH_MASK, "fewer than 2^44 epochs");
+    slot << EPOCH_BITS | epoch
+}
+
+impl Mark {
+    fn new(lease: &Lease) -> Mark {
+        let epoch = lease.epoch();
+        Mark(AtomicU64::new(bits(
+            slot_of(epoch.stream()),
+            epoch.number(),
+        )))
+    }
+
+    /// A statement that the lease covers mentions the term.
+    // Relaxed throughout: who reads a mark to decide has the stripe's lock for writing, and all who write have it for
+    // reading.
+    pub(crate) fn mention(&self, epoch: &Epoch) {
+        let slot = slot_of(epoch.stream());
+        let mentioned = |before: u64| {
+            if before == FOR_GOOD {
+                return None;
+            }
+            let of = match before >> EPOCH_BITS {
+                same if same == slot => slot,
+                _ => SEVERAL,
+            };
+            let after = bits(of, epoch.number().max(before & EPOCH_MASK));
+            (after != before).then_some(after)
+        };
+        // An error says that nothing has changed.
+        let _ = self
+            .0
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, mentioned);
+    }
+
+    pub(crate) fn make_permanent(&self) {
+        self.0.store(FOR_GOOD, Ordering::Relaxed);
+    }
+
+    pub(crate) fn is_permanent(&self) -> bool {
+        self.0.load(Ordering::Relaxed) == FOR_GOOD
+    }
+
+    pub(crate) fn mentioned(&self) -> Mentioned {
+        let mark = self.0.load(Ordering::Relaxed);
+        match mark >> EPOCH_BITS {
+            _ if mark == FOR_GOOD => Mentioned::ForGood,
+            SEVERAL => Mentioned::BySeveral(mark & EPOCH_MASK),
+            _ => Mentioned::ByOne(mark & EPOCH_MASK),
+        }
+    }
+}
+
+/// The passing terms of one stripe. Behind its lock.
+#[derive(Default)]
+pub(crate) struct PassingTerms {
+    by_hash: HashTable<Arc<PassingTerm>>,
+    by_number: FxHashMap<u64, Arc<PassingTerm>>,
+    next: u64,
+    term_bytes: usize,
+}
+
+/// A table gives memory back when it is this many times too large, and not below this size.
+const MUCH_TOO_LARGE: usize = 8;
+const SMALL: usize = 64;
+/// The references that the two tables have.
+const IN_TABLES: usize = 2;
+
+impl PassingTerms {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.by_number.is_empty()
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.by_number.len()
+    }
+
+    /// The number of the next term; none is given twice.
+    pub(crate) fn next_number(&mut self) -> u64 {
+        self.next += 1;
+        self.next - 1
+    }
+
+    pub(crate) fn get(&self, id: TermId) -> Option<&Arc<PassingTerm>> {
+        let term = self.by_number.get(&number_of(id))?;
+        (term.id == id).then_some(term)
+    }
+
+    /// The term with this hash that `is_it` takes.
+    pub(crate) fn find(
+        &self,
+        hash: u64,
+        is_it: impl Fn(&PassingTerm) -> bool,
+    ) -> Option<&Arc<PassingTerm>> {
+        self.by_hash
+            .find(mixed(hash), |term| term.hash == hash && is_it(term))
+    }
+
+    /// Adds a term that is not there.
+    pub(crate) fn insert(&mut self, term: Arc<PassingTerm>) {
+        self.term_bytes += term.bytes();
+        self.by_number.insert(number_of(term.id), Arc::clone(&term));
+        self.by_hash
+            .insert_unique(mixed(term.hash), term, |term| mixed(term.hash));
+    }
+
+    /// Takes out a term that nobody has but the tables; `None` if somebody does.
+    pub(crate) fn remove_unheld(&mut self, id: TermId) -> Option<Arc<PassingTerm>> {
+        let term = self.get(id)?;
+        // Nobody can take a new reference: they are made from those in the tables, under the lock.
+        if Arc::strong_count(term) > IN_TABLES {
+            return None;
+        }
+        let hash = mixed(term.hash);
+        let entry = self.by_hash.find_entry(hash, |term| term.id == id).ok()?;
+        entry.remove();
+        let term = self.by_number.remove(&number_of(id))?;
+        self.term_bytes -= term.bytes();
+        self.shrink();
+        Some(term)
+    }
+
+    fn shrink(&mut self) {
+        let held = self.len().max(SMALL);
+        if self.by_number.capacity() > held * MUCH_TOO_LARGE {
+            self.by_number.shrink_to(2 * held);
+            self.by_hash.shrink_to(2 * held, |term| mixed(term.hash));
+        }
+    }
+
+    /// Memory held besides the struct itself, in bytes.
+    pub(crate) fn bytes(&self) -> usize {
+        let by_number = self.by_number.capacity() * (size_of::<(u64, Arc<PassingTerm>)>() + 1);
+        self.term_bytes + self.by_hash.allocation_size() + by_number
+    }
+}
+
+/// The number that [`PassingTerms::next_number`] gave for an id, with a bit that all of them have.
+fn number_of(id: TermId) -> u64 {
+    id.sequence()
+}
+
+/// All hashes of a stripe begin alike, and the table looks at both ends.
+fn mixed(hash: u64) -> u64 {
+    hash.wrapping_mul(0x9E37_79B9_7F4A_7C15)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lease(stream: u32, number: u64) -> Lease {
+        Lease::new(Arc::new(Epoch::new(StreamUid(stream), number)))
+    }
+
+    #[test]
+    fn a_mark_says_who_mentioned_a_term_last() {
+        let mark = Mark::new(&lease(3, 7));
+        assert_eq!(mark.mentioned(), Mentioned::ByOne(7));
+        mark.mention(lease(3, 9).epoch());
+        mark.mention(lease(3, 8).epoch());
+        assert_eq!(mark.mentioned(), Mentioned::ByOne(9));
+        mark.mention(lease(4, 5).epoch());
+        assert_eq!(mark.mentioned(), Mentioned::BySeveral(9));
+        mark.mention(lease(3, 12).epoch());
+        assert_eq!(mark.mentioned(), Mentioned::BySeveral(12));
+        mark.make_permanent();
+        mark.mention(lease(3, 20).epoch());
+        assert!(mark.is_permanent());
+        assert_eq!(mark.mentioned(), Mentioned::ForGood);
+    }
+
+    #[test]
+    fn no_stream_stands_for_several() {
+        for uid in [0, 1, SEVERAL as u32 - 1, SEVERAL as u32, u32::MAX] {
+            let mark = Mark::new(&lease(uid, 1));
+            assert_eq!(mark.mentioned(), Mentioned::ByOne(1), "{uid}");
+        }
+    }
+}
