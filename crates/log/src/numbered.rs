@@ -8,7 +8,7 @@ use crate::error::LogError;
 use crate::record::StreamStatement;
 use crate::wire::{EncodedStatements, StatementEncoder};
 use oxrdf::{Quad, QuadRef, Term};
-use somersault_model::{EventTime, QuadIds};
+use somersault_model::{EventTime, Lease, QuadIds};
 
 /// The statements of a push, in order of arrival.
 #[derive(Clone, Debug, PartialEq)]
@@ -26,6 +26,8 @@ pub struct Numbered {
     scoped: Vec<Term>,
     /// None for a log that keeps nothing.
     encoded: Option<EncodedStatements>,
+    /// What keeps the terms that only timing statements mention; None where there are none.
+    lease: Option<Lease>,
 }
 
 /// A statement as ids. A query-local id stands for the term of `Numbered::scoped` at that index.
@@ -68,6 +70,14 @@ impl PushStatements {
         };
         let terms = terms.iter().map(|s| (s.at, PushedQuad::Terms(&s.quad)));
         terms.chain(numbered.iter().map(|s| (s.at, PushedQuad::Ids(s.quad))))
+    }
+
+    /// What keeps the terms of statements that have ids already, where some are of timing statements.
+    pub fn lease(&self) -> Option<&Lease> {
+        match self {
+            PushStatements::Terms(_) => None,
+            PushStatements::Numbered(numbered) => numbered.lease.as_ref(),
+        }
     }
 
     /// The terms that have no id yet because their names hang on the push's place in the log: its blank nodes, and
@@ -123,6 +133,12 @@ impl NumberedBuilder {
         };
         let encoder = encoded.then(|| StatementEncoder::new(statements));
         NumberedBuilder { numbered, encoder }
+    }
+
+    /// The statements come with this lease.
+    pub fn with_lease(mut self, lease: Option<Lease>) -> NumberedBuilder {
+        self.numbered.lease = lease;
+        self
     }
 
     /// Adds a term that has no id yet; a query-local id of its index stands for it.

@@ -1,9 +1,10 @@
 //! Answers: columns of ids, decoded to terms only when somebody reads them. Decoding needs the
-//! dictionary and no snapshot, so an answer outlives the pin it was computed under (S9).
+//! dictionary and no snapshot, so an answer outlives the pin it was computed under (S9). It holds
+//! what of its terms the dictionary would reclaim when their windows have passed (DI-1).
 
 use oxrdf::{Quad, Term, Triple};
 use somersault_model::{Tag, TermId};
-use somersault_store::Dictionary;
+use somersault_store::{Dictionary, Held};
 use std::sync::Arc;
 
 /// What a query returns.
@@ -42,6 +43,8 @@ pub struct Solutions {
     pub(crate) rows: usize,
     /// The terms that only this answer has; `None` = there are none.
     pub(crate) local: Option<Arc<[Term]>>,
+    /// What it holds in the dictionary; `None` = nothing.
+    pub(crate) held: Option<Arc<Held>>,
 }
 
 impl Solutions {
@@ -60,7 +63,20 @@ impl Solutions {
             columns,
             rows,
             local: (!local.is_empty()).then_some(local),
+            held: None,
         }
+    }
+
+    /// Holds the terms of its ids in the dictionary that they are of. What was computed over windows must do so while they
+    /// are there.
+    pub fn holding(mut self, dictionary: &Dictionary) -> Solutions {
+        self.held = dictionary.hold(self.columns.iter().flatten());
+        self
+    }
+
+    /// What it holds in the dictionary.
+    pub fn held(&self) -> Option<&Held> {
+        self.held.as_deref()
     }
 
     /// The names of the columns, without `?`.

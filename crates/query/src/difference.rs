@@ -10,7 +10,7 @@ use oxrdf::Term;
 use rustc_hash::FxHashMap;
 use somersault_lang::{QuadTemplate, Query, QueryForm, VarId};
 use somersault_model::{EventTime, QueryUid, Tag, TermId};
-use somersault_store::Dictionary;
+use somersault_store::{Dictionary, Held};
 use std::time::{Duration, Instant};
 
 impl Solutions {
@@ -34,6 +34,7 @@ impl Solutions {
         let mut shared = Shared {
             dictionary,
             ids: FxHashMap::default(),
+            held: Held::default(),
         };
         let mine = shared.rows(self, bounds)?;
         let theirs = shared.rows(other, bounds)?;
@@ -58,6 +59,7 @@ impl Solutions {
             columns,
             rows: kept.len(),
             local: self.local.clone(),
+            held: self.held.clone(),
         })
     }
 
@@ -68,6 +70,7 @@ impl Solutions {
             columns: vec![Vec::new(); self.columns.len()],
             rows: 0,
             local: None,
+            held: None,
         }
     }
 }
@@ -110,6 +113,7 @@ impl Bounds {
 struct Shared<'d> {
     dictionary: &'d Dictionary,
     ids: FxHashMap<Term, TermId>,
+    held: Held,
 }
 
 impl Shared<'_> {
@@ -133,7 +137,7 @@ impl Shared<'_> {
         if let Some(known) = self.ids.get(term) {
             return *known;
         }
-        let known = (self.dictionary.lookup(term.as_ref()))
+        let known = (self.dictionary.lookup_held(term.as_ref(), &mut self.held))
             .unwrap_or_else(|| TermId::local(self.ids.len() as u64));
         self.ids.insert(term.clone(), known);
         known

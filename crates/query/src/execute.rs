@@ -129,10 +129,13 @@ impl<'a> Run<'a> {
         let found: Option<Vec<u32>> = found.collect();
         let found = found.expect("every row was joined with the cells");
         let projection = prepared.inner().query.projection();
+        let columns = columns(&mut table, projection, workspace, Vec::new());
         let solutions = Solutions {
             variables: Arc::clone(&prepared.inner().names),
             rows: table.rows,
-            columns: columns(&mut table, projection, workspace, Vec::new()),
+            // Before the execution lets go of what it found.
+            held: self.evaluation.dictionary.hold(columns.iter().flatten()),
+            columns,
             local: self.evaluation.local.into_terms(),
         };
         workspace.give(table);
@@ -181,6 +184,8 @@ impl<'a> Run<'a> {
                     variables: (reuse.names)
                         .filter(|held| Arc::ptr_eq(held, &prepared.inner().names))
                         .unwrap_or_else(|| Arc::clone(&prepared.inner().names)),
+                    // Before the execution lets go of what it found.
+                    held: self.evaluation.dictionary.hold(columns.iter().flatten()),
                     columns,
                     rows,
                     local: self.evaluation.local.into_terms(),

@@ -392,13 +392,17 @@ fn with_string<R>(e: &Evaluation<'_>, id: TermId, read: impl FnOnce(&str) -> R) 
     match id.tag() {
         Tag::ShortString => {}
         Tag::Literal => {
-            let view = e.dictionary.view(id)?;
-            if view.datatype.is_some() || view.language.is_some() {
-                return None;
-            }
-            if view.head.is_empty() {
-                return Some(read(view.tail));
-            }
+            return e.dictionary.with_view(id, |view| {
+                if view.datatype.is_some() || view.language.is_some() {
+                    return None;
+                }
+                if view.head.is_empty() {
+                    return Some(read(view.tail));
+                }
+                let mut text = String::new();
+                view.write_text(&mut text);
+                Some(read(&text))
+            })?;
         }
         _ => return None,
     }

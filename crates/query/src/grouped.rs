@@ -158,6 +158,7 @@ impl GroupAnswer {
             columns: columns.map(|ids| ids[from..to].to_vec()).collect(),
             rows: to - from,
             local: self.rows.local.clone(),
+            held: self.rows.held.clone(),
         }
     }
 

@@ -10,6 +10,7 @@ use crate::plan::Plan;
 use crate::sources::Graphs;
 use parking_lot::RwLock;
 use somersault_model::{Tag, TermId};
+use somersault_store::Dictionary;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -218,9 +219,9 @@ impl Kept {
     }
 }
 
-/// The ids of some terms, as far as a dictionary has been found to know them. An id is never given to
-/// another term, so a known one stays right; an unknown term is looked up again each time. Only the
-/// first dictionary that is asked is remembered.
+/// The ids of some terms, as far as a dictionary has been found to know them for good. An id is never given to
+/// another term, so a known one stays right; an unknown term is looked up again each time, and so is one that only
+/// timing statements mention. Only the first dictionary that is asked is remembered.
 #[derive(Debug)]
 pub(crate) struct KnownIds {
     /// The number of that dictionary; 0 while there is none.
@@ -253,14 +254,20 @@ impl KnownIds {
 
     /// The id at a place, found with `find` where it is not known.
     #[inline]
-    pub(crate) fn id(&self, at: usize, find: impl FnOnce() -> TermId) -> TermId {
+    pub(crate) fn id(
+        &self,
+        at: usize,
+        dictionary: &Dictionary,
+        find: impl FnOnce() -> TermId,
+    ) -> TermId {
         // Whoever sees an id must see the dictionary's entry for it too.
         let known = TermId::from_raw(self.ids[at].load(Ordering::Acquire));
         if !known.is_unbound() {
             return known;
         }
         let id = find();
-        if id.tag() != Tag::Local {
+        let stays = !id.is_passing() || dictionary.is_permanent(id);
+        if id.tag() != Tag::Local && stays {
             self.ids[at].store(id.raw(), Ordering::Release);
         }
         id
@@ -270,6 +277,8 @@ impl KnownIds {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use oxrdf::NamedNode;
+    use somersault_model::StreamUid;
 
     #[test]
     fn failures_in_place_make_ever_longer_pauses() {
@@ -296,13 +305,20 @@ mod tests {
     #[test]
     fn ids_of_one_dictionary_alone_are_known() {
         let known = KnownIds::new(1);
+        let dictionary = Dictionary::new();
         assert!(known.are_of(7));
         assert!(!known.are_of(8));
         assert!(known.are_of(7));
         let local = TermId::local(3);
-        assert_eq!(known.id(0, || local), local);
-        let found = TermId::DEFAULT_GRAPH;
-        assert_eq!(known.id(0, || found), found);
-        assert_eq!(known.id(0, || local), found);
+        assert_eq!(known.id(0, &dictionary, || local), local);
+        let lease = dictionary.lease(StreamUid(1));
+        let name = NamedNode::new_unchecked("http://example.com/");
+        let name = name.as_ref().into();
+        let passing = dictionary.mention(name, &mut dictionary.mentions(&lease));
+        assert_eq!(known.id(0, &dictionary, || passing), passing);
+        assert_eq!(known.id(0, &dictionary, || local), local, "it may go");
+        dictionary.make_permanent(passing);
+        assert_eq!(known.id(0, &dictionary, || passing), passing);
+        assert_eq!(known.id(0, &dictionary, || local), passing, "it stays");
     }
 }

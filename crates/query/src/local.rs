@@ -5,7 +5,7 @@
 use oxrdf::{GraphName, NamedOrBlankNode, Quad, Term, Triple};
 use rustc_hash::FxHashMap;
 use somersault_model::{Tag, TermId, inline};
-use somersault_store::Dictionary;
+use somersault_store::{Dictionary, Held};
 use std::sync::Arc;
 
 /// The local terms of one execution.
@@ -14,6 +14,8 @@ pub(crate) struct LocalTerms {
     terms: Vec<Term>,
     ids: FxHashMap<Term, TermId>,
     bytes: usize,
+    /// What was found in the dictionary and might be reclaimed there.
+    held: Held,
 }
 
 impl LocalTerms {
@@ -28,7 +30,7 @@ impl LocalTerms {
         if let Some(id) = self.ids.get(&term) {
             return *id;
         }
-        if let Some(id) = dictionary.lookup(term.as_ref()) {
+        if let Some(id) = dictionary.lookup_held(term.as_ref(), &mut self.held) {
             return id;
         }
         let id = TermId::local(self.terms.len() as u64);
@@ -42,7 +44,7 @@ impl LocalTerms {
     /// The one id of a term in this execution, without taking the term.
     pub(crate) fn id_of(&mut self, term: &Term, dictionary: &Dictionary) -> TermId {
         self.local_id(term)
-            .or_else(|| dictionary.lookup(term.as_ref()))
+            .or_else(|| dictionary.lookup_held(term.as_ref(), &mut self.held))
             .unwrap_or_else(|| self.id(term.clone(), dictionary))
     }
 
@@ -73,9 +75,19 @@ impl LocalTerms {
         self.terms[first..].to_vec()
     }
 
+    /// What was found in the dictionary stays as long as this does, or whom it is given to.
+    pub(crate) fn held(&self) -> &Held {
+        &self.held
+    }
+
+    /// Holds what another execution found, whose ids come here.
+    pub(crate) fn hold(&mut self, held: &Held) {
+        self.held.extend(held);
+    }
+
     /// What they take, roughly.
     pub(crate) fn bytes(&self) -> usize {
-        self.bytes
+        self.bytes + self.held.bytes()
     }
 
     pub(crate) fn into_terms(self) -> Option<Arc<[Term]>> {

@@ -16,6 +16,7 @@ use crate::table::Table;
 use crate::workspace::Workspace;
 use oxrdf::Term;
 use parking_lot::Mutex;
+use somersault_store::Held;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 /// How many rows are tried first where only some of the answer is wanted.
@@ -181,6 +182,7 @@ impl Runner<'_, '_> {
             });
             report.rows = guard.rows();
             report.terms = evaluation.local.since(known_terms);
+            report.held = evaluation.local.held().clone();
             if result.is_err() {
                 taken.stop();
             }
@@ -208,6 +210,7 @@ impl Runner<'_, '_> {
             for (sum, one) in self.actual.iter_mut().zip(report.actual) {
                 *sum += one;
             }
+            self.evaluation.local.hold(&report.held);
             // Each hand numbered the terms that it computed by itself.
             let ids: Vec<_> = (report.terms.into_iter())
                 .map(|term| self.evaluation.local.id(term, self.evaluation.dictionary))
@@ -295,6 +298,8 @@ struct Report {
     made: Vec<(usize, Table)>,
     /// The terms that it computed.
     terms: Vec<Term>,
+    /// What it found in the dictionary and might be reclaimed there.
+    held: Held,
     rows: u64,
     actual: Vec<Actual>,
 }

@@ -73,7 +73,7 @@ impl<'g> Given<'g> {
         }
         match self.known {
             Some(known) if known.are_of(dictionary.number()) => {
-                known.id(number, || local.id_of(term, dictionary))
+                known.id(number, dictionary, || local.id_of(term, dictionary))
             }
             _ => local.id_of(term, dictionary),
         }

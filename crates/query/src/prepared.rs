@@ -345,7 +345,7 @@ impl Prepared {
             if self.inner.placeholders[at] {
                 TermId::UNBOUND
             } else if remembered {
-                known.id(at, || local.id_of(term, dictionary))
+                known.id(at, dictionary, || local.id_of(term, dictionary))
             } else {
                 local.id_of(term, dictionary)
             }

@@ -248,8 +248,10 @@ fn kind_of(e: &Evaluation<'_>, id: TermId) -> Option<Kind> {
         Tag::ShortString => Kind::Text,
         Tag::NamedNode => Kind::Iri,
         Tag::Literal => {
-            let view = e.dictionary.view(id)?;
-            let plain = view.datatype.is_none() && view.language.is_none();
+            let is_plain = |view: somersault_store::TermView<'_>| {
+                view.datatype.is_none() && view.language.is_none()
+            };
+            let plain = e.dictionary.with_view(id, is_plain)?;
             return plain.then_some(Kind::Text);
         }
         _ => return None,

@@ -150,6 +150,7 @@ mod tests {
                     TermId::from_raw(1 << 60 | 7),
                 ),
             }],
+            lease: None,
             kind: SliceKind::Whole,
         });
         ShardWork {

@@ -9,7 +9,7 @@ pub use simulated::SimFabric;
 pub use timely::TimelyFabric;
 
 use crate::due_windows::DueWindows;
-use somersault_model::{BatchNumber, Millis, ShardId, Sn, StreamUid, TimedTriple};
+use somersault_model::{BatchNumber, Lease, Millis, ShardId, Sn, StreamUid, TimedTriple};
 use somersault_store::ShardBatch;
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,6 +25,8 @@ pub struct SliceWork {
     pub interval: Millis,
     /// Statements of the batch in order of arrival.
     pub statements: Vec<TimedTriple>,
+    /// What keeps the terms of those that are timing ones.
+    pub lease: Option<Lease>,
     /// What they are to the slice.
     pub kind: SliceKind,
 }

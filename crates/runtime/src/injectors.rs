@@ -71,7 +71,10 @@ impl Injectors {
     /// Makes a closed batch a slice, or changes one.
     fn put(&self, sn: Sn, work: &SliceWork) {
         let slices = self.store.slices();
-        let build = |revision| Slice::build(work.batch, work.interval, revision, &work.statements);
+        let build = |revision| {
+            let slice = Slice::build(work.batch, work.interval, revision, &work.statements);
+            slice.with_lease(work.lease.clone())
+        };
         if work.kind == SliceKind::Whole {
             slices.insert(work.stream, build(0));
             return;
@@ -79,7 +82,7 @@ impl Injectors {
         let floor = self.store.snapshots().floor();
         slices.amend(work.stream, work.batch, sn, floor, |old| match old {
             Some(old) if work.kind == SliceKind::Late => {
-                old.with_late(work.interval, &work.statements)
+                old.with_late(work.interval, &work.statements, work.lease.clone())
             }
             Some(old) => build(old.revision() + 1),
             None => build(1),

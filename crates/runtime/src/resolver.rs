@@ -5,13 +5,17 @@ use crate::lines::{LineSyntax, TakeLines, read_lines};
 use oxrdf::TermRef;
 use parking_lot::Mutex;
 use somersault_log::{LoadSegment, Log};
-use somersault_model::{Intern, QuadIds, TermId};
+use somersault_model::{Intern, Lease, QuadIds, StreamUid, TermId};
 use somersault_store::{Dictionary, Interner, Store};
 use somersault_stream::{Resolve, ResolveError};
 use std::collections::HashMap;
 use std::convert::Infallible;
 use std::io::Read;
 use std::sync::Arc;
+
+/// For each term that comes with a timing statement and will go again, so many that have gone are looked at: so streams
+/// leave nothing behind, however fast they are.
+pub(crate) const RECLAIMED_FOR_ONE: usize = 2;
 
 pub(crate) struct Resolver {
     pub(crate) store: Arc<Store>,
@@ -45,6 +49,27 @@ impl Resolver {
 impl Intern for Resolver {
     fn intern(&self, term: TermRef<'_>) -> TermId {
         self.store.dictionary().intern(term)
+    }
+
+    fn lease(&self, stream: StreamUid) -> Option<Lease> {
+        Some(self.store.dictionary().lease(stream))
+    }
+
+    fn intern_passing(&self, term: TermRef<'_>, lease: &Lease) -> TermId {
+        let dictionary = self.store.dictionary();
+        let mut mentions = dictionary.mentions(lease);
+        let id = dictionary.mention(term, &mut mentions);
+        let born = mentions.born();
+        drop(mentions);
+        if born > 0 {
+            dictionary.reclaim(born * RECLAIMED_FOR_ONE);
+        }
+        id
+    }
+
+    fn make_permanent(&self, id: TermId) {
+        let is_there = self.store.dictionary().make_permanent(id);
+        debug_assert!(is_there, "DI-1: the lease of {id:?} has kept its term");
     }
 }
 

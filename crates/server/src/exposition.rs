@@ -48,7 +48,7 @@ pub(crate) fn gauge(text: &mut String, name: &str, help: &str, value: f64) {
 }
 
 fn engine(snapshot: &MetricsSnapshot, text: &mut String) {
-    let single: [(&str, &str, &str, u64); 12] = [
+    let single: [(&str, &str, &str, u64); 14] = [
         (
             "somersault_stable_sn",
             "gauge",
@@ -120,6 +120,18 @@ fn engine(snapshot: &MetricsSnapshot, text: &mut String) {
             "gauge",
             "Terms in the dictionary.",
             snapshot.terms,
+        ),
+        (
+            "somersault_dictionary_passing_terms",
+            "gauge",
+            "Terms that came with timing statements.",
+            snapshot.passing_terms,
+        ),
+        (
+            "somersault_dictionary_reclaimed_terms_total",
+            "counter",
+            "Terms that only expired timing statements used, and that have gone.",
+            snapshot.reclaimed_terms,
         ),
     ];
     for (name, kind, help, value) in single {

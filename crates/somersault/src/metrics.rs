@@ -31,6 +31,11 @@ pub struct MetricsSnapshot {
     pub stored_statements: u64,
     /// Terms in the dictionary.
     pub terms: u64,
+    /// Those of them that came with timing statements and go when no window can show them any more, if nothing else has
+    /// mentioned them since.
+    pub passing_terms: u64,
+    /// Terms that have gone.
+    pub reclaimed_terms: u64,
     /// Execution times of one-shot queries.
     pub one_shot_execution: Latency,
     /// Memory by part.

@@ -8,8 +8,9 @@ use oxrdf::{
 };
 use rustc_hash::FxHashSet;
 use somersault_lang::Classification;
-use somersault_log::PushedQuad;
-use somersault_model::{EventTime, Intern, Millis, QuadIds, Tag, TermId};
+use somersault_log::{PushStatements, PushedQuad};
+use somersault_model::{EventTime, Intern, Lease, Millis, QuadIds, StreamUid, Tag, TermId};
+use std::sync::Arc;
 
 /// Event times further out than this (30 million years) are refused, so that no sum of times and spans overflows.
 pub(crate) const FARTHEST_MS: i64 = 1_000_000_000_000_000_000;
@@ -81,11 +82,35 @@ pub(crate) struct Classifier {
     into: Option<TermId>,
 }
 
+/// Which statements of a stream are timing ones, that nobody needs once their windows have passed.
 #[derive(Clone, Debug)]
-enum Timing {
+pub enum Timing {
+    /// None.
     Nothing,
+    /// All.
     All,
-    Predicates(FxHashSet<TermId>),
+    /// Those with these predicates.
+    Predicates(Arc<FxHashSet<TermId>>),
+}
+
+impl Timing {
+    /// Whether a statement with this predicate is one.
+    pub fn has(&self, predicate: TermId) -> bool {
+        match self {
+            Timing::Nothing => false,
+            Timing::All => true,
+            Timing::Predicates(timing) => timing.contains(&predicate),
+        }
+    }
+}
+
+/// A stream as far as he has to know it who turns the terms of its statements into ids.
+#[derive(Clone, Debug)]
+pub struct StreamTerms {
+    /// Which stream.
+    pub stream: StreamUid,
+    /// Which statements' terms may be reclaimed.
+    pub timing: Timing,
 }
 
 impl Classifier {
@@ -97,24 +122,23 @@ impl Classifier {
         let timing = match classification {
             Classification::Timeless => Timing::Nothing,
             Classification::TimingAll => Timing::All,
-            Classification::Timing(predicates) => Timing::Predicates(
-                predicates
+            Classification::Timing(predicates) => {
+                let ids = predicates
                     .iter()
-                    .map(|predicate| intern.intern(predicate.as_ref().into()))
-                    .collect(),
-            ),
+                    .map(|it| intern.intern(it.as_ref().into()));
+                Timing::Predicates(Arc::new(ids.collect()))
+            }
         };
         Classifier { timing, into }
     }
 
+    pub(crate) fn timing(&self) -> &Timing {
+        &self.timing
+    }
+
     /// The statement to absorb, if it is timeless: in the INTO graph, else in its own.
     pub(crate) fn absorbed(&self, quad: QuadIds) -> Option<QuadIds> {
-        let timing = match &self.timing {
-            Timing::Nothing => false,
-            Timing::All => true,
-            Timing::Predicates(timing) => timing.contains(&quad.predicate),
-        };
-        (!timing).then(|| QuadIds {
+        (!self.timing.has(quad.predicate)).then(|| QuadIds {
             graph: self.into.unwrap_or(quad.graph),
             ..quad
         })
@@ -126,6 +150,9 @@ pub(crate) struct Interner<'a> {
     intern: &'a dyn Intern,
     /// What a label is prefixed with to make it unique; None where blank nodes name what is in the store (updates).
     scope: Option<String>,
+    /// Which statements mention their terms under the lease; without one all terms stay.
+    timing: Timing,
+    lease: Option<Lease>,
     /// Of a push that was read before: the ids of the terms that had to wait for the scope.
     scoped: Vec<TermId>,
 }
@@ -136,22 +163,72 @@ impl<'a> Interner<'a> {
         Interner {
             intern,
             scope: None,
+            timing: Timing::Nothing,
+            lease: None,
             scoped: Vec::new(),
         }
     }
 
-    /// For a push: its blank nodes are its own (S6), also those among the terms that wait for the scope.
-    pub(crate) fn of_push(intern: &'a dyn Intern, scope: String, waiting: &[Term]) -> Interner<'a> {
-        let mut interner = Interner {
-            intern,
-            scope: Some(scope),
-            scoped: Vec::new(),
+    /// For the statements of a firing that go into a stream.
+    pub(crate) fn derived(intern: &'a dyn Intern, terms: StreamTerms) -> Interner<'a> {
+        let lease = match terms.timing {
+            Timing::Nothing => None,
+            _ => intern.lease(terms.stream),
         };
-        interner.scoped = waiting
-            .iter()
-            .map(|term| interner.term(term.as_ref()))
+        Interner {
+            timing: terms.timing,
+            lease,
+            ..Interner::stored(intern)
+        }
+    }
+
+    /// For a push: its blank nodes are its own (S6), also those among the terms that wait for the scope.
+    pub(crate) fn of_push(
+        intern: &'a dyn Intern,
+        scope: String,
+        statements: &PushStatements,
+        terms: StreamTerms,
+    ) -> Interner<'a> {
+        let stored = Interner::stored(intern);
+        let mut interner = match statements.lease() {
+            // Read already: with what it has it goes on.
+            Some(lease) => Interner {
+                timing: terms.timing,
+                lease: Some(lease.clone()),
+                ..stored
+            },
+            None => Interner::derived(intern, terms),
+        };
+        interner.scope = Some(scope);
+        // Whether a timing statement has it is seen later: what is absorbed then is made permanent.
+        let lease = interner.lease.as_ref();
+        let scoped = statements.scoped().iter();
+        interner.scoped = scoped
+            .map(|term| interner.term(term.as_ref(), lease))
             .collect();
         interner
+    }
+
+    /// What goes with the statements, where some of them have terms that do not stay.
+    pub(crate) fn lease(&self) -> Option<Lease> {
+        self.lease.clone()
+    }
+
+    /// The statement to absorb, if it is timeless; its terms stay.
+    pub(crate) fn absorbed(&self, classifier: &Classifier, quad: QuadIds) -> Option<QuadIds> {
+        let absorbed = classifier.absorbed(quad)?;
+        let QuadIds {
+            graph,
+            subject,
+            predicate,
+            object,
+        } = absorbed;
+        for id in [graph, subject, predicate, object] {
+            if id.is_passing() {
+                self.intern.make_permanent(id);
+            }
+        }
+        Some(absorbed)
     }
 
     /// A statement of the push that the interner is for.
@@ -176,27 +253,37 @@ impl<'a> Interner<'a> {
     }
 
     pub(crate) fn quad(&self, quad: QuadRef<'_>) -> QuadIds {
+        // The predicate says what kind of statement it is.
+        let of_all = (self.lease.as_ref()).filter(|_| matches!(self.timing, Timing::All));
+        let predicate = self.term(quad.predicate.into(), of_all);
+        let lease = (self.lease.as_ref()).filter(|_| self.timing.has(predicate));
         QuadIds {
             graph: match quad.graph_name {
                 GraphNameRef::DefaultGraph => TermId::DEFAULT_GRAPH,
-                GraphNameRef::NamedNode(node) => self.intern.intern(node.into()),
-                GraphNameRef::BlankNode(node) => self.term(node.into()),
+                GraphNameRef::NamedNode(node) => self.term(node.into(), lease),
+                GraphNameRef::BlankNode(node) => self.term(node.into(), lease),
             },
             subject: match quad.subject {
-                NamedOrBlankNodeRef::NamedNode(node) => self.intern.intern(node.into()),
-                NamedOrBlankNodeRef::BlankNode(node) => self.term(node.into()),
+                NamedOrBlankNodeRef::NamedNode(node) => self.term(node.into(), lease),
+                NamedOrBlankNodeRef::BlankNode(node) => self.term(node.into(), lease),
             },
-            predicate: self.intern.intern(quad.predicate.into()),
-            object: self.term(quad.object),
+            predicate,
+            object: self.term(quad.object, lease),
         }
     }
 
-    fn term(&self, term: TermRef<'_>) -> TermId {
-        match (&self.scope, term) {
+    fn term(&self, term: TermRef<'_>, lease: Option<&Lease>) -> TermId {
+        let renamed;
+        let term = match (&self.scope, term) {
             (Some(scope), TermRef::BlankNode(_) | TermRef::Triple(_)) => {
-                self.intern.intern(rename(scope, term).as_ref())
+                renamed = rename(scope, term);
+                renamed.as_ref()
             }
-            _ => self.intern.intern(term),
+            _ => term,
+        };
+        match lease {
+            Some(lease) => self.intern.intern_passing(term, lease),
+            None => self.intern.intern(term),
         }
     }
 }

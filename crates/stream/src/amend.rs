@@ -10,14 +10,20 @@ use crate::groups::{GroupId, Groups};
 use crate::output::{AmendedBatch, BatchChange, Firing, Inject};
 use crate::schedule::WindowShape;
 use crate::stream::{Batch, LateStatement, Stream};
-use somersault_model::{BatchNumber, EventTime, Mutation, StreamUid};
+use somersault_model::{BatchNumber, EventTime, Lease, Mutation, StreamUid};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What waits for the next cut to change batches of earlier ones.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Amendments {
-    batches: BTreeMap<(StreamUid, BatchNumber), BatchChange>,
+    batches: BTreeMap<(StreamUid, BatchNumber), Change>,
     absorbed: Vec<(StreamUid, Mutation)>,
+}
+
+#[derive(Clone, Debug)]
+struct Change {
+    change: BatchChange,
+    lease: Option<Lease>,
 }
 
 /// An amended batch as windows see it.
@@ -52,16 +58,14 @@ impl Amendments {
         self.batches.is_empty() && self.absorbed.is_empty()
     }
 
-    /// A batch that a cut has shown is another one from the next cut on.
-    pub(crate) fn put(
-        &mut self,
-        uid: StreamUid,
-        batch: BatchNumber,
-        change: BatchChange,
-        absorbed: Vec<Mutation>,
-    ) {
-        self.batches.insert((uid, batch), change);
-        self.absorb(uid, absorbed);
+    /// A batch that a cut has shown holds these statements instead from the next cut on.
+    pub(crate) fn replace(&mut self, uid: StreamUid, number: BatchNumber, batch: Batch) {
+        let change = Change {
+            change: BatchChange::Replaced(batch.statements),
+            lease: batch.lease,
+        };
+        self.batches.insert((uid, number), change);
+        self.absorb(uid, batch.absorbed);
     }
 
     /// What a stream's late statements say beside what windows show of them.
@@ -89,6 +93,7 @@ impl Coordinator {
             batch: number,
             statement,
             absorbed,
+            lease,
         } in late
         {
             let end = number.end(stream.interval());
@@ -99,11 +104,16 @@ impl Coordinator {
                 });
                 batch.statements.push(statement);
                 batch.absorbed.extend(absorbed);
+                batch.keep(lease);
                 continue;
             }
             let change = self.amendments.batches.entry((uid, number));
-            let change = change.or_insert_with(|| BatchChange::Late(Vec::new()));
-            match change {
+            let change = change.or_insert_with(|| Change {
+                change: BatchChange::Late(Vec::new()),
+                lease: None,
+            });
+            change.lease = Lease::older(change.lease.take(), lease);
+            match &mut change.change {
                 BatchChange::Late(statements) | BatchChange::Replaced(statements) => {
                     statements.push(statement);
                 }
@@ -167,10 +177,11 @@ impl Coordinator {
         }
         let batches = amendments.batches.into_iter();
         inject.amended = batches
-            .map(|((stream, batch), change)| AmendedBatch {
+            .map(|((stream, batch), Change { change, lease })| AmendedBatch {
                 stream,
                 batch,
                 change,
+                lease,
             })
             .collect();
     }

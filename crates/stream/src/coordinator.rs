@@ -5,7 +5,7 @@
 //! coordinator (`on_stable`, `on_fired`) must not change what `apply` does next, but for [`Output::Retire`], which
 //! follows the pace of firings.
 
-use crate::adaptor::Interner;
+use crate::adaptor::{Interner, StreamTerms};
 use crate::amend::Amendments;
 use crate::cohorts::{Cohorts, Named, Registration};
 use crate::declaration::{Resolve, ResolveError};
@@ -196,6 +196,12 @@ impl Coordinator {
             received_ms: now_ms,
             to,
         }]
+    }
+
+    /// What he has to know of a stream who turns the terms of its statements into ids.
+    pub fn terms_of(&self, iri: &str) -> Option<StreamTerms> {
+        let stream = self.streams.get(self.by_iri.get(iri)?)?;
+        Some(stream.terms())
     }
 
     fn logged_stream(&self, iri: &str) -> StreamUid {

@@ -138,6 +138,7 @@ impl Coordinator {
                 stream,
                 batch: number,
                 statements: batch.statements,
+                lease: batch.lease,
             });
         }
     }

@@ -8,13 +8,13 @@
 use crate::adaptor::Interner;
 use crate::coordinator::Coordinator;
 use crate::declaration::{QueryDeclaration, Resolve};
-use crate::output::{BatchChange, FiringKey, Output};
+use crate::output::{FiringKey, Output};
 use crate::refusal::Refusal;
 use crate::stream::{Batch, Stream};
 use somersault_lang::{CreateStream, DerivedStream, LatePolicy, TimeDomain};
 use somersault_log::{DerivedRecord, Resolved};
 use somersault_model::{
-    BatchNumber, EventTime, Millis, Mutation, QuadIds, QueryUid, StreamUid, TimedTriple,
+    BatchNumber, EventTime, Lease, Millis, Mutation, QuadIds, QueryUid, StreamUid, TimedTriple,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -202,14 +202,15 @@ impl Coordinator {
         let Some(stream) = self.streams.get_mut(&uid) else {
             return;
         };
-        let interner = Interner::stored(resolve);
+        let interner = Interner::derived(resolve, stream.terms());
         let statements = record.statements.iter();
         let quads: Vec<QuadIds> = statements
             .map(|quad| interner.quad(quad.as_ref()))
             .collect();
         if record.revision == 0 {
             derivation.through = Some((record.close, record.ordinal));
-            if stream.derive(record.close, quads, next, record.received_ms) {
+            let batch = stream.batch_at(record.close, &quads, interner.lease());
+            if stream.derive(record.close, batch, next, record.received_ms) {
                 self.on_streams_moved(&[uid], out);
             }
             return;
@@ -217,11 +218,17 @@ impl Coordinator {
         let times = stream.complete_through.zip(stream.within);
         let settled_before = times.map(|(time, within)| time.minus(within));
         derivation.revise(record.close, record.revision, settled_before);
-        self.replace(uid, record.close, &quads);
+        self.replace(uid, record.close, &quads, interner.lease());
     }
 
     /// A firing was amended: what it put into its stream is replaced. What was absorbed as a fact stays one.
-    fn replace(&mut self, uid: StreamUid, close: EventTime, quads: &[QuadIds]) {
+    fn replace(
+        &mut self,
+        uid: StreamUid,
+        close: EventTime,
+        quads: &[QuadIds],
+        lease: Option<Lease>,
+    ) {
         let Some(stream) = self.streams.get_mut(&uid) else {
             return;
         };
@@ -235,7 +242,7 @@ impl Coordinator {
         }
         stream.amended += quads.len() as u64;
         stream.hold_instead(number, quads.len() as u64);
-        let batch = stream.batch_at(close, quads);
+        let batch = stream.batch_at(close, quads, lease);
         let end = number.end(stream.interval());
         if Some(end) > stream.planned {
             match quads.is_empty() {
@@ -244,9 +251,7 @@ impl Coordinator {
             };
             return;
         }
-        let absorbed = batch.absorbed;
-        let change = BatchChange::Replaced(batch.statements);
-        self.amendments.put(uid, number, change, absorbed);
+        self.amendments.replace(uid, number, batch);
     }
 
     /// A stream that this one feeds, directly or through others, and that has used up its budget.
@@ -268,19 +273,13 @@ impl Coordinator {
 
 impl Stream {
     /// Takes the statements of a firing, after which the stream is complete through the next close. Whether its time moved.
-    fn derive(
-        &mut self,
-        close: EventTime,
-        quads: Vec<QuadIds>,
-        next: EventTime,
-        received_ms: i64,
-    ) -> bool {
-        if !quads.is_empty() {
+    fn derive(&mut self, close: EventTime, more: Batch, next: EventTime, received_ms: i64) -> bool {
+        if !more.statements.is_empty() {
             let number = self.batch_of(close);
             let mut batch = self.take_out(number);
-            let more = self.batch_at(close, &quads);
             batch.statements.extend(more.statements);
             batch.absorbed.extend(more.absorbed);
+            batch.keep(more.lease);
             self.put_back(number, batch);
         }
         self.begin.get_or_insert(close);
@@ -288,9 +287,10 @@ impl Stream {
     }
 
     /// Statements of one time, as a batch.
-    fn batch_at(&self, at: EventTime, quads: &[QuadIds]) -> Batch {
+    fn batch_at(&self, at: EventTime, quads: &[QuadIds], lease: Option<Lease>) -> Batch {
         let absorbed = quads.iter().filter_map(|quad| self.absorbed(*quad));
         Batch {
+            lease,
             absorbed: absorbed.map(Mutation::insert).collect(),
             statements: (quads.iter())
                 .map(|quad| TimedTriple {

@@ -25,6 +25,7 @@ mod schedule;
 mod status;
 mod stream;
 
+pub use adaptor::{StreamTerms, Timing};
 pub use cohorts::Place;
 pub use coordinator::Coordinator;
 pub use declaration::{QueryDeclaration, Resolve, ResolveError, WindowDeclaration};

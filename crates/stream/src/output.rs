@@ -7,7 +7,7 @@ use crate::cohorts::Place;
 use somersault_lang::CreateStream;
 use somersault_lang::lift::Shape;
 use somersault_model::{
-    BatchNumber, EventTime, Mutation, QuadIds, QueryUid, Sn, StreamUid, TimedTriple,
+    BatchNumber, EventTime, Lease, Mutation, QuadIds, QueryUid, Sn, StreamUid, TimedTriple,
 };
 use std::sync::Arc;
 
@@ -154,6 +154,8 @@ pub struct AmendedBatch {
     pub batch: BatchNumber,
     /// How it changes.
     pub change: BatchChange,
+    /// What keeps the terms of the statements that come.
+    pub lease: Option<Lease>,
 }
 
 /// How a closed batch changes.
@@ -174,6 +176,8 @@ pub struct ClosedBatch {
     pub batch: BatchNumber,
     /// All its statements, timing and timeless, in order of arrival.
     pub statements: Vec<TimedTriple>,
+    /// What keeps the terms of its timing statements.
+    pub lease: Option<Lease>,
 }
 
 /// What tells one firing from all others, for good (S13). Those of one query become due in the order of their SNs.

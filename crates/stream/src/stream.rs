@@ -4,13 +4,14 @@
 //! batch's end, and `retained_from` moves only when a plan record is applied, because what a window may see must
 //! follow from the log alone. What is physically still there (`retired_below`) also depends on how fast firings are.
 
-use crate::adaptor::{Classifier, Interner, Source, TimeGate, TooLate};
+use crate::adaptor::{Classifier, Interner, Source, StreamTerms, TimeGate, TooLate};
 use crate::groups::GroupId;
 use crate::numbered::StatementCount;
 use somersault_lang::{CreateStream, LatePolicy, TimeDomain};
 use somersault_log::PushRecord;
 use somersault_model::{
-    BatchNumber, EventTime, Intern, Millis, Mutation, QuadIds, QueryUid, Sn, StreamUid, TimedTriple,
+    BatchNumber, EventTime, Intern, Lease, Millis, Mutation, QuadIds, QueryUid, Sn, StreamUid,
+    TimedTriple,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -26,6 +27,15 @@ pub(crate) struct Batch {
     pub(crate) statements: Vec<TimedTriple>,
     /// What of it is absorbed.
     pub(crate) absorbed: Vec<Mutation>,
+    /// What keeps the terms of its timing statements.
+    pub(crate) lease: Option<Lease>,
+}
+
+impl Batch {
+    /// Statements with this lease come to it.
+    pub(crate) fn keep(&mut self, lease: Option<Lease>) {
+        self.lease = Lease::older(self.lease.take(), lease);
+    }
 }
 
 /// What a push came to beside what went into open batches.
@@ -45,6 +55,7 @@ pub(crate) struct LateStatement {
     pub(crate) batch: BatchNumber,
     pub(crate) statement: TimedTriple,
     pub(crate) absorbed: Option<Mutation>,
+    pub(crate) lease: Option<Lease>,
 }
 
 /// One life of a stream.
@@ -201,7 +212,8 @@ impl Stream {
     pub(crate) fn push(&mut self, push: &PushRecord, intern: &dyn Intern) -> Pushed {
         let mut pushed = Pushed::default();
         let mut gate = self.gate(&push.source);
-        let interner = Interner::of_push(intern, self.note_source(push), push.statements.scoped());
+        let scope = self.note_source(push);
+        let interner = Interner::of_push(intern, scope, &push.statements, self.terms());
 
         // One batch is taken out of the map at a time; a push seldom spans more than one or two.
         let mut current: Option<(BatchNumber, Batch)> = None;
@@ -216,7 +228,7 @@ impl Stream {
                 }
                 // Only BUDGET lets go of a batch within WITHIN. No window can show it, but a fact is one without it.
                 Err(_) if number < self.retained_from => {
-                    let fact = self.classifier.absorbed(interner.pushed(quad));
+                    let fact = interner.absorbed(&self.classifier, interner.pushed(quad));
                     match fact.is_some() {
                         true => self.amended += 1,
                         false => self.late += 1,
@@ -227,7 +239,8 @@ impl Stream {
                 Err(_) => {
                     self.amended += 1;
                     if Some(number.end(self.interval())) <= self.complete_through {
-                        let late = self.late_statement(number, at, interner.pushed(quad));
+                        let quad = interner.pushed(quad);
+                        let late = self.late_statement(number, at, quad, &interner);
                         pushed.late.push(late);
                         continue;
                     }
@@ -239,7 +252,9 @@ impl Stream {
                     if let Some((before, batch)) = other.take() {
                         self.put_back(before, batch);
                     }
-                    other.insert((number, self.take_out(number)))
+                    let mut batch = self.take_out(number);
+                    batch.keep(interner.lease());
+                    other.insert((number, batch))
                 }
             };
             let quad = interner.pushed(quad);
@@ -247,7 +262,7 @@ impl Stream {
                 at,
                 triple: quad.triple(),
             });
-            if let Some(absorbed) = self.classifier.absorbed(quad) {
+            if let Some(absorbed) = interner.absorbed(&self.classifier, quad) {
                 batch.absorbed.push(Mutation::insert(absorbed));
             }
         }
@@ -284,13 +299,16 @@ impl Stream {
         batch: BatchNumber,
         at: EventTime,
         quad: QuadIds,
+        interner: &Interner<'_>,
     ) -> LateStatement {
         self.hold_more(batch, 1);
         let triple = quad.triple();
+        let absorbed = interner.absorbed(&self.classifier, quad);
         LateStatement {
             batch,
             statement: TimedTriple { at, triple },
-            absorbed: self.classifier.absorbed(quad).map(Mutation::insert),
+            absorbed: absorbed.map(Mutation::insert),
+            lease: interner.lease(),
         }
     }
 
@@ -332,6 +350,14 @@ impl Stream {
         self.retained_statements -= before;
         self.statements -= before;
         self.hold_more(batch, count);
+    }
+
+    /// The stream as far as its terms are concerned.
+    pub(crate) fn terms(&self) -> StreamTerms {
+        StreamTerms {
+            stream: self.uid,
+            timing: self.classifier.timing().clone(),
+        }
     }
 
     /// What of a statement is absorbed.

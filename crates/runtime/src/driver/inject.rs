@@ -43,12 +43,18 @@ impl Injection {
             })
             .collect();
         let closed = inject.slices.into_iter();
-        let closed = closed.map(|it| (it.stream, it.batch, it.statements, SliceKind::Whole));
-        let amended = inject.amended.into_iter().map(|it| match it.change {
-            BatchChange::Late(statements) => (it.stream, it.batch, statements, SliceKind::Late),
-            BatchChange::Replaced(all) => (it.stream, it.batch, all, SliceKind::Replaced),
+        let closed = closed.map(|it| {
+            let kind = SliceKind::Whole;
+            ((it.stream, it.batch, it.lease), it.statements, kind)
         });
-        for (stream, batch, statements, kind) in closed.chain(amended) {
+        let amended = inject.amended.into_iter().map(|it| {
+            let (statements, kind) = match it.change {
+                BatchChange::Late(statements) => (statements, SliceKind::Late),
+                BatchChange::Replaced(all) => (all, SliceKind::Replaced),
+            };
+            ((it.stream, it.batch, it.lease), statements, kind)
+        });
+        for ((stream, batch, lease), statements, kind) in closed.chain(amended) {
             // A batch has one home for good, so that what amends it comes after it.
             let home = home_shard(stream, batch, placement);
             // The last batches of a stream that was dropped meanwhile: no window can ask for them.
@@ -60,6 +66,7 @@ impl Injection {
                 batch,
                 interval: *interval,
                 statements,
+                lease,
                 kind,
             });
         }

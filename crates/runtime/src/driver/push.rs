@@ -2,15 +2,17 @@
 //! sequencer looks at no term.
 //!
 //! Before changing anything here: terms become known only after the coordinator was asked whether it would take the
-//! push. What it says is asked again when the push's turn comes, and that counts.
+//! push. What it says is asked again when the push's turn comes, and that counts: also for which statements are timing
+//! ones, whose terms are only mentioned under the push's lease. What turns out to be absorbed is made permanent then.
 
 use super::{Done, Driver};
 use crate::error::RuntimeError;
+use crate::resolver::RECLAIMED_FOR_ONE;
 use oxrdf::{GraphNameRef, QuadRef, Term, TermRef};
 use somersault_log::{LogError, Numbered, NumberedBuilder};
 use somersault_model::{EventTime, QuadIds, TermId};
-use somersault_store::Interner;
-use somersault_stream::{Input, PushHead, ReadPush};
+use somersault_store::{Interner, Mentions};
+use somersault_stream::{Input, PushHead, ReadPush, StreamTerms, Timing};
 use std::collections::HashMap;
 
 /// So many statements are numbered together.
@@ -31,33 +33,48 @@ impl Driver {
     ) -> Result<Done, RuntimeError> {
         let received_ms = self.now_ms();
         // A repeat goes on too: only the sequencer knows whether what was taken before is durable.
-        let judged = self
-            .shared
-            .coordinator
-            .lock()
-            .judge_push(&head, received_ms, times.clone());
-        judged?;
+        let terms = {
+            let coordinator = self.shared.coordinator.lock();
+            coordinator.judge_push(&head, received_ms, times.clone())?;
+            coordinator.terms_of(&head.stream)
+        };
         let untimed = times.clone().position(|time| time.is_none());
         let encoded = !self.shared.log.is_volatile();
         let times = times.map(|time| time.unwrap_or(EventTime(0)));
         let recent = self.recent.lock().pop().unwrap_or_default();
-        let mut interner = Interner::with(self.shared.store.dictionary(), recent);
-        let builder = NumberedBuilder::new(times.len(), encoded);
-        let numbered = Numberer::new(&mut interner, builder).number(times.zip(statements));
+        let dictionary = self.shared.store.dictionary();
+        let mut interner = Interner::with(dictionary, recent);
+        let timing = terms
+            .as_ref()
+            .map_or(Timing::Nothing, |of| of.timing.clone());
+        let lease = terms.filter(|of| !matches!(of.timing, Timing::Nothing));
+        let lease = lease.map(|StreamTerms { stream, .. }| dictionary.lease(stream));
+        let mut mentions = lease.as_ref().map(|lease| dictionary.mentions(lease));
+        let builder = NumberedBuilder::new(times.len(), encoded).with_lease(lease);
+        let numberer = Numberer::new(&mut interner, (&timing, mentions.as_mut()), builder);
+        let numbered = numberer.number(times.zip(statements));
         self.recent.lock().push(interner.into_recent());
+        let born = mentions.map_or(0, |mentions| mentions.born());
         let statements = numbered?;
-        self.log_input(Input::ReadPush(ReadPush {
+        let done = self.log_input(Input::ReadPush(ReadPush {
             head,
             received_ms,
             statements,
             untimed,
-        }))
+        }));
+        if born > 0 {
+            dictionary.reclaim(born * RECLAIMED_FOR_ONE);
+        }
+        done
     }
 }
 
 /// Turns the terms of a push into ids.
 struct Numberer<'i, 'd, 'q> {
     interner: &'i mut Interner<'d>,
+    timing: &'i Timing,
+    /// For the terms of timing statements; None where there are none.
+    mentions: Option<&'i mut Mentions<'d>>,
     builder: NumberedBuilder,
     /// The terms that wait for the push's scope, with the ids that stand for them.
     scoped: HashMap<Term, TermId>,
@@ -67,9 +84,15 @@ struct Numberer<'i, 'd, 'q> {
 }
 
 impl<'i, 'd, 'q> Numberer<'i, 'd, 'q> {
-    fn new(interner: &'i mut Interner<'d>, builder: NumberedBuilder) -> Numberer<'i, 'd, 'q> {
+    fn new(
+        interner: &'i mut Interner<'d>,
+        (timing, mentions): (&'i Timing, Option<&'i mut Mentions<'d>>),
+        builder: NumberedBuilder,
+    ) -> Numberer<'i, 'd, 'q> {
         Numberer {
             interner,
+            timing,
+            mentions,
             builder,
             scoped: HashMap::new(),
             statements: Vec::with_capacity(TOGETHER),
@@ -83,14 +106,7 @@ impl<'i, 'd, 'q> Numberer<'i, 'd, 'q> {
         statements: impl Iterator<Item = (EventTime, QuadRef<'q>)>,
     ) -> Result<Numbered, LogError> {
         for (at, quad) in statements {
-            let names = [
-                graph_term(quad.graph_name),
-                Some(quad.subject.into()),
-                Some(quad.predicate.into()),
-                Some(quad.object),
-            ];
-            let known = names.into_iter().flatten().filter(|term| !is_scoped(*term));
-            self.terms.extend(known);
+            self.terms.extend(known_terms(quad).map(|(_, term)| term));
             self.statements.push((at, quad));
             if self.statements.len() == TOGETHER {
                 self.number_together()?;
@@ -103,7 +119,16 @@ impl<'i, 'd, 'q> Numberer<'i, 'd, 'q> {
     /// Numbers the statements at hand.
     fn number_together(&mut self) -> Result<(), LogError> {
         self.ids.clear();
-        self.interner.intern_all(&self.terms, &mut self.ids);
+        match (self.timing, &mut self.mentions) {
+            (Timing::Nothing, _) | (_, None) => {
+                self.interner.intern_all(&self.terms, &mut self.ids);
+            }
+            (Timing::All, Some(mentions)) => {
+                self.interner
+                    .mention_all(&self.terms, mentions, &mut self.ids);
+            }
+            (Timing::Predicates(_), Some(_)) => self.intern_both_kinds(),
+        }
         self.terms.clear();
         let (builder, scoped) = (&mut self.builder, &mut self.scoped);
         let mut known = self.ids.iter().copied();
@@ -127,6 +152,51 @@ impl<'i, 'd, 'q> Numberer<'i, 'd, 'q> {
         }
         Ok(())
     }
+
+    /// The ids of the terms at hand, where the predicate of each statement says of which kind it is.
+    fn intern_both_kinds(&mut self) {
+        let Some(mentions) = &mut self.mentions else {
+            return;
+        };
+        let statements = self.statements.iter();
+        let predicates: Vec<TermRef<'_>> =
+            statements.map(|(_, quad)| quad.predicate.into()).collect();
+        let mut ids = Vec::with_capacity(predicates.len());
+        self.interner.intern_all(&predicates, &mut ids);
+        let kinds: Vec<usize> = ids.iter().map(|id| self.timing.has(*id).into()).collect();
+        let mut others = [Vec::new(), Vec::new()];
+        for ((_, quad), kind) in self.statements.iter().zip(&kinds) {
+            let terms = known_terms(*quad).filter(|(is_predicate, _)| !is_predicate);
+            others[*kind].extend(terms.map(|(_, term)| term));
+        }
+        let mut of_others = [Vec::new(), Vec::new()];
+        self.interner.intern_all(&others[0], &mut of_others[0]);
+        self.interner
+            .mention_all(&others[1], mentions, &mut of_others[1]);
+        let mut of_others = of_others.map(Vec::into_iter);
+        for (((_, quad), kind), predicate) in self.statements.iter().zip(kinds).zip(ids) {
+            self.ids.extend(known_terms(*quad).filter_map(
+                |(is_predicate, _)| match is_predicate {
+                    true => Some(predicate),
+                    false => of_others[kind].next(),
+                },
+            ));
+        }
+    }
+}
+
+/// The terms of a statement that have ids already, and whether one is its predicate.
+fn known_terms(quad: QuadRef<'_>) -> impl Iterator<Item = (bool, TermRef<'_>)> {
+    let names = [
+        (false, graph_term(quad.graph_name)),
+        (false, Some(quad.subject.into())),
+        (true, Some(quad.predicate.into())),
+        (false, Some(quad.object)),
+    ];
+    let known = names
+        .into_iter()
+        .filter_map(|(is_predicate, term)| Some((is_predicate, term?)));
+    known.filter(|(_, term)| !is_scoped(*term))
 }
 
 fn graph_term(graph: GraphNameRef<'_>) -> Option<TermRef<'_>> {

@@ -23,6 +23,8 @@ use std::time::{Duration, Instant};
 const TICK: Duration = Duration::from_millis(20);
 /// How often pins are looked at, and what only they kept.
 const EXPIRY: Duration = Duration::from_secs(1);
+/// So many terms that have gone are looked at then, where nothing comes that pays for it.
+const RECLAIMED_AT_A_TICK: usize = 1024;
 /// So many SNs may be cut and not stable before inputs have to wait.
 const UNSTABLE_LIMIT: usize = 256;
 /// So many requests are taken before stability is looked at again.
@@ -441,6 +443,7 @@ impl Sequencer {
         let now = Instant::now();
         if now >= self.next_tick {
             self.next_tick = now + TICK;
+            self.shared.store.dictionary().tidy(RECLAIMED_AT_A_TICK);
             // Time waits for slow queries as inputs do: what is due and not answered must not grow without end.
             let goes_on = self.shared.clock.ticks() && !self.backlogged();
             if goes_on && self.refuse_if_failed().is_ok() {

@@ -222,7 +222,7 @@ impl Stability {
         {
             match self.retirements.pop_front() {
                 Some((_, Retirement::Slices(stream, below))) => {
-                    store.slices().retire(stream, below);
+                    store.retire(stream, below);
                 }
                 Some((_, Retirement::Stream(stream))) => store.slices().drop_stream(stream),
                 None => {}

@@ -4,12 +4,14 @@
 use oxrdf::{BlankNodeRef, LiteralRef, NamedNodeRef, Term, TermRef, vocab::xsd};
 use somersault_model::{Tag, TermId};
 use somersault_query::Solutions;
-use somersault_store::{Dictionary, Located, TermKind, TermView, inline_view};
+use somersault_store::{Dictionary, Held, Located, TermKind, TermView, inline_view};
 
 /// What the ids of one answer mean.
 #[derive(Clone, Copy)]
 pub(super) struct Terms<'a> {
     dictionary: &'a Dictionary,
+    /// What the answer holds of it.
+    held: Option<&'a Held>,
     /// The answer's own terms.
     local: &'a [Term],
 }
@@ -33,6 +35,7 @@ impl<'a> Terms<'a> {
     pub(super) fn new(solutions: &'a Solutions, dictionary: &'a Dictionary) -> Terms<'a> {
         Terms {
             dictionary,
+            held: solutions.held(),
             local: solutions.local_terms(),
         }
     }
@@ -85,7 +88,7 @@ impl<'a> Terms<'a> {
     /// The term of an id that has no value in itself.
     pub(super) fn resolve_stored(&self, id: TermId) -> Option<Value<'a>> {
         if id.is_in_dictionary() {
-            let view = self.dictionary.view(id)?;
+            let view = self.dictionary.view_held(self.held, id)?;
             if view.kind == TermKind::Triple {
                 let parts = self.dictionary.triple_term(id)?;
                 return Some(Value::Triple(parts.map(Part::Id)));

@@ -44,6 +44,7 @@ impl Engine {
         let (one_shot, one_shot_failed, one_shot_execution) = counters.one_shot.sum();
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let memory = inner.store.memory();
+        let terms = inner.store.dictionary().counts();
         let driver = inner.driver.status();
         let pins = inner.store.snapshots().pinned() as u64;
         MetricsSnapshot {
@@ -58,7 +59,9 @@ impl Engine {
             one_shot,
             one_shot_failed,
             stored_statements: self.stored_statements(),
-            terms: inner.store.dictionary().len() as u64,
+            terms: terms.terms as u64,
+            passing_terms: terms.passing as u64,
+            reclaimed_terms: terms.reclaimed,
             one_shot_execution,
             memory: MemoryUse {
                 dictionary_bytes: memory.dictionary_bytes as u64,
@@ -101,7 +104,7 @@ impl Engine {
             .collect()
     }
 
-    /// Checks the invariants of the store (ST-1, ST-2); slow on large data.
+    /// Checks the invariants of the store (ST-1, ST-2, DI-1); slow on large data.
     ///
     /// # Errors
     /// [`EngineError::Internal`] with the invariant that does not hold, and where.

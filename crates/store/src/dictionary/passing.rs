@@ -61,16 +61,6 @@ impl Held {
         self.0.extend(other.0.iter().cloned());
     }
 
-    /// A term of the dictionary as borrowed text, be it permanent or, in one that [`Dictionary::hold`] made, held.
-    #[inline]
-    pub fn view<'a>(&'a self, dictionary: &'a Dictionary, id: TermId) -> Option<TermView<'a>> {
-        if !id.is_passing() {
-            return dictionary.view(id);
-        }
-        let at = self.0.binary_search_by_key(&id, |term| term.id).ok()?;
-        Some(dictionary.view_of(&self.0[at].stored()))
-    }
-
     /// Memory held beside the dictionary's, in bytes.
     pub fn bytes(&self) -> usize {
         self.0.capacity() * size_of::<Arc<PassingTerm>>()
@@ -240,6 +230,17 @@ impl Dictionary {
         }
         held.0.sort_unstable_by_key(|term| term.id);
         (!held.is_empty()).then(|| Arc::new(held))
+    }
+
+    /// A term of the dictionary as borrowed text, be it permanent or among those that [`Dictionary::hold`] held.
+    #[inline]
+    pub fn view_held<'a>(&'a self, held: Option<&'a Held>, id: TermId) -> Option<TermView<'a>> {
+        if !id.is_passing() {
+            return self.view(id);
+        }
+        let held = &held?.0;
+        let at = held.binary_search_by_key(&id, |term| term.id).ok()?;
+        Some(self.view_of(&held[at].stored()))
     }
 
     /// Looks at up to so many terms whose streams have gone on since they were mentioned, and reclaims those that nobody

@@ -100,10 +100,9 @@ impl Twin {
         for (number, id) in &self.permanent {
             assert_eq!(dictionary.lookup(term(*number).as_ref()), Some(*id));
         }
-        let none = Held::default();
         for (terms, held) in &self.answers {
             for (number, id) in terms.iter().filter(|(number, _)| *number < PLAIN) {
-                let view = held.as_deref().unwrap_or(&none).view(dictionary, *id);
+                let view = dictionary.view_held(held.as_deref(), *id);
                 let mut text = String::new();
                 view.expect("held").write_text(&mut text);
                 let expected = match term(*number) {
