@@ -82,6 +82,7 @@ fn work(shard: u16) -> (ShardId, ShardWork) {
             at: EventTime(0),
             triple: TripleIds::new(id, id, id),
         }],
+        lease: None,
         kind: SliceKind::Whole,
     };
     let slices = vec![slice];

@@ -9,6 +9,7 @@ mod kinds;
 mod limits;
 mod lines;
 mod loading;
+mod passing;
 mod queries;
 mod refusals;
 mod restart;
