@@ -10,8 +10,11 @@
 //! of a term are written completely before its id can be known to anyone.
 #![allow(unsafe_code)]
 
+mod parts;
 mod passing;
 
+pub(crate) use parts::{Parts, take_apart};
+use parts::{short_hash, take_apart_known};
 pub use passing::{DictionaryCounts, Held, Mentions};
 
 use crate::arena::{Arena, ArenaEnd, Kind, Place, Stored, prefetch};
@@ -23,8 +26,8 @@ use crate::slots::Slots;
 use crate::term_view::{TermKind, TermView, inline_view};
 use oxrdf::vocab::rdf;
 use oxrdf::{
-    BaseDirection, BlankNode, Literal, LiteralRef, NamedNode, NamedNodeRef, NamedOrBlankNode,
-    NamedOrBlankNodeRef, Term, TermRef, Triple,
+    BaseDirection, BlankNode, Literal, NamedNode, NamedNodeRef, NamedOrBlankNode, Term, TermRef,
+    Triple,
 };
 use parking_lot::RwLock;
 use somersault_model::{Intern, Tag, TermId, VIRTUAL_SHARDS, VirtualShard, inline, term_hash};
@@ -80,17 +83,6 @@ struct Writer {
     passing: PassingTerms,
 }
 
-/// A term taken apart for comparing and storing.
-pub(crate) struct Parts<'a> {
-    pub(crate) hash: u64,
-    /// Of IRIs always [`Kind::Iri`]: whether a beginning is shared, the comparison sees to.
-    kind: Kind,
-    text: &'a str,
-    /// The datatype or the language tag.
-    extra: &'a str,
-    ids: [TermId; 3],
-}
-
 impl Dictionary {
     /// An empty dictionary; it knows `rdf:type` and nothing else.
     pub fn new() -> Dictionary {
@@ -124,13 +116,9 @@ impl Dictionary {
     /// that no statement has held the term so far, timing ones excepted: for terms of windows see
     /// [`Dictionary::lookup_held`]. A plan must keep the term, not the `None`.
     pub fn lookup(&self, term: TermRef<'_>) -> Option<TermId> {
-        let parts = match term {
-            TermRef::Literal(literal) => match inline::encode(literal) {
-                Some(id) => return Some(id),
-                None => literal_parts(literal),
-            },
-            TermRef::Triple(triple) => triple_parts(term, triple, |part| self.lookup(part))?,
-            _ => name_parts(term),
+        let parts = match take_apart_known(term, |part| self.lookup(part))? {
+            Ok(id) => return Some(id),
+            Err(parts) => parts,
         };
         let stripe = self.stripe(parts.hash);
         let writer = stripe.writer.read();
@@ -557,82 +545,6 @@ impl Intern for Dictionary {
     fn intern(&self, term: TermRef<'_>) -> TermId {
         Dictionary::intern(self, term)
     }
-}
-
-/// The bits of a hash below those of the virtual shard.
-fn short_hash(hash: u64) -> u32 {
-    (hash >> 20) as u32
-}
-
-/// The id of a term that has an inline one, else its parts; `intern` gives the ids of the parts of
-/// triple terms.
-pub(crate) fn take_apart<'a>(
-    term: TermRef<'a>,
-    mut intern: impl FnMut(TermRef<'a>) -> TermId,
-) -> Result<TermId, Parts<'a>> {
-    Err(match term {
-        TermRef::Literal(literal) => match inline::encode(literal) {
-            Some(id) => return Ok(id),
-            None => literal_parts(literal),
-        },
-        TermRef::Triple(triple) => triple_parts(term, triple, |part| Some(intern(part)))
-            .expect("interning always gives an id"),
-        _ => name_parts(term),
-    })
-}
-
-fn name_parts(term: TermRef<'_>) -> Parts<'_> {
-    let (kind, text) = match term {
-        TermRef::NamedNode(node) => (Kind::Iri, node.as_str()),
-        TermRef::BlankNode(node) => (Kind::BlankNode, node.as_str()),
-        _ => unreachable!("literals and triple terms are taken apart elsewhere"),
-    };
-    Parts {
-        hash: term_hash(term),
-        kind,
-        text,
-        extra: "",
-        ids: [TermId::UNBOUND; 3],
-    }
-}
-
-fn literal_parts(literal: LiteralRef<'_>) -> Parts<'_> {
-    let (kind, extra) = match (literal.language(), literal.direction()) {
-        (Some(language), None) => (Kind::Language, language),
-        (Some(language), Some(BaseDirection::Ltr)) => (Kind::LeftToRight, language),
-        (Some(language), Some(BaseDirection::Rtl)) => (Kind::RightToLeft, language),
-        (None, _) if literal.datatype() == oxrdf::vocab::xsd::STRING => (Kind::String, ""),
-        (None, _) => (Kind::Typed, literal.datatype().as_str()),
-    };
-    Parts {
-        hash: term_hash(literal.into()),
-        kind,
-        text: literal.value(),
-        extra,
-        ids: [TermId::UNBOUND; 3],
-    }
-}
-
-fn triple_parts<'a>(
-    term: TermRef<'a>,
-    triple: &'a Triple,
-    mut id_of: impl FnMut(TermRef<'a>) -> Option<TermId>,
-) -> Option<Parts<'a>> {
-    let subject = match triple.subject.as_ref() {
-        NamedOrBlankNodeRef::NamedNode(node) => node.into(),
-        NamedOrBlankNodeRef::BlankNode(node) => node.into(),
-    };
-    Some(Parts {
-        hash: term_hash(term),
-        kind: Kind::Triple,
-        text: "",
-        extra: "",
-        ids: [
-            id_of(subject)?,
-            id_of(triple.predicate.as_ref().into())?,
-            id_of(triple.object.as_ref())?,
-        ],
-    })
 }
 
 #[cfg(test)]

@@ -17,8 +17,6 @@ use std::sync::{Arc, Weak};
 
 /// An epoch ends when so many terms were born in it, or when slices of its stream are retired.
 const TERMS_OF_AN_EPOCH: usize = 1 << 13;
-/// So many terms that somebody held are looked at again at a time.
-const HELD_AT_A_TIME: usize = 64;
 
 /// The epochs of all streams.
 #[derive(Default)]
@@ -37,7 +35,7 @@ struct State {
     several: BTreeMap<u64, Vec<TermId>>,
     /// Terms to be looked at.
     due: Vec<Listed>,
-    /// Terms that nothing but an answer or an execution held when they were looked at.
+    /// Terms that nothing but an answer or an execution held when they were looked at; the earliest first.
     held: VecDeque<(Whose, TermId)>,
 }
 
@@ -159,46 +157,41 @@ impl Epochs {
             let whose = Whose::Several;
             state.due.push(Listed { whose, terms });
         }
-        let again = state.held.len().min(HELD_AT_A_TIME);
-        for _ in 0..again {
-            if let Some((whose, id)) = state.held.pop_front() {
-                let terms = vec![id];
-                state.due.push(Listed { whose, terms });
-            }
-        }
     }
 
     /// At most so many terms to be looked at, if there are any.
     pub(crate) fn take(&self, most: usize) -> Option<Portion> {
         let mut state = self.state.lock();
         let mut listed = state.due.pop()?;
-        let whose = listed.whose;
-        let rest = listed.terms.len().saturating_sub(most);
-        let terms = listed.terms.split_off(rest);
-        if rest > 0 {
+        let portion = state.portion(&mut listed, most);
+        if !listed.terms.is_empty() {
             state.due.push(listed);
         }
-        let own_floor = match whose {
-            Whose::Several => state.all_past,
-            Whose::Slot(slot) => state.floor(slot),
-        };
-        Some(Portion {
-            whose,
-            terms,
-            own_floor,
-            all_past: state.all_past,
-            alive: Vec::new(),
-            held: Vec::new(),
-        })
+        Some(portion)
+    }
+
+    /// How many terms somebody held when they were looked at.
+    pub(crate) fn held(&self) -> usize {
+        self.state.lock().held.len()
+    }
+
+    /// At most so many of those, the earliest first, if there are any.
+    pub(crate) fn take_held(&self, most: usize) -> Option<Portion> {
+        let mut state = self.state.lock();
+        let (whose, _) = *state.held.front()?;
+        let same = state.held.iter().take(most);
+        let same = same.take_while(|(other, _)| *other == whose).count();
+        let terms = state.held.drain(..same).map(|(_, id)| id).collect();
+        let mut listed = Listed { whose, terms };
+        Some(state.portion(&mut listed, most))
     }
 
     /// Lists what was left of a portion.
     pub(crate) fn put_back(&self, portion: Portion) {
         let mut state = self.state.lock();
         let whose = portion.whose;
-        state
-            .held
-            .extend(portion.held.into_iter().map(|id| (whose, id)));
+        let held = portion.held.into_iter().map(|id| (whose, id));
+        state.held.extend(held);
         let mut at_once = Vec::new();
         for (id, mentioned) in portion.alive {
             match (mentioned, whose) {
@@ -258,6 +251,25 @@ impl State {
         }
         if of_stream.epochs.is_empty() {
             self.streams.remove(&slot);
+        }
+    }
+
+    /// Cuts a portion off a list.
+    fn portion(&self, listed: &mut Listed, most: usize) -> Portion {
+        let terms = match listed.terms.len().saturating_sub(most) {
+            0 => std::mem::take(&mut listed.terms),
+            rest => listed.terms.split_off(rest),
+        };
+        Portion {
+            whose: listed.whose,
+            terms,
+            own_floor: match listed.whose {
+                Whose::Several => self.all_past,
+                Whose::Slot(slot) => self.floor(slot),
+            },
+            all_past: self.all_past,
+            alive: Vec::new(),
+            held: Vec::new(),
         }
     }
 

@@ -3,6 +3,7 @@
 use super::batches::Batches;
 use super::snapshots::Snapshots;
 use super::steps::Steps;
+use super::terms::Terms;
 use crate::machine::{Machine, stolen_time};
 use crate::results::Results;
 use serde::{Deserialize, Serialize};
@@ -260,6 +261,7 @@ pub(crate) struct StreamFigures {
     pub(crate) snapshots: Option<Snapshots>,
     pub(crate) steps: Option<Steps>,
     pub(crate) batches: Option<Batches>,
+    pub(crate) terms: Option<Terms>,
 }
 
 impl StreamFigures {
@@ -277,6 +279,7 @@ impl StreamFigures {
             snapshots: results.read(&file("snapshots"))?,
             steps: results.read(&file("steps"))?,
             batches: results.read(&file("batches"))?,
+            terms: results.read(&file("terms"))?,
         })
     }
 }

@@ -19,6 +19,7 @@ mod standing;
 mod steps;
 mod suite;
 mod targets;
+mod terms;
 mod threads;
 
 pub(crate) use figures::StreamFigures;
@@ -58,6 +59,8 @@ enum Part {
     Batches,
     /// Many standing queries of the shapes L1–L3 with random constants, registered at once
     Standing,
+    /// An hour of a timing stream of fresh IRIs, as fast as it goes, and what is resident meanwhile
+    Terms,
     /// The same queries by pyoxigraph and by rsp-rs, their answers compared
     Peers,
 }
@@ -146,6 +149,7 @@ fn measured(part: Part, options: &Options) -> Result<(), Failure> {
         Part::Steps => keep(part, options, &steps::run(options)?),
         Part::Batches => keep(part, options, &batches::run(options)?),
         Part::Standing => keep(part, options, &standing::run(options)?),
+        Part::Terms => keep(part, options, &terms::run(options)?),
         Part::Peers => keep(part, options, &peers::run(options)?),
     }
 }

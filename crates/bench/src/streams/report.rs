@@ -27,6 +27,7 @@ pub(crate) fn write(out: &mut String, figures: &StreamFigures) {
             .map(|own| part(snapshots::heading_of(own), own, snapshots::table)),
         (figures.steps.as_ref()).map(|own| part(steps::heading_of(own), own, steps::table)),
         (figures.batches.as_ref()).map(|own| part(batches::heading_of(own), own, batches::table)),
+        figures.terms.as_ref().map(super::terms::report),
         figures.peers.as_ref().map(peers),
     ];
     parts

@@ -40,6 +40,7 @@ pub(crate) fn rows(figures: &StreamFigures) -> Vec<Row> {
     rows.extend(snapshots::rows(figures.snapshots.as_ref()));
     rows.extend(steps::rows(figures.steps.as_ref()));
     rows.extend(batches::rows(figures.batches.as_ref()));
+    rows.push(super::terms::row(figures.terms.as_ref()));
     rows.extend(peers(figures.peers.as_ref()));
     rows
 }

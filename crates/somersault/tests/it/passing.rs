@@ -31,7 +31,11 @@ fn play(engine: &Engine, name: &str, n: i64) {
         .collect();
     let timed: Vec<(i64, &str)> = statements.iter().map(|text| (at, text.as_str())).collect();
     engine.push(&format!("{NS}{name}"), push(&timed)).unwrap();
-    advance(engine, at + BATCH_MS);
+    go_on(engine, name, at + BATCH_MS);
+}
+
+fn go_on(engine: &Engine, name: &str, to_ms: i64) {
+    engine.advance(&[(format!("{NS}{name}"), to_ms)]).unwrap();
 }
 
 /// Until the sequencer has looked at what has gone, which it does now and then.
@@ -104,6 +108,7 @@ fn what_is_absorbed_loaded_or_updated_later_stays() {
             push(&[(50, "fix-0-2 is stored"), (50, "fix-0-3 at place-9")]),
         )
         .unwrap();
+    go_on(&engine, "facts", 3_000);
     for n in 1..30 {
         play(&engine, "s", n);
     }
@@ -119,7 +124,7 @@ fn what_is_absorbed_loaded_or_updated_later_stays() {
     );
     let text = [(3_000, "fix-0-1 near car-0"), (3_001, "fix-0-3 near car-1")];
     engine.push(&format!("{NS}s"), push(&text)).unwrap();
-    advance(&engine, 3_100);
+    go_on(&engine, "s", 3_100);
     let rows = firings(&engine, "joined", Some(3_000));
     assert_eq!(rows, [(3_100, vec!["fix-0-1".to_owned()])]);
     drop(joined);
@@ -132,21 +137,21 @@ fn istream_compares_answers_whose_terms_are_in_no_window_any_more() {
     let text = format!(
         "PREFIX : <{NS}> REGISTER ISTREAM :new AS SELECT ?fix FROM NAMED WINDOW :w ON :s [RANGE 100ms STEP 100ms] WHERE {{ WINDOW :w {{ ?fix :seen ?car }} }}"
     );
-    engine.register(Some("new"), &text).unwrap();
+    engine.register(None, &text).unwrap();
     let seen = |n: i64, name: &str| {
         let text = format!("{name} seen car");
         engine
             .push(&format!("{NS}s"), push(&[(n * BATCH_MS, text.as_str())]))
             .unwrap();
-        advance(&engine, (n + 1) * BATCH_MS);
+        go_on(&engine, "s", (n + 1) * BATCH_MS);
     };
     seen(0, "a");
     // The clock goes on by so much that no slice with a is left.
-    advance(&engine, 5_000);
+    go_on(&engine, "s", 5_000);
     seen(50, "b");
     seen(51, "b");
     seen(52, "a");
-    let rows: Vec<_> = firings(&engine, "new", Some(5_000))
+    let rows: Vec<_> = firings(&engine, &format!("{NS}new"), Some(5_000))
         .into_iter()
         .filter(|(_, rows)| !rows.is_empty())
         .collect();

@@ -16,11 +16,13 @@
 //!
 //! Before changing it: see the file `passing.rs` for who locks what, `epochs.rs` for when a term is past.
 
-use super::{Dictionary, Parts, Writer, literal_parts, name_parts, take_apart, triple_parts};
+use super::parts::take_apart_known;
+use super::{Dictionary, Parts, Writer, take_apart};
+use crate::epochs::Portion;
 use crate::passing::{PassingTerm, TripleParts};
 use crate::term_view::TermView;
 use oxrdf::TermRef;
-use somersault_model::{Lease, StreamUid, TermId, VirtualShard, inline};
+use somersault_model::{Lease, StreamUid, TermId, VirtualShard};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -194,15 +196,9 @@ impl Dictionary {
 
     /// The id of a term that is known, be it permanent or passing; a passing one stays as long as `held` does.
     pub fn lookup_held(&self, term: TermRef<'_>, held: &mut Held) -> Option<TermId> {
-        let parts = match term {
-            TermRef::Literal(literal) => match inline::encode(literal) {
-                Some(id) => return Some(id),
-                None => literal_parts(literal),
-            },
-            TermRef::Triple(triple) => {
-                triple_parts(term, triple, |part| self.lookup_held(part, held))?
-            }
-            _ => name_parts(term),
+        let parts = match take_apart_known(term, |part| self.lookup_held(part, held))? {
+            Ok(id) => return Some(id),
+            Err(parts) => parts,
         };
         let stripe = self.stripe(parts.hash);
         let writer = stripe.writer.read();
@@ -249,31 +245,42 @@ impl Dictionary {
     pub fn reclaim(&self, most: usize) -> usize {
         let (mut left, mut reclaimed) = (most, 0);
         while left > 0
-            && let Some(mut portion) = self.epochs.take(left)
+            && let Some(portion) = self.epochs.take(left)
         {
             left = left.saturating_sub(portion.terms.len().max(1));
-            let mut gone = Vec::with_capacity(portion.terms.len());
-            for id in std::mem::take(&mut portion.terms) {
-                let stripe = self.stripe_of(id.virtual_shard());
-                let mut writer = stripe.writer.write();
-                let Some(mentioned) = writer.passing.get(id).map(|term| term.mark.mentioned())
-                else {
-                    continue;
-                };
-                if !portion.is_past(mentioned) {
-                    portion.leave(id, mentioned);
-                } else if let Some(term) = writer.passing.remove_unheld(id) {
-                    gone.push(term);
-                } else {
-                    portion.leave_held(id);
-                }
-            }
-            reclaimed += gone.len();
-            self.epochs.put_back(portion);
+            reclaimed += self.reclaim_of(portion);
+        }
+        // What somebody held is looked at again for what is left; each once, not over and over.
+        let mut again = left.min(self.epochs.held());
+        while again > 0
+            && let Some(portion) = self.epochs.take_held(again)
+        {
+            again -= portion.terms.len().min(again);
+            reclaimed += self.reclaim_of(portion);
         }
         self.reclaimed
             .fetch_add(reclaimed as u64, Ordering::Relaxed);
         reclaimed
+    }
+
+    fn reclaim_of(&self, mut portion: Portion) -> usize {
+        let mut gone = Vec::with_capacity(portion.terms.len());
+        for id in std::mem::take(&mut portion.terms) {
+            let stripe = self.stripe_of(id.virtual_shard());
+            let mut writer = stripe.writer.write();
+            let Some(mentioned) = writer.passing.get(id).map(|term| term.mark.mentioned()) else {
+                continue;
+            };
+            if !portion.is_past(mentioned) {
+                portion.leave(id, mentioned);
+            } else if let Some(term) = writer.passing.remove_unheld(id) {
+                gone.push(term);
+            } else {
+                portion.leave_held(id);
+            }
+        }
+        self.epochs.put_back(portion);
+        gone.len()
     }
 
     /// Looks for streams that have gone on, or ended, and reclaims as [`Dictionary::reclaim`] does: to be called now and
