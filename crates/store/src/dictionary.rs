@@ -249,8 +249,8 @@ impl Dictionary {
             let mut buffer = [0; 7];
             return inline::short_str(id, &mut buffer).map(read);
         }
-        let mut text = String::with_capacity(32);
         if id.is_inline() {
+            let mut text = String::with_capacity(32);
             inline::write_lexical(id, &mut text)?;
             return Some(read(&text));
         }
@@ -261,6 +261,7 @@ impl Dictionary {
             if view.head.is_empty() {
                 return Some(read(view.tail));
             }
+            let mut text = String::with_capacity(view.head.len() + view.tail.len());
             view.write_text(&mut text);
             Some(read(&text))
         })?

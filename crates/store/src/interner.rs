@@ -144,7 +144,9 @@ impl<'d> Interner<'d> {
             None => self.dictionary.intern_parts(parts),
             Some(mentions) => self.dictionary.mention_parts(parts, mentions),
         };
-        *recent = (parts.hash, offset);
+        if offset != 0 {
+            *recent = (parts.hash, offset);
+        }
         id
     }
 }
