@@ -20,7 +20,8 @@ STORED = NS + 'stored'
 # name: windows as (stream, RANGE, STEP) in ms, with how long before the close they end where they do; `every` for COMPUTED
 # EVERY; `union` where the default graph is the merge of the windows with the graph that FROM names; `end` of the file's name
 # where it is not in C-SPARQL; `blocks`, what stands before the braces of each window, where it is not GRAPH and the stream;
-# `count`, a window of the last so many statements, closing with each so many; `gives`, what of the solutions.
+# `count`, a window of the last so many statements, closing with each so many; `gives`, what of the solutions; `origin` for STARTING
+# AT; `over`, the query that derives the stream that is windowed: the statements of each second of the source, one second later.
 CASES = {
     'multiplicity': dict(windows=[('readings', 3000, 1000)]),
     'projection': dict(windows=[('readings', 3000, 1000)]),
@@ -57,6 +58,12 @@ CASES = {
     'elements': dict(windows=[('readings', 0, BATCH)], end='rspql', blocks=['WINDOW :w '], count=(6, 10)),
     'triples': dict(windows=[('readings', 0, BATCH)], count=(7, 3), every=2000),
     'timestamp': dict(windows=[('readings', 2000, 1000)]),
+    'starting-at': dict(windows=[('readings', 2000, 1000)], origin=500),
+    'whole': dict(windows=[('readings', 2000, 1000)], gives='RSTREAM'),
+    'gone': dict(windows=[('readings', 2000, 1000)], gives='DSTREAM'),
+    'two-windows': dict(windows=[('readings', 3000, 1000), ('readings', 1000, 1000)], end='cqels',
+                        blocks=['STREAM :readings [RANGE 3s SLIDE 1s] ', 'STREAM :readings [RANGE 1s SLIDE 1s] ']),
+    'derived': dict(windows=[('readings', 3000, 1000, 1000)], blocks=['GRAPH :seconds '], over='seconds'),
 }
 # One-shot queries: the graph that they read by default.
 ONE_SHOT = {'stored-rooms': STORED, 'stored-positions': STORED, 'labels': None}
@@ -179,13 +186,18 @@ def without(rows, others):
 def continuous(name, case):
     text = plain(open(f'{FOLDER}/{query_file(name)}').read())
     text = re.sub(r'\((f:timestamp[^)]*)\) AS \?t\)', '', text)
-    text = re.sub(r'SELECT [ID]STREAM', 'SELECT', text)
+    text = re.sub(r'SELECT [IDR]STREAM', 'SELECT', text)
     e = engine(STORED)
     every, count = case.get('every'), case.get('count')
     steps = [every] if every else [step for _, _, step, *_ in case['windows']]
     blocks = case.get('blocks') or [f'GRAPH :{stream} ' for stream, *_ in case['windows']]
     before, counted = [], 0
-    for t in sorted({k * step for step in steps for k in range(1, UNTIL // step + 1)}):
+    origin = case.get('origin', 0)
+    # A derived stream has a time from its first firing on, and is one step ahead of its source.
+    first, last = (2000, UNTIL + 1000) if case.get('over') else (1, UNTIL)
+    for t in sorted({origin + k * step for step in steps for k in range((last - origin) // step + 1)}):
+        if t < first:
+            continue
         e.advance(t)
         asked = text
         back = {}
@@ -193,7 +205,7 @@ def continuous(name, case):
             if count:
                 window, had = statements(e, stream, t, *count)
             else:
-                e.window(NS + stream, length, (t if every else t // step * step) - (until or [0])[0])
+                e.window(NS + stream, length, (t if every else (t - origin) // step * step + origin) - (until or [0])[0])
                 window = e.gname(NS + stream, length)
             back[f'<{window}>'] = iri(stream)
             asked = asked.replace(block, f'GRAPH <{window}> ')
@@ -209,7 +221,7 @@ def continuous(name, case):
             (stream, length, _), = case['windows']
             names, rows = [*names, 't'], [[*row, event_time(e, stream, t, length, *row)] for row in rows]
         whole, gives = rows, case.get('gives')
-        if gives:
+        if gives and gives != 'RSTREAM':
             rows = without(rows, before) if gives == 'ISTREAM' else without(before, rows)
         before = whole
         yield R.answer(name, t, names, rows)
@@ -226,6 +238,10 @@ def one_shot(name, graph):
         yield answer
 
 
+def over(case):
+    return dict(over=f'queries/{case["over"]}.csparql') if 'over' in case else {}
+
+
 def main():
     make_data()
     stream = lambda name, **more: dict(iri=NS + name, file=name + '.tsv', **more)
@@ -234,7 +250,7 @@ def main():
         stored=[dict(graph=STORED, file='rooms.nt'), dict(graph=None, file='labels.nt')],
         streams=[stream('readings', timeless=False, into=None), stream('moves', timing=TIMING['moves'], into=STORED),
                  stream('likes', timeless=True, into=None)],
-        continuous=[dict(name=name, query=query_file(name), expected='expected.jsonl') for name in CASES],
+        continuous=[dict(name=name, query=query_file(name), **over(case), expected='expected.jsonl') for name, case in CASES.items()],
         oneshot=[dict(name=name, query=f'queries/{name}.rq', default_graph=graph, expected='expected.jsonl') for name, graph in ONE_SHOT.items()])
     with open(FOLDER + '/suite.json', 'w') as out:
         json.dump(suite, out, indent=1)

@@ -30,6 +30,18 @@ pub enum LogError {
         /// The version that this build reads and writes.
         expected: u32,
     },
+    /// A record of a kind that came with a newer version.
+    #[error(
+        "{file} was written by a newer version of Somersault: at byte {offset}, {what}; nothing was changed. Open the data folder with the version that wrote it, or a later one, or start with an empty folder"
+    )]
+    Newer {
+        /// The segment file.
+        file: String,
+        /// The byte offset in that file.
+        offset: u64,
+        /// What this version does not know.
+        what: String,
+    },
     /// Bytes that were written completely do not read back.
     #[error(
         "{file} is damaged at byte {offset}: {what}; nothing was changed. Restore the file from a copy, or move the data folder away to start empty"

@@ -378,8 +378,14 @@ impl Recovered {
                 return Err(damaged("it has changed since it was opened"));
             };
             if let Frame::Record(payload) = frame {
-                let record = decode(payload)
-                    .map_err(|what| damaged(&format!("record {}: {what}", reading.next)))?;
+                let record = decode(payload).map_err(|error| {
+                    let file = place(&*self.disk, &reading.name);
+                    error.at(
+                        file,
+                        reading.at as u64,
+                        &format!("record {}: ", reading.next),
+                    )
+                })?;
                 let position = reading.next;
                 reading.next = position.next();
                 reading.at = end;

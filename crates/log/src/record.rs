@@ -73,13 +73,10 @@ impl Record {
     /// The record that [`Record::to_bytes`] made these bytes from.
     ///
     /// # Errors
-    /// [`LogError::Damaged`], for any other bytes that do not happen to be a record.
+    /// [`LogError::Damaged`], for any other bytes that do not happen to be a record, and [`LogError::Newer`] for what looks like
+    /// one of a newer version.
     pub fn from_bytes(bytes: &[u8]) -> Result<Record, LogError> {
-        decode(bytes).map_err(|what| LogError::Damaged {
-            file: "the record".to_owned(),
-            offset: 0,
-            what: what.to_owned(),
-        })
+        decode(bytes).map_err(|error| error.at("the record".to_owned(), 0, ""))
     }
 }
 

@@ -129,7 +129,7 @@ mod tests {
             close: EventTime(hi),
             ordinal: 0,
             revision: 0,
-            first: false,
+            repeated: false,
             sn: Sn(1),
             windows: [window].into(),
             complete_from: None,

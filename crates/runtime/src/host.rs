@@ -7,7 +7,7 @@ use oxrdf::Quad;
 use somersault_lang::lift::Shape;
 use somersault_model::{EventTime, QueryUid, Sn};
 use somersault_store::Snapshot;
-use somersault_stream::{Firing, FiringKey, JoiningMember, Place};
+use somersault_stream::{Firing, FiringKey, JoiningMember, Pause, Place};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -87,8 +87,8 @@ pub trait Host: Send + Sync + 'static {
         resumed: Option<u32>,
     );
 
-    /// A member was paused: it fires for no close from `next` on, or for none at all.
-    fn paused(&self, place: Place, next: Option<EventTime>);
+    /// A member was paused: it has no firing that became due later.
+    fn paused(&self, place: Place, pause: Pause);
 
     /// A member was dropped; a firing under way may still finish.
     fn left(&self, place: Place);
@@ -101,6 +101,10 @@ pub trait Host: Send + Sync + 'static {
 
     /// Execute this. Firings of one query come in close order.
     fn fire(self: Arc<Self>, job: FiringJob);
+
+    /// In recovery: this firing was answered before the restart with this SN, and will not be executed again. It comes
+    /// before those of its query that will.
+    fn delivered(&self, key: FiringKey, sn: Sn);
 
     /// Closes up to `last` were passed because their windows hold nothing.
     fn passed(&self, uid: QueryUid, last: EventTime, count: u64);

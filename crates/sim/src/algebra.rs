@@ -2,7 +2,8 @@
 //! Every group is evaluated by itself from the inside out and then joined; nothing is reordered, indexed or remembered.
 
 use crate::model::{
-    Condition, Dialect, Element, Form, Group, Path, Pattern, Place, QueryModel, Slot, Triple,
+    Condition, Dialect, Element, Form, Group, Path, Pattern, Place, QueryModel, Slot,
+    TemplateGraph, Triple,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -32,6 +33,9 @@ pub type Bag = BTreeMap<Row, usize>;
 /// Graphs by number; `None` is the default graph.
 pub type Stored = BTreeMap<Option<u8>, BTreeSet<Triple>>;
 
+/// What a window holds: triples, each with the event time of the newest such statement.
+pub type Content = Vec<(Triple, i64)>;
+
 type Solution = BTreeMap<u8, Value>;
 /// A graph, with the variable that stands for it and its name.
 type Named = (Option<(u8, Value)>, Vec<Triple>);
@@ -41,7 +45,7 @@ pub struct Seen<'a> {
     /// The query.
     pub query: &'a QueryModel,
     /// The content of its windows.
-    pub windows: &'a [Vec<Triple>],
+    pub windows: &'a [Content],
     /// What is stored.
     pub stored: &'a Stored,
 }
@@ -71,20 +75,12 @@ impl Seen<'_> {
             } => bag_of(count(&solutions, group_by, *counted, *distinct)),
             Form::Ask => bag_of(vec![vec![Some(Value::Truth(!solutions.is_empty()))]]),
             Form::Construct(template) => {
-                let triples: BTreeSet<Row> = solutions
-                    .iter()
+                let statements: BTreeSet<Row> = (solutions.iter())
                     .flat_map(|solution| {
-                        template.iter().map(|(subject, predicate, object)| {
-                            vec![
-                                value(solution, *subject),
-                                Some(Value::Predicate(*predicate)),
-                                value(solution, *object),
-                            ]
-                        })
+                        (template.iter()).filter_map(|quad| filled(solution, *quad))
                     })
-                    .filter(|triple| triple.iter().all(Option::is_some))
                     .collect();
-                bag_of(triples)
+                bag_of(statements)
             }
         }
     }
@@ -136,6 +132,17 @@ impl Seen<'_> {
                 };
                 (all.iter().filter(|solution| !removed(solution)).cloned()).collect()
             }
+            Element::Timestamp(variable, (subject, predicate, object)) => (all.iter())
+                .map(|solution| {
+                    let mut solution = solution.clone();
+                    let subject = value(&solution, *subject);
+                    let object = value(&solution, *object);
+                    if let Some(at_ms) = self.newest(subject, *predicate, object) {
+                        solution.insert(*variable, Value::Count(at_ms));
+                    }
+                    solution
+                })
+                .collect(),
             // The filters of the optional group are the condition of the left join: they see both sides.
             Element::Optional(inner) => {
                 let unfiltered = self.group(&Group {
@@ -162,6 +169,22 @@ impl Seen<'_> {
         }
     }
 
+    /// When a statement last came to one of the windows.
+    fn newest(
+        &self,
+        subject: Option<Value>,
+        predicate: u8,
+        object: Option<Value>,
+    ) -> Option<usize> {
+        let times = (self.windows.iter().flatten())
+            .filter(|((s, p, o), _)| {
+                let ends = [Some(Value::Node(*s)), Some(Value::Node(*o))];
+                ends == [subject, object] && *p == predicate
+            })
+            .map(|(_, at_ms)| *at_ms);
+        times.max().and_then(|at_ms| usize::try_from(at_ms).ok())
+    }
+
     fn block(&self, place: Place, patterns: &[Pattern]) -> Vec<Solution> {
         let mut all = Vec::new();
         for (named, graph) in self.graphs(place) {
@@ -184,12 +207,12 @@ impl Seen<'_> {
                         Dialect::CSparql => Value::Stream(window.stream),
                         _ => Value::Window(at),
                     };
-                    (Some((variable, name)), content.clone())
+                    (Some((variable, name)), triples_of(content).collect())
                 },
             )
         };
         match place {
-            Place::Window(at) => vec![(None, self.windows[at].clone())],
+            Place::Window(at) => vec![(None, triples_of(&self.windows[at]).collect())],
             Place::Graph(graph) if query.names(graph) => {
                 vec![(None, stored(Some(graph)).collect())]
             }
@@ -216,7 +239,7 @@ impl Seen<'_> {
                 };
                 for (window, content) in query.windows.iter().zip(self.windows) {
                     if window.in_default {
-                        merge.extend(content);
+                        merge.extend(triples_of(content));
                     }
                 }
                 vec![(None, merge.into_iter().collect())]
@@ -242,6 +265,30 @@ impl Seen<'_> {
             Condition::NotExists(group) => Some(!exists(group)),
         }
     }
+}
+
+/// What a quad of a template makes of a solution: the graph stands last, where there is one. Nothing, if a part has no
+/// value or one that cannot stand there.
+fn filled(solution: &Solution, quad: (Slot, u8, Slot, TemplateGraph)) -> Option<Row> {
+    let (subject, predicate, object, graph) = quad;
+    let name = |value: Value| (!matches!(value, Value::Count(_))).then_some(value);
+    let mut row = vec![
+        Some(name(value(solution, subject)?)?),
+        Some(Value::Predicate(predicate)),
+        Some(value(solution, object)?),
+    ];
+    match graph {
+        TemplateGraph::Default => {}
+        TemplateGraph::Named(graph) => row.push(Some(Value::Graph(graph))),
+        TemplateGraph::Var(variable) => {
+            row.push(Some(name(value(solution, Slot::Var(variable))?)?));
+        }
+    }
+    Some(row)
+}
+
+fn triples_of(content: &Content) -> impl Iterator<Item = Triple> + '_ {
+    content.iter().map(|(triple, _)| *triple)
 }
 
 /// The solutions of one pattern in one graph.
@@ -383,19 +430,13 @@ mod tests {
     /// The rows of variables 0, 1 and 2 over the triples above, with how often each comes.
     fn rows(elements: Vec<Element>, filters: Vec<Condition>) -> Vec<(Vec<Option<u8>>, usize)> {
         let query = QueryModel {
-            dialect: Dialect::CSparql,
             form: Form::Select {
                 variables: vec![0, 1, 2],
                 distinct: false,
                 limit: None,
             },
-            changes: None,
-            windows: Vec::new(),
-            every_ms: None,
-            origin_ms: 0,
-            from: Vec::new(),
-            from_named: Vec::new(),
             pattern: Group { elements, filters },
+            ..QueryModel::over(Vec::new())
         };
         let stored = Stored::from([(None, TRIPLES.into_iter().collect())]);
         let seen = Seen {

@@ -1,13 +1,14 @@
 //! What a registered query owes: its firings are read and compared with those that are due by the twin.
 
 use crate::algebra::Bag;
-use crate::model::QueryModel;
-use crate::render::{bag_of_answer, iri, query_text};
+use crate::engine::ALL_FIRINGS;
+use crate::model::{FIRST_DERIVED, QueryModel};
+use crate::render::{bag_of_answer, iri, query_text, stream_iri};
 use crate::twin::{Due, Plant, Twin};
 use somersault::{
     Engine, FiringId, FiringResult, SubscribeOptions, Subscription, SubscriptionEvent,
 };
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 /// A registered query.
 pub(crate) struct Registered {
@@ -15,9 +16,16 @@ pub(crate) struct Registered {
     pub(crate) name: String,
     pub(crate) text: String,
     subscription: Option<Subscription>,
+    /// What came and has not been compared, when the engine went down.
+    left: VecDeque<SubscriptionEvent>,
+    /// A restart answered more firings than are kept before anybody listened again: what came and what is due cannot be told
+    /// apart any more.
+    has_missed: bool,
+    /// Whether a restart may answer more firings than are kept.
+    keeps_few: bool,
     last: Option<FiringId>,
-    /// The newest revision of each close.
-    revisions: BTreeMap<i64, u32>,
+    /// The newest revision of each close and ordinal.
+    revisions: BTreeMap<(i64, u32), u32>,
 }
 
 /// What was read.
@@ -27,9 +35,12 @@ pub(crate) struct Read {
     pub(crate) rows: u64,
 }
 
-/// The name that a query is registered under.
+/// The name that a query is registered under: of one that derives a stream, the stream's.
 pub(crate) fn name_of(number: u8) -> String {
-    format!("q{number}")
+    match number >= FIRST_DERIVED {
+        true => stream_iri(number.into()),
+        false => format!("q{number}"),
+    }
 }
 
 impl Registered {
@@ -37,9 +48,12 @@ impl Registered {
         let name = name_of(number);
         Self {
             number,
-            text: query_text(&name, model),
+            text: query_text(number, model),
             name,
             subscription: None,
+            left: VecDeque::new(),
+            has_missed: false,
+            keeps_few: false,
             last: None,
             revisions: BTreeMap::new(),
         }
@@ -47,12 +61,24 @@ impl Registered {
 
     /// Reads on from the newest firing that was read, at a new engine too.
     pub(crate) fn subscribe(&mut self, engine: &Engine) -> Result<(), String> {
+        // An engine that is gone has given out what it had answered.
+        let came =
+            std::iter::from_fn(|| self.subscription.as_ref().and_then(Subscription::try_recv));
+        self.left.extend(came);
+        let newest = self.left.iter().rev().find_map(|event| match event {
+            SubscriptionEvent::Firing(firing) => Some(firing.id()),
+            _ => None,
+        });
         let options = SubscribeOptions {
-            after: self.last,
+            after: newest.or(self.last),
             empties: true,
             capacity: 1 << 16,
             ..SubscribeOptions::default()
         };
+        // Who has seen nothing is not told of what is gone.
+        self.keeps_few = engine.config().kept_firings < ALL_FIRINGS;
+        let is_anew = self.subscription.is_some() && options.after.is_none();
+        self.has_missed |= is_anew && self.keeps_few;
         let subscription = engine
             .subscribe(&self.name, options)
             .map_err(|error| format!("{}: {error}", self.name))?;
@@ -63,10 +89,22 @@ impl Registered {
     /// Compares all that has come.
     pub(crate) fn read(&mut self, twin: &mut Twin, plant: Option<Plant>) -> Result<Read, String> {
         let mut read = Read::default();
-        while let Some(event) = self.subscription.as_ref().and_then(Subscription::try_recv) {
-            let SubscriptionEvent::Firing(firing) = event else {
-                return Err(format!("{} lost firings: {event:?}", self.name));
+        while let Some(event) = self.next_event() {
+            let firing = match event {
+                SubscriptionEvent::Firing(firing) => firing,
+                SubscriptionEvent::Lagged { missed: None } if self.keeps_few => {
+                    self.has_missed = true;
+                    continue;
+                }
+                lost => return Err(format!("{} lost firings: {lost:?}", self.name)),
             };
+            if self.has_missed {
+                twin.forgive(self.number);
+                continue;
+            }
+            if plant == Some(Plant::NewestSkipped) && twin.skips_newest(self.number) {
+                continue;
+            }
             read.firings += 1;
             let times = 1 + usize::from(plant == Some(Plant::RepeatedFiring));
             for _ in 0..times {
@@ -81,14 +119,22 @@ impl Registered {
         Ok(read)
     }
 
+    fn next_event(&mut self) -> Option<SubscriptionEvent> {
+        let subscription = self.subscription.as_ref();
+        (self.left.pop_front()).or_else(|| subscription.and_then(Subscription::try_recv))
+    }
+
     /// Checks a firing against what is due; returns how many rows it has.
     fn take(&mut self, firing: &FiringResult, twin: &mut Twin) -> Result<u64, String> {
-        let revision = self.revisions.insert(firing.close_ms, firing.revision);
-        if revision.is_some_and(|before| before >= firing.revision) {
-            return Err(format!(
-                "revision {} comes after {revision:?}",
-                firing.revision
-            ));
+        let FiringResult {
+            close_ms,
+            ordinal,
+            revision,
+            ..
+        } = *firing;
+        let before = self.revisions.insert((close_ms, ordinal), revision);
+        if before.is_some_and(|before| before >= revision) {
+            return Err(format!("revision {revision} comes after {before:?}"));
         }
         self.last = Some(firing.id());
         let due = self.next_due(twin, firing)?;
@@ -100,29 +146,38 @@ impl Registered {
         }
     }
 
-    /// What is due for a firing. What is due before it and has not come was passed in bulk, or lost.
+    /// What is due for a firing. What is due before it and has not come was left out rightly, or lost.
     fn next_due(&self, twin: &mut Twin, firing: &FiringResult) -> Result<Due, String> {
-        let query = twin.queries.get_mut(&self.number);
-        let due = &mut query.ok_or("nobody registered it")?.due;
-        while let Some(next) = due.pop_front() {
-            if (next.close_ms, next.is_amended) == (firing.close_ms, firing.revision > 0) {
+        let this = (firing.close_ms, firing.ordinal, firing.revision > 0);
+        while let Some(next) = twin.take_due(self.number)? {
+            if (next.close_ms, next.ordinal, next.is_amended) == this {
                 return Ok(next);
             }
-            if !next.may_be_passed {
+            if !twin.may_be_left_out(self.number, &next) {
                 let again = if next.is_amended { ", once more," } else { "" };
                 return Err(format!(
-                    "{} is due{again} before revision {} of this",
-                    next.close_ms, firing.revision
+                    "{}.{} is due{again} before ordinal {}, revision {} of this",
+                    next.close_ms, next.ordinal, firing.ordinal, firing.revision
                 ));
             }
         }
-        Err(format!("revision {} is not due", firing.revision))
+        Err(format!(
+            "ordinal {}, revision {} is not due",
+            firing.ordinal, firing.revision
+        ))
     }
 
     /// The first close that is due and has not come, at the end.
-    pub(crate) fn owes(&self, twin: &Twin) -> Option<i64> {
-        let query = twin.queries.get(&self.number)?;
-        query.due.front().map(|due| due.close_ms)
+    pub(crate) fn owes(&self, twin: &mut Twin) -> Result<Option<i64>, String> {
+        if self.has_missed {
+            twin.forgive(self.number);
+        }
+        while let Some(next) = twin.take_due(self.number)? {
+            if !twin.may_be_left_out(self.number, &next) {
+                return Ok(Some(next.close_ms));
+            }
+        }
+        Ok(None)
     }
 }
 

@@ -3,10 +3,9 @@
 
 use crate::draw::Draw;
 use crate::model::{
-    Absorbs, Changes, Dialect, Extent, Form, Group, Late, PushModel, QueryModel, Scenario,
-    Statement, Step, StreamModel, Triple, WindowModel,
+    Absorbs, FIRST_DERIVED, LONG_MS, Late, PushModel, QueryModel, Scenario, Statement, Step,
+    StreamModel, Triple,
 };
-use crate::queries::draw_pattern_and_form;
 use somersault_log::CrashKeep;
 
 /// How many nodes the triples are made of; few, so that patterns join.
@@ -15,14 +14,18 @@ pub const NODES: u8 = 6;
 pub const PREDICATES: u8 = 3;
 /// How many named graphs.
 pub const GRAPHS: u8 = 2;
-/// Queries that may be registered at once.
-const QUERIES: u8 = 8;
+/// Queries that may be registered at once, beside those that derive streams.
+pub(crate) const QUERIES: u8 = FIRST_DERIVED;
 /// Where event time begins.
 const START_MS: i64 = 10_000;
 
-struct Generator {
-    draw: Draw,
-    streams: Vec<StreamModel>,
+pub(crate) struct Generator {
+    pub(crate) draw: Draw,
+    pub(crate) streams: Vec<StreamModel>,
+    /// The queries that derive streams.
+    pub(crate) deriving: Vec<QueryModel>,
+    /// How many queries have been drawn.
+    pub(crate) drawn: usize,
     /// How far each source of each stream is.
     sources: Vec<Vec<i64>>,
     /// What was pushed lately: to be repeated.
@@ -31,7 +34,7 @@ struct Generator {
     together: bool,
     /// The streams that have stopped.
     silent: Vec<bool>,
-    steps: Vec<Step>,
+    pub(crate) steps: Vec<Step>,
 }
 
 /// The scenario of a seed.
@@ -48,10 +51,16 @@ pub fn scenario(seed: u64, steps: usize) -> Scenario {
         silent: vec![false; streams.len()],
         draw,
         streams,
+        deriving: Vec::new(),
+        drawn: 0,
         sources,
         lately: Vec::new(),
         steps: Vec::new(),
     };
+    generator.draw_deriving();
+    for at in 0..generator.deriving.len() {
+        generator.register_deriving(at);
+    }
     generator.register();
     generator.register();
     if generator.draw.chance(60) {
@@ -86,13 +95,13 @@ fn draw_stream(draw: &mut Draw) -> StreamModel {
             Late::Amend(300),
             Late::Amend(2500),
         ]),
-        keep_ms: *draw.pick(&[600_000, 600_000, 600_000, 600_000, 600_000, 500, 0]),
+        keep_ms: *draw.pick(&[LONG_MS, LONG_MS, LONG_MS, LONG_MS, LONG_MS, 500, 0]),
     }
 }
 
 impl Generator {
     fn step(&mut self) {
-        let number = self.draw.small(QUERIES);
+        let number = self.draw_number();
         let step = match self.draw.below(100) {
             0..=69 => return self.round(),
             70..=75 => return self.heartbeat(),
@@ -106,7 +115,11 @@ impl Generator {
             89..=90 => Step::Pause(number),
             91..=93 => Step::Resume(number),
             94..=95 => Step::Crash(self.draw_keep()),
-            96 => Step::PlanCrash(self.draw.below(12), self.draw_keep()),
+            // A crash within a push may come before or after what is derived from it.
+            96 if self.deriving.is_empty() => {
+                Step::PlanCrash(self.draw.below(12), self.draw_keep())
+            }
+            96 => return self.register_deriving(0),
             97 => {
                 // A stream stops, or goes on.
                 let stream = self.draw_stream_number();
@@ -116,6 +129,15 @@ impl Generator {
             _ => Step::Look,
         };
         self.steps.push(step);
+    }
+
+    /// A query that is there, perhaps.
+    fn draw_number(&mut self) -> u8 {
+        let deriving = u8::try_from(self.deriving.len()).unwrap_or(0);
+        match deriving > 0 && self.draw.chance(10) {
+            true => FIRST_DERIVED + self.draw.small(deriving),
+            false => self.draw.small(QUERIES),
+        }
     }
 
     /// Some pushes; where all keep step, a heartbeat of all streams behind them.
@@ -219,7 +241,7 @@ impl Generator {
         self.draw.chance(30).then(|| self.draw.small(GRAPHS))
     }
 
-    fn draw_stream_number(&mut self) -> usize {
+    pub(crate) fn draw_stream_number(&mut self) -> usize {
         usize::from(
             self.draw
                 .small(u8::try_from(self.streams.len()).unwrap_or(1)),
@@ -286,126 +308,5 @@ impl Generator {
         }
         self.advance_all(end_ms + 400);
         self.steps.push(Step::Look);
-    }
-
-    /// A registration, often of one query in every dialect that can say it.
-    fn register(&mut self) {
-        let mut query = self.draw_query();
-        let able: Vec<Dialect> = ([Dialect::CSparql, Dialect::RspQl, Dialect::CqelsQl].into_iter())
-            .filter(|dialect| query.can_be_said_in(*dialect))
-            .collect();
-        let first = *self.draw.pick(&able);
-        query.dialect = first;
-        draw_pattern_and_form(&mut self.draw, &mut query);
-        if first == Dialect::RspQl && self.draw.chance(25) && self.keeps_all(&query) {
-            query.changes = Some(*self.draw.pick(&[Changes::New, Changes::Gone]));
-        }
-        let number = self.draw.small(QUERIES);
-        if self.draw.chance(30) {
-            // Replaced, not refused.
-            self.steps.push(Step::Drop(number));
-        }
-        let others = able
-            .into_iter()
-            .filter(|dialect| *dialect != first && query.is_common());
-        let in_all = self.draw.chance(40);
-        let models: Vec<QueryModel> = (std::iter::once(first))
-            .chain(others.filter(|_| in_all))
-            .map(|dialect| QueryModel {
-                dialect,
-                ..query.clone()
-            })
-            .collect();
-        for (model, number) in models.into_iter().zip(number..) {
-            self.steps
-                .push(Step::Register(number % QUERIES, Box::new(model)));
-        }
-    }
-
-    /// Whether ISTREAM and DSTREAM can be told from the answers that come: rows are not cut off, all that a window reaches is kept, and
-    /// nothing is amended.
-    fn keeps_all(&self, query: &QueryModel) -> bool {
-        let has_all_rows = matches!(
-            query.form,
-            Form::Count { .. } | Form::Select { limit: None, .. }
-        );
-        let has_all = |window: &WindowModel| {
-            let StreamModel { keep_ms, late, .. } = self.streams[window.stream];
-            keep_ms > 60_000 && !matches!(late, Late::Amend(_))
-        };
-        has_all_rows && query.windows.iter().all(has_all)
-    }
-
-    /// The windows of a query, which BATCH of each stream divides.
-    fn draw_query(&mut self) -> QueryModel {
-        let draw = &mut self.draw;
-        let count = 1 + usize::from(draw.chance(55)) + usize::from(draw.chance(15));
-        let repeats = draw.chance(40);
-        let mut numbers: Vec<usize> = Vec::new();
-        for _ in 0..count {
-            let stream = usize::from(draw.small(u8::try_from(self.streams.len()).unwrap_or(1)));
-            if repeats || !numbers.contains(&stream) {
-                numbers.push(stream);
-            }
-        }
-        let mut once = numbers.clone();
-        once.sort_unstable();
-        once.dedup();
-        let is_once = once.len() == numbers.len();
-        let mut windows: Vec<WindowModel> = (numbers.iter())
-            .map(|stream| draw_window(draw, *stream, self.streams[*stream].batch_ms, is_once))
-            .collect();
-        if draw.chance(20) && windows.iter().all(|window| !window.in_default) {
-            let batch_ms = self.streams[windows[0].stream].batch_ms;
-            draw_extent(draw, &mut windows[0], batch_ms);
-        }
-        // Each BATCH divides the longest.
-        let common_ms = (numbers
-            .iter()
-            .map(|stream| self.streams[*stream].batch_ms)
-            .max())
-        .unwrap_or(400);
-        QueryModel {
-            dialect: Dialect::CSparql,
-            form: Form::Ask,
-            changes: None,
-            windows,
-            every_ms: draw
-                .chance(15)
-                .then(|| common_ms * (1 + i64::from(draw.small(5)))),
-            origin_ms: match draw.chance(20) {
-                true => common_ms * i64::from(draw.small(50)),
-                false => 0,
-            },
-            from: (0..GRAPHS).filter(|_| draw.chance(15)).collect(),
-            from_named: (0..GRAPHS).filter(|_| draw.chance(50)).collect(),
-            pattern: Group::default(),
-        }
-    }
-}
-
-fn draw_window(draw: &mut Draw, stream: usize, batch_ms: i64, may_be_default: bool) -> WindowModel {
-    let range_ms = batch_ms * (1 + i64::from(draw.small(12)));
-    let step_ms = match draw.chance(15) {
-        true => range_ms,
-        false => batch_ms * (1 + i64::from(draw.small(6))),
-    };
-    WindowModel {
-        stream,
-        extent: Extent::Sliding,
-        range_ms,
-        until_ms: 0,
-        step_ms,
-        in_default: may_be_default && draw.chance(25),
-    }
-}
-
-/// Makes a window one that only one dialect has.
-fn draw_extent(draw: &mut Draw, window: &mut WindowModel, batch_ms: i64) {
-    window.extent = *draw.pick(&[Extent::Past, Extent::Now, Extent::EachBatch]);
-    match window.extent {
-        Extent::Past => window.until_ms = batch_ms * (1 + i64::from(draw.small(6))),
-        Extent::Now => (window.range_ms, window.step_ms) = (batch_ms, batch_ms),
-        Extent::EachBatch | Extent::Sliding => window.step_ms = batch_ms,
     }
 }

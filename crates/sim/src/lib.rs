@@ -10,6 +10,7 @@ mod expect;
 pub mod generate;
 pub mod model;
 mod queries;
+mod register;
 pub mod render;
 mod report;
 mod run;

@@ -4,6 +4,12 @@
 use somersault_log::CrashKeep;
 use std::collections::BTreeSet;
 
+/// A KEEP that lets go of nothing in a scenario.
+pub const LONG_MS: i64 = 600_000;
+
+/// Queries with this number or a greater one derive the stream with that number; no source has it.
+pub const FIRST_DERIVED: u8 = 8;
+
 /// A triple of the small alphabets: subject and object are nodes, the predicate is from its own.
 pub type Triple = (u8, u8, u8);
 
@@ -68,6 +74,15 @@ pub enum Extent {
     Now,
     /// `RANGE r` of CQELS-QL, which closes with every batch.
     EachBatch,
+    /// `ALL` of CQELS-QL: everything since the registration.
+    All,
+    /// `ELEMENTS n STEP m`, `TRIPLES n`: the last so many statements, closing with so many more.
+    Statements {
+        /// How many it holds.
+        count: usize,
+        /// After how many more it closes.
+        step: usize,
+    },
 }
 
 /// A window of a query.
@@ -164,6 +179,8 @@ pub enum Element {
     Minus(Group),
     /// `{ SELECT DISTINCT … WHERE … }`
     Distinct(Vec<u8>, Group),
+    /// `BIND(f:timestamp(s, p, o) AS ?v)`; nothing before it binds the variable.
+    Timestamp(u8, (Slot, u8, Slot)),
 }
 
 /// What a FILTER says.
@@ -209,7 +226,18 @@ pub enum Form {
     /// ASK
     Ask,
     /// CONSTRUCT
-    Construct(Vec<(Slot, u8, Slot)>),
+    Construct(Vec<(Slot, u8, Slot, TemplateGraph)>),
+}
+
+/// Where a triple of a template goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TemplateGraph {
+    /// Into the default graph.
+    Default,
+    /// Into this graph.
+    Named(u8),
+    /// Into the one that a variable stands for.
+    Var(u8),
 }
 
 /// What of its answers a query of RSP-QL gives.
@@ -221,6 +249,24 @@ pub enum Changes {
     Gone,
 }
 
+/// Which firings subscribers are given.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Report {
+    /// REPORT ON CHANGE
+    pub on_change: bool,
+    /// REPORT NON EMPTY
+    pub non_empty: bool,
+}
+
+/// The stream that a query derives. Its number is that of the query.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DerivedModel {
+    /// TIMELESS or TIMING.
+    pub absorbs: Absorbs,
+    /// INTO GRAPH.
+    pub into: Option<u8>,
+}
+
 /// A continuous query.
 #[derive(Debug, Clone)]
 pub struct QueryModel {
@@ -230,6 +276,14 @@ pub struct QueryModel {
     pub form: Form,
     /// What it gives of its answers; `None` is all of each.
     pub changes: Option<Changes>,
+    /// Which of its firings it reports.
+    pub report: Report,
+    /// ON OVERLOAD SKIP
+    pub skips: bool,
+    /// REGISTER STREAM
+    pub derives: Option<DerivedModel>,
+    /// Queries of one family differ in their constants alone.
+    pub family: Option<usize>,
     /// Its windows; in C-SPARQL each over another stream.
     pub windows: Vec<WindowModel>,
     /// COMPUTED EVERY
@@ -298,6 +352,27 @@ pub struct Scenario {
     pub steps: Vec<Step>,
 }
 
+impl QueryModel {
+    /// A query over these windows that asks whether its pattern is empty, which it is.
+    pub fn over(windows: Vec<WindowModel>) -> Self {
+        Self {
+            dialect: Dialect::CSparql,
+            form: Form::Ask,
+            changes: None,
+            report: Report::default(),
+            skips: false,
+            derives: None,
+            family: None,
+            windows,
+            every_ms: None,
+            origin_ms: 0,
+            from: Vec::new(),
+            from_named: Vec::new(),
+            pattern: Group::default(),
+        }
+    }
+}
+
 impl Group {
     /// The variables that its solutions may bind, ascending.
     pub fn variables(&self) -> BTreeSet<u8> {
@@ -326,6 +401,7 @@ impl Group {
                 }
                 Element::Minus(_) => {}
                 Element::Distinct(variables, _) => all.extend(variables),
+                Element::Timestamp(variable, _) => _ = all.insert(*variable),
             }
         }
         all

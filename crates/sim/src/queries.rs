@@ -1,9 +1,9 @@
 //! Draws what a query asks: patterns over its windows and graphs, joined, optional, united, subtracted, filtered and counted.
 
 use crate::draw::Draw;
-use crate::generate::{GRAPHS, NODES, PREDICATES};
+use crate::generate::{GRAPHS, Generator, NODES, PREDICATES};
 use crate::model::{
-    Condition, Dialect, Element, Form, Group, Path, Pattern, Place, QueryModel, Slot,
+    Condition, Dialect, Element, Form, Group, Path, Pattern, Place, QueryModel, Slot, TemplateGraph,
 };
 
 /// The variables of subjects and objects.
@@ -11,6 +11,8 @@ const VARIABLES: u8 = 3;
 /// The variable of predicates, and that of graphs.
 const PREDICATE: u8 = 3;
 const GRAPH: u8 = 4;
+/// The variable of a time.
+const TIME: u8 = 5;
 
 /// Fills in what a query with given windows asks.
 pub(crate) fn draw_pattern_and_form(draw: &mut Draw, query: &mut QueryModel) {
@@ -38,8 +40,35 @@ pub(crate) fn draw_pattern_and_form(draw: &mut Draw, query: &mut QueryModel) {
         let condition = draw_condition(draw, query);
         group.filters.push(condition);
     }
+    if draw.chance(20) {
+        let slot = |draw: &mut Draw| draw_node(draw, 90);
+        let statement = (slot(draw), draw.small(PREDICATES), slot(draw));
+        group.elements.push(Element::Timestamp(TIME, statement));
+    }
     query.form = draw_form(draw, &group);
     query.pattern = group;
+}
+
+/// What a query derives: triples of nodes, so that they can be statements.
+pub(crate) fn draw_template(draw: &mut Draw) -> Vec<(Slot, u8, Slot, TemplateGraph)> {
+    (0..1 + draw.below(2))
+        .map(|_| {
+            let graph = match draw.chance(30) {
+                true => TemplateGraph::Named(draw.small(GRAPHS)),
+                false => TemplateGraph::Default,
+            };
+            let (subject, object) = (draw_node(draw, 80), draw_node(draw, 80));
+            (subject, draw.small(PREDICATES), object, graph)
+        })
+        .collect()
+}
+
+/// A variable so many times in a hundred, or a node.
+fn draw_node(draw: &mut Draw, percent: u64) -> Slot {
+    match draw.chance(percent) {
+        true => Slot::Var(draw.small(VARIABLES)),
+        false => Slot::Term(draw.small(NODES)),
+    }
 }
 
 impl QueryModel {
@@ -72,6 +101,7 @@ impl Group {
                 group.any_place(test)
             }
             Element::Union(left, right) => left.any_place(test) || right.any_place(test),
+            Element::Timestamp(..) => false,
         };
         let in_filter = |filter: &Condition| match filter {
             Condition::Exists(group) | Condition::NotExists(group) => group.any_place(test),
@@ -105,10 +135,7 @@ fn draw_block(draw: &mut Draw, place: Place) -> Element {
 }
 
 fn draw_pattern(draw: &mut Draw) -> Pattern {
-    let node = |draw: &mut Draw| match draw.chance(85) {
-        true => Slot::Var(draw.small(VARIABLES)),
-        false => Slot::Term(draw.small(NODES)),
-    };
+    let node = |draw: &mut Draw| draw_node(draw, 85);
     let p = draw.small(PREDICATES);
     let path = match draw.below(20) {
         0 => Path::Var(PREDICATE),
@@ -205,12 +232,86 @@ fn draw_form(draw: &mut Draw, group: &Group) -> Form {
                 true => Slot::Var(*draw.pick(&all)),
                 false => Slot::Term(draw.small(NODES)),
             };
-            let triples = 1 + draw.below(2);
+            let graph = |draw: &mut Draw| match draw.below(10) {
+                0..=1 => TemplateGraph::Named(draw.small(GRAPHS)),
+                2 => TemplateGraph::Var(*draw.pick(&all)),
+                _ => TemplateGraph::Default,
+            };
+            let quads = 1 + draw.below(2);
             Form::Construct(
-                (0..triples)
-                    .map(|_| (slot(draw), draw.small(PREDICATES), slot(draw)))
+                (0..quads)
+                    .map(|_| {
+                        let (subject, object) = (slot(draw), slot(draw));
+                        (subject, draw.small(PREDICATES), object, graph(draw))
+                    })
                     .collect(),
             )
+        }
+    }
+}
+
+impl Generator {
+    /// Replaces the constants of a query, which then has the same shape.
+    pub(crate) fn draw_other_constants(&mut self, query: &mut QueryModel) {
+        let draw = &mut self.draw;
+        query
+            .pattern
+            .each_constant(&mut |node| *node = draw.small(NODES));
+    }
+}
+
+impl Group {
+    /// Visits the constants that stand as subjects, as objects and in comparisons.
+    fn each_constant(&mut self, visit: &mut dyn FnMut(&mut u8)) {
+        for element in &mut self.elements {
+            match element {
+                Element::Block(_, patterns) => {
+                    for (subject, _, object) in patterns {
+                        subject.constant(visit);
+                        object.constant(visit);
+                    }
+                }
+                Element::Optional(group) | Element::Minus(group) | Element::Distinct(_, group) => {
+                    group.each_constant(visit);
+                }
+                Element::Union(left, right) => {
+                    left.each_constant(visit);
+                    right.each_constant(visit);
+                }
+                Element::Timestamp(_, (subject, _, object)) => {
+                    subject.constant(visit);
+                    object.constant(visit);
+                }
+            }
+        }
+        self.filters
+            .iter_mut()
+            .for_each(|filter| filter.each_constant(visit));
+    }
+}
+
+impl Condition {
+    fn each_constant(&mut self, visit: &mut dyn FnMut(&mut u8)) {
+        match self {
+            Condition::Equal(a, b) | Condition::Unequal(a, b) => {
+                a.constant(visit);
+                b.constant(visit);
+            }
+            Condition::Bound(_) => {}
+            Condition::Not(inner) => inner.each_constant(visit),
+            Condition::Or(a, b) => {
+                a.each_constant(visit);
+                b.each_constant(visit);
+            }
+            Condition::Exists(group) | Condition::NotExists(group) => group.each_constant(visit),
+        }
+    }
+}
+
+impl Slot {
+    fn constant(&mut self, visit: &mut dyn FnMut(&mut u8)) {
+        if let Slot::Term(node) = self {
+            visit(node);
         }
     }
 }

@@ -2,8 +2,8 @@
 
 use crate::algebra::{Bag, Row, Value, bag_of};
 use crate::model::{
-    Absorbs, Changes, Condition, Dialect, Element, Extent, Form, Group, Late, Path, Pattern, Place,
-    QueryModel, Slot, Statement, StreamModel, Triple, WindowModel,
+    Absorbs, Changes, Condition, Dialect, Element, Extent, Form, Group, LONG_MS, Late, Path,
+    Pattern, Place, QueryModel, Slot, Statement, StreamModel, TemplateGraph, Triple, WindowModel,
 };
 use somersault::oxrdf::{GraphName, NamedNode, Quad, Term};
 use somersault::{Answer, AnswerKind, StreamStatement};
@@ -107,7 +107,22 @@ pub fn bag_of_answer(answer: &Answer) -> Result<Bag, String> {
     let rows: Result<Vec<Row>, String> = match answer.kind() {
         AnswerKind::Boolean => Ok(vec![vec![answer.boolean().map(Value::Truth)]]),
         AnswerKind::Solutions => answer.rows().map(|terms| row(terms.to_vec())).collect(),
-        AnswerKind::Dataset => Err("it has named graphs, which no scenario asks for".to_owned()),
+        AnswerKind::Dataset => (answer.quads().iter())
+            .map(|quad| {
+                let quad = quad.clone();
+                let mut terms: Vec<Option<Term>> = vec![
+                    Some(quad.subject.into()),
+                    Some(quad.predicate.into()),
+                    Some(quad.object),
+                ];
+                terms.extend(match quad.graph_name {
+                    GraphName::DefaultGraph => None,
+                    GraphName::NamedNode(name) => Some(Some(name.into())),
+                    GraphName::BlankNode(name) => Some(Some(name.into())),
+                });
+                row(terms)
+            })
+            .collect(),
         AnswerKind::Graph => answer
             .triples()
             .map(|triple| {
@@ -125,18 +140,7 @@ pub fn bag_of_answer(answer: &Answer) -> Result<Bag, String> {
 /// CREATE STREAM of a stream.
 pub fn stream_text(number: usize, stream: &StreamModel) -> String {
     let mut text = format!("CREATE STREAM <{}>", stream_iri(number));
-    // Writing to a String cannot fail.
-    let _ = match &stream.absorbs {
-        Absorbs::Everything => write!(text, " TIMELESS"),
-        Absorbs::Nothing => write!(text, " TIMING ALL"),
-        Absorbs::AllBut(timing) => {
-            let timing: Vec<String> = timing.iter().map(|p| iri(Value::Predicate(*p))).collect();
-            write!(text, " TIMING ({})", timing.join(" "))
-        }
-    };
-    if let Some(graph) = stream.into {
-        let _ = write!(text, " INTO GRAPH {}", iri(Value::Graph(graph)));
-    }
+    text.push_str(&absorbed_text(&stream.absorbs, stream.into));
     let late = match stream.late {
         Late::Reject => "REJECT".to_owned(),
         Late::Drop => "DROP".to_owned(),
@@ -150,20 +154,50 @@ pub fn stream_text(number: usize, stream: &StreamModel) -> String {
     text
 }
 
-/// The text of a query in its dialect.
-pub fn query_text(name: &str, query: &QueryModel) -> String {
-    let register = match (query.dialect, query.changes) {
-        (_, Some(Changes::New)) => "ISTREAM",
-        (_, Some(Changes::Gone)) => "DSTREAM",
-        (Dialect::RspQl, None) => "RSTREAM",
-        _ => "QUERY",
+/// The clauses that say what of a stream is absorbed.
+fn absorbed_text(absorbs: &Absorbs, into: Option<u8>) -> String {
+    let mut text = match absorbs {
+        Absorbs::Everything => " TIMELESS".to_owned(),
+        Absorbs::Nothing => " TIMING ALL".to_owned(),
+        Absorbs::AllBut(timing) => {
+            let timing: Vec<String> = timing.iter().map(|p| iri(Value::Predicate(*p))).collect();
+            format!(" TIMING ({})", timing.join(" "))
+        }
     };
-    let mut text = format!("REGISTER {register} {name}");
+    if let Some(graph) = into {
+        let _ = write!(text, " INTO GRAPH {}", iri(Value::Graph(graph)));
+    }
+    text
+}
+
+/// The text of a query in its dialect.
+pub fn query_text(number: u8, query: &QueryModel) -> String {
+    let mut text = "PREFIX f: <http://larkc.eu/csparql/sparql/jena/ext#>\nREGISTER ".to_owned();
+    // Writing to a String cannot fail.
+    let _ = match (&query.derives, query.dialect, query.changes) {
+        (Some(derived), ..) => {
+            let absorbed = absorbed_text(&derived.absorbs, derived.into);
+            let stream = stream_iri(number.into());
+            write!(text, "STREAM <{stream}>{absorbed} KEEP {LONG_MS}ms")
+        }
+        (_, _, Some(Changes::New)) => write!(text, "ISTREAM q{number}"),
+        (_, _, Some(Changes::Gone)) => write!(text, "DSTREAM q{number}"),
+        (_, Dialect::RspQl, None) => write!(text, "RSTREAM q{number}"),
+        _ => write!(text, "QUERY q{number}"),
+    };
     if let Some(every) = query.every_ms {
         let _ = write!(text, " COMPUTED EVERY {every}ms");
     }
     if query.origin_ms != 0 {
         let _ = write!(text, " STARTING AT {}", query.origin_ms);
+    }
+    let options = [
+        (query.report.on_change, " REPORT ON CHANGE"),
+        (query.report.non_empty, " REPORT NON EMPTY"),
+        (query.skips, " ON OVERLOAD SKIP"),
+    ];
+    for (_, option) in options.iter().filter(|(is_said, _)| *is_said) {
+        text.push_str(option);
     }
     let _ = write!(text, " AS\n{}\n", form_text(&query.form));
     for graph in &query.from {
@@ -178,18 +212,18 @@ pub fn query_text(name: &str, query: &QueryModel) -> String {
             (Dialect::CSparql, true) => writeln!(
                 text,
                 "FROM STREAM <{stream}> {}",
-                window_text(window, "STEP")
+                window_text(query.dialect, window)
             ),
             (Dialect::CSparql, false) => writeln!(
                 text,
                 "FROM NAMED STREAM <{stream}> {}",
-                window_text(window, "STEP")
+                window_text(query.dialect, window)
             ),
             (Dialect::RspQl, _) => writeln!(
                 text,
                 "FROM NAMED WINDOW {} ON <{stream}> {}",
                 iri(Value::Window(at)),
-                window_text(window, "STEP")
+                window_text(query.dialect, window)
             ),
             (Dialect::CqelsQl, _) => Ok(()),
         };
@@ -199,7 +233,11 @@ pub fn query_text(name: &str, query: &QueryModel) -> String {
     text
 }
 
-fn window_text(window: &WindowModel, step: &str) -> String {
+fn window_text(dialect: Dialect, window: &WindowModel) -> String {
+    let step = match dialect {
+        Dialect::CqelsQl => "SLIDE",
+        Dialect::CSparql | Dialect::RspQl => "STEP",
+    };
     let WindowModel {
         range_ms,
         until_ms,
@@ -215,6 +253,12 @@ fn window_text(window: &WindowModel, step: &str) -> String {
         ),
         Extent::Now => "[NOW]".to_owned(),
         Extent::EachBatch => format!("[RANGE {range_ms}ms]"),
+        Extent::All => "[ALL]".to_owned(),
+        Extent::Statements { count, step: every } => match dialect {
+            Dialect::CSparql => format!("[RANGE TRIPLES {count} STEP {every}]"),
+            Dialect::RspQl => format!("[ELEMENTS {count} STEP {every}]"),
+            Dialect::CqelsQl => format!("[TRIPLES {count}]"),
+        },
     }
 }
 
@@ -246,18 +290,22 @@ fn form_text(form: &Form) -> String {
         }
         Form::Ask => "ASK".to_owned(),
         Form::Construct(template) => {
-            let triples: String = template
+            let quads: String = template
                 .iter()
-                .map(|(s, p, o)| {
-                    format!(
-                        "{} {} {} . ",
-                        slot_text(*s),
-                        iri(Value::Predicate(*p)),
-                        slot_text(*o)
-                    )
+                .map(|(s, p, o, graph)| {
+                    let (s, p, o) = (slot_text(*s), iri(Value::Predicate(*p)), slot_text(*o));
+                    match graph {
+                        TemplateGraph::Default => format!("{s} {p} {o} . "),
+                        TemplateGraph::Named(graph) => {
+                            format!("GRAPH {} {{ {s} {p} {o} }} ", iri(Value::Graph(*graph)))
+                        }
+                        TemplateGraph::Var(graph) => {
+                            format!("GRAPH ?v{graph} {{ {s} {p} {o} }} ")
+                        }
+                    }
                 })
                 .collect();
-            format!("CONSTRUCT {{ {triples}}}")
+            format!("CONSTRUCT {{ {quads}}}")
         }
     }
 }
@@ -297,6 +345,10 @@ fn group_text(query: &QueryModel, group: &Group) -> String {
                 write!(text, "{{ {} UNION {} }} ", inner(left), inner(right))
             }
             Element::Minus(group) => write!(text, "MINUS {} ", inner(group)),
+            Element::Timestamp(variable, (s, p, o)) => {
+                let (s, p, o) = (slot_text(*s), iri(Value::Predicate(*p)), slot_text(*o));
+                write!(text, "BIND (f:timestamp({s}, {p}, {o}) AS ?v{variable}) ")
+            }
             Element::Distinct(variables, group) => {
                 let listed: String = variables.iter().map(|v| format!("?v{v} ")).collect();
                 write!(
@@ -339,7 +391,7 @@ fn block_text(query: &QueryModel, place: Place, patterns: &[Pattern]) -> String 
                 Dialect::CqelsQl => format!(
                     "STREAM <{}> {}",
                     stream_iri(window.stream),
-                    window_text(window, "SLIDE")
+                    window_text(query.dialect, window)
                 ),
             }
         }

@@ -1,6 +1,5 @@
 //! What a run says of itself: what it did, or what was wrong, with the steps that led there and the command that does them again.
 
-use crate::expect::name_of;
 use crate::model::{PushModel, Scenario, Step, Triple};
 use crate::render::{in_graph, query_text, stream_text, triple_text};
 use std::fmt::Write;
@@ -104,7 +103,7 @@ pub(crate) fn failure(
 fn describe(step: &Step) -> String {
     match step {
         Step::Push(push) => push_text(push),
-        Step::Register(number, query) => query_text(&name_of(*number), query),
+        Step::Register(number, query) => query_text(*number, query),
         Step::Update {
             insert,
             graph,

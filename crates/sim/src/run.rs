@@ -67,6 +67,7 @@ pub(crate) fn execute(
         for step in steps {
             at = *step;
             simulation.step(&scenario.steps[*step])?;
+            simulation.derive()?;
             simulation.read()?;
         }
         simulation.heal()?;
@@ -107,14 +108,7 @@ impl Simulation {
             Step::Push(push) => self.pushes(push),
             Step::Advance(to) => self.advance(to),
             Step::Register(number, query) => self.register(*number, query),
-            Step::Drop(number) => {
-                let name = name_of(*number);
-                // Taken out first: after a crash that the drop survives there is nothing to subscribe to.
-                let is_known = self.queries.remove(number).is_some();
-                self.command(is_known, |engine| engine.drop_query(&name))?;
-                self.twin.queries.remove(number);
-                Ok(())
-            }
+            Step::Drop(number) => self.drop_query(*number),
             Step::Pause(number) => {
                 let name = name_of(*number);
                 self.command(self.queries.contains_key(number), |engine| {
@@ -156,6 +150,27 @@ impl Simulation {
                 self.subject.plan_crash(*syncs, *keep);
                 Ok(())
             }
+        }
+    }
+
+    /// Drops a query, unless others window what it derives.
+    fn drop_query(&mut self, number: u8) -> Result<(), String> {
+        let name = name_of(number);
+        if self.twin.is_windowed(number) {
+            return self.command(false, |engine| engine.drop_query(&name));
+        }
+        // Taken out first: after a crash that the drop survives there is nothing to subscribe to.
+        let is_known = self.queries.remove(&number).is_some();
+        self.command(is_known, |engine| engine.drop_query(&name))?;
+        self.twin.drop(number);
+        Ok(())
+    }
+
+    /// Where streams are derived, waits until they have caught up: between two pushes nobody says what comes first.
+    fn derive(&mut self) -> Result<(), String> {
+        match self.twin.derives() {
+            true => self.insist(|engine| engine.quiesce(SETTLE)),
+            false => Ok(()),
         }
     }
 
@@ -344,10 +359,14 @@ impl Simulation {
     /// Registers a query; where the name is taken by another text, that is refused.
     fn register(&mut self, number: u8, model: &QueryModel) -> Result<(), String> {
         let mut registered = Registered::new(number, model);
+        let is_possible = (model.windows.iter()).all(|window| self.twin.has_stream(window.stream));
         let text = registered.text.clone();
         let asked = self.ask(|engine| engine.register(None, &text).map(|_| ()))?;
         let before = self.queries.get(&number);
         match (asked, before) {
+            (Asked::Done(()), None) if !is_possible => Err(format!(
+                "{text}\nwas registered over a stream that there is not"
+            )),
             (Asked::Done(()), None) => {
                 self.twin.register(number, model);
                 registered.subscribe(self.subject.engine())?;
@@ -359,6 +378,7 @@ impl Simulation {
                 Err(format!("{text}\nwas registered over\n{}", before.text))
             }
             (Asked::Refused(_), Some(before)) if before.text != text => Ok(()),
+            (Asked::Refused(_), None) if !is_possible => Ok(()),
             (Asked::Refused(why), _) => Err(format!("a registration was refused: {why}\n{text}")),
         }
     }
@@ -404,13 +424,15 @@ impl Simulation {
                 .engine()
                 .query_info(&query.name)
                 .map_err(|error| error.to_string())?;
-            let (next_ms, behind) = self.twin.waits_for(*number);
+            let is_paused = self.twin.queries[number].paused;
+            let Some((next_ms, behind)) = self.twin.waits_for(*number) else {
+                continue;
+            };
             let behind: Vec<String> = behind.into_iter().map(stream_iri).collect();
             let waits_rightly = match &info.held_up_by {
                 None => behind.is_empty(),
                 Some(held) => behind.contains(&held.stream),
             };
-            let is_paused = self.twin.queries[number].paused;
             if !waits_rightly || info.next_close_ms != next_ms || info.paused != is_paused {
                 return Err(format!(
                     "{}: paused: {}, fires next for {:?} and waits for {:?}; it should be {is_paused}, {next_ms:?}, {behind:?}\n{}",
@@ -419,6 +441,24 @@ impl Simulation {
             }
         }
         Ok(())
+    }
+
+    /// Of everything that was due, each was executed, passed in bulk, or skipped and counted.
+    fn count(&self, query: &Registered) -> Result<(), String> {
+        if !self.subject.keeps_all() && self.subject.crashes > 0 {
+            // What was delivered before the last restart is not executed again, nor counted.
+            return Ok(());
+        }
+        let info = (self.subject.engine().query_info(&query.name)).map_err(|e| e.to_string())?;
+        let made = self.twin.queries[&query.number].made;
+        let (firings, passed, skipped) = (info.firings, info.passed_in_bulk, info.skipped);
+        match firings + passed + skipped == made {
+            true => Ok(()),
+            false => Err(format!(
+                "{}: {firings} executed, {passed} passed in bulk and {skipped} skipped are not the {made} that were due\n{}",
+                query.name, query.text
+            )),
+        }
     }
 
     /// Safety: what has come is right, and nothing came twice or out of order.
@@ -441,12 +481,13 @@ impl Simulation {
         self.insist(|engine| engine.quiesce(SETTLE))?;
         self.read()?;
         for query in self.queries.values() {
-            if let Some(close_ms) = query.owes(&self.twin) {
+            if let Some(close_ms) = query.owes(&mut self.twin)? {
                 return Err(format!(
                     "{} never fired for {close_ms}, which is due\n{}",
                     query.name, query.text
                 ));
             }
+            self.count(query)?;
         }
         self.look()?;
         self.insist(Engine::check)?;

@@ -1,5 +1,5 @@
 //! What ISTREAM and DSTREAM need from one firing to the next: the solutions of the firing before. Answers come here in
-//! the order of their closes, those that are executed again after a restart first ([`Repeats`](crate::repeats)).
+//! the order of their closes, those that are executed again after a restart first (`Firing::repeated`).
 
 use crate::answer::Answer;
 use crate::comparison::Comparison;

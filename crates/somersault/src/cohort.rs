@@ -17,7 +17,7 @@ use crate::delta::Delta;
 use crate::firing;
 use crate::metrics::QueryMetrics;
 use crate::order::Order;
-use crate::subscription::{SubscribeOptions, Subscription};
+use crate::subscription::{FiringId, SubscribeOptions, Subscription};
 use hub::{CohortHub, CohortResult};
 use outcome::Outcome;
 use parking_lot::{Mutex, RwLock};
@@ -31,7 +31,7 @@ use somersault_query::{
 };
 use somersault_runtime::{Answered, FiringJob};
 use somersault_store::{Dictionary, Store};
-use somersault_stream::JoiningMember;
+use somersault_stream::{JoiningMember, Pause};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
@@ -82,7 +82,7 @@ enum Change {
     },
     Paused {
         place: u32,
-        next: Option<EventTime>,
+        pause: Pause,
     },
     Left {
         place: u32,
@@ -157,12 +157,17 @@ impl Cohort {
         });
     }
 
-    pub(crate) fn paused(&self, place: u32, next: Option<EventTime>) {
-        self.changes.lock().push(Change::Paused { place, next });
+    pub(crate) fn paused(&self, place: u32, pause: Pause) {
+        self.changes.lock().push(Change::Paused { place, pause });
         if let Evaluator::Shared { delta, .. } = &self.evaluator {
             // Nobody knows when it goes on, and by then the rows would be of no use.
             delta.forget();
         }
+    }
+
+    /// A firing was answered before a restart.
+    pub(crate) fn note_gone(&self, id: FiringId) {
+        self.hub.lock().note_gone(id);
     }
 
     /// A member was dropped: its subscriptions end.
@@ -209,7 +214,7 @@ impl Cohort {
                     }
                 }
             }
-            Change::Paused { place, next } => hub.places.pause(place, next),
+            Change::Paused { place, pause } => hub.places.pause(place, pause),
             Change::Left { place } => {
                 for cell in hub.places.leave(place) {
                     cells.leave(cell);

@@ -12,9 +12,9 @@ use crate::firing;
 use crate::hub::Hub;
 use crate::metrics::{QueryMetrics, Tally, Took};
 use crate::reporting::Reporting;
-use crate::subscription::{FiringResult, SubscribeOptions, Subscription};
+use crate::subscription::{FiringId, FiringResult, SubscribeOptions, Subscription};
 use crate::turns::{Left, Turns};
-use oxrdf::GraphName;
+use oxrdf::{GraphName, Quad};
 use parking_lot::{Mutex, RwLock};
 use somersault_lang::lift::Shape;
 use somersault_lang::{ContinuousQuery, Dialect, Overload, Parser, Report};
@@ -22,7 +22,7 @@ use somersault_model::{EventTime, QueryUid, Sn, TermId};
 use somersault_query::{Dataset, Execution, NamedGraphs, Prepared, Source, Template};
 use somersault_runtime::{Answered, Class, Derives, FiringJob, Host, QueryPool, RuntimeError};
 use somersault_store::{Dictionary, Store};
-use somersault_stream::{FiringKey, JoiningMember, Place};
+use somersault_stream::{FiringKey, JoiningMember, Pause, Place};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -315,9 +315,9 @@ impl Host for Standing {
         }
     }
 
-    fn paused(&self, place: Place, next: Option<EventTime>) {
+    fn paused(&self, place: Place, pause: Pause) {
         if let Some(cohort) = self.cohort(place.cohort) {
-            cohort.paused(place.place, next);
+            cohort.paused(place.place, pause);
         }
     }
 
@@ -373,6 +373,20 @@ impl Host for Standing {
         self.submit(query, job, ticket);
     }
 
+    fn delivered(&self, key: FiringKey, sn: Sn) {
+        let id = FiringId {
+            close_ms: key.close.0,
+            ordinal: key.ordinal,
+            revision: key.revision,
+            sn: Some(sn.0),
+        };
+        if let Some(cohort) = self.cohort(key.query) {
+            cohort.note_gone(id);
+        } else if let Some(query) = self.query(key.query) {
+            query.hub.lock().note_gone(id);
+        }
+    }
+
     fn passed(&self, uid: QueryUid, last: EventTime, count: u64) {
         if let Some(cohort) = self.cohort(uid) {
             cohort.passed(last, count);
@@ -411,9 +425,13 @@ impl Standing {
     /// Gives out the answers whose turn it is, one after the other.
     fn give_out(&self, query: &StandingQuery) {
         while let Some(Left { key, answered }) = query.turns.order.next() {
+            let id = answered.as_ref().map(|(result, _)| result.id());
             let compared =
-                answered.and_then(|(result, is_first)| query.turns.compare(result, is_first));
+                answered.and_then(|(result, repeated)| query.turns.compare(result, repeated));
             let Some((result, is_reported)) = compared else {
+                if let Some(id) = id {
+                    query.hub.lock().note_gone(id);
+                }
                 self.tell(query, key, None);
                 continue;
             };
@@ -448,7 +466,9 @@ impl Standing {
         let triples = answer.into_iter().flat_map(Answer::triples);
         let statements = triples.map(|triple| triple.in_graph(GraphName::DefaultGraph));
         let quads = answer.into_iter().flat_map(Answer::quads).cloned();
-        let statements = statements.chain(quads).collect();
+        let mut statements: Vec<Quad> = statements.chain(quads).collect();
+        // A window of a number of statements may begin between them: their order must not hang on that of ids (S6).
+        statements.sort_by_cached_key(Quad::to_string);
         answered.tell_derived(key, Derives::Statements(statements));
     }
 
@@ -476,7 +496,7 @@ impl Standing {
         };
         let left = Left {
             key: firing.key(),
-            answered: Some((result, firing.first)),
+            answered: Some((result, firing.repeated)),
         };
         if query.turns.order.leave(ticket, left) {
             self.give_out(query);

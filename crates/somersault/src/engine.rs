@@ -250,9 +250,10 @@ impl Engine {
             return Ok(());
         }
         self.inner.driver.stop(STOP_DEADLINE);
+        // First nobody is answered any more: what is given up now is answered after a restart.
+        self.inner.standing.end();
         self.inner.standing.cancel.store(true, Ordering::Relaxed);
         self.inner.pool.stop();
-        self.inner.standing.end();
         self.inner.log.close().map_err(EngineError::from)
     }
 
@@ -309,9 +310,10 @@ impl Counters {
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        self.standing.cancel.store(true, Ordering::Relaxed);
-        self.driver.abort();
-        self.pool.stop();
+        // In this order: what is given up reaches no subscriber, and the log does not say that it was answered.
         self.standing.end();
+        self.driver.abort();
+        self.standing.cancel.store(true, Ordering::Relaxed);
+        self.pool.stop();
     }
 }

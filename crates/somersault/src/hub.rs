@@ -1,7 +1,7 @@
 //! The hub of one continuous query: keeps the newest of its answers for subscribers that reconnect, and hands them to the
 //! live ones. They come here in the order of their closes (WI-2).
 
-use crate::subscription::{FiringResult, Gone, Mailbox, SubscribeOptions, Subscription};
+use crate::subscription::{FiringId, FiringResult, Gone, Mailbox, SubscribeOptions, Subscription};
 use std::collections::VecDeque;
 use std::sync::{Arc, Weak};
 
@@ -23,6 +23,11 @@ impl Hub {
             subscribers: Vec::new(),
             ended: false,
         }
+    }
+
+    /// An answer was given to everybody before a restart, and is not kept: who has not seen it has missed it.
+    pub(crate) fn note_gone(&mut self, id: FiringId) {
+        self.gone.note(id);
     }
 
     /// Gives subscribers an answer.

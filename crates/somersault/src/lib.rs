@@ -40,7 +40,6 @@ mod load;
 mod metrics;
 mod order;
 mod push;
-mod repeats;
 pub mod replay;
 mod reporting;
 mod subscription;

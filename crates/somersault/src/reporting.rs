@@ -1,6 +1,6 @@
 //! REPORT ON CHANGE and REPORT NON EMPTY: which firings subscribers are given. All of them count, and all feed what is
 //! derived from them. Answers come here in the order of their firings, those that are executed again after a restart first
-//! ([`Repeats`](crate::repeats)).
+//! (`Firing::repeated`).
 
 use crate::answer::Answer;
 use crate::comparison::Comparison;
@@ -8,6 +8,7 @@ use crate::subscription::FiringResult;
 use somersault_lang::Report;
 use somersault_query::{Answer as Inner, Bounds};
 use std::collections::HashSet;
+use std::hash::Hash;
 use std::sync::Arc;
 
 /// Decides which firings of a query are reported.
@@ -27,11 +28,6 @@ impl Reporting {
         }
     }
 
-    /// Whether it compares one answer with the next.
-    pub(crate) fn compares(&self) -> bool {
-        self.report.on_change
-    }
-
     /// Whether subscribers are given the firing. What failed is reported whatever it holds, and so is what cannot be
     /// compared within the limits.
     pub(crate) fn reports(&mut self, result: &FiringResult) -> bool {
@@ -48,22 +44,27 @@ impl Reporting {
         !is_same && !is_unwanted
     }
 
-    /// Whether two answers of the query are the same bag of solutions, or set of triples.
+    /// Whether two answers of the query are the same bag of solutions, or set of triples or quads.
     fn is_same(&self, before: &Inner, now: &Inner, bounds: &Bounds) -> bool {
-        let fits = |bytes: usize| bytes as u64 <= bounds.memory_bytes;
         match (before, now) {
             (Inner::Solutions(before), Inner::Solutions(now)) => {
                 let rest = || self.comparison.without(now, before, bounds);
                 before.len() == now.len() && rest().is_ok_and(|rest| rest.is_empty())
             }
             (Inner::Boolean(before), Inner::Boolean(now)) => before == now,
-            (Inner::Graph(before), Inner::Graph(now))
-                if before.len() == now.len() && fits(before.len() * 2 * size_of::<usize>()) =>
-            {
-                let known: HashSet<_> = before.iter().collect();
-                now.iter().all(|triple| known.contains(triple))
-            }
+            (Inner::Graph(before), Inner::Graph(now)) => are_same_sets(before, now, bounds),
+            (Inner::Dataset(before), Inner::Dataset(now)) => are_same_sets(before, now, bounds),
             _ => false,
         }
     }
+}
+
+/// Whether two lists without repeats hold the same, if that can be found out within the limits.
+fn are_same_sets<T: Eq + Hash>(before: &[T], now: &[T], bounds: &Bounds) -> bool {
+    let bytes = before.len() * 2 * size_of::<usize>();
+    if before.len() != now.len() || bytes as u64 > bounds.memory_bytes {
+        return false;
+    }
+    let known: HashSet<&T> = before.iter().collect();
+    now.iter().all(|it| known.contains(it))
 }

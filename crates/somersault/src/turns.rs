@@ -5,7 +5,6 @@
 
 use crate::changes::Changes;
 use crate::order::Order;
-use crate::repeats::Repeats;
 use crate::reporting::Reporting;
 use crate::subscription::FiringResult;
 use parking_lot::Mutex;
@@ -15,7 +14,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 /// A firing that waits for those before it.
 pub(crate) struct Left {
     pub(crate) key: FiringKey,
-    /// Its answer, and whether it is the query's first firing; `None` if it was skipped.
+    /// Its answer, and whether everybody was given it before a restart; `None` if it was skipped.
     pub(crate) answered: Option<(FiringResult, bool)>,
 }
 
@@ -32,18 +31,13 @@ struct Compared {
     changes: Option<Changes>,
     /// Of a query that does not report every firing.
     reporting: Option<Reporting>,
-    repeats: Repeats,
 }
 
 impl Turns {
     pub(crate) fn new(changes: Option<Changes>, reporting: Option<Reporting>) -> Turns {
         Turns {
             order: Order::new(),
-            compared: Mutex::new(Compared {
-                changes,
-                reporting,
-                repeats: Repeats::default(),
-            }),
+            compared: Mutex::new(Compared { changes, reporting }),
         }
     }
 
@@ -52,7 +46,7 @@ impl Turns {
     pub(crate) fn compare(
         &self,
         result: FiringResult,
-        is_first: bool,
+        repeated: bool,
     ) -> Option<(FiringResult, bool)> {
         let mut compared = self.compared.lock();
         if compared.changes.is_none() && compared.reporting.is_none() {
@@ -62,26 +56,22 @@ impl Turns {
             answer: Err("internal fault: the comparison of answers panicked".to_owned()),
             ..result.clone()
         };
-        let compare = AssertUnwindSafe(|| compared.compare(result, is_first));
-        catch_unwind(compare).unwrap_or(Some((failed, true)))
+        let compare = AssertUnwindSafe(|| compared.compare(result, repeated));
+        catch_unwind(compare).unwrap_or((!repeated).then_some((failed, true)))
     }
 }
 
 impl Compared {
-    fn compare(&mut self, result: FiringResult, is_first: bool) -> Option<(FiringResult, bool)> {
-        // Where nothing is compared, nothing is executed again for it.
-        let compares =
-            self.changes.is_some() || self.reporting.as_ref().is_some_and(Reporting::compares);
-        let is_repeat = compares && self.repeats.is_one(result.sn, is_first);
+    fn compare(&mut self, result: FiringResult, repeated: bool) -> Option<(FiringResult, bool)> {
         let result = match &mut self.changes {
-            Some(changes) => changes.of(result, is_repeat),
+            Some(changes) => changes.of(result, repeated),
             None => result,
         };
         let reports = match &mut self.reporting {
             Some(reporting) => reporting.reports(&result),
             None => true,
         };
-        (!is_repeat).then_some((result, reports))
+        (!repeated).then_some((result, reports))
     }
 }
 
@@ -126,7 +116,7 @@ mod tests {
                 ordinal: 0,
                 revision: 0,
             },
-            answered: Some((result(close_ms, 1), close_ms == 0)),
+            answered: Some((result(close_ms, 1), false)),
         }
     }
 
@@ -155,8 +145,8 @@ mod tests {
         Turns::new(Some(changes), None)
     }
 
-    fn rows(turns: &Turns, result: FiringResult, is_first: bool) -> Result<u64, String> {
-        let (result, _) = turns.compare(result, is_first).unwrap();
+    fn rows(turns: &Turns, result: FiringResult) -> Result<u64, String> {
+        let (result, _) = turns.compare(result, false).unwrap();
         result.answer.map(|answer| answer.len() as u64)
     }
 
@@ -165,7 +155,7 @@ mod tests {
         // Enough for two ids and what is counted of them, not for six.
         let turns = comparing(70);
         let answer = |close_ms| result(close_ms, 1);
-        assert_eq!(rows(&turns, answer(0), true), Ok(1));
+        assert_eq!(rows(&turns, answer(0)), Ok(1));
         let mut larger = answer(1);
         let more = Solutions::new(
             vec!["v0".to_owned()].into(),
@@ -177,19 +167,19 @@ mod tests {
             Inner::Solutions(more),
             Arc::new(Dictionary::new()),
         ));
-        let refused = rows(&turns, larger, false);
+        let refused = rows(&turns, larger);
         assert!(refused.is_err_and(|error| error.contains("query_memory_bytes")));
         // The next is compared with the one before that.
-        assert_eq!(rows(&turns, answer(0), false), Ok(0));
+        assert_eq!(rows(&turns, answer(0)), Ok(0));
     }
 
     #[test]
     fn a_comparison_that_panics_fails_its_answer_alone() {
         let turns = comparing(1 << 20);
-        let rows = |result, is_first| rows(&turns, result, is_first);
-        assert_eq!(rows(result(0, 1), true), Ok(1));
+        let rows = |result| rows(&turns, result);
+        assert_eq!(rows(result(0, 1)), Ok(1));
         // Answers of one query have the same columns.
-        assert!(rows(result(1, 2), false).is_err_and(|error| error.contains("panicked")));
-        assert_eq!(rows(result(2, 1), false), Ok(1));
+        assert!(rows(result(1, 2)).is_err_and(|error| error.contains("panicked")));
+        assert_eq!(rows(result(2, 1)), Ok(1));
     }
 }

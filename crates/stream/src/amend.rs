@@ -7,7 +7,8 @@
 
 use crate::coordinator::Coordinator;
 use crate::groups::{GroupId, Groups};
-use crate::output::{AmendedBatch, BatchChange, Firing, Inject};
+use crate::output::{AmendedBatch, BatchChange, Firing, Inject, Output};
+use crate::registry::Delivery;
 use crate::schedule::WindowShape;
 use crate::stream::{Batch, LateStatement, Stream};
 use somersault_model::{BatchNumber, EventTime, Lease, Mutation, StreamUid};
@@ -143,7 +144,12 @@ impl Coordinator {
     }
 
     /// Shows all amendments with this SN, and makes the firings whose windows they change due again.
-    pub(crate) fn amend(&mut self, inject: &mut Inject, firings: &mut Vec<Firing>) {
+    pub(crate) fn amend(
+        &mut self,
+        inject: &mut Inject,
+        firings: &mut Vec<Firing>,
+        out: &mut Vec<Output>,
+    ) {
         let amendments = std::mem::take(&mut self.amendments);
         let absorbed = amendments.absorbed.into_iter();
         inject.mutations = absorbed.map(|(_, mutation)| mutation).collect();
@@ -162,11 +168,17 @@ impl Coordinator {
                     members.on_amended(close);
                     members.firing_at(close)
                 });
-                if !query.is_delivered((close, inject.sn), self.delivered.get(&uid)) {
-                    firings.push(Firing {
-                        members,
-                        ..query.firing(&self.streams, group, (close, 0, revision), inject.sn)
-                    });
+                let sn = inject.sn;
+                let firing = query.firing(&self.streams, group, (close, 0, revision), sn);
+                // Nothing is compared with an amended firing.
+                match query.delivery((close, sn), self.delivered.get(&uid)) {
+                    Delivery::Done => {
+                        let key = firing.key();
+                        out.push(Output::Delivered { key, sn });
+                    }
+                    Delivery::Owed | Delivery::Repeated => {
+                        firings.push(Firing { members, ..firing });
+                    }
                 }
                 query.firings += 1;
                 query.amended += 1;

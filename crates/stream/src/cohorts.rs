@@ -9,7 +9,7 @@
 use crate::coordinator::Coordinator;
 use crate::declaration::{Resolve, ResolveError};
 use crate::members::{Counts, Members};
-use crate::output::{JoiningMember, Output};
+use crate::output::{JoiningMember, Output, Pause};
 use crate::registry::State;
 use hashbrown::HashTable;
 use rustc_hash::{FxBuildHasher, FxHashMap};
@@ -262,7 +262,9 @@ impl Coordinator {
         if let Some(members) = self.cohorts.get_mut(place.cohort) {
             members.pause(place.place, next, counts);
         }
-        out.push(Output::MemberPaused { place, next });
+        let through = self.last_cut;
+        let pause = Pause { through, next };
+        out.push(Output::MemberPaused { place, pause });
         self.member_stopped(place.cohort, out);
     }
 

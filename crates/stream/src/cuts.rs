@@ -8,6 +8,7 @@
 
 use crate::coordinator::{Coordinator, Cut, Effects, Lagging};
 use crate::output::{ClosedBatch, Firing, FiringKey, Inject, Output};
+use crate::registry::{Delivery, Query};
 use somersault_log::{PlanRecord, Position};
 use somersault_model::{BatchNumber, EventTime, Sn, StreamUid};
 use std::collections::BTreeSet;
@@ -97,7 +98,7 @@ impl Coordinator {
             (None, Some(Effects::Mutations(mutations))) => inject.mutations = mutations,
             (None, Some(Effects::Load(statements))) => inject.loads.push(statements),
             (None, None) if !self.amendments.is_empty() => {
-                self.amend(&mut inject, &mut firings);
+                self.amend(&mut inject, &mut firings, out);
             }
             (through, _) => self.take_closed(through, &mut inject),
         }
@@ -193,9 +194,19 @@ impl Coordinator {
                     members.firing_at(close)
                 });
                 let ordinals = group.firings_at(&self.streams, close);
-                if !query.is_delivered((close, sn), self.delivered.get(&uid)) {
+                let delivery = query.delivery((close, sn), self.delivered.get(&uid));
+                if delivery == Delivery::Done {
+                    let key = FiringKey {
+                        query: uid,
+                        close,
+                        ordinal: ordinals.saturating_sub(1),
+                        revision: 0,
+                    };
+                    out.push(Output::Delivered { key, sn });
+                } else {
                     let of_query = (0..ordinals).map(|ordinal| Firing {
                         members,
+                        repeated: delivery == Delivery::Repeated,
                         ..query.firing(&self.streams, group, (close, ordinal, 0), sn)
                     });
                     firings.extend(of_query);
@@ -267,7 +278,8 @@ impl Coordinator {
                 let mark = self.delivered.get(&firing.query);
                 let query = self.queries.get(&firing.query);
                 let this = (firing.close, firing.sn);
-                if query.is_none_or(|query| query.is_delivered(this, mark)) {
+                let is_done = |query: &Query| query.delivery(this, mark) == Delivery::Done;
+                if query.is_none_or(is_done) {
                     let key = firing.key();
                     out.push(Output::Cancelled(firing));
                     self.on_fired(key, out);

@@ -34,7 +34,7 @@ pub use input::{
 };
 pub use output::{
     AmendedBatch, BatchChange, BatchShape, ClosedBatch, Firing, FiringKey, Inject, JoiningMember,
-    Output, Statements, WindowBatches,
+    Output, Pause, Statements, WindowBatches,
 };
 pub use refusal::{Refusal, RefusalKind};
 pub use status::{NamePosition, QueryStatus, Reached, StreamStatus};

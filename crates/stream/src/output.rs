@@ -77,12 +77,19 @@ pub enum Output {
         /// Of the one that was resumed: the place that it was paused at.
         resumed: Option<u32>,
     },
+    /// In recovery: a firing was answered, and its answer given to everybody, before the restart. It is not executed again.
+    Delivered {
+        /// Which; of several at one close the last.
+        key: FiringKey,
+        /// The SN that it became due with.
+        sn: Sn,
+    },
     /// A member of a cohort was paused.
     MemberPaused {
         /// Where it is.
         place: Place,
-        /// The first close that it does not fire for; `None` where it has fired for none.
-        next: Option<EventTime>,
+        /// When.
+        pause: Pause,
     },
     /// A member of a cohort was dropped.
     MemberDropped {
@@ -205,6 +212,15 @@ impl Firing {
     }
 }
 
+/// When a member of a cohort was paused. Its firings are those that became due before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pause {
+    /// The newest SN by then.
+    pub through: Sn,
+    /// The first close that it does not fire for; `None` where it has fired for none.
+    pub next: Option<EventTime>,
+}
+
 /// A query that joins a cohort.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JoiningMember {
@@ -229,8 +245,9 @@ pub struct Firing {
     pub ordinal: u32,
     /// 0; higher when late statements amended the windows.
     pub revision: u32,
-    /// Whether the query has not fired before, since it was registered: what ISTREAM and DSTREAM compare with is empty.
-    pub first: bool,
+    /// Whether its answer was given to everybody before a restart: the next one is to be compared with it, and nobody is
+    /// given it again.
+    pub repeated: bool,
     /// The stored graph is read at this SN.
     pub sn: Sn,
     /// What each window holds, in the order of the query's windows.

@@ -17,6 +17,7 @@ use crate::stream::Stream;
 use somersault_lang::{CreateStream, Extent};
 use somersault_log::{DeliveredRecord, Resolved};
 use somersault_model::{BatchNumber, EventTime, Millis, QueryUid, Sn, StreamUid};
+use std::cmp::Ordering;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -48,6 +49,17 @@ pub(crate) enum State {
     Running { group: GroupId, base: EventTime },
     /// Not. `next` is the close that it would have fired for next, where its closes had begun.
     Paused { next: Option<EventTime> },
+}
+
+/// What is to be done with a firing that is due, at recovery too.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Delivery {
+    /// It is executed, and its answer given to everybody.
+    Owed,
+    /// Its answer was given to everybody before a restart; it is executed for the next one to be compared with.
+    Repeated,
+    /// Its answer was given to everybody, and it is not executed.
+    Done,
 }
 
 /// One window of a query.
@@ -106,19 +118,24 @@ impl Query {
         self.windows.iter().map(|window| window.stream).collect()
     }
 
-    /// Whether a firing needs not be executed again, if the answers up to `delivered` were given to everybody. What is
-    /// to be compared with the last of them needs that one.
-    pub(crate) fn is_delivered(
+    /// What is to be done with a firing, if the answers up to `delivered` were given to everybody.
+    pub(crate) fn delivery(
         &self,
         (close, sn): (EventTime, Sn),
         delivered: Option<&DeliveredRecord>,
-    ) -> bool {
-        let Some(mark) = delivered else { return false };
+    ) -> Delivery {
+        let Some(mark) = delivered else {
+            return Delivery::Owed;
+        };
         let order = match mark.sn {
             Some(through) => sn.cmp(&through),
             None => close.cmp(&mark.close),
         };
-        order.is_lt() || (order.is_eq() && !self.declaration.compares())
+        match order {
+            Ordering::Greater => Delivery::Owed,
+            Ordering::Equal if self.declaration.compares() => Delivery::Repeated,
+            Ordering::Less | Ordering::Equal => Delivery::Done,
+        }
     }
 
     /// What it has counted so far.
@@ -216,7 +233,7 @@ impl Query {
             members: 0,
             ordinal,
             revision,
-            first: self.firings == 0 && ordinal == 0,
+            repeated: false,
             sn,
             windows,
             complete_from,

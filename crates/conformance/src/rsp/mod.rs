@@ -109,7 +109,7 @@ impl std::fmt::Display for SuiteReport {
 
 /// Runs a suite.
 pub fn run(suite: &Suite, options: &RunOptions) -> Result<SuiteReport, ConformanceError> {
-    let queries = Queries::read(suite, options.dialect)?;
+    let queries = Queries::read(suite, options)?;
     let plan = queries.replay_plan(suite);
     if options.twin {
         let mut twin = twin::Twin::new(suite.default_namespace.as_deref());
@@ -152,6 +152,8 @@ pub fn run(suite: &Suite, options: &RunOptions) -> Result<SuiteReport, Conforman
 
 /// The texts of a suite's queries, each with its judge.
 struct Queries {
+    /// What derives the streams of others; registered first, and judged by what those answer.
+    deriving: Vec<String>,
     continuous: Vec<(String, Judge)>,
     one_shot: Vec<OneShot>,
 }
@@ -164,9 +166,22 @@ struct OneShot {
 }
 
 impl Queries {
-    fn read(suite: &Suite, dialect: Dialect) -> Result<Self, ConformanceError> {
+    fn read(suite: &Suite, options: &RunOptions) -> Result<Self, ConformanceError> {
+        let dialect = options.dialect;
+        let mut deriving: Vec<String> = Vec::new();
         let mut continuous = Vec::new();
         for entry in &suite.continuous {
+            if let Some(over) = &entry.over {
+                if options.twin {
+                    // It keeps what is pushed, and nothing else.
+                    continue;
+                }
+                let text = suite.text(over)?;
+                let text = dialect.of_c_sparql(&text).unwrap_or(text);
+                if !deriving.contains(&text) {
+                    deriving.push(text);
+                }
+            }
             let text = suite.text(&entry.query)?;
             let judge = Judge::read(suite, &entry.name, Kind::Closes, &text, &entry.expected)?;
             continuous.extend(dialect.of_c_sparql(&text).map(|text| (text, judge)));
@@ -183,6 +198,7 @@ impl Queries {
             });
         }
         Ok(Self {
+            deriving,
             continuous,
             one_shot,
         })
@@ -224,7 +240,10 @@ impl Queries {
 
     fn judge_firings(&mut self, firings: Vec<Firing>, faults: &mut Vec<String>) {
         for firing in firings {
-            let (_, judge) = &mut self.continuous[firing.query];
+            // What derives a stream comes behind the others.
+            let Some((_, judge)) = self.continuous.get_mut(firing.query) else {
+                continue;
+            };
             if judge
                 .last_seen()
                 .is_some_and(|last| firing.close_ms <= last)
@@ -253,7 +272,8 @@ fn count_requests(
     queries: &Queries,
     plan: &ReplayPlan,
 ) -> Result<usize, ConformanceError> {
-    let mut requests = suite.streams.len() + queries.continuous.len() + 1;
+    let registrations = queries.deriving.len() + queries.continuous.len();
+    let mut requests = suite.streams.len() + registrations + 1;
     let mut at_ms = None;
     for step in Steps::open(plan).map_err(replaying)? {
         requests += match step.map_err(replaying)? {
@@ -282,6 +302,9 @@ fn run_on(
     }
     for stream in &suite.streams {
         host.create_stream(&stream.declaration(suite.batch_ms))?;
+    }
+    for (at, text) in (queries.continuous.len()..).zip(&queries.deriving) {
+        host.register(at, None, text)?;
     }
     for (at, (text, _)) in queries.continuous.iter().enumerate() {
         let name = format!("c{at}");

@@ -73,6 +73,9 @@ pub struct ContinuousEntry {
     pub name: String,
     /// The file with its text.
     pub query: String,
+    /// The file with the text that derives the stream that it windows (REGISTER STREAM), if it is such a stream.
+    #[serde(default)]
+    pub over: Option<String>,
     /// The answer file.
     pub expected: String,
 }

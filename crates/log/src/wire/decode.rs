@@ -4,9 +4,11 @@
 //! same, never trusted: this must not panic or recurse without bound on any bytes.
 
 use super::{
-    DELIVERED_AT_TAG, DELIVERED_TAG, LOAD_TAG, MAX_NESTING, WireAdvance, WireCommand,
-    WireCommandRecord, WireDerived, WireLoad, WirePush, WireQuad, WireRecord, WireTerm, WireUpdate,
+    COMMAND_TAG, DELIVERED_AT_TAG, DELIVERED_TAG, LOAD_TAG, MAX_NESTING, NEWEST_COMMAND,
+    NEWEST_KIND, WireAdvance, WireCommand, WireCommandRecord, WireDerived, WireLoad, WirePush,
+    WireQuad, WireRecord, WireTerm, WireUpdate,
 };
+use crate::error::LogError;
 use crate::record::{
     AdvanceRecord, Command, CommandRecord, DeliveredRecord, DerivedRecord, LoadRecord, LoadSegment,
     PlanRecord, Position, PushRecord, Record, Resolved, StreamStatement, UpdateRecord,
@@ -16,15 +18,50 @@ use oxrdf::{
 };
 use somersault_model::{EventTime, QueryUid, Sn, StreamUid};
 
+/// Why a record does not read back; what is wrong, as the end of a sentence.
+#[derive(Debug)]
+pub(crate) enum DecodeError {
+    /// A newer version wrote what this one knows nothing of.
+    Newer(String),
+    /// The bytes are no record.
+    Damaged(&'static str),
+}
+
+impl From<&'static str> for DecodeError {
+    fn from(what: &'static str) -> DecodeError {
+        DecodeError::Damaged(what)
+    }
+}
+
+impl DecodeError {
+    /// The error of a record that stands there.
+    pub(crate) fn at(self, file: String, offset: u64, record: &str) -> LogError {
+        match self {
+            DecodeError::Newer(what) => LogError::Newer {
+                file,
+                offset,
+                what: format!("{record}{what}"),
+            },
+            DecodeError::Damaged(what) => LogError::Damaged {
+                file,
+                offset,
+                what: format!("{record}{what}"),
+            },
+        }
+    }
+}
+
 /// Decodes one record; all bytes must be used.
-///
-/// # Errors
-/// What is wrong, as the end of a sentence.
-pub(crate) fn decode(bytes: &[u8]) -> Result<Record, &'static str> {
-    let (wire, rest) = postcard::take_from_bytes::<WireRecord<'_>>(bytes)
-        .map_err(|_| "its fields do not fit the format")?;
+pub(crate) fn decode(bytes: &[u8]) -> Result<Record, DecodeError> {
+    let (wire, rest) = match postcard::take_from_bytes::<WireRecord<'_>>(bytes) {
+        Ok(read) => read,
+        Err(_) => {
+            let newer = newer_than_this(bytes).map(DecodeError::Newer);
+            return Err(newer.unwrap_or("its fields do not fit the format".into()));
+        }
+    };
     if !rest.is_empty() {
-        return Err("it is longer than its fields");
+        return Err("it is longer than its fields".into());
     }
     Ok(match wire {
         WireRecord::Push(push) => Record::Push(self::push(push)?),
@@ -43,7 +80,29 @@ pub(crate) fn decode(bytes: &[u8]) -> Result<Record, &'static str> {
             Record::Delivered(delivered(mark.query, mark.close, Some(mark.sn)))
         }
         WireRecord::Derived(derived) => Record::Derived(self::derived(derived)?),
-        WireRecord::Txn => return Err("it is a transaction, of which this version knows nothing"),
+        WireRecord::Txn => {
+            let what = "it is a transaction, of which this version knows nothing";
+            return Err(DecodeError::Newer(what.to_owned()));
+        }
+    })
+}
+
+/// What of a record that does not read back is known to newer versions alone, if it is that.
+fn newer_than_this(bytes: &[u8]) -> Option<String> {
+    let (kind, rest) = postcard::take_from_bytes::<u32>(bytes).ok()?;
+    if kind > NEWEST_KIND {
+        return Some(format!(
+            "it is of kind {kind}, and this version knows the kinds up to {NEWEST_KIND}"
+        ));
+    }
+    if kind != COMMAND_TAG {
+        return None;
+    }
+    let ((_, command), _) = postcard::take_from_bytes::<(i64, u32)>(rest).ok()?;
+    (command > NEWEST_COMMAND).then(|| {
+        format!(
+            "it is command {command}, and this version knows the commands up to {NEWEST_COMMAND}"
+        )
     })
 }
 

@@ -1,14 +1,11 @@
 //! Any record comes back from its bytes, and any bytes are refused or read, never trusted.
 
-use crate::samples::{every_kind, kinds_since_version_1, open, written};
+use crate::samples::{every_kind, kinds_since_version_1, numbered, open, written};
 use oxrdf::vocab::xsd;
 use oxrdf::{BlankNode, GraphName, Literal, NamedNode, NamedOrBlankNode, Quad, Term, Triple};
 use proptest::prelude::*;
-use somersault_log::{
-    LoadSegment, Numbered, NumberedBuilder, PushRecord, PushStatements, Record, SimDisk,
-    StreamStatement,
-};
-use somersault_model::{EventTime, QuadIds, TermId};
+use somersault_log::{LoadSegment, PushRecord, PushStatements, Record, SimDisk, StreamStatement};
+use somersault_model::EventTime;
 
 fn named() -> impl Strategy<Value = NamedNode> {
     "[a-z]{1,3}".prop_map(|name| NamedNode::new_unchecked(format!("http://example.org/{name}")))
@@ -62,38 +59,6 @@ prop_compose! {
     ) -> StreamStatement {
         StreamStatement { at: EventTime(at), quad: Quad { subject, predicate, object, graph_name } }
     }
-}
-
-/// The statements with ids as a dictionary might give them.
-fn numbered(statements: &[StreamStatement], one_time: Option<i64>) -> Numbered {
-    let mut ids: Vec<Term> = Vec::new();
-    let mut id = |term: Term| {
-        let at = ids.iter().position(|known| *known == term);
-        let at = at.unwrap_or_else(|| {
-            ids.push(term);
-            ids.len() - 1
-        });
-        TermId::from_raw(at as u64 + 100)
-    };
-    let mut builder = NumberedBuilder::new(statements.len(), true);
-    for StreamStatement { at, quad } in statements {
-        let ids = QuadIds {
-            graph: match &quad.graph_name {
-                GraphName::DefaultGraph => TermId::DEFAULT_GRAPH,
-                GraphName::NamedNode(name) => id(name.clone().into()),
-                GraphName::BlankNode(name) => id(name.clone().into()),
-            },
-            subject: id(quad.subject.clone().into()),
-            predicate: id(quad.predicate.clone().into()),
-            object: id(quad.object.clone()),
-        };
-        builder.add(*at, quad.as_ref(), ids).unwrap();
-    }
-    let mut numbered = builder.finish();
-    if let Some(at) = one_time {
-        numbered.set_time(EventTime(at));
-    }
-    numbered
 }
 
 proptest! {

@@ -6,10 +6,10 @@ use oxrdf::{
 };
 use somersault_log::{
     AdvanceRecord, Command, CommandRecord, DeliveredRecord, DerivedRecord, Disk, LoadRecord,
-    LoadSegment, Log, LogError, LogOptions, PlanRecord, Position, PushRecord, Record, Recovered,
-    Resolved, StreamStatement, UpdateRecord,
+    LoadSegment, Log, LogError, LogOptions, Numbered, NumberedBuilder, PlanRecord, Position,
+    PushRecord, PushStatements, Record, Recovered, Resolved, StreamStatement, UpdateRecord,
 };
-use somersault_model::{EventTime, QueryUid, Sn, StreamUid};
+use somersault_model::{EventTime, QuadIds, QueryUid, Sn, StreamUid, TermId};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -159,7 +159,58 @@ pub fn every_kind(segment: LoadSegment) -> Vec<Record> {
     records
 }
 
-/// The kinds that came after the fixture of version 1 was written.
+/// The statements with ids as a dictionary might give them.
+pub fn numbered(statements: &[StreamStatement], one_time: Option<i64>) -> Numbered {
+    let mut ids: Vec<Term> = Vec::new();
+    let mut id = |term: Term| {
+        let at = ids.iter().position(|known| *known == term);
+        let at = at.unwrap_or_else(|| {
+            ids.push(term);
+            ids.len() - 1
+        });
+        TermId::from_raw(at as u64 + 100)
+    };
+    let mut builder = NumberedBuilder::new(statements.len(), true);
+    for StreamStatement { at, quad } in statements {
+        let ids = QuadIds {
+            graph: match &quad.graph_name {
+                GraphName::DefaultGraph => TermId::DEFAULT_GRAPH,
+                GraphName::NamedNode(name) => id(name.clone().into()),
+                GraphName::BlankNode(name) => id(name.clone().into()),
+            },
+            subject: id(quad.subject.clone().into()),
+            predicate: id(quad.predicate.clone().into()),
+            object: id(quad.object.clone()),
+        };
+        builder.add(*at, quad.as_ref(), ids).unwrap();
+    }
+    let mut numbered = builder.finish();
+    if let Some(at) = one_time {
+        numbered.set_time(EventTime(at));
+    }
+    numbered
+}
+
+/// A push with every kind of term, and the same as it is once it was read and encoded before its record was made.
+pub fn push_read_before() -> [Record; 2] {
+    let times = [5, 5, 3, -1, 0, 1, 2, 7, 8, 9].map(EventTime);
+    let statements = times.into_iter().zip(all_terms());
+    let statements: Vec<StreamStatement> = statements
+        .map(|(at, quad)| StreamStatement { at, quad })
+        .collect();
+    let encoded = PushStatements::Numbered(numbered(&statements, None));
+    [statements.into(), encoded].map(|statements| {
+        Record::Push(PushRecord {
+            stream: "http://example.org/s".to_owned(),
+            source: "a source".to_owned(),
+            seq: Some(u64::MAX),
+            received_ms: -1,
+            statements,
+        })
+    })
+}
+
+/// The kinds of records and commands that came after the fixture of version 1 was written.
 pub fn kinds_since_version_1() -> Vec<Record> {
     vec![
         Record::Derived(DerivedRecord {
@@ -174,6 +225,15 @@ pub fn kinds_since_version_1() -> Vec<Record> {
             query: QueryUid(1),
             close: EventTime(200),
             sn: Some(Sn(7)),
+        }),
+        command(Command::RegisterQueries {
+            pieces: ["REGISTER QUERY ", " AS ASK { ?x <p> ", " }"]
+                .map(str::to_owned)
+                .to_vec(),
+            namespace: Some("http://example.org/".to_owned()),
+            members: [("a", "1"), ("b", "'a word'")]
+                .map(|(name, word)| (name.to_owned(), vec![name.to_owned(), word.to_owned()]))
+                .to_vec(),
         }),
     ]
 }

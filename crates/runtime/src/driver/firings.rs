@@ -335,7 +335,7 @@ mod tests {
             close: EventTime(7),
             ordinal,
             revision: 0,
-            first: false,
+            repeated: false,
             sn: Sn(1),
             windows: [].into(),
             complete_from: None,

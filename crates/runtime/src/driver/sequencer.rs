@@ -377,6 +377,7 @@ impl Sequencer {
                     self.firings.fire(&self.shared, firing, acknowledged);
                 }
                 Output::Cancelled(firing) => self.firings.cancel(&firing),
+                Output::Delivered { key, sn } => self.shared.host.delivered(key, sn),
                 Output::PassedInBulk {
                     query, last, count, ..
                 } => self.shared.host.passed(query, last, count),
@@ -418,7 +419,7 @@ impl Sequencer {
                     members,
                     resumed,
                 } => self.shared.host.joined(cohort, base, members, resumed),
-                Output::MemberPaused { place, next } => self.shared.host.paused(place, next),
+                Output::MemberPaused { place, pause } => self.shared.host.paused(place, pause),
                 Output::MemberDropped { place } => self.shared.host.left(place),
                 Output::CohortEnded { cohort } => {
                     self.shared.host.ended(cohort);

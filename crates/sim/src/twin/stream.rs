@@ -3,13 +3,14 @@
 use crate::algebra::Stored;
 use crate::model::{Absorbs, Late, Statement, StreamModel};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// A stream and all that it took.
 #[derive(Debug, Clone)]
 pub(super) struct Stream {
     pub(super) model: StreamModel,
     /// In order of arrival.
-    pub(super) taken: Vec<Statement>,
+    pub(super) taken: Arc<Vec<Statement>>,
     /// How far each source is.
     sources: BTreeMap<u8, i64>,
     pub(super) complete_through: Option<i64>,
@@ -35,7 +36,7 @@ impl Stream {
     pub(super) fn new(model: &StreamModel) -> Self {
         Self {
             model: model.clone(),
-            taken: Vec::new(),
+            taken: Arc::default(),
             sources: BTreeMap::new(),
             complete_through: None,
             begin: None,
@@ -85,7 +86,7 @@ impl Stream {
             } else if self.absorbs(statement) {
                 self.waiting.push(*statement);
             }
-            self.taken.push(*statement);
+            Arc::make_mut(&mut self.taken).push(*statement);
         }
         if let Some((first, _)) = taken.iter().find(|(_, is_late)| !is_late)
             && let Some(own_ms) = own_ms
@@ -106,6 +107,55 @@ impl Stream {
                 *own = (*own).max(to_ms);
             }
         }
+    }
+
+    /// Takes what a query derived at a close, with which the stream is complete through its next one.
+    pub(super) fn derive(
+        &mut self,
+        close_ms: i64,
+        next_ms: i64,
+        statements: &[Statement],
+        is_unseen: bool,
+    ) {
+        if !is_unseen {
+            Arc::make_mut(&mut self.taken).extend_from_slice(statements);
+        }
+        let facts = statements.iter().copied().filter(|it| self.absorbs(it));
+        let facts: Vec<Statement> = facts.collect();
+        self.waiting.extend(facts);
+        self.begin = self.begin.or(Some(close_ms));
+        self.complete_through = self.complete_through.max(Some(next_ms));
+    }
+
+    /// When the batch began that is open now; before all, of a stream that has no time.
+    pub(super) fn open_since(&self) -> i64 {
+        let batch_ms = self.model.batch_ms;
+        let begin = |time: i64| time.div_euclid(batch_ms) * batch_ms;
+        self.complete_through.map_or(i64::MIN, begin)
+    }
+
+    /// The ends of the batches that are over and with which the number of all statements reaches a multiple of a step, and how
+    /// many it reaches.
+    pub(super) fn closes_by_number(&self, step: usize) -> Vec<(i64, u32)> {
+        let mut sizes: BTreeMap<i64, usize> = BTreeMap::new();
+        for statement in self.taken.iter() {
+            *sizes.entry(self.batch_end(statement)).or_default() += 1;
+        }
+        let mut before = 0;
+        let mut closes = Vec::new();
+        for (end_ms, size) in sizes {
+            let reached = (before + size) / step - before / step;
+            before += size;
+            if reached > 0 && Some(end_ms) <= self.complete_through {
+                closes.push((end_ms, u32::try_from(reached).unwrap_or(u32::MAX)));
+            }
+        }
+        closes
+    }
+
+    /// Stores all that waits, whether its batch is over or not.
+    pub(super) fn store_waiting(&self, stored: &mut Stored) {
+        (self.waiting.iter()).for_each(|statement| self.store(statement, stored));
     }
 
     /// Stores what waits in batches that are over and end at or before `through_ms`; `behind` counts batches that a bug leaves out.

@@ -2,7 +2,10 @@
 
 use super::*;
 use crate::algebra::Value;
-use crate::model::{Absorbs, Element, Form, Group, Path, Place, Slot};
+use crate::model::{
+    DerivedModel, Dialect, Element, Extent, Form, Group, Path, Place, Slot, TemplateGraph,
+    WindowModel,
+};
 
 fn stream(lateness_ms: i64, late: Late) -> StreamModel {
     StreamModel {
@@ -36,11 +39,6 @@ fn query(windows: Vec<WindowModel>) -> QueryModel {
             distinct: false,
             limit: None,
         },
-        changes: None,
-        every_ms: None,
-        origin_ms: 0,
-        from: Vec::new(),
-        from_named: Vec::new(),
         pattern: Group {
             elements: vec![Element::Block(
                 Place::Window(windows.len() - 1),
@@ -48,7 +46,7 @@ fn query(windows: Vec<WindowModel>) -> QueryModel {
             )],
             filters: Vec::new(),
         },
-        windows,
+        ..QueryModel::over(windows)
     }
 }
 
@@ -118,7 +116,7 @@ fn the_slowest_source_of_the_slowest_stream_says_what_is_due() {
     twin.advance(&[(1, 500)]);
     twin.push(0, 0, &[statement(900, 1, 7)]);
     twin.advance(&[(1, 5000)]);
-    assert_eq!(twin.waits_for(0), (Some(1000), vec![0]));
+    assert_eq!(twin.waits_for(0), Some((Some(1000), vec![0])));
     // Its first source promises nothing older than 700, its second nothing older than 2100.
     twin.push(0, 1, &[statement(2300, 1, 8), statement(2150, 1, 9)]);
     assert_eq!(due(&mut twin), []);
@@ -187,4 +185,112 @@ fn istream_and_dstream_are_differences_of_bags() {
         changed(Changes::Gone),
         [(1000, none()), (1500, none()), (2000, vec![(7, 2)])]
     );
+}
+
+#[test]
+fn a_window_by_number_closes_where_the_number_is_a_multiple_of_its_step() {
+    let mut twin = Twin::new(&[stream(0, Late::Reject)], None);
+    let mut last = window(0, 0, 100);
+    last.extent = Extent::Statements { count: 3, step: 2 };
+    twin.register(0, &query(vec![last]));
+    let pushed = [
+        statement(1000, 1, 7),
+        statement(1010, 1, 7),
+        statement(1020, 1, 8),
+        statement(1030, 1, 9),
+        statement(1110, 2, 7),
+        statement(1300, 2, 8),
+    ];
+    twin.push(0, 0, &pushed);
+    twin.advance(&[(0, 2000)]);
+    // The second and the fourth are in one batch, and so close twice at its end; the sixth ends a later one.
+    let expected = [
+        (1100, vec![(7, 1)]),
+        (1100, vec![(7, 1), (8, 1), (9, 1)]),
+        (1400, vec![(7, 1), (8, 1), (9, 1)]),
+    ];
+    assert_eq!(due(&mut twin), expected);
+    let ordinals: Vec<u32> = (twin.queries[&0].due.iter())
+        .map(|due| due.ordinal)
+        .collect();
+    assert_eq!(ordinals, [0, 1, 0]);
+}
+
+#[test]
+fn all_begins_with_the_batch_that_is_open_at_the_registration() {
+    let mut twin = Twin::new(&[stream(0, Late::Reject)], None);
+    let pushed = [
+        statement(1000, 1, 7),
+        statement(1110, 1, 8),
+        statement(1150, 1, 9),
+    ];
+    twin.push(0, 0, &pushed);
+    let mut all = window(0, 0, 100);
+    all.extent = Extent::All;
+    twin.register(0, &query(vec![all]));
+    twin.advance(&[(0, 1300)]);
+    let both = vec![(8, 1), (9, 1)];
+    assert_eq!(due(&mut twin), [(1200, both.clone()), (1300, both)]);
+}
+
+#[test]
+fn what_is_derived_is_seen_one_step_later() {
+    let mut twin = Twin::new(&[stream(0, Late::Reject)], None);
+    let mut deriving = query(vec![window(0, 500, 500)]);
+    deriving.derives = Some(DerivedModel {
+        absorbs: Absorbs::Everything,
+        into: Some(1),
+    });
+    deriving.form = Form::Construct(vec![(
+        Slot::Var(1),
+        1,
+        Slot::Var(0),
+        TemplateGraph::Default,
+    )]);
+    twin.register(FIRST_DERIVED, &deriving);
+    twin.register(
+        0,
+        &query(vec![window(usize::from(FIRST_DERIVED), 500, 500)]),
+    );
+    assert!(twin.is_windowed(FIRST_DERIVED));
+    twin.push(0, 0, &[statement(100, 1, 7)]);
+    twin.advance(&[(0, 1000)]);
+    // Its firing for 500 makes a statement at 500, that for 1000 none.
+    assert_eq!(due(&mut twin), [(1000, vec![(7, 1)]), (1500, vec![])]);
+    assert_eq!(twin.stored()[&Some(1)], BTreeSet::from([(1, 1, 7)]));
+}
+
+#[test]
+fn report_on_change_leaves_out_what_is_the_same() {
+    let mut twin = Twin::new(&[stream(0, Late::Reject)], None);
+    let mut query = query(vec![window(0, 1000, 500)]);
+    query.report.on_change = true;
+    twin.register(0, &query);
+    twin.push(0, 0, &[statement(100, 1, 7)]);
+    twin.advance(&[(0, 2000)]);
+    // The window holds it at 500 and 1000, and nothing after that.
+    let left_out: Vec<(i64, bool)> = std::iter::from_fn(|| {
+        let due = twin.take_due(0).expect("it is registered")?;
+        Some((due.close_ms, twin.may_be_left_out(0, &due)))
+    })
+    .collect();
+    assert_eq!(
+        left_out,
+        [(500, false), (1000, true), (1500, false), (2000, true)]
+    );
+}
+
+#[test]
+fn all_but_the_newest_may_be_skipped() {
+    let mut twin = Twin::new(&[stream(0, Late::Reject)], None);
+    let mut query = query(vec![window(0, 500, 500)]);
+    query.skips = true;
+    twin.register(0, &query);
+    twin.advance(&[(0, 400), (0, 1500)]);
+    let left_out: Vec<(i64, bool)> = std::iter::from_fn(|| {
+        let due = twin.take_due(0).expect("it is registered")?;
+        Some((due.close_ms, twin.may_be_left_out(0, &due)))
+    })
+    .collect();
+    assert_eq!(left_out, [(500, true), (1000, true), (1500, false)]);
 }

@@ -29,8 +29,18 @@ fn planted_bugs_are_seen() {
         Plant::StoredLate,
         Plant::LostUpdate,
         Plant::RepeatedFiring,
+        Plant::RepeatsUncounted,
+        Plant::WholeBatches,
+        Plant::AllFromTheBeginning,
+        Plant::DerivedEarly,
+        Plant::DerivedUnseen,
+        Plant::OldestTimestamp,
+        Plant::NoTemplateGraph,
+        Plant::ReportedAll,
+        Plant::NewestSkipped,
+        Plant::OneForAll,
     ] {
-        let seen = (1..=20).any(|seed| run_planted(seed, 100, plant).is_err());
+        let seen = (1..=100).any(|seed| run_planted(seed, 100, plant).is_err());
         assert!(seen, "no seed saw {plant:?}");
     }
 }

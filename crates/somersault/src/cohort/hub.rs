@@ -80,6 +80,11 @@ impl CohortHub {
         }
     }
 
+    /// A firing was answered before a restart, and is not kept: who has not seen it has missed it.
+    pub(crate) fn note_gone(&mut self, id: FiringId) {
+        self.gone.note(id);
+    }
+
     /// Counts and keeps a result; returns who is to hear it.
     pub(crate) fn take(&mut self, result: &Arc<CohortResult>) -> Vec<Hearing> {
         let counted = self.places.count(&result.firing, result.outcome.rows());

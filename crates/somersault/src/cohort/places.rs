@@ -7,7 +7,7 @@
 
 use rustc_hash::FxHashMap;
 use somersault_model::EventTime;
-use somersault_stream::Firing;
+use somersault_stream::{Firing, Pause};
 
 /// Fewer gaps than this are not worth closing.
 const GAPS: usize = 64;
@@ -56,7 +56,7 @@ pub(crate) struct Seen {
 
 /// A member that was paused at its place.
 struct Until {
-    next: Option<EventTime>,
+    pause: Pause,
     /// Once no firing of before is under way.
     seen: Option<Seen>,
 }
@@ -142,8 +142,8 @@ impl Places {
         }
     }
 
-    pub(crate) fn pause(&mut self, place: u32, next: Option<EventTime>) {
-        self.until.insert(place, Until { next, seen: None });
+    pub(crate) fn pause(&mut self, place: u32, pause: Pause) {
+        self.until.insert(place, Until { pause, seen: None });
         self.pausing.push(place);
     }
 
@@ -217,16 +217,11 @@ impl Places {
 
     /// Whether the member at a place, or where it was before, fires in a result.
     pub(crate) fn fires(&self, place: u32, firing: &Firing) -> bool {
-        if firing.revision > 0 {
-            // Late statements amend what those have seen that run now, since they run.
-            return place < firing.members && !self.until.contains_key(&place);
-        }
         let mut next = Some(place);
         while let Some(place) = next {
-            let runs = self
-                .until
-                .get(&place)
-                .is_none_or(|until| until.next.is_some_and(|next| firing.close < next));
+            // Of an amended close its time says nothing: late statements amend what those have seen that run then.
+            let until = self.until.get(&place);
+            let runs = until.is_none_or(|until| firing.sn <= until.pause.through);
             if place < firing.members && runs {
                 return true;
             }
@@ -242,7 +237,7 @@ impl Places {
         rows: impl Iterator<Item = (u32, u64)> + Clone,
     ) -> Counted {
         self.cover(firing.members);
-        self.note_paused(firing.close);
+        self.note_paused(|pause| pause.through < firing.sn);
         if firing.members < self.covered {
             self.pass_over_younger(firing.members, rows.clone());
         }
@@ -265,7 +260,7 @@ impl Places {
 
     /// Closes up to this were passed without a result.
     pub(crate) fn passed(&mut self, last: EventTime) {
-        self.note_paused(last);
+        self.note_paused(|pause| pause.next.is_none_or(|next| next <= last));
         self.last_close_ms = self.last_close_ms.max(Some(last.0));
     }
 
@@ -318,14 +313,14 @@ impl Places {
         self.covered = members;
     }
 
-    /// Fixes what those have seen that were paused before this close.
-    fn note_paused(&mut self, close: EventTime) {
+    /// Fixes what those have seen that were paused before what happens now.
+    fn note_paused(&mut self, is_before: impl Fn(&Pause) -> bool) {
         let mut pausing = std::mem::take(&mut self.pausing);
         pausing.retain(|place| {
             let Some(until) = self.until.get(place) else {
                 return false;
             };
-            if until.next.is_some_and(|next| next > close) {
+            if !is_before(&until.pause) {
                 return true;
             }
             self.fix(*place);
@@ -380,5 +375,46 @@ impl Places {
             rows: u64::try_from(rows).unwrap_or(0),
             last_close_ms: self.last_close_ms.filter(|close| *close > join.base.0),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use somersault_model::{QueryUid, Sn};
+
+    fn firing(close: i64, revision: u32, sn: u64) -> Firing {
+        Firing {
+            query: QueryUid(1),
+            members: 2,
+            close: EventTime(close),
+            ordinal: 0,
+            revision,
+            repeated: false,
+            sn: Sn(sn),
+            windows: [].into(),
+            complete_from: None,
+        }
+    }
+
+    #[test]
+    fn a_paused_member_has_the_firings_that_became_due_before_whenever_they_are_answered() {
+        let mut places = Places::default();
+        places.begin(2, EventTime(0));
+        for place in 0..2 {
+            places.join(Standby { place, cell: 0 }, None);
+        }
+        places.count(&firing(1000, 0, 4), std::iter::once((0, 3)));
+        let next = Some(EventTime(2000));
+        let through = Sn(5);
+        places.pause(0, Pause { through, next });
+        // Its amendment was due when it was paused, the second one came later.
+        for (due, at_0) in [(firing(1000, 1, 5), true), (firing(1000, 2, 6), false)] {
+            assert_eq!(places.fires(0, &due), at_0);
+            assert!(places.fires(1, &due));
+            places.count(&due, std::iter::once((0, 4)));
+        }
+        let counted = |place| (places.seen(place).firings, places.seen(place).rows);
+        assert_eq!([counted(0), counted(1)], [(2, 7), (3, 11)]);
     }
 }

@@ -2,9 +2,13 @@
 
 use crate::scenario::*;
 use somersault::disk::{CrashKeep, SimDisk};
-use somersault::{Engine, EngineError, HealthStatus, QueryOptions, UpdateOptions};
+use somersault::{
+    Engine, EngineError, FiringId, HealthStatus, QueryOptions, SubscribeOptions, SubscriptionEvent,
+    UpdateOptions,
+};
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 type Step = Box<dyn Fn(&Engine) -> Result<(), EngineError>>;
 
@@ -181,6 +185,94 @@ fn only_kept_firings_are_answered_again() {
     let (closes, executed) = run(60, 61);
     assert_eq!(closes, [59_000, 60_000, 61_000]);
     assert!(executed < 30, "{executed} firings were executed again");
+}
+
+/// What a subscriber who comes back first hears, and the closes of the firings that follow.
+fn heard_after(engine: &Engine, name: &str, after_ms: i64) -> (bool, Vec<i64>) {
+    engine.quiesce(Duration::from_secs(60)).unwrap();
+    let options = SubscribeOptions {
+        after: Some(FiringId::at(after_ms)),
+        ..SubscribeOptions::default()
+    };
+    let subscription = engine.subscribe(name, options).unwrap();
+    let mut has_missed = false;
+    let closes = std::iter::from_fn(|| subscription.try_recv())
+        .filter_map(|event| match event {
+            SubscriptionEvent::Firing(firing) => Some(firing.close_ms),
+            _ => {
+                has_missed = true;
+                None
+            }
+        })
+        .collect();
+    (has_missed, closes)
+}
+
+#[test]
+fn who_comes_back_after_a_restart_is_told_of_firings_that_are_gone() {
+    let disk = SimDisk::new();
+    let mut settings = config();
+    settings.kept_firings = 3;
+    let window = "FROM NAMED WINDOW :w ON :s [RANGE 2s STEP 1s] WHERE { WINDOW :w";
+    let count = "FROM NAMED WINDOW :w ON :s [ELEMENTS 2 STEP 1] WHERE { WINDOW :w";
+    let queries = [
+        (
+            "alone",
+            format!(
+                "REGISTER RSTREAM alone REPORT NON EMPTY AS SELECT ?x {window} {{ ?x :at ?y }} }}"
+            ),
+        ),
+        (
+            "a",
+            format!("REGISTER RSTREAM a AS SELECT ?x {window} {{ ?x :at :p1 }} }}"),
+        ),
+        (
+            "b",
+            format!("REGISTER RSTREAM b AS SELECT ?x {window} {{ ?x :at :p2 }} }}"),
+        ),
+        (
+            "came",
+            format!("REGISTER ISTREAM came AS SELECT ?y {window} {{ ?x :at ?y }} }}"),
+        ),
+        (
+            "last",
+            format!("REGISTER ISTREAM last AS SELECT ?y {count} {{ ?x :at ?y }} }}"),
+        ),
+    ];
+    let open = |disk: &SimDisk| Engine::open_on(settings.clone(), Arc::new(disk.clone())).unwrap();
+    let engine = open(&disk);
+    let create = format!("CREATE STREAM <{NS}s> BATCH 1s IDLE NEVER");
+    engine.create_stream(None, &create).unwrap();
+    for (_, text) in &queries {
+        let text = format!("PREFIX : <{NS}> {text}");
+        engine.register(None, &text).unwrap();
+    }
+    advance(&engine, 0);
+    // After so many firings a mark says of all but the kept ones that they need not be executed again.
+    for second in 0..19 {
+        let statement = format!("a at p{second}");
+        let push = numbered(second as u64, &[(second * 1000 + 1, &statement)]);
+        engine.push(&format!("{NS}s"), push).unwrap();
+        advance(&engine, (second + 1) * 1000);
+    }
+    let heard = |engine: &Engine| {
+        let of = |name: &str| [0, 15_000, 16_000, 18_000].map(|ms| heard_after(engine, name, ms));
+        queries.each_ref().map(|(name, _)| (*name, of(name)))
+    };
+    let before = heard(&engine);
+    let newest = vec![17_000, 18_000, 19_000];
+    for (name, heard) in &before {
+        let expected = [
+            (true, newest.clone()),
+            (true, newest.clone()),
+            (false, newest.clone()),
+            (false, vec![19_000]),
+        ];
+        assert_eq!(heard, &expected, "{name}");
+    }
+    engine.quiesce(Duration::from_secs(60)).unwrap();
+    engine.shutdown().unwrap();
+    assert_eq!(heard(&open(&disk.restarted())), before);
 }
 
 #[test]

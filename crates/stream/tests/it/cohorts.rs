@@ -5,7 +5,7 @@ use crate::harness::{Driver, Seen, windows};
 use proptest::prelude::*;
 use somersault_lang::lift::Shape;
 use somersault_model::{EventTime, QueryUid};
-use somersault_stream::{Admission, Input, Output, QueryDeclaration, Refusal, Taken};
+use somersault_stream::{Admission, Input, Output, Pause, QueryDeclaration, Refusal, Taken};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -35,7 +35,7 @@ fn alone(shape: usize, constant: usize) -> String {
 struct Stay {
     name: String,
     base: EventTime,
-    until: Option<Option<EventTime>>,
+    until: Option<Pause>,
 }
 
 /// What a host makes of a driver's outputs.
@@ -83,9 +83,9 @@ impl Host {
                         assert!(before.is_none(), "a place is given once");
                     }
                 }
-                Output::MemberPaused { place, next } => {
+                Output::MemberPaused { place, pause } => {
                     let stay = self.stays.get_mut(&(place.cohort, place.place)).unwrap();
-                    stay.until = Some(*next);
+                    stay.until = Some(*pause);
                 }
                 Output::MemberDropped { place } => {
                     let name = self.stays[&(place.cohort, place.place)].name.clone();
@@ -106,8 +106,12 @@ impl Host {
                 .range((firing.query, 0)..(firing.query, firing.members)))
             .filter(|(_, stay)| {
                 assert!(stay.base < firing.close);
-                stay.until
-                    .is_none_or(|next| next.is_some_and(|next| firing.close < next))
+                stay.until.is_none_or(|pause| {
+                    let is_before = firing.sn <= pause.through;
+                    let by_time = pause.next.is_some_and(|next| firing.close < next);
+                    assert_eq!(is_before, by_time, "without late statements it is the same");
+                    is_before
+                })
             })
             .map(|(_, stay)| {
                 *self
