@@ -61,9 +61,9 @@ impl Twin {
     /// due by itself. Whether there was one.
     fn derive(&mut self) -> bool {
         let mut deriving = self.queries.range_mut(FIRST_DERIVED..);
-        let Some((number, due)) = deriving.find_map(|(number, query)| {
-            Some((*number, query.underived.pop_front()?))
-        }) else {
+        let Some((number, due)) =
+            deriving.find_map(|(number, query)| Some((*number, query.underived.pop_front()?)))
+        else {
             return false;
         };
         let query = &self.queries[&number];
