@@ -22,7 +22,7 @@ use crate::{Answer, Execution, GraphView, QueryError, SnapshotView};
 use cores::{Core, Splitter, obstacle};
 use rows::{Looks, Rows};
 use somersault_model::{EventTime, Sn, TermId};
-use somersault_store::WindowVersion;
+use somersault_store::{PastWindow, WindowVersion};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -42,7 +42,9 @@ pub struct KeptRows {
     close: EventTime,
     sn: Sn,
     constants: Vec<TermId>,
-    windows: Vec<Arc<WindowVersion>>,
+    /// As they were. Their terms may go before the next execution: what is kept is compared, and decoded only once rows that
+    /// have left are dropped.
+    windows: Vec<PastWindow>,
     rows: Vec<Rows>,
 }
 
@@ -172,7 +174,7 @@ impl Maintained {
             close: execution.close,
             sn: view.snapshot().sn(),
             constants,
-            windows: view.windows().to_vec(),
+            windows: view.windows().iter().map(|it| it.past()).collect(),
             rows,
         };
         tables = (now.rows.iter_mut())
@@ -219,10 +221,7 @@ impl Maintained {
         }
         let pairs = windows.iter().zip(&kept.windows);
         let fresh: Option<Vec<_>> = pairs
-            .map(|(now, before)| match Arc::ptr_eq(now, before) {
-                true => Some(WindowVersion::empty()),
-                false => now.since(before).map(Arc::new),
-            })
+            .map(|(now, before)| now.since(before).map(Arc::new))
             .collect();
         Some((kept, fresh?))
     }

@@ -84,5 +84,5 @@ pub use somersault_model::{Mutation, Operation};
 pub use store::{Applied, ApplyError, Memory, Store, Violation, WriterTaken};
 pub use term_view::{TermKind, TermView, inline_view};
 pub use walk::Pace;
-pub use window::WindowVersion;
+pub use window::{PastWindow, WindowVersion};
 pub use writer::ShardWriter;

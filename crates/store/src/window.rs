@@ -25,6 +25,24 @@ pub struct WindowVersion {
     owns_runs: bool,
 }
 
+/// What a window held, for who compares a later one with it. It has no lease of what it holds: ids of terms that have gone
+/// since are in it all the same, and equal none that come later (DI-1).
+#[derive(Debug)]
+pub struct PastWindow {
+    hi: BatchNumber,
+    /// Of each slice the batch, the revision and the triples.
+    slices: Vec<(BatchNumber, u32, Arc<Run>)>,
+    runs: Vec<Arc<Run>>,
+}
+
+impl PastWindow {
+    /// Whether the window held the triple.
+    #[inline]
+    pub fn contains(&self, triple: TripleIds) -> bool {
+        self.runs.iter().any(|run| run.contains(triple))
+    }
+}
+
 impl WindowVersion {
     /// A window without a statement.
     pub fn empty() -> Arc<WindowVersion> {
@@ -93,13 +111,31 @@ impl WindowVersion {
         (same && after && !kept.is_empty()).then_some((Some(&**run), fresh))
     }
 
+    /// What it holds, for comparing a later version with it.
+    pub fn past(&self) -> PastWindow {
+        let slices = self.slices.iter();
+        PastWindow {
+            hi: self.hi,
+            slices: slices
+                .map(|slice| (slice.batch(), slice.revision(), Arc::clone(slice.run())))
+                .collect(),
+            runs: self.runs.clone(),
+        }
+    }
+
     /// What came since an earlier version of the same window, if it has merely slid: whatever of the earlier one has not
     /// passed is still there, and has not been amended. What it holds may have been in the earlier version, too.
-    pub fn since(&self, earlier: &WindowVersion) -> Option<WindowVersion> {
-        let passed = earlier.slices.partition_point(|s| s.batch() < self.lo);
+    pub fn since(&self, earlier: &PastWindow) -> Option<WindowVersion> {
+        let passed = earlier
+            .slices
+            .partition_point(|(batch, ..)| *batch < self.lo);
         let kept = &earlier.slices[passed..];
         let (old, fresh) = self.slices.split_at_checked(kept.len())?;
-        let same = old.iter().zip(kept).all(|(a, b)| Arc::ptr_eq(a, b));
+        let same = old.iter().zip(kept).all(|(slice, (batch, revision, run))| {
+            let is_its = (slice.batch(), slice.revision()) == (*batch, *revision);
+            // Part of a batch is cut anew where nobody has had the window meanwhile.
+            is_its && (Arc::ptr_eq(slice.run(), run) || slice.run().triples().eq(run.triples()))
+        });
         let after = fresh.first().is_none_or(|s| s.batch() >= earlier.hi);
         if !same || !after {
             return None;

@@ -9,8 +9,7 @@ use crate::explore::End;
 use crate::logical::{Position, QuadPattern};
 use crate::table::{Table, remove};
 use somersault_model::{BatchNumber, TermId, TripleIds};
-use somersault_store::WindowVersion;
-use std::sync::Arc;
+use somersault_store::PastWindow;
 
 /// The batch of what stays.
 const NEVER: BatchNumber = BatchNumber(i64::MAX);
@@ -98,7 +97,7 @@ impl Looks<'_> {
 
     /// Whether an earlier execution could not have found the row, which has something new in this pattern and in none
     /// before it.
-    fn is_new(&self, from: usize, table: &Table, row: u32, before: &[Arc<WindowVersion>]) -> bool {
+    fn is_new(&self, from: usize, table: &Table, row: u32, before: &[PastWindow]) -> bool {
         let core = self.core;
         let parts = core.patterns().iter().zip(&core.reads).enumerate();
         let mut parts = parts.skip(from).filter(|(_, (_, r))| !r.windows.is_empty());
@@ -169,7 +168,7 @@ impl Rows {
         looks: Looks<'_>,
         from: usize,
         mut table: Table,
-        before: &[Arc<WindowVersion>],
+        before: &[PastWindow],
     ) {
         let known: Vec<u32> = (0..table.rows as u32)
             .filter(|row| !looks.is_new(from, &table, *row, before))

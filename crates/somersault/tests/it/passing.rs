@@ -1,7 +1,7 @@
 //! Terms that only timing statements mention: they go with their windows, and stay for whoever still has them.
 
 use crate::scenario::*;
-use somersault::{Engine, SubscribeOptions, Subscription, UpdateOptions};
+use somersault::{DeltaMode, Engine, EngineConfig, SubscribeOptions, Subscription, UpdateOptions};
 use std::time::Duration;
 
 const BATCH_MS: i64 = 100;
@@ -178,4 +178,45 @@ fn what_is_derived_goes_as_well() {
     engine.quiesce(Duration::from_secs(20)).unwrap();
     assert!(most < 41 * 40, "{most} terms");
     engine.check().unwrap();
+}
+
+#[test]
+fn rows_that_are_kept_from_close_to_close_keep_no_terms() {
+    let engine = Engine::open(EngineConfig {
+        delta: DeltaMode::Always,
+        ..config()
+    })
+    .unwrap();
+    stream(&engine, "s", "");
+    let near = register(
+        &engine,
+        "near",
+        "SELECT ?fix ?place FROM NAMED STREAM :s [RANGE 300ms STEP 100ms] WHERE { GRAPH :s { ?fix :near :car-1 . ?fix :at ?place } }",
+    );
+    for n in 0..20 {
+        play(&engine, "s", n);
+    }
+    engine.quiesce(Duration::from_secs(10)).unwrap();
+    engine.pause_query("near").unwrap();
+    let before = engine.metrics().reclaimed_terms;
+    for n in 20..60 {
+        play(&engine, "s", n);
+    }
+    engine.quiesce(Duration::from_secs(10)).unwrap();
+    let reclaimed = engine.metrics().reclaimed_terms - before;
+    // Of forty batches those that are kept are still there, and what answers have.
+    assert!(reclaimed > 31 * 20, "{reclaimed} terms");
+    engine.resume_query("near").unwrap();
+    for n in 60..64 {
+        play(&engine, "s", n);
+    }
+    let newest = firings(&engine, "near", Some(6_300));
+    let mut expected: Vec<String> = (61..64)
+        .flat_map(|n| [1, 4, 7].map(|m| format!("fix-{n}-{m} <{NS}place-{n}-{m}")))
+        .map(|row| row.replace(&format!("<{NS}"), ""))
+        .collect();
+    expected.sort();
+    assert_eq!(newest, [(6_400, expected)]);
+    engine.check().unwrap();
+    drop(near);
 }
