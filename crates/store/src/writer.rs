@@ -36,6 +36,8 @@ const CELL_CHUNK: usize = 512;
 /// query the backlog goes down by and by.
 const FOLDS_PER_APPLY: usize = 4096;
 
+/// So much of what nobody sees any more is freed at once, where more waits: some milliseconds.
+const FREES_AT_ONCE: usize = 1 << 13;
 /// So many words ahead of its use the writer asks for what a replaced word led to.
 const FREE_AHEAD: usize = 8;
 
@@ -66,6 +68,8 @@ pub(crate) struct WriterState {
     pub(crate) waiting: VecDeque<(u64, NonNull<Cell>)>,
     /// What was replaced, by the number of the first pin that cannot see it.
     retired: VecDeque<(u64, Retired)>,
+    /// How much came to it since something was freed last.
+    stamped: usize,
     /// About what those of it take that are not generations.
     waiting_bytes: usize,
     /// Bytes of all tails, with those that were replaced and are not freed yet.
@@ -138,7 +142,7 @@ impl ShardWriter {
 
     pub(crate) fn apply_unchecked(&mut self, sn: Sn, batch: &ShardBatch) -> Applied {
         let horizon = self.store.snapshots().horizon();
-        self.parts_mut().1.free(&horizon);
+        self.parts_mut().1.free(&horizon, FREES_AT_ONCE);
         self.parts_mut().1.applying = true;
         let before = self.parts().1.statements;
         let mut loaded = Vec::new();
@@ -228,10 +232,10 @@ impl ShardWriter {
     }
 
     /// Folds up to `lists` waiting lists as far as the retained SNs allow and frees what no pin can
-    /// see; how many lists still wait. Applying does its share, so this is for idle times.
+    /// see, some thousands of it or `lists`; how many lists still wait. Applying does its share, so this is for idle times.
     pub fn fold(&mut self, lists: usize) -> usize {
         let horizon = self.store.snapshots().horizon();
-        self.parts_mut().1.free(&horizon);
+        self.parts_mut().1.free(&horizon, lists.max(FREES_AT_ONCE));
         self.fold_some(&horizon, lists);
         self.parts().1.waiting.len()
     }
@@ -362,18 +366,24 @@ impl WriterState {
     }
 
     fn stamp(&mut self, next_pin: u64) {
+        self.stamped += self.fresh.len();
         let fresh = self.fresh.drain(..);
         self.retired
             .extend(fresh.map(|retired| (next_pin, retired)));
     }
 
-    /// Frees what no pin that is alive can see. Nothing that a caller of this state has a reference
-    /// to may be retired: it is called between SNs only.
-    fn free(&mut self, horizon: &Horizon) {
-        while let Some((pin, _)) = self.retired.front()
+    /// Frees what no pin that is alive can see, and of it no more than so much, or half as much again as
+    /// has come since: what a long query has kept is not to hold up the SN after it. Nothing that a
+    /// caller of this state has a reference to may be retired: it is called between SNs only.
+    fn free(&mut self, horizon: &Horizon, most: usize) {
+        let mut left = most.saturating_add(self.stamped * 3 / 2);
+        self.stamped = 0;
+        while left > 0
+            && let Some((pin, _)) = self.retired.front()
             && *pin <= horizon.oldest_pin
             && let Some((_, retired)) = self.retired.pop_front()
         {
+            left -= 1;
             if let Some((_, Retired::Word(ahead, _))) = self.retired.get(FREE_AHEAD) {
                 ahead.prefetch();
             }
