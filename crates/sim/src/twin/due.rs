@@ -126,14 +126,50 @@ impl Twin {
         }
         self.note_passed(&made);
         for (number, count) in made.range(FIRST_DERIVED..) {
+            // What is passed in bulk is no firing, and derives nothing.
+            let firings = self.not_passed(*number, *count);
             if let Some(query) = self.queries.get_mut(number) {
-                // What is passed in bulk is no firing, and derives nothing.
-                let new = query.due.iter().skip(query.due.len() - count);
-                let firings = new.filter(|due| !due.may_be_passed);
-                let firings: Vec<Due> = firings.cloned().collect();
                 query.underived.extend(firings);
             }
         }
+    }
+
+    /// Those of the newest so many closes of a query that are not passed in bulk: of each longer run at which the windows of all
+    /// queries that fire with it hold nothing, the last alone.
+    fn not_passed(&self, number: u8, count: usize) -> Vec<Due> {
+        let query = &self.queries[&number];
+        let together = || {
+            let running = self.queries.values().filter(|other| !other.paused);
+            running.filter(|other| other.model.fires_like(&query.model))
+        };
+        let is_empty = |due: &Due| {
+            let shows_nothing = |query: &Query| {
+                self.contents(query, due, i64::MIN)
+                    .iter()
+                    .all(Vec::is_empty)
+            };
+            together().all(shows_nothing)
+        };
+        let mut firings = Vec::new();
+        let mut run: Vec<Due> = Vec::new();
+        let end_run = |run: &mut Vec<Due>, firings: &mut Vec<Due>| {
+            let passed = if run.len() > BULK_RUN {
+                run.len() - 1
+            } else {
+                0
+            };
+            firings.extend(run.drain(..).skip(passed));
+        };
+        for due in query.due.iter().skip(query.due.len() - count) {
+            if is_empty(due) {
+                run.push(due.clone());
+            } else {
+                end_run(&mut run, &mut firings);
+                firings.push(due.clone());
+            }
+        }
+        end_run(&mut run, &mut firings);
+        firings
     }
 
     /// Takes down which of those that have just become due may be passed in bulk.
@@ -246,6 +282,25 @@ impl Query {
 }
 
 impl QueryModel {
+    /// Whether it fires whenever another does: it windows the same streams, and its closes are the same.
+    fn fires_like(&self, other: &QueryModel) -> bool {
+        let streams = |model: &QueryModel| -> BTreeSet<usize> {
+            model.windows.iter().map(|window| window.stream).collect()
+        };
+        let steps = |model: &QueryModel| -> BTreeSet<i64> {
+            let own = model.windows.iter().map(|window| window.step_ms);
+            model
+                .every_ms
+                .map_or_else(|| own.collect(), |every| BTreeSet::from([every]))
+        };
+        let is_by_time = |model: &QueryModel| !model.counts();
+        streams(self) == streams(other)
+            && steps(self) == steps(other)
+            && self.origin_ms == other.origin_ms
+            && is_by_time(self)
+            && is_by_time(other)
+    }
+
     /// Whether it fires by the number of statements.
     pub(super) fn counts(&self) -> bool {
         let is_counted = |window: &WindowModel| matches!(window.extent, Extent::Statements { .. });
