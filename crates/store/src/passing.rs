@@ -9,6 +9,7 @@ use crate::arena::{Kind, Place, Stored};
 use hashbrown::HashTable;
 use rustc_hash::FxHashMap;
 use somersault_model::{Epoch, Lease, StreamUid, TermId};
+use std::collections::hash_map::Entry;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -60,6 +61,11 @@ impl PassingTerm {
             text: &self.text,
             parts: self.parts.as_ref().map_or(none, |parts| parts.ids),
         }
+    }
+
+    #[inline]
+    pub(crate) fn has_hash(&self, hash: u64) -> bool {
+        self.hash == hash
     }
 
     /// Of a triple term the parts that stay with it.
@@ -170,6 +176,18 @@ pub(crate) struct PassingTerms {
     term_bytes: usize,
 }
 
+/// What comes of a term that is looked at.
+pub(crate) enum Fate {
+    /// There is no such term.
+    Unknown,
+    /// It is not past.
+    Alive(Mentioned),
+    /// It is past, and somebody holds it.
+    Held,
+    /// It was taken out.
+    Gone(Arc<PassingTerm>),
+}
+
 /// A table gives memory back when it is this many times too large, and not below this size.
 const MUCH_TOO_LARGE: usize = 8;
 const SMALL: usize = 64;
@@ -214,20 +232,32 @@ impl PassingTerms {
             .insert_unique(mixed(term.hash), term, |term| mixed(term.hash));
     }
 
-    /// Takes out a term that nobody has but the tables; `None` if somebody does.
-    pub(crate) fn remove_unheld(&mut self, id: TermId) -> Option<Arc<PassingTerm>> {
-        let term = self.get(id)?;
+    /// Takes out a term that is past by what its mark says, and that nobody has but the tables.
+    pub(crate) fn take(&mut self, id: TermId, is_past: impl FnOnce(Mentioned) -> bool) -> Fate {
+        let Entry::Occupied(entry) = self.by_number.entry(number_of(id)) else {
+            return Fate::Unknown;
+        };
+        let term = entry.get();
+        if term.id != id {
+            return Fate::Unknown;
+        }
+        let mentioned = term.mark.mentioned();
+        if !is_past(mentioned) {
+            return Fate::Alive(mentioned);
+        }
         // Nobody can take a new reference: they are made from those in the tables, under the lock.
         if Arc::strong_count(term) > IN_TABLES {
-            return None;
+            return Fate::Held;
         }
         let hash = mixed(term.hash);
-        let entry = self.by_hash.find_entry(hash, |term| term.id == id).ok()?;
-        entry.remove();
-        let term = self.by_number.remove(&number_of(id))?;
+        let Ok(by_hash) = self.by_hash.find_entry(hash, |other| other.id == id) else {
+            unreachable!("a term is in both tables");
+        };
+        by_hash.remove();
+        let term = entry.remove();
         self.term_bytes -= term.bytes();
         self.shrink();
-        Some(term)
+        Fate::Gone(term)
     }
 
     fn shrink(&mut self) {

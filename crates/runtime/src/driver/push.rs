@@ -49,7 +49,9 @@ impl Driver {
             .map_or(Timing::Nothing, |of| of.timing.clone());
         let lease = terms.filter(|of| !matches!(of.timing, Timing::Nothing));
         let lease = lease.map(|StreamTerms { stream, .. }| dictionary.lease(stream));
-        let mut mentions = lease.as_ref().map(|lease| dictionary.mentions(lease));
+        let mut mentions = lease
+            .as_ref()
+            .map(|lease| dictionary.mentions(lease).remembering());
         let builder = NumberedBuilder::new(times.len(), encoded).with_lease(lease);
         let numberer = Numberer::new(&mut interner, (&timing, mentions.as_mut()), builder);
         let numbered = numberer.number(times.zip(statements));

@@ -19,7 +19,7 @@
 use super::parts::take_apart_known;
 use super::{Dictionary, Parts, Writer, take_apart};
 use crate::epochs::Portion;
-use crate::passing::{PassingTerm, TripleParts};
+use crate::passing::{Fate, PassingTerm, TripleParts};
 use crate::term_view::TermView;
 use oxrdf::TermRef;
 use somersault_model::{Lease, StreamUid, TermId, VirtualShard};
@@ -31,9 +31,33 @@ pub struct Mentions<'d> {
     dictionary: &'d Dictionary,
     lease: Lease,
     born: Vec<TermId>,
+    /// By the lower bits of the hash, what was mentioned lately under the lease: it has its mark, and need not be found again.
+    recent: Box<[Option<Arc<PassingTerm>>]>,
 }
 
+/// So many terms are remembered: statements about one thing come one after the other.
+const RECENT: usize = 256;
+
 impl Mentions<'_> {
+    /// For many mentions: what was mentioned lately is recognised without a lock.
+    pub fn remembering(mut self) -> Self {
+        self.recent = vec![None; RECENT].into_boxed_slice();
+        self
+    }
+
+    #[inline]
+    fn recent(&self, hash: u64) -> Option<&PassingTerm> {
+        let place = hash as usize & (RECENT - 1);
+        let term = self.recent.get(place)?.as_deref()?;
+        term.has_hash(hash).then_some(term)
+    }
+
+    fn remember(&mut self, hash: u64, term: &Arc<PassingTerm>) {
+        if let Some(place) = self.recent.get_mut(hash as usize & (RECENT - 1)) {
+            *place = Some(Arc::clone(term));
+        }
+    }
+
     /// How many of the terms were new.
     pub fn born(&self) -> usize {
         self.born.len()
@@ -103,6 +127,7 @@ impl Dictionary {
             dictionary: self,
             lease: lease.clone(),
             born: Vec::new(),
+            recent: Box::default(),
         }
     }
 
@@ -120,16 +145,22 @@ impl Dictionary {
         parts: &Parts<'_>,
         mentions: &mut Mentions<'_>,
     ) -> (TermId, u32) {
+        if let Some(term) = mentions.recent(parts.hash)
+            && self.same(&term.stored(), parts)
+        {
+            return (term.id, 0);
+        }
         let stripe = self.stripe(parts.hash);
-        let known = |writer: &Writer| {
-            let passing = || {
-                let passing = self.find_passing(writer, parts)?;
-                passing.mark.mention(mentions.lease.epoch());
-                Some((passing.id, 0))
-            };
-            self.find(stripe, writer, parts).or_else(passing)
+        let known = |writer: &Writer, mentions: &mut Mentions<'_>| {
+            if let Some(found) = self.find(stripe, writer, parts) {
+                return Some(found);
+            }
+            let passing = self.find_passing(writer, parts)?;
+            passing.mark.mention(mentions.lease.epoch());
+            mentions.remember(parts.hash, passing);
+            Some((passing.id, 0))
         };
-        if let Some(found) = known(&stripe.writer.read()) {
+        if let Some(found) = known(&stripe.writer.read(), mentions) {
             return found;
         }
         // No beginning of an IRI: what is shared stays, and a stream may bring ever new ones.
@@ -145,7 +176,7 @@ impl Dictionary {
                 .collect(),
         });
         let mut writer = stripe.writer.write();
-        if let Some(found) = known(&writer) {
+        if let Some(found) = known(&writer, mentions) {
             return found;
         }
         let shard = VirtualShard::of_hash(parts.hash);
@@ -156,7 +187,9 @@ impl Dictionary {
             (kind, number, text),
             triple,
         );
-        writer.passing.insert(Arc::new(term));
+        let term = Arc::new(term);
+        mentions.remember(parts.hash, &term);
+        writer.passing.insert(term);
         drop(writer);
         self.knows_passing.store(true, Ordering::Relaxed);
         mentions.born.push(id);
@@ -268,15 +301,13 @@ impl Dictionary {
         for id in std::mem::take(&mut portion.terms) {
             let stripe = self.stripe_of(id.virtual_shard());
             let mut writer = stripe.writer.write();
-            let Some(mentioned) = writer.passing.get(id).map(|term| term.mark.mentioned()) else {
-                continue;
-            };
-            if !portion.is_past(mentioned) {
-                portion.leave(id, mentioned);
-            } else if let Some(term) = writer.passing.remove_unheld(id) {
-                gone.push(term);
-            } else {
-                portion.leave_held(id);
+            let fate = (writer.passing).take(id, |mentioned| portion.is_past(mentioned));
+            match fate {
+                Fate::Unknown => {}
+                Fate::Alive(mentioned) => portion.leave(id, mentioned),
+                Fate::Held => portion.leave_held(id),
+                // Freed when the lock is let go of.
+                Fate::Gone(term) => gone.push(term),
             }
         }
         self.epochs.put_back(portion);

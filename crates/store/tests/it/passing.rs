@@ -132,6 +132,9 @@ impl Twin {
             Step::Push(stream, numbers) => {
                 let lease = dictionary.lease(StreamUid(stream));
                 let mut mentions = dictionary.mentions(&lease);
+                if numbers.len() % 2 == 0 {
+                    mentions = mentions.remembering();
+                }
                 let mut terms = Vec::new();
                 for number in numbers {
                     let id = dictionary.mention(term(number).as_ref(), &mut mentions);
@@ -334,7 +337,7 @@ fn threads_mention_promote_look_up_and_reclaim() {
                     let mut answers = VecDeque::new();
                     for round in 0..rounds {
                         let lease = dictionary.lease(stream);
-                        let mut mentions = dictionary.mentions(&lease);
+                        let mut mentions = dictionary.mentions(&lease).remembering();
                         let ids: Vec<_> = (0..4)
                             .map(|n| drawn(thread, round * 4 + n) % NAMES)
                             .map(|n| {
