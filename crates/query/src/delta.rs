@@ -169,7 +169,6 @@ impl Maintained {
             }
         };
         view.set_fresh(None);
-        let tables: Vec<Table>;
         let mut now = KeptRows {
             close: execution.close,
             sn: view.snapshot().sn(),
@@ -177,7 +176,7 @@ impl Maintained {
             windows: view.windows().iter().map(|it| it.past()).collect(),
             rows,
         };
-        tables = (now.rows.iter_mut())
+        let tables: Vec<Table> = (now.rows.iter_mut())
             .map(|rows| std::mem::take(&mut rows.table))
             .collect();
         let answer =

@@ -53,7 +53,7 @@ impl Terms {
     fn count(&mut self, reader: &Reader) -> Result<(), Failure> {
         reader.read(|firing| {
             self.firings += 1;
-            self.rows += firing.rows as u64;
+            self.rows += firing.rows;
         })
     }
 
