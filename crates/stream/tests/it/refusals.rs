@@ -249,6 +249,30 @@ fn what_may_skip_closes_does_not_read_what_is_amended() {
     driver.register("q", skips("http://b/")).unwrap();
 }
 
+/// Which firings were skipped is not in the log, so that after a restart nobody knew with which one to compare the next.
+#[test]
+fn what_may_skip_closes_compares_none() {
+    let mut driver = Driver::with_streams(&[A]);
+    let skips = || QueryDeclaration {
+        overload: Overload::Skip,
+        ..windows(&[(A, 20, 20)])
+    };
+    let mut came = skips();
+    came.operator = StreamOperator::IStream;
+    let mut changed = skips();
+    changed.report.on_change = true;
+    for query in [came, changed] {
+        refused(
+            driver.register("q", query),
+            RefusalKind::Invalid,
+            &["ON OVERLOAD SKIP together with", "without ON OVERLOAD SKIP"],
+        );
+    }
+    let mut some = skips();
+    some.report.non_empty = true;
+    driver.register("q", some).unwrap();
+}
+
 #[test]
 fn an_update_that_another_cut_overtook_is_evaluated_again() {
     let mut driver = Driver::with_streams(&[A]);
