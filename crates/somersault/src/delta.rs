@@ -16,6 +16,8 @@ use std::time::{Duration, Instant};
 const WORTH: Duration = Duration::from_micros(40);
 /// So many executions of either kind are timed, after one that is not: it makes plans, or rows anew.
 const TIMED: usize = 3;
+/// To keep rows may mean to make far more than an answer needs. Up to this, or to several times what the whole takes, it is tried.
+const PATIENCE: Duration = Duration::from_millis(20);
 /// After so many executions by delta it is tried again whether they are still the quicker ones.
 const SETTLED: u32 = 4096;
 /// After so many executions that were not worth it, or whose rows could not be kept, it is tried again; each time after
@@ -117,13 +119,16 @@ impl State {
             return whole(view);
         };
         let started = Instant::now();
-        match maintained.execute(&mut self.kept, view, execution) {
+        let mut limited = execution.clone();
+        let time = execution.limits.query_time;
+        limited.deadline = Some(started + time.min(self.pace.patience(mode)));
+        match maintained.execute(&mut self.kept, view, &limited) {
             Ok((answer, way)) => {
                 self.pace.took(Some(way), started.elapsed());
                 Ok(answer)
             }
-            // An evaluation that keeps no rows may do with less.
-            Err(QueryError::Memory { .. } | QueryError::TableRows) => {
+            // An evaluation that keeps no rows may do with less: it may not need all of them.
+            Err(QueryError::Memory { .. } | QueryError::TableRows | QueryError::Time { .. }) => {
                 self.pace.stop();
                 whole(view)
             }
@@ -158,6 +163,14 @@ enum Phase {
 impl Pace {
     fn keeps(&self) -> bool {
         matches!(self.phase, Phase::Trial | Phase::Kept { .. })
+    }
+
+    /// How long an execution that keeps rows may take before the whole is evaluated instead.
+    fn patience(&self, mode: DeltaMode) -> Duration {
+        match mode {
+            DeltaMode::Auto => PATIENCE.max(8 * self.whole),
+            DeltaMode::Always | DeltaMode::Never => Duration::MAX,
+        }
     }
 
     /// Notes how long an execution took that kept rows, or did not.
@@ -259,5 +272,60 @@ pub(crate) fn explain(
         (None, _) => "evaluated by delta: rows are kept from close to close, and only what has come and gone is looked at; as a \
              whole at the first close, and when what it reads of stored graphs has changed or its windows have not merely slid\n"
             .to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MICROS: Duration = Duration::from_micros(1);
+
+    /// Plays executions that take so long as a whole and so long by delta, and says which of them kept rows.
+    fn play(pace: &mut Pace, executions: usize, (whole, delta): (u32, u32)) -> Vec<bool> {
+        let one = |_| {
+            let keeps = pace.keeps();
+            match keeps {
+                true => pace.took(Some(Way::Delta), delta * MICROS),
+                false => pace.took(None, whole * MICROS),
+            }
+            keeps
+        };
+        (0..executions).map(one).collect()
+    }
+
+    #[test]
+    fn the_quicker_way_is_kept() {
+        let round = TIMED + 1;
+        let mut pace = Pace::default();
+        let kept = play(&mut pace, 100, (900, 300));
+        assert!(kept[..round].iter().all(|kept| !kept));
+        assert!(kept[round..].iter().all(|kept| *kept));
+        let mut pace = Pace::default();
+        let kept = play(&mut pace, 60, (900, 850));
+        let tried = kept.iter().filter(|kept| **kept).count();
+        assert_eq!(tried, round, "{kept:?}");
+        let mut pace = Pace::default();
+        assert_eq!(play(&mut pace, 100, (20, 1)), [false; 100]);
+    }
+
+    #[test]
+    fn what_is_not_worth_it_is_tried_ever_more_rarely() {
+        let mut pace = Pace::default();
+        let kept = play(&mut pace, 10_000, (100, 200));
+        let tried = kept.iter().filter(|kept| **kept).count();
+        assert_eq!(tried % (TIMED + 1), 0);
+        assert!((2..10).contains(&(tried / (TIMED + 1))), "{tried}");
+    }
+
+    #[test]
+    fn rows_that_are_always_made_anew_are_given_up() {
+        let mut pace = Pace::default();
+        play(&mut pace, 20, (900, 300));
+        assert!(pace.keeps());
+        for _ in 0..100 {
+            pace.took(Some(Way::Anew), 1200 * MICROS);
+        }
+        assert!(!matches!(pace.phase, Phase::Kept { .. }));
     }
 }

@@ -254,11 +254,9 @@ impl WindowVersion {
 
     /// The newest batch of the window that holds the triple.
     pub fn newest_batch_of(&self, triple: TripleIds) -> Option<BatchNumber> {
-        let newest = self
-            .runs
-            .iter()
-            .filter_map(|run| run.newest_batch_of(triple));
-        newest.max()
+        // Runs are of stretches of batches, one after the other.
+        let mut newest = self.runs.iter().rev();
+        newest.find_map(|run| run.newest_batch_of(triple))
     }
 
     /// The event time of the newest arrival of the triple in the window (`f:timestamp`).

@@ -8,6 +8,7 @@ use crate::SnapshotView;
 use crate::explore::End;
 use crate::logical::{Position, QuadPattern};
 use crate::table::{Table, remove};
+use rustc_hash::FxHashMap;
 use somersault_model::{BatchNumber, TermId, TripleIds};
 use somersault_store::PastWindow;
 
@@ -58,6 +59,44 @@ impl<'t> Statements<'t> {
     }
 }
 
+/// Where a statement is.
+#[derive(Clone, Copy)]
+enum Whereabouts {
+    /// In the window with this place among those of the core, and there last in this batch.
+    Window(usize, BatchNumber),
+    Stored,
+    Nowhere,
+}
+
+/// What is known of statements: many rows share one, and to look into a large window takes as long as many rows do.
+struct Known<T> {
+    last: Option<(TripleIds, T)>,
+    all: FxHashMap<TripleIds, T>,
+}
+
+impl<T> Default for Known<T> {
+    fn default() -> Known<T> {
+        Known {
+            last: None,
+            all: FxHashMap::default(),
+        }
+    }
+}
+
+impl<T: Copy> Known<T> {
+    #[inline]
+    fn of(&mut self, triple: TripleIds, look: impl FnOnce(TripleIds) -> T) -> T {
+        if let Some((last, value)) = self.last
+            && last == triple
+        {
+            return value;
+        }
+        let value = *self.all.entry(triple).or_insert_with(|| look(triple));
+        self.last = Some((triple, value));
+        value
+    }
+}
+
 impl Looks<'_> {
     fn is_stored(&self, reads: &Reads, triple: TripleIds) -> bool {
         let snapshot = self.view.snapshot();
@@ -75,42 +114,70 @@ impl Looks<'_> {
                 continue;
             }
             let statements = Statements::of(pattern, table, self.constants);
+            let mut known = Known::default();
             for (at, row) in rows.iter().enumerate() {
-                let triple = statements.at(*row);
-                let newest = reads.windows.iter().find_map(|window| {
-                    let batch = self.view.windows()[*window].newest_batch_of(triple)?;
-                    Some((window, batch))
+                let found = known.of(statements.at(*row), |triple| {
+                    self.whereabouts(reads, triple)
                 });
-                match newest {
-                    Some((window, batch)) => {
-                        let column = core.windows.binary_search(window);
-                        let column = column.expect("a core knows the windows of its patterns");
+                match found {
+                    Whereabouts::Window(column, batch) => {
                         let own = &mut until[column][at];
                         *own = batch.min(*own);
                     }
-                    None => holds[at] &= self.is_stored(reads, triple),
+                    Whereabouts::Stored => {}
+                    Whereabouts::Nowhere => holds[at] = false,
                 }
             }
         }
         (until, holds)
     }
 
-    /// Whether an earlier execution could not have found the row, which has something new in this pattern and in none
-    /// before it.
-    fn is_new(&self, from: usize, table: &Table, row: u32, before: &[PastWindow]) -> bool {
-        let core = self.core;
-        let parts = core.patterns().iter().zip(&core.reads).enumerate();
-        let mut parts = parts.skip(from).filter(|(_, (_, r))| !r.windows.is_empty());
-        parts.any(|(_, (pattern, reads))| {
-            let triple = Statements::of(pattern, table, self.constants).at(row);
-            let windows = || reads.windows.iter();
-            let came = windows().any(|window| {
-                let fresh = self.view.fresh_of(*window);
-                fresh.is_some_and(|fresh| fresh.contains(triple))
+    /// Where a statement is that a pattern reads; of windows the first that has it says.
+    fn whereabouts(&self, reads: &Reads, triple: TripleIds) -> Whereabouts {
+        let newest = reads.windows.iter().find_map(|window| {
+            let batch = self.view.windows()[*window].newest_batch_of(triple)?;
+            Some((window, batch))
+        });
+        match newest {
+            Some((window, batch)) => {
+                let column = self.core.windows.binary_search(window);
+                let column = column.expect("a core knows the windows of its patterns");
+                Whereabouts::Window(column, batch)
+            }
+            None if self.is_stored(reads, triple) => Whereabouts::Stored,
+            None => Whereabouts::Nowhere,
+        }
+    }
+
+    /// Whether a statement has come that was not there before.
+    fn is_new(&self, reads: &Reads, triple: TripleIds, before: &[PastWindow]) -> bool {
+        let windows = || reads.windows.iter();
+        let came = windows().any(|window| {
+            let fresh = self.view.fresh_of(*window);
+            fresh.is_some_and(|fresh| fresh.contains(triple))
+        });
+        came && !windows().any(|window| before[*window].contains(triple))
+            && !self.is_stored(reads, triple)
+    }
+
+    /// The rows that an earlier execution could have found: all of their statements were there. Of these rows each has
+    /// something that came in this pattern, and nothing in those before it.
+    fn known(&self, from: usize, table: &Table, before: &[PastWindow]) -> Vec<u32> {
+        let mut known: Vec<u32> = (0..table.rows as u32).collect();
+        let parts = self.core.patterns().iter().zip(&self.core.reads);
+        for (pattern, reads) in parts.skip(from).filter(|(_, r)| !r.windows.is_empty()) {
+            if known.is_empty() {
+                break;
+            }
+            let statements = Statements::of(pattern, table, self.constants);
+            let mut asked = Known::default();
+            known.retain(|row| {
+                !asked.of(statements.at(*row), |triple| {
+                    self.is_new(reads, triple, before)
+                })
             });
-            came && !windows().any(|window| before[*window].contains(triple))
-                && !self.is_stored(reads, triple)
-        })
+        }
+        known
     }
 }
 
@@ -170,9 +237,7 @@ impl Rows {
         mut table: Table,
         before: &[PastWindow],
     ) {
-        let known: Vec<u32> = (0..table.rows as u32)
-            .filter(|row| !looks.is_new(from, &table, *row, before))
-            .collect();
+        let known = looks.known(from, &table, before);
         if !known.is_empty() {
             table.remove(&known);
         }

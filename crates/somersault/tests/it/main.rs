@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod changes;
+mod delta;
 mod derived;
 mod groups;
 mod kinds;
