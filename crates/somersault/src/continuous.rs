@@ -176,6 +176,17 @@ impl Standing {
         }
     }
 
+    /// A query that stands alone does not fire for now: what it keeps would be of no use when it goes on.
+    pub(crate) fn forget_kept_rows(&self, name: &str) {
+        for query in self.queries.read().values() {
+            if query.name == name
+                && let Ok(ready) = &query.prepared
+            {
+                ready.delta.forget();
+            }
+        }
+    }
+
     /// Nobody will be answered any more.
     pub(crate) fn end(&self) {
         for query in self.queries.read().values() {

@@ -9,7 +9,7 @@ use somersault_model::TermId;
 use somersault_query::{
     Answer, Execution, KeptRows, Maintained, Prepared, QueryError, SnapshotView, Way,
 };
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 /// A query that is evaluated in less time has nothing to gain that could be measured.
@@ -32,6 +32,8 @@ pub(crate) struct Delta {
     obstacle: Option<&'static str>,
     state: Mutex<State>,
     kept_bytes: AtomicU64,
+    /// Set where kept rows are not wanted any more, for whoever has them.
+    forgets: AtomicBool,
 }
 
 #[derive(Default)]
@@ -49,6 +51,7 @@ impl Delta {
             obstacle: obstacle(mode, query),
             state: Mutex::default(),
             kept_bytes: AtomicU64::new(0),
+            forgets: AtomicBool::new(false),
         }
     }
 
@@ -57,12 +60,18 @@ impl Delta {
         self.kept_bytes.load(Ordering::Relaxed)
     }
 
-    /// The kept rows are not wanted for now.
+    /// The kept rows are not wanted for now. They hold the windows that they were found in, and so all that these hold.
     pub(crate) fn forget(&self) {
-        // Whoever has them taken keeps new ones.
-        if self.kept_bytes() > 0
+        self.forgets.store(true, Ordering::SeqCst);
+        self.forget_where_asked();
+    }
+
+    fn forget_where_asked(&self) {
+        // Whoever has the rows comes here when he gives them back.
+        if self.forgets.load(Ordering::SeqCst)
             && let Some(mut state) = self.state.try_lock()
         {
+            self.forgets.store(false, Ordering::SeqCst);
             state.kept = None;
             self.kept_bytes.store(0, Ordering::Relaxed);
         }
@@ -88,6 +97,8 @@ impl Delta {
         let answer = state.execute((prepared, ids), view, execution, self.mode);
         let bytes = state.kept.as_ref().map_or(0, |kept| kept.bytes() as u64);
         self.kept_bytes.store(bytes, Ordering::Relaxed);
+        drop(state);
+        self.forget_where_asked();
         answer
     }
 }

@@ -116,6 +116,9 @@ impl Looks<'_> {
             let statements = Statements::of(pattern, table, self.constants);
             let mut known = Known::default();
             for (at, row) in rows.iter().enumerate() {
+                if !holds[at] {
+                    continue;
+                }
                 let found = known.of(statements.at(*row), |triple| {
                     self.whereabouts(reads, triple)
                 });
@@ -135,7 +138,11 @@ impl Looks<'_> {
     /// Where a statement is that a pattern reads; of windows the first that has it says.
     fn whereabouts(&self, reads: &Reads, triple: TripleIds) -> Whereabouts {
         let newest = reads.windows.iter().find_map(|window| {
-            let batch = self.view.windows()[*window].newest_batch_of(triple)?;
+            // What came last is little, and what rows are found by.
+            let fresh = self.view.fresh_of(*window);
+            let batch = fresh
+                .and_then(|fresh| fresh.newest_batch_of(triple))
+                .or_else(|| self.view.windows()[*window].newest_batch_of(triple))?;
             Some((window, batch))
         });
         match newest {

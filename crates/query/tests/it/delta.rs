@@ -94,7 +94,10 @@ struct World {
 impl World {
     fn new() -> World {
         let store = Store::new(2);
-        let writers = (0..2).map(|shard| store.take_writer(ShardId(shard)).unwrap());
+        let writers = (0..2).map(|shard| {
+            let writer = store.take_writer(ShardId(shard));
+            writer.expect("the first writer of each shard")
+        });
         World {
             writers: writers.collect(),
             store,
@@ -129,7 +132,7 @@ impl World {
             .collect();
         for batch in ShardBatch::split(&mutations, self.store.placement()) {
             let writer = &mut self.writers[usize::from(batch.shard().0)];
-            writer.apply(self.sn, &batch).unwrap();
+            writer.apply(self.sn, &batch).expect("in order");
         }
         self.store.snapshots().publish_stable(self.sn);
     }

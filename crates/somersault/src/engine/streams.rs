@@ -331,7 +331,9 @@ impl Engine {
         self.command(
             |received_ms, name| Input::PauseQuery { received_ms, name },
             name,
-        )
+        )?;
+        self.inner.standing.forget_kept_rows(name);
+        Ok(())
     }
 
     /// Lets a paused query fire again.
