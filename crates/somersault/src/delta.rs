@@ -60,7 +60,7 @@ impl Delta {
         self.kept_bytes.load(Ordering::Relaxed)
     }
 
-    /// The kept rows are not wanted for now. They hold the windows that they were found in, and so all that these hold.
+    /// The kept rows are not wanted for now. They hold what was in the windows that they were found in.
     pub(crate) fn forget(&self) {
         self.forgets.store(true, Ordering::SeqCst);
         self.forget_where_asked();
