@@ -61,11 +61,14 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 0..80)
 }
 
+/// Terms by what they are called here, with their ids.
+type Named = Vec<(u8, TermId)>;
+
 /// Who has which term, by plain lists.
 #[derive(Default)]
 struct Twin {
-    slices: Vec<(u32, Vec<(u8, TermId)>, Lease)>,
-    answers: Vec<(Vec<(u8, TermId)>, Option<Arc<Held>>)>,
+    slices: Vec<(u32, Named, Lease)>,
+    answers: Vec<(Named, Option<Arc<Held>>)>,
     permanent: BTreeMap<u8, TermId>,
     /// All ids that there ever were.
     given: BTreeMap<TermId, u8>,
