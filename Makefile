@@ -96,7 +96,7 @@ bench-load: doctor ## loading and memory beside the peers
 # What make bench-streams stores: as much as the paper. It wants 14 GiB of free memory; take less where there is less.
 STORED ?= 118000000
 
-bench-streams: doctor ## streams at the paper's scale, beside the peers (ONLY=paper,rates,absorption,oneshot,citybench,memory,snapshots,steps,batches,standing,peers; STORED=)
+bench-streams: doctor ## streams at the paper's scale, beside the peers (ONLY=paper,rates,absorption,oneshot,citybench,memory,snapshots,steps,batches,standing,terms,peers; STORED=)
 	$(BENCH) streams --stored $(STORED) --largest $(STORED) $(if $(ONLY),--only $(ONLY))
 
 bench-check: doctor ## each target with its newest figure
