@@ -49,7 +49,7 @@ impl Dictionary {
         }));
     }
 
-    /// As [`Dictionary::view`] of an id that this dictionary has located.
+    /// The text of an id that this dictionary has located, where it lies; of passing terms `None`.
     #[inline]
     pub fn view_located<'a>(&'a self, id: TermId, located: Located<'a>) -> Option<TermView<'a>> {
         // SAFETY: the bytes of a term begin there, which were complete when its entry was published,
