@@ -1,7 +1,7 @@
 //! What slices take: the streams run for some seconds, all of it within what they keep, and the engine is asked what that takes.
 
 use super::figures::{Memory, StreamMemory};
-use super::measure::{QUIESCE, Reader};
+use super::measure::Reader;
 use super::stage::{Stage, configuration, network};
 use super::{Failure, Options};
 use crate::machine::Machine;
@@ -25,7 +25,6 @@ pub(super) fn run(options: &Options) -> Result<Memory, Failure> {
         .collect::<Result<Vec<_>, _>>()?;
     let stretch = stage.stretch(2_000, 1.0);
     stage.play(stretch, false)?;
-    stage.engine.quiesce(QUIESCE)?;
     let with_windows = taken(&stage)?;
     drop(readers);
     let streams = StreamKind::ALL

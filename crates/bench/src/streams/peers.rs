@@ -87,7 +87,6 @@ fn social(options: &Options, percent: u32, rate: u32, names: &[&str]) -> Result<
     while rest.from_ms < rest.until_ms {
         let later = rest.split_off(BATCH_MS);
         stage.play(rest, false)?;
-        stage.engine.quiesce(QUIESCE)?;
         rest = later;
     }
     let firings = read(&readers)?;

@@ -5,7 +5,7 @@
 //! What the long query has to answer is known because it was asked before, on the same snapshot, with the streams standing still.
 
 use super::figures::{Stolen, quantile_ms};
-use super::measure::{Firing, QUIESCE, Reader, named};
+use super::measure::{Firing, Reader, named};
 use super::stage::{Stage, Stretch, configuration, network};
 use super::{Failure, Options};
 use crate::check::{Row, at_most};
@@ -272,7 +272,6 @@ fn long_query(network: &SocialNetwork, options: &Options) -> Result<LongQuery, F
     let seconds = options.seconds * 1000;
     let stretch = stage.stretch(seconds, 1.0);
     let (without, _) = pace(&stage, &reader, stretch, &|| true)?;
-    stage.engine.quiesce(QUIESCE)?;
 
     let users = u64::from(stage.stored.users);
     let wanted = Duration::from_secs(options.heavy_seconds);

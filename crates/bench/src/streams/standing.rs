@@ -4,7 +4,7 @@
 use super::Failure;
 use super::Options;
 use super::figures::{Standing, quantile_ms};
-use super::measure::{Firing, QUIESCE, Reader};
+use super::measure::{Firing, Reader};
 use super::stage::{Stage, configuration, network};
 use crate::machine::{Machine, processor_time_of, resident_bytes, stolen_time};
 use crate::table;
@@ -91,7 +91,6 @@ fn measured(
     let (first, stolen) = (stage.engine.metrics(), stolen_time());
     let (start, spent) = (Instant::now(), processor_time_of("self"));
     let progress = stage.play(stretch, true)?;
-    stage.engine.quiesce(QUIESCE)?;
     let (elapsed, spent) = (start.elapsed(), processor_time_of("self") - spent);
     let last = stage.engine.metrics();
     let mut delays = Vec::new();
