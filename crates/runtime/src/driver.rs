@@ -11,6 +11,8 @@ mod recovery;
 mod requests;
 mod sequencer;
 mod stable;
+mod take;
+mod timers;
 mod update;
 
 pub use requests::{Change, Done, Outcome, UpdateJob, UpdateResult};

@@ -1,30 +1,21 @@
-//! The sequencer's loop: one thread, one order. Everything that changes the engine's state passes
-//! through [`Sequencer::take`]; everything that time brings, through `on_timers`.
+//! The sequencer's loop: one thread, one order. Everything that changes the engine's state passes through `take` (`take.rs`);
+//! everything that time brings, through `on_timers` (`timers.rs`).
 
 use super::firings::{Derived, Firings};
 use super::inject::Injection;
-use super::requests::{Done, Outcome, Request, Want};
+use super::requests::{Done, Request, Want};
 use super::stable::{Stability, Waiter};
 use super::{Channels, Shared};
 use crate::acks::Ack;
-use crate::due_windows::DueWindows;
 use crate::error::RuntimeError;
 use crate::fabric::Fabric;
 use crossbeam_channel::{Sender, never, select};
-use somersault_log::{Position, Record};
-use somersault_model::Sn;
-use somersault_stream::{Admission, Input, Output};
+use somersault_stream::Input;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-/// How often idle and arrival-time streams are looked at.
-const TICK: Duration = Duration::from_millis(20);
-/// How often pins are looked at, and what only they kept.
-const EXPIRY: Duration = Duration::from_secs(1);
-/// So many terms that have gone are looked at then, where nothing comes that pays for it.
-const RECLAIMED_AT_A_TICK: usize = 1024;
 /// So many SNs may be cut and not stable before inputs have to wait.
 const UNSTABLE_LIMIT: usize = 256;
 /// So many requests are taken before stability is looked at again.
@@ -44,11 +35,11 @@ pub(crate) struct Sequencer {
     /// The one that is being taken, or that led to what is.
     pub(super) input: u64,
     /// Something waits for a cut since then.
-    pending_since: Option<Instant>,
-    next_tick: Instant,
-    next_expiry: Instant,
+    pub(super) pending_since: Option<Instant>,
+    pub(super) next_tick: Instant,
+    pub(super) next_expiry: Instant,
     quiescing: Vec<Sender<Result<(), RuntimeError>>>,
-    stopping: Option<(Instant, Vec<Sender<()>>)>,
+    pub(super) stopping: Option<(Instant, Vec<Sender<()>>)>,
     reported_failure: bool,
 }
 
@@ -179,7 +170,7 @@ impl Sequencer {
         }
     }
 
-    fn refuse_if_failed(&self) -> Result<(), RuntimeError> {
+    pub(super) fn refuse_if_failed(&self) -> Result<(), RuntimeError> {
         if self.stopping.is_some() {
             return Err(RuntimeError::Stopped);
         }
@@ -224,285 +215,6 @@ impl Sequencer {
                 reply,
             }),
         }
-    }
-
-    /// Takes an input from outside.
-    fn take_input(&mut self, input: Input) -> Result<(Outcome, Position), RuntimeError> {
-        self.inputs += 1;
-        self.input = self.inputs;
-        self.take(input)
-    }
-
-    /// Admits, logs and applies an input, and makes the cuts that it calls for.
-    pub(super) fn take(&mut self, input: Input) -> Result<(Outcome, Position), RuntimeError> {
-        let admission = self.shared.coordinator.lock().admit(input)?;
-        let record = match admission {
-            Admission::Record(record) => record,
-            Admission::Several(record, outcomes) => {
-                let position = match record {
-                    Some(record) => {
-                        let position = self.shared.log.append(&record)?;
-                        self.apply(&record, position)?;
-                        self.cut_due()?;
-                        position
-                    }
-                    None => self.shared.log.end(),
-                };
-                return Ok((Outcome::Several(outcomes), position));
-            }
-            Admission::Repeat(repeat) => {
-                return Ok((Outcome::Repeat(repeat), self.shared.log.end()));
-            }
-            Admission::Nothing => return Ok((Outcome::Nothing, self.shared.log.end())),
-        };
-        let position = self.shared.log.append(&record)?;
-        let late_before = self.late_of(&record);
-        self.apply(&record, position)?;
-        let outcome = match &record {
-            Record::Push(push) => {
-                let late = self.late_of(&record) - late_before;
-                Outcome::Taken {
-                    statements: push.statements.len() as u64 - late,
-                    late,
-                }
-            }
-            Record::Command(command) => Outcome::Command(command.resolved.clone()),
-            _ => Outcome::Taken {
-                statements: 0,
-                late: 0,
-            },
-        };
-        self.cut_due()?;
-        Ok((outcome, position))
-    }
-
-    /// How many statements the stream of a push has dropped as late so far.
-    fn late_of(&self, record: &Record) -> u64 {
-        match record {
-            Record::Push(push) => {
-                let coordinator = self.shared.coordinator.lock();
-                coordinator.late_statements(&push.stream)
-            }
-            _ => 0,
-        }
-    }
-
-    /// Applies a record that is in the log and carries out what that brings.
-    pub(super) fn apply(
-        &mut self,
-        record: &Record,
-        position: Position,
-    ) -> Result<(), RuntimeError> {
-        let mut outputs = Vec::new();
-        let applied = {
-            let mut coordinator = self.shared.coordinator.lock();
-            coordinator.apply(record, &self.shared.resolver, &mut outputs)
-        };
-        if let Err(error) = applied {
-            // The log holds a record that the state does not: nothing may become visible after it.
-            let error = RuntimeError::from(error);
-            self.fail(error.clone());
-            return Err(error);
-        }
-        self.stability.on_record(record, position);
-        self.carry_out(outputs, position)
-    }
-
-    /// Makes the cuts that due closes ask for.
-    pub(super) fn cut_due(&mut self) -> Result<(), RuntimeError> {
-        loop {
-            let end = self.shared.log.end();
-            let plan = self.shared.coordinator.lock().next_due_cut(end);
-            let Some(plan) = plan else { break };
-            // One record may make thousands of closes due; each holds a pin and slices until it is answered.
-            if self.backlogged() {
-                self.wait_until(|sequencer| !sequencer.backlogged())?;
-                continue;
-            }
-            let record = Record::Plan(plan);
-            let position = self.shared.log.append(&record)?;
-            self.apply(&record, position)?;
-        }
-        let pending = self.shared.coordinator.lock().has_pending();
-        if !pending {
-            self.pending_since = None;
-        } else if self.pending_since.is_none() {
-            self.pending_since = Some(Instant::now());
-        }
-        Ok(())
-    }
-
-    /// Cuts until nothing that can be made visible is left.
-    pub(super) fn cut_all(&mut self) -> Result<(), RuntimeError> {
-        while self.shared.coordinator.lock().has_pending() {
-            let end = self.shared.log.end();
-            let plan = self.shared.coordinator.lock().freshness_cut(end);
-            let Some(plan) = plan else { break };
-            let record = Record::Plan(plan);
-            let position = self.shared.log.append(&record)?;
-            self.apply(&record, position)?;
-        }
-        self.pending_since = None;
-        Ok(())
-    }
-
-    pub(super) fn last_cut(&self) -> Sn {
-        self.shared.coordinator.lock().last_cut()
-    }
-
-    /// Carries out what the coordinator asks for, in its order.
-    pub(super) fn carry_out(
-        &mut self,
-        outputs: Vec<Output>,
-        position: Position,
-    ) -> Result<(), RuntimeError> {
-        let windows = DueWindows::of(&outputs, self.fabric.shards());
-        for output in outputs {
-            match output {
-                Output::Inject(inject) => {
-                    let sn = inject.sn;
-                    let fabric = self.fabric.as_mut();
-                    if let Err(error) = self.injection.inject(inject, windows.as_ref(), fabric) {
-                        self.fail(RuntimeError::Fabric(error.clone()));
-                        return Err(error.into());
-                    }
-                    self.stability.cut(sn, position);
-                }
-                Output::Due(firing) => {
-                    let windows = windows.clone();
-                    self.firings.due(&self.shared, firing, windows, self.input);
-                }
-                Output::Fire(firing) => {
-                    let acknowledged = self.stability.acknowledged(firing.sn);
-                    self.firings.fire(&self.shared, firing, acknowledged);
-                }
-                Output::Cancelled(firing) => self.firings.cancel(&firing),
-                Output::Delivered { key, sn } => self.shared.host.delivered(key, sn),
-                Output::PassedInBulk {
-                    query, last, count, ..
-                } => self.shared.host.passed(query, last, count),
-                Output::Retire { stream, below } => {
-                    self.stability.retire(self.last_cut(), stream, below);
-                }
-                Output::StreamCreated { uid, declaration } => {
-                    self.injection.stream_created(uid, declaration.batch);
-                }
-                Output::StreamDropped { uid, .. } => {
-                    self.injection.stream_dropped(uid);
-                    self.stability.drop_stream(self.last_cut(), uid);
-                }
-                Output::QueryRegistered {
-                    uid,
-                    name,
-                    text,
-                    namespace,
-                    derives,
-                    ..
-                } => {
-                    let host = &self.shared.host;
-                    host.registered(uid, &name, &text, namespace.as_deref());
-                    self.firings.registered(uid, derives.is_some());
-                }
-                Output::CohortFormed {
-                    cohort,
-                    shape,
-                    text,
-                    namespace,
-                } => {
-                    let host = &self.shared.host;
-                    host.formed(cohort, shape, &text, namespace.as_deref());
-                    self.firings.registered(cohort, false);
-                }
-                Output::MembersJoined {
-                    cohort,
-                    base,
-                    members,
-                    resumed,
-                } => self.shared.host.joined(cohort, base, members, resumed),
-                Output::MemberPaused { place, pause } => self.shared.host.paused(place, pause),
-                Output::MemberDropped { place } => self.shared.host.left(place),
-                Output::CohortEnded { cohort } => {
-                    self.shared.host.ended(cohort);
-                    self.firings.dropped(cohort);
-                }
-                Output::QueryDropped { uid, .. } => {
-                    self.shared.host.dropped(uid);
-                    self.firings.dropped(uid);
-                }
-                // Pauses are the coordinator's own; other outputs do not exist yet.
-                _ => {}
-            }
-        }
-        let outstanding = self.firings.outstanding() as u64;
-        self.shared
-            .outstanding
-            .store(outstanding, Ordering::Relaxed);
-        Ok(())
-    }
-
-    fn on_timers(&mut self) {
-        let now = Instant::now();
-        if now >= self.next_tick {
-            self.next_tick = now + TICK;
-            self.shared.store.dictionary().tidy(RECLAIMED_AT_A_TICK);
-            // Time waits for slow queries as inputs do: what is due and not answered must not grow without end.
-            let goes_on = self.shared.clock.ticks() && !self.backlogged();
-            if goes_on && self.refuse_if_failed().is_ok() {
-                let now_ms = self.shared.clock.now_ms();
-                let inputs = self.shared.coordinator.lock().on_tick(now_ms);
-                for input in inputs {
-                    if let Err(error) = self.take_input(input) {
-                        tracing::warn!("a stream's time could not go on: {error}");
-                    }
-                }
-            }
-        }
-        if now >= self.next_expiry {
-            self.next_expiry = now + EXPIRY;
-            let expired = self
-                .shared
-                .store
-                .snapshots()
-                .expire(self.shared.uptime_ms());
-            if expired > 0 {
-                tracing::warn!("{expired} snapshots were pinned for too long and given up");
-            }
-            self.free_superseded();
-            let floor = self.shared.store.snapshots().floor();
-            self.shared.store.slices().forget_superseded(floor);
-        }
-        if let Some(since) = self.pending_since
-            && now >= since + self.shared.config.freshness
-            && self.refuse_if_failed().is_ok()
-            && let Err(error) = self.cut_all()
-        {
-            tracing::warn!("no cut could be made: {error}");
-        }
-    }
-
-    /// Has the shards free what large loads have replaced, once nobody reads it: where nothing more
-    /// is written, no SN would come to do it.
-    fn free_superseded(&mut self) {
-        if self.shared.store.superseded() > 0
-            && let Err(error) = self.fabric.tidy()
-        {
-            self.fail(RuntimeError::Fabric(error));
-        }
-    }
-
-    fn until_timer(&self) -> Duration {
-        let now = Instant::now();
-        let mut next = self.next_expiry;
-        if self.shared.clock.ticks() {
-            next = next.min(self.next_tick);
-        }
-        if let Some(since) = self.pending_since {
-            next = next.min(since + self.shared.config.freshness);
-        }
-        if let Some((until, _)) = &self.stopping {
-            next = next.min(*until);
-        }
-        next.saturating_duration_since(now)
     }
 
     /// Records a failure after which nothing becomes stable any more.
