@@ -8,6 +8,7 @@ use somersault_lang::Arithmetic;
 use somersault_model::TermId;
 use somersault_model::inline::{self, Numeric};
 use std::cmp::Ordering;
+use std::ops::{Add, Div, Mul, Sub};
 
 /// So many digits after the point `xsd:decimal` has here, as in [`Decimal`].
 const MOST_DIGITS: u8 = 18;
@@ -79,10 +80,10 @@ impl Number {
         use Number::{Decimal, Double, Float, Integer};
         let number = match (self, other) {
             (Integer(a), Integer(b)) => return integers(op, a, b),
-            (Double(a), b) => Double(doubles(op, a, b.to_f64())),
-            (a, Double(b)) => Double(doubles(op, a.to_f64(), b)),
-            (Float(a), b) => Float(floats(op, a, b.to_f32())),
-            (a, Float(b)) => Float(floats(op, a.to_f32(), b)),
+            (Double(a), b) => Double(floating(op, a, b.to_f64())),
+            (a, Double(b)) => Double(floating(op, a.to_f64(), b)),
+            (Float(a), b) => Float(floating(op, a, b.to_f32())),
+            (a, Float(b)) => Float(floating(op, a.to_f32(), b)),
             (Decimal(a), Decimal(b)) => return a.arithmetic(op, b),
             (Integer(a), Decimal(b)) => return Small::whole(a).arithmetic(op, b),
             (Decimal(a), Integer(b)) => return a.arithmetic(op, Small::whole(b)),
@@ -142,18 +143,12 @@ fn integers(op: Arithmetic, a: i64, b: i64) -> Computed {
     })
 }
 
+/// Of floats or doubles, none of whose operations fails.
 #[inline]
-fn doubles(op: Arithmetic, a: f64, b: f64) -> f64 {
-    match op {
-        Arithmetic::Add => a + b,
-        Arithmetic::Subtract => a - b,
-        Arithmetic::Multiply => a * b,
-        Arithmetic::Divide => a / b,
-    }
-}
-
-#[inline]
-fn floats(op: Arithmetic, a: f32, b: f32) -> f32 {
+fn floating<F>(op: Arithmetic, a: F, b: F) -> F
+where
+    F: Add<Output = F> + Sub<Output = F> + Mul<Output = F> + Div<Output = F>,
+{
     match op {
         Arithmetic::Add => a + b,
         Arithmetic::Subtract => a - b,

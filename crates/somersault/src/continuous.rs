@@ -385,12 +385,7 @@ impl Host for Standing {
     }
 
     fn delivered(&self, key: FiringKey, sn: Sn) {
-        let id = FiringId {
-            close_ms: key.close.0,
-            ordinal: key.ordinal,
-            revision: key.revision,
-            sn: Some(sn.0),
-        };
+        let id = FiringId::of(&key, sn);
         if let Some(cohort) = self.cohort(key.query) {
             cohort.note_gone(id);
         } else if let Some(query) = self.query(key.query) {
@@ -492,19 +487,8 @@ impl Standing {
             let answer = answer.map_err(firing::sentence)?;
             Ok(Answer::new(answer, self.decoder()))
         });
-        let result = FiringResult {
-            query: query.name.clone(),
-            uid: firing.query.0,
-            close_ms: firing.close.0,
-            revision: firing.revision,
-            ordinal: firing.ordinal,
-            sn: firing.sn.0,
-            complete_from_ms: firing.complete_from.map(|from| from.0),
-            answer,
-            execution: took.execution,
-            delay: took.delay,
-            waiting: took.waiting,
-        };
+        let of = (firing.query, query.name.as_str());
+        let result = FiringResult::new(&firing, took, of, answer);
         let left = Left {
             key: firing.key(),
             answered: Some((result, firing.repeated)),

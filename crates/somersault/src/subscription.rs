@@ -2,7 +2,10 @@
 //! A subscriber that is too slow is told how many firings it lost; nothing is skipped silently.
 
 use crate::answer::Answer;
+use crate::metrics::Took;
 use parking_lot::{Condvar, Mutex};
+use somersault_model::{QueryUid, Sn};
+use somersault_stream::{Firing, FiringKey};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
@@ -51,6 +54,16 @@ pub struct FiringId {
 }
 
 impl FiringId {
+    /// That of a firing which saw this snapshot number.
+    pub(crate) fn of(key: &FiringKey, sn: Sn) -> FiringId {
+        FiringId {
+            close_ms: key.close.0,
+            ordinal: key.ordinal,
+            revision: key.revision,
+            sn: Some(sn.0),
+        }
+    }
+
     /// The only firing for a close that nothing amended.
     pub fn at(close_ms: i64) -> FiringId {
         FiringId {
@@ -100,6 +113,28 @@ impl std::str::FromStr for FiringId {
 }
 
 impl FiringResult {
+    /// What the query with this uid and name has for a firing, which may be that of its cohort.
+    pub(crate) fn new(
+        firing: &Firing,
+        took: Took,
+        (uid, name): (QueryUid, &str),
+        answer: Result<Answer, String>,
+    ) -> FiringResult {
+        FiringResult {
+            query: name.to_owned(),
+            uid: uid.0,
+            close_ms: firing.close.0,
+            revision: firing.revision,
+            ordinal: firing.ordinal,
+            sn: firing.sn.0,
+            complete_from_ms: firing.complete_from.map(|from| from.0),
+            answer,
+            execution: took.execution,
+            delay: took.delay,
+            waiting: took.waiting,
+        }
+    }
+
     /// Its place among the firings of its query.
     pub fn id(&self) -> FiringId {
         FiringId {

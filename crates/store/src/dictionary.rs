@@ -20,7 +20,7 @@ pub use passing::{DictionaryCounts, Held, Mentions};
 use crate::arena::{Arena, ArenaEnd, Kind, Place, Stored, prefetch};
 use crate::epochs::Epochs;
 use crate::growing::Growing;
-use crate::passing::PassingTerms;
+use crate::passing::{PassingTerm, PassingTerms};
 use crate::shared_text::SharedTexts;
 use crate::slots::Slots;
 use crate::term_view::{TermKind, TermView, inline_view};
@@ -31,8 +31,8 @@ use oxrdf::{
 };
 use parking_lot::RwLock;
 use somersault_model::{Intern, Tag, TermId, VIRTUAL_SHARDS, VirtualShard, inline, term_hash};
-use std::sync::LazyLock;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, LazyLock};
 
 const STRIPES: usize = 256;
 const SHARDS_PER_STRIPE: usize = VIRTUAL_SHARDS as usize / STRIPES;
@@ -116,7 +116,17 @@ impl Dictionary {
     /// that no statement has held the term so far, timing ones excepted: for terms of windows see
     /// [`Dictionary::lookup_held`]. A plan must keep the term, not the `None`.
     pub fn lookup(&self, term: TermRef<'_>) -> Option<TermId> {
-        let parts = match take_apart_known(term, |part| self.lookup(part))? {
+        self.lookup_if(term, &mut |passing| passing.mark.is_permanent())
+    }
+
+    /// The id of a term that is known and, where it came as a passing one, that `takes` takes, which is asked under the lock of its
+    /// stripe; of the parts of a triple term the same.
+    fn lookup_if(
+        &self,
+        term: TermRef<'_>,
+        takes: &mut dyn FnMut(&Arc<PassingTerm>) -> bool,
+    ) -> Option<TermId> {
+        let parts = match take_apart_known(term, |part| self.lookup_if(part, takes))? {
             Ok(id) => return Some(id),
             Err(parts) => parts,
         };
@@ -126,7 +136,7 @@ impl Dictionary {
             return Some(id);
         }
         let passing = self.find_passing(&writer, &parts)?;
-        passing.mark.is_permanent().then_some(passing.id)
+        takes(passing).then_some(passing.id)
     }
 
     /// The id of a term, which becomes known for good if it was not.

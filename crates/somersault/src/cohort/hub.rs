@@ -228,33 +228,16 @@ impl CohortHub {
 
 impl CohortResult {
     fn id(&self) -> FiringId {
-        FiringId {
-            close_ms: self.firing.close.0,
-            ordinal: self.firing.ordinal,
-            revision: self.firing.revision,
-            sn: Some(self.firing.sn.0),
-        }
+        FiringId::of(&self.firing.key(), self.firing.sn)
     }
 
     /// What one member is given. A panic is the failure of its answer: others have theirs all the same.
     fn of(&self, member: &Member, dictionary: &Arc<Dictionary>) -> FiringResult {
-        let firing = &self.firing;
         let cut = AssertUnwindSafe(|| self.outcome.answer(member.cell, dictionary));
         let answer = catch_unwind(cut)
             .unwrap_or_else(|_| Err("internal fault: cutting out the answer panicked".to_owned()));
-        FiringResult {
-            query: member.name.clone(),
-            uid: member.uid.0,
-            close_ms: firing.close.0,
-            revision: firing.revision,
-            ordinal: firing.ordinal,
-            sn: firing.sn.0,
-            complete_from_ms: firing.complete_from.map(|from| from.0),
-            answer,
-            execution: self.took.execution,
-            delay: self.took.delay,
-            waiting: self.took.waiting,
-        }
+        let query = (member.uid, member.name.as_str());
+        FiringResult::new(&self.firing, self.took, query, answer)
     }
 }
 

@@ -27,6 +27,17 @@ fn register(engine: &Engine, name: Option<&str>, query: &str) -> Result<(), Engi
     engine.register(name, &text(query)).map(drop)
 }
 
+/// The stream of warm rooms, and a query over it.
+fn warm_and_alarm(engine: &Engine) {
+    register(engine, None, WARM).unwrap();
+    register(
+        engine,
+        Some("alarm"),
+        "SELECT ?room FROM NAMED STREAM :warm [RANGE 1s STEP 1s] WHERE { GRAPH :warm { ?room :is :warm } }",
+    )
+    .unwrap();
+}
+
 fn heat(room: &str, degrees: u8) -> String {
     format!("{room} has \"{degrees}\"^^<http://www.w3.org/2001/XMLSchema#integer>")
 }
@@ -58,13 +69,7 @@ fn rows(of: &[(i64, u32, &[&str])]) -> Vec<(i64, u32, Vec<String>)> {
 fn answers_feed_other_queries_one_step_later_and_are_absorbed() {
     let engine = engine();
     stream(&engine, "s", "").unwrap();
-    register(&engine, None, WARM).unwrap();
-    register(
-        &engine,
-        Some("alarm"),
-        "SELECT ?room FROM NAMED STREAM :warm [RANGE 1s STEP 1s] WHERE { GRAPH :warm { ?room :is :warm } }",
-    )
-    .unwrap();
+    warm_and_alarm(&engine);
     step(&engine, 0).unwrap();
     engine
         .push(
@@ -200,13 +205,7 @@ fn an_amended_firing_that_fails_leaves_what_was_derived() {
     settings.limits.result_rows = 2;
     let engine = Engine::open(settings).unwrap();
     stream(&engine, "s", "LATENESS 0s LATE AMEND WITHIN 60s").unwrap();
-    register(&engine, None, WARM).unwrap();
-    register(
-        &engine,
-        Some("alarm"),
-        "SELECT ?room FROM NAMED STREAM :warm [RANGE 1s STEP 1s] WHERE { GRAPH :warm { ?room :is :warm } }",
-    )
-    .unwrap();
+    warm_and_alarm(&engine);
     let send = |statements: &[(i64, String)]| {
         let statements: Vec<_> = (statements.iter())
             .map(|(at, it)| (*at, it.as_str()))

@@ -222,20 +222,33 @@ proptest! {
     }
 }
 
-fn with_stream() -> Engine {
-    let engine = engine();
+fn with_stream(settings: EngineConfig) -> Engine {
+    let engine = Engine::open(settings).unwrap();
     let text = format!("CREATE STREAM <{NS}s> BATCH 1s IDLE NEVER");
     engine.create_stream(None, &text).unwrap();
     engine
 }
 
-#[test]
-fn a_group_is_executed_once_and_says_so() {
-    let engine = with_stream();
-    let queries = (0..30).map(|at| NewQuery {
+/// Queries `q0`, `q1` …, which ask about one node after the other.
+fn of_one_shape(count: usize) -> impl Iterator<Item = NewQuery> + Clone {
+    (0..count).map(|at| NewQuery {
         name: Some(format!("q{at}")),
         text: text(0, at, 0, false),
-    });
+    })
+}
+
+/// The first second of the stream, after which its first close is answered.
+fn first_second(engine: &Engine) {
+    advance(engine, 0);
+    let statements = push(&[(1, "a likes b"), (2, "b likes c")]);
+    engine.push(&format!("{NS}s"), statements).unwrap();
+    advance(engine, 1000);
+}
+
+#[test]
+fn a_group_is_executed_once_and_says_so() {
+    let engine = with_stream(config());
+    let queries = of_one_shape(30);
     assert!(
         engine
             .register_many(queries)
@@ -243,14 +256,7 @@ fn a_group_is_executed_once_and_says_so() {
             .iter()
             .all(Result::is_ok)
     );
-    advance(&engine, 0);
-    engine
-        .push(
-            &format!("{NS}s"),
-            push(&[(1, "a likes b"), (2, "b likes c")]),
-        )
-        .unwrap();
-    advance(&engine, 1000);
+    first_second(&engine);
     assert_eq!(
         firings(&engine, "q0", None),
         expected(&[(1000, &["likes b"])])
@@ -290,7 +296,7 @@ fn a_group_is_executed_once_and_says_so() {
 
 #[test]
 fn each_line_of_a_batch_is_taken_for_itself() {
-    let engine = with_stream();
+    let engine = with_stream(config());
     let query = |name: Option<&str>, text: String| NewQuery {
         name: name.map(str::to_owned),
         text,
@@ -337,14 +343,8 @@ fn each_line_of_a_batch_is_taken_for_itself() {
 fn a_batch_stops_at_the_limit() {
     let mut settings = config();
     settings.limits.registered_queries = 3;
-    let engine = Engine::open(settings).unwrap();
-    engine
-        .create_stream(None, &format!("CREATE STREAM <{NS}s> BATCH 1s IDLE NEVER"))
-        .unwrap();
-    let queries = (0..5).map(|at| NewQuery {
-        name: Some(format!("q{at}")),
-        text: text(0, at, 0, false),
-    });
+    let engine = with_stream(settings);
+    let queries = of_one_shape(5);
     let outcomes = engine.register_many(queries.clone()).unwrap();
     assert_eq!(outcomes.iter().filter(|outcome| outcome.is_ok()).count(), 3);
     assert!(
@@ -367,26 +367,13 @@ fn groups_are_there_again_after_a_restart() {
     let folder = tempfile::tempdir().unwrap();
     let mut settings = config();
     settings.data = Some(folder.path().to_owned());
-    let engine = Engine::open(settings.clone()).unwrap();
-    engine
-        .create_stream(None, &format!("CREATE STREAM <{NS}s> BATCH 1s IDLE NEVER"))
-        .unwrap();
-    let queries = (0..6).map(|at| NewQuery {
-        name: Some(format!("q{at}")),
-        text: text(0, at, 0, false),
-    });
+    let engine = with_stream(settings.clone());
+    let queries = of_one_shape(6);
     engine.register_many(queries).unwrap();
     engine
         .register(Some("late"), &text(0, 0, 0, false))
         .unwrap();
-    advance(&engine, 0);
-    engine
-        .push(
-            &format!("{NS}s"),
-            push(&[(1, "a likes b"), (2, "b likes c")]),
-        )
-        .unwrap();
-    advance(&engine, 1000);
+    first_second(&engine);
     engine.pause_query("q1").unwrap();
     engine.drop_query("q2").unwrap();
     let all = |engine: &Engine| -> Vec<_> {

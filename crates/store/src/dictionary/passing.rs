@@ -16,7 +16,6 @@
 //!
 //! Before changing it: see the file `passing.rs` for who locks what, `epochs.rs` for when a term is past.
 
-use super::parts::take_apart_known;
 use super::{Dictionary, Parts, Writer, take_apart};
 use crate::epochs::Portion;
 use crate::passing::{Fate, PassingTerm, TripleParts};
@@ -229,18 +228,11 @@ impl Dictionary {
 
     /// The id of a term that is known, be it permanent or passing; a passing one stays as long as `held` does.
     pub fn lookup_held(&self, term: TermRef<'_>, held: &mut Held) -> Option<TermId> {
-        let parts = match take_apart_known(term, |part| self.lookup_held(part, held))? {
-            Ok(id) => return Some(id),
-            Err(parts) => parts,
+        let mut hold = |passing: &Arc<PassingTerm>| {
+            held.add(passing);
+            true
         };
-        let stripe = self.stripe(parts.hash);
-        let writer = stripe.writer.read();
-        if let Some((id, _)) = self.find(stripe, &writer, &parts) {
-            return Some(id);
-        }
-        let term = self.find_passing(&writer, &parts)?;
-        held.add(term);
-        Some(term.id)
+        self.lookup_if(term, &mut hold)
     }
 
     /// Holds the passing terms among these ids; `None` where there are none.
