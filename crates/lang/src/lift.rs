@@ -16,7 +16,7 @@ use std::ops::Range;
 
 mod shape;
 
-pub use shape::Shape;
+pub use shape::{Shape, join_pieces};
 
 /// Longer texts are not looked at.
 const LONGEST_TEXT: usize = 1 << 14;

@@ -13,7 +13,7 @@ use crate::output::{JoiningMember, Output, Pause};
 use crate::registry::State;
 use hashbrown::HashTable;
 use rustc_hash::{FxBuildHasher, FxHashMap};
-use somersault_lang::lift::Shape;
+use somersault_lang::lift::{Shape, join_pieces};
 use somersault_log::Resolved;
 use somersault_model::{EventTime, QueryUid};
 use std::collections::BTreeMap;
@@ -105,11 +105,11 @@ fn hash(name: &str) -> u64 {
 }
 
 /// Queries of one shape that are registered together.
-pub(crate) struct Registration<'r> {
-    pub(crate) shape: Arc<Shape>,
-    pub(crate) namespace: Option<&'r str>,
+struct Registration<'r> {
+    shape: Arc<Shape>,
+    namespace: Option<&'r str>,
     /// Their names, with the words of their texts.
-    pub(crate) members: Vec<(&'r str, &'r [String])>,
+    members: Vec<(&'r str, &'r [String])>,
 }
 
 impl Coordinator {
@@ -160,8 +160,65 @@ impl Coordinator {
             })
     }
 
+    /// Registers a query: into the cohort of its shape, or by itself.
+    pub(crate) fn register_logged(
+        &mut self,
+        named: (&str, &str, Option<&str>),
+        resolved: &Resolved,
+        resolve: &dyn Resolve,
+        out: &mut Vec<Output>,
+    ) -> Result<(), ResolveError> {
+        let (name, text, namespace) = named;
+        if let Some((shape, words)) = Shape::of(text) {
+            let registration = Registration {
+                shape: Arc::new(shape),
+                namespace,
+                members: vec![(name, &words)],
+            };
+            return self.register_members(registration, resolved, resolve, out);
+        }
+        let declaration = resolve.query_declaration(text, namespace)?;
+        let source = (text, namespace);
+        let derives = self.create_derived(source, &declaration, resolved, resolve, out);
+        self.register_query(named, (declaration, derives), resolved, out);
+        Ok(())
+    }
+
+    /// Registers queries whose texts are cut into these pieces, between which each has words of its own.
+    pub(crate) fn register_logged_members(
+        &mut self,
+        pieces: &[String],
+        (namespace, members): (Option<&str>, &[(String, Vec<String>)]),
+        resolved: &Resolved,
+        resolve: &dyn Resolve,
+        out: &mut Vec<Output>,
+    ) -> Result<(), ResolveError> {
+        let words = members.first().map_or(&[][..], |(_, words)| words);
+        if let Some((shape, _)) = Shape::of(&join_pieces(pieces, words)) {
+            let members = members.iter();
+            let members = members.map(|(name, words)| (name.as_str(), words.as_slice()));
+            let registration = Registration {
+                shape: Arc::new(shape),
+                namespace,
+                members: members.collect(),
+            };
+            return self.register_members(registration, resolved, resolve, out);
+        }
+        // What had a shape for the version that logged it has none for this one.
+        let first = resolved.query.map_or(0, |first| first.0);
+        for (uid, (name, words)) in (first..).map(QueryUid).zip(members) {
+            let text = join_pieces(pieces, words);
+            let resolved = Resolved {
+                query: Some(uid),
+                ..resolved.clone()
+            };
+            self.register_logged((name, &text, namespace), &resolved, resolve, out)?;
+        }
+        Ok(())
+    }
+
     /// Registers queries of one shape; they have consecutive uids from the resolved one on.
-    pub(crate) fn register_members(
+    fn register_members(
         &mut self,
         registration: Registration<'_>,
         resolved: &Resolved,

@@ -7,7 +7,7 @@
 
 use crate::adaptor::{Interner, StreamTerms};
 use crate::amend::Amendments;
-use crate::cohorts::{Cohorts, Named, Registration};
+use crate::cohorts::{Cohorts, Named};
 use crate::declaration::{Resolve, ResolveError};
 use crate::groups::{Groups, PassedRun, Streams};
 use crate::input::Input;
@@ -15,8 +15,7 @@ use crate::output::{Firing, FiringKey, Output};
 use crate::registry::Query;
 use crate::stream::{Batch, Pushed, Stream};
 use rustc_hash::FxHashMap;
-use somersault_lang::lift::Shape;
-use somersault_log::{Command, CommandRecord, DeliveredRecord, Record, Resolved, UpdateRecord};
+use somersault_log::{Command, CommandRecord, DeliveredRecord, Record, UpdateRecord};
 use somersault_model::{BatchNumber, EventTime, Mutation, QuadIds, QueryUid, Sn, StreamUid};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -310,58 +309,16 @@ impl Coordinator {
                 text,
                 namespace,
             } => {
-                if let Some((shape, words)) = Shape::of(text) {
-                    let registration = Registration {
-                        shape: Arc::new(shape),
-                        namespace: namespace.as_deref(),
-                        members: vec![(name, &words)],
-                    };
-                    return self.register_members(registration, resolved, resolve, out);
-                }
-                let declaration = resolve.query_declaration(text, namespace.as_deref())?;
                 let named = (name.as_str(), text.as_str(), namespace.as_deref());
-                let source = (named.1, named.2);
-                let derives = self.create_derived(source, &declaration, resolved, resolve, out);
-                self.register_query(named, (declaration, derives), resolved, out);
+                self.register_logged(named, resolved, resolve, out)?;
             }
             Command::RegisterQueries {
                 pieces,
                 namespace,
                 members,
             } => {
-                let words = members.first().map_or(&[][..], |(_, words)| words);
-                let text = join_pieces(pieces, words);
-                let Some((shape, _)) = Shape::of(&text) else {
-                    // What had a shape for the version that logged it has none for this one.
-                    let uids = resolved.query.map_or(0, |first| first.0)..;
-                    for (uid, (name, words)) in uids.map(QueryUid).zip(members) {
-                        let one = Command::RegisterQuery {
-                            name: name.clone(),
-                            text: join_pieces(pieces, words),
-                            namespace: namespace.clone(),
-                        };
-                        let resolved = Resolved {
-                            query: Some(uid),
-                            ..resolved.clone()
-                        };
-                        let record = CommandRecord {
-                            received_ms: record.received_ms,
-                            command: one,
-                            resolved,
-                        };
-                        self.command(&record, resolve, out)?;
-                    }
-                    return Ok(());
-                };
-                let registration = Registration {
-                    shape: Arc::new(shape),
-                    namespace: namespace.as_deref(),
-                    members: members
-                        .iter()
-                        .map(|(name, words)| (name.as_str(), words.as_slice()))
-                        .collect(),
-                };
-                return self.register_members(registration, resolved, resolve, out);
+                let members = (namespace.as_deref(), &members[..]);
+                self.register_logged_members(pieces, members, resolved, resolve, out)?;
             }
             Command::DropQuery { name } => match self.logged_query(name) {
                 Named::Alone(uid) => self.drop_query(uid, out),
@@ -408,14 +365,4 @@ impl Coordinator {
             iri: iri.to_owned(),
         });
     }
-}
-
-/// A text that was cut into pieces, with the words between them.
-fn join_pieces(pieces: &[String], words: &[String]) -> String {
-    let mut text = String::new();
-    for (at, piece) in pieces.iter().enumerate() {
-        text.push_str(piece);
-        text.push_str(words.get(at).map_or("", String::as_str));
-    }
-    text
 }

@@ -130,14 +130,7 @@ impl Shape {
     /// The text with these words in its places.
     #[must_use]
     pub fn text<W: AsRef<str>>(&self, words: &[W]) -> String {
-        let mut text = String::new();
-        for (at, piece) in self.pieces.iter().enumerate() {
-            text.push_str(piece);
-            if let Some(word) = words.get(at) {
-                text.push_str(word.as_ref());
-            }
-        }
-        text
+        join_pieces(&self.pieces, words)
     }
 
     /// Those of the words that stand for constants: all but the name.
@@ -231,6 +224,17 @@ impl Shape {
         };
         (found == class).then_some(Some(term))
     }
+}
+
+/// The text that was cut into these pieces, with such words between them.
+#[must_use]
+pub fn join_pieces<W: AsRef<str>>(pieces: &[String], words: &[W]) -> String {
+    let mut text = String::new();
+    for (at, piece) in pieces.iter().enumerate() {
+        text.push_str(piece);
+        text.push_str(words.get(at).map_or("", AsRef::as_ref));
+    }
+    text
 }
 
 impl Lifter<'_> {
