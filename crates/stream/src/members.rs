@@ -256,7 +256,7 @@ impl Members {
         same && self.forms[member.form as usize].pieces() == shape.pieces()
     }
 
-    /// The names of the first so many.
+    /// The names of all, in the order of their places.
     pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
         let there = self.list.iter().filter(|member| !member.has_left());
         there.map(Member::name)
@@ -284,18 +284,29 @@ impl Members {
     pub(crate) fn leave(&mut self, place: u32) {
         self.stop(place);
         self.earlier.remove(&place);
-        let Some(at) = self.at(place) else { return };
-        let member = &mut self.list[at];
-        member.uid = QueryUid(0);
-        member.words = Box::default();
-        member.name_bytes = 0;
-        self.gaps += 1;
-        if self.gaps > GAPS && self.gaps > self.list.len() / 2 {
+        if let Some(at) = self.at(place) {
+            self.take_out(at);
             self.close_gaps();
         }
     }
 
+    /// Leaves a gap where a member is.
+    fn take_out(&mut self, at: usize) -> Member {
+        let gap = Member {
+            uid: QueryUid(0),
+            words: Box::default(),
+            name_bytes: 0,
+            ..self.list[at]
+        };
+        self.gaps += 1;
+        std::mem::replace(&mut self.list[at], gap)
+    }
+
+    /// Gives memory back where most places are gaps.
     fn close_gaps(&mut self) {
+        if self.gaps <= GAPS || self.gaps <= self.list.len() / 2 {
+            return;
+        }
         self.list.retain(|member| !member.has_left());
         self.list.shrink_to_fit();
         self.gaps = 0;
@@ -353,13 +364,10 @@ impl Members {
         let mut earlier = self.earlier.remove(&place).unwrap_or_default();
         earlier.paused = None;
         earlier.passed_while_paused += passed;
-        let member = self.list[at].clone();
-        self.list[at].uid = QueryUid(0);
-        self.list[at].words = Box::default();
-        self.list[at].name_bytes = 0;
-        self.gaps += 1;
+        let member = self.take_out(at);
         let place = self.append(member, base);
         self.earlier.insert(place, earlier);
+        self.close_gaps();
         Some(place)
     }
 
@@ -471,6 +479,20 @@ mod tests {
         members.on_close(EventTime(45), counts(9));
         assert_eq!(members.counts(place, counts(10)).firings, 2);
         assert_eq!(members.find(place).unwrap().earlier.passed_while_paused, 4);
+    }
+
+    #[test]
+    fn a_member_that_is_paused_over_and_over_leaves_no_gaps_behind() {
+        let mut members = members(&[0, 0]);
+        let mut place = 0;
+        for time in 1..10_000 {
+            members.pause(place, None, Default::default());
+            place = members.resume(place, EventTime(time), 0).unwrap();
+        }
+        assert!(members.list.len() < 200, "{}", members.list.len());
+        assert_eq!((members.len(), members.running), (2, 2));
+        assert_eq!((members.name(1), members.name(place)), ("q1", "q0"));
+        assert_eq!(members.base(), Some(EventTime(0)));
     }
 
     #[test]
