@@ -315,5 +315,26 @@ impl Drop for Inner {
         self.driver.abort();
         self.standing.cancel.store(true, Ordering::Relaxed);
         self.pool.stop();
+        // Its thread may be its last holder, while it tells what is durable: who opens the folder next is not to find it taken.
+        let _ = self.log.close();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_dropped_engine_has_left_its_folder_whoever_holds_the_log() {
+        let folder = tempfile::tempdir().expect("there is a folder for files that pass");
+        let settings = EngineConfig {
+            data: Some(folder.path().to_owned()),
+            ..EngineConfig::default()
+        };
+        let engine = Engine::open(settings.clone()).expect("opens");
+        // As its own thread may, which is telling that something is durable.
+        let _held = Arc::clone(&engine.inner.log);
+        drop(engine);
+        Engine::open(settings).expect("nobody has the folder any more");
     }
 }
