@@ -180,7 +180,11 @@ impl Batch<'_> {
             let driver = &engine.inner.driver;
             let mut left = room;
             waiting.retain(|(at, (name, _))| {
-                let fits = driver.query(name).is_some() || left > 0;
+                // What is there already takes no room.
+                if driver.query(name).is_some() {
+                    return true;
+                }
+                let fits = left > 0;
                 left = left.saturating_sub(1);
                 if !fits {
                     self.outcomes[*at] = Err(engine.too_many_queries());

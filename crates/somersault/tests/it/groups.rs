@@ -363,6 +363,23 @@ fn a_batch_stops_at_the_limit() {
 }
 
 #[test]
+fn queries_that_are_there_take_no_room_in_a_batch() {
+    let mut settings = config();
+    settings.limits.registered_queries = 3;
+    let engine = with_stream(settings);
+    engine.register_many(of_one_shape(2)).unwrap();
+    let outcomes = engine.register_many(of_one_shape(4)).unwrap();
+    let [first, second, third, fourth] = &outcomes[..] else {
+        panic!("one for each: {outcomes:?}")
+    };
+    for again in [first, second] {
+        assert!(matches!(again, Ok(Registered::Before)), "{again:?}");
+    }
+    assert!(matches!(third, Ok(Registered::New)), "{third:?}");
+    assert!(fourth.is_err());
+}
+
+#[test]
 fn groups_are_there_again_after_a_restart() {
     let folder = tempfile::tempdir().unwrap();
     let mut settings = config();
