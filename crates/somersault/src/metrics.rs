@@ -121,7 +121,7 @@ pub struct QueryMetrics {
     pub members: u64,
     /// Firings, empty ones included; of a group one for each close.
     pub firings: u64,
-    /// Answers that its queries were given by them, and those that had rows.
+    /// Answers that its queries were given by them.
     pub executions: u64,
     /// Those of them that had rows.
     pub nonempty: u64,

@@ -119,11 +119,6 @@ impl Places {
     /// A member joins; if it was resumed, it had another place before.
     pub(crate) fn join(&mut self, member: Standby, resumed: Option<u32>) {
         let Standby { place, cell } = member;
-        if let Some(join) = self.joins.last_mut()
-            && join.first > place
-        {
-            join.first = place;
-        }
         self.slots.push(Slot {
             place,
             cell,
