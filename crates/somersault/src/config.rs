@@ -23,6 +23,9 @@ pub struct EngineConfig {
     pub workers: u16,
     /// How many threads execute queries.
     pub query_threads: usize,
+    /// How long a one-shot query may take on its caller's thread before it begins again on one of those: longer than the
+    /// switches to there and back take, and no longer than a caller that must not wait can give.
+    pub in_place_time: Duration,
     /// What carries batches to the shards.
     pub fabric: FabricKind,
     /// What a query, a push or an answer may cost.
@@ -49,6 +52,7 @@ impl Default for EngineConfig {
             data: None,
             workers: 2,
             query_threads: 2,
+            in_place_time: Duration::from_micros(200),
             fabric: FabricKind::Timely,
             limits: Limits::default(),
             default_namespace: None,
@@ -68,6 +72,7 @@ impl fmt::Debug for EngineConfig {
             .field("data", &self.data)
             .field("workers", &self.workers)
             .field("query_threads", &self.query_threads)
+            .field("in_place_time", &self.in_place_time)
             .field("fabric", &self.fabric)
             .field("limits", &self.limits)
             .field("default_namespace", &self.default_namespace)

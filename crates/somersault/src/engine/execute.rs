@@ -22,8 +22,6 @@ use std::time::{Duration, Instant};
 const ONE_SHOT: QueryUid = QueryUid(u64::MAX);
 /// A pin outlives the query's own limit a little: the query should hit its limit first.
 const PIN_SLACK_MS: i64 = 1_000;
-/// How long a query may take on its caller's thread.
-const BUDGET: Duration = Duration::from_micros(200);
 /// A query that took so many times its budget before it looked at the clock was no light one. Less may
 /// be a thread that had to wait for a processor.
 const FAR_BEYOND: u32 = 16;
@@ -225,10 +223,11 @@ impl Engine {
         let standing = &self.inner.standing;
         let execution = standing.execution_in_place(standing.stable_time(), ONE_SHOT);
         let mut execution = self.keyed(execution, options.timeout, options.result_rows);
-        execution.budget = Some(BUDGET);
+        let budget = self.inner.config.in_place_time;
+        execution.budget = Some(budget);
         match self.execute_on(snapshot, prepared, options, started, execution, run) {
             Ok(executed) => {
-                prepared.note_in_place(executed.execution < FAR_BEYOND * BUDGET);
+                prepared.note_in_place(executed.execution < budget.saturating_mul(FAR_BEYOND));
                 Ok(Some(executed))
             }
             Err(QueryError::OverBudget | QueryError::Memory { .. }) => Ok(None),
