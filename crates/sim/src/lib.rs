@@ -8,6 +8,7 @@ pub mod draw;
 mod engine;
 mod expect;
 pub mod generate;
+pub mod many;
 pub mod model;
 mod queries;
 mod register;

@@ -1,8 +1,10 @@
-//! `somersault-sim`: runs seeds and says which one failed. Exit codes: 0 all held, 1 one failed, 2 wrong usage.
+//! `somersault-sim`: runs seeds and says which ones failed. Exit codes: 0 all held, 1 one failed, 2 wrong usage.
 
 use clap::Parser;
+use somersault_sim::many::{Event, Running, run_many};
 use somersault_sim::{Summary, run, run_part};
 use std::process::ExitCode;
+use std::time::{Duration, Instant};
 
 /// Random streams, windows, queries, updates and crashes on the simulated fabric and disk, compared with a dull twin.
 #[derive(Parser)]
@@ -15,9 +17,12 @@ struct Arguments {
     /// The first seed.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// How many seeds to run, one after another.
+    /// How many seeds to run.
     #[arg(long, default_value_t = 1)]
     seeds: u64,
+    /// How many of them at once; as many as there are cores where nothing is said.
+    #[arg(long)]
+    threads: Option<usize>,
     /// How many things happen in each.
     #[arg(long, default_value_t = 120)]
     steps: usize,
@@ -29,34 +34,82 @@ struct Arguments {
     verbose: bool,
 }
 
-/// After so many seeds it says how far it is.
-const PROGRESS: u64 = 1000;
+/// How often it says how far it is.
+const PROGRESS: Duration = Duration::from_secs(10);
+/// A seed that runs for longer is named then.
+const LONG: Duration = Duration::from_secs(30);
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    let mut total = Summary::default();
-    for seed in arguments.seed..arguments.seed.saturating_add(arguments.seeds) {
-        let outcome = match &arguments.only {
-            Some(only) => run_part(seed, arguments.steps, only),
-            None => run(seed, arguments.steps),
-        };
-        match outcome {
-            Ok(summary) => {
-                if arguments.verbose {
+    let all_cores = || std::thread::available_parallelism().map_or(1, usize::from);
+    let threads = arguments.threads.unwrap_or_else(all_cores);
+    let seeds = arguments.seed..arguments.seed.saturating_add(arguments.seeds);
+    let run = |seed: u64| match &arguments.only {
+        Some(only) => run_part(seed, arguments.steps, only),
+        None => run(seed, arguments.steps),
+    };
+    let mut progress = Progress {
+        seeds: arguments.seeds,
+        verbose: arguments.verbose,
+        done: 0,
+        total: Summary::default(),
+        started: Instant::now(),
+        said: Instant::now(),
+    };
+    let failed = run_many(seeds, threads, &run, PROGRESS, &mut |event, running| {
+        progress.on(event, running);
+    });
+    let Progress { done, total, .. } = progress;
+    println!("{done} seeds: {total}");
+    if failed.is_empty() {
+        return ExitCode::SUCCESS;
+    }
+    let numbers: Vec<String> = failed.iter().map(u64::to_string).collect();
+    eprintln!("failed: seeds {}", numbers.join(", "));
+    ExitCode::FAILURE
+}
+
+struct Progress {
+    seeds: u64,
+    verbose: bool,
+    done: u64,
+    total: Summary,
+    started: Instant,
+    said: Instant,
+}
+
+impl Progress {
+    fn on(&mut self, event: Event, running: &Running) {
+        match event {
+            Event::Passed(seed, summary) => {
+                self.done += 1;
+                self.total += summary;
+                if self.verbose {
                     println!("seed {seed}: {summary}");
                 }
-                total += summary;
-                let done = seed - arguments.seed + 1;
-                if done.is_multiple_of(PROGRESS) {
-                    println!("{done} seeds so far: {total}");
-                }
             }
-            Err(failure) => {
-                eprintln!("{failure}");
-                return ExitCode::FAILURE;
+            Event::Failed(_, what) => {
+                self.done += 1;
+                eprintln!("{what}");
             }
+            Event::Waiting => {}
+        }
+        if self.said.elapsed() >= PROGRESS && self.done < self.seeds {
+            self.said = Instant::now();
+            self.say(running);
         }
     }
-    println!("{} seeds: {total}", arguments.seeds);
-    ExitCode::SUCCESS
+
+    fn say(&self, running: &Running) {
+        let took = self.started.elapsed().as_secs_f64();
+        let left = took / self.done.max(1) as f64 * (self.seeds - self.done) as f64;
+        let long = running.oldest().filter(|(_, since)| *since >= LONG);
+        let long = long.map_or_else(String::new, |(seed, since)| {
+            format!("; seed {seed} has been running for {} s", since.as_secs())
+        });
+        println!(
+            "{} of {} seeds in {took:.0} s, about {left:.0} s to go: {}{long}",
+            self.done, self.seeds, self.total
+        );
+    }
 }
