@@ -112,16 +112,14 @@ impl Client {
             return Err(Failure::OverTime);
         }
         if head.status != 200 {
-            let said = String::from_utf8_lossy(&self.body);
-            let said: String = said.split_whitespace().collect::<Vec<_>>().join(" ");
-            let over_time = said.to_ascii_lowercase();
+            let over_time = String::from_utf8_lossy(&self.body).to_ascii_lowercase();
             if ["timeout", "timed out", "query_time", "cancelled"]
                 .iter()
                 .any(|word| over_time.contains(word))
             {
                 return Err(Failure::OverTime);
             }
-            let said: String = said.chars().take(200).collect();
+            let said = in_a_line(&self.body);
             return Err(Failure::Refused(format!("status {}: {said}", head.status)));
         }
         Ok(took)
@@ -154,6 +152,49 @@ impl Client {
         )
         .into_bytes()
     }
+}
+
+/// Puts a body that is made while it is sent, in chunks of HTTP; returns the answer's body, of status 200.
+pub(crate) fn put(
+    url: &str,
+    path: &str,
+    media_type: &str,
+    chunks: impl Iterator<Item = Vec<u8>>,
+) -> Result<Vec<u8>, String> {
+    let client = Client::new(url, path, Style::Direct)?;
+    let broken = |error: io::Error| format!("the connection broke: {error}");
+    let mut connection = client.connect().map_err(broken)?;
+    let head = format!(
+        "PUT {path} HTTP/1.1\r\nHost: {}\r\nContent-Type: {media_type}\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n",
+        client.address
+    );
+    let mut sent = connection.get_mut().write_all(head.as_bytes());
+    for chunk in chunks.filter(|chunk| !chunk.is_empty()) {
+        if sent.is_err() {
+            break;
+        }
+        let framed = [format!("{:x}\r\n", chunk.len()).as_bytes(), &chunk, b"\r\n"].concat();
+        sent = connection.get_mut().write_all(&framed);
+    }
+    let sent = sent.and_then(|()| connection.get_mut().write_all(b"0\r\n\r\n"));
+    // A server that refuses a body may close before all of it has been sent: what it says is the reason then.
+    let head = match (read_head(&mut connection), sent) {
+        (Ok(head), _) => head,
+        (Err(_), Err(error)) | (Err(error), Ok(())) => return Err(broken(error)),
+    };
+    let mut body = Vec::new();
+    read_body(&mut connection, &head, &mut body).map_err(broken)?;
+    match head.status {
+        200 => Ok(body),
+        status => Err(format!("status {status}: {}", in_a_line(&body))),
+    }
+}
+
+/// The beginning of what a server said, on one line.
+fn in_a_line(body: &[u8]) -> String {
+    let said = String::from_utf8_lossy(body);
+    let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
+    said.chars().take(200).collect()
 }
 
 /// Whether the other side of an idle connection is still there.

@@ -2,6 +2,7 @@
 
 use super::batches::Batches;
 use super::snapshots::Snapshots;
+use super::standing::Standing;
 use super::steps::Steps;
 use super::terms::Terms;
 use crate::machine::{Machine, stolen_time};
@@ -227,24 +228,6 @@ impl PeerQuery {
     pub(crate) fn times(&self) -> Option<f64> {
         Some(self.theirs_p50_ms? / self.ours_p50_ms)
     }
-}
-
-/// The mix of standing queries.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Standing {
-    pub(crate) machine: Machine,
-    /// What was measured beside the targets, for the table: a name, a figure and its unit.
-    pub(crate) rows: Vec<(String, f64, String)>,
-    /// L1–L3 with random constants, executions a second.
-    pub(crate) light_executions_per_second: Option<f64>,
-    pub(crate) light_delay_p50_ms: Option<f64>,
-    pub(crate) light_delay_p99_ms: Option<f64>,
-    /// With L4–L6 mixed in.
-    pub(crate) mixed_executions_per_second: Option<f64>,
-    /// Registered at once, every close answered within its step.
-    pub(crate) registered: Option<u64>,
-    pub(crate) registration_seconds: Option<f64>,
-    pub(crate) bytes_per_query: Option<f64>,
 }
 
 /// All parts that have been run.

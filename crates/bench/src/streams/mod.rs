@@ -5,6 +5,7 @@ mod absorption;
 mod batches;
 mod case;
 mod citybench;
+mod crowd;
 mod figures;
 mod measure;
 mod memory;
@@ -12,6 +13,7 @@ mod oneshot;
 mod paper;
 mod peers;
 mod rates;
+mod registration;
 mod report;
 mod snapshots;
 mod stage;
@@ -57,7 +59,7 @@ enum Part {
     Steps,
     /// Batches of 100, 10 and 1 ms: what a tuple costs, and the delay of L1–L3
     Batches,
-    /// Many standing queries of the shapes L1–L3 with random constants, registered at once
+    /// Many standing queries of the shapes L1–L3 with random constants, over batches of several lengths, and their registration
     Standing,
     /// An hour of a timing stream of fresh IRIs, as fast as it goes, and what is resident meanwhile
     Terms,
@@ -92,11 +94,14 @@ pub(crate) struct Options {
     #[arg(long, value_delimiter = ',', default_values_t = [1, 10, 60])]
     minutes: Vec<i64>,
     /// About how long the one-shot query takes that runs beside the streams, in seconds without them
-    #[arg(long, default_value_t = 25)]
+    #[arg(long, default_value_t = 30)]
     heavy_seconds: u64,
     /// How many standing queries are registered, one figure after the other
-    #[arg(long, value_delimiter = ',', default_values_t = [1_000, 100_000, 1_000_000])]
+    #[arg(long, value_delimiter = ',', default_values_t = [1_000, 115_000, 1_000_000])]
     standing: Vec<u64>,
+    /// The batches of the streams that standing queries are over, in milliseconds, one figure after the other
+    #[arg(long, value_delimiter = ',', default_values_t = [100, 10, 1])]
+    batches: Vec<i64>,
     /// How much is stored for the peers, in percent of 10 million triples
     #[arg(long, default_value_t = 100)]
     peer_percent: u32,
@@ -140,7 +145,7 @@ pub(crate) fn run(options: &Options) -> Result<(), String> {
 fn measured(part: Part, options: &Options) -> Result<(), Failure> {
     match part {
         Part::Paper => keep(part, options, &paper::run(options)?),
-        Part::Rates => keep(part, options, &rates::run(options)?),
+        Part::Rates => rates::run(options, &|lines| keep(part, options, lines)),
         Part::Absorption => keep(part, options, &absorption::run(options)?),
         Part::Oneshot => keep(part, options, &oneshot::run(options)?),
         Part::Citybench => keep(part, options, &citybench::run(options)?),
@@ -183,6 +188,7 @@ impl Options {
             minutes: Vec::new(),
             heavy_seconds: 1,
             standing: vec![30],
+            batches: vec![100, 10],
             peer_percent: 1,
             data: PathBuf::new(),
             results: PathBuf::new(),

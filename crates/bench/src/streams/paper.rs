@@ -15,6 +15,8 @@ use somersault_generate::NamedQuery;
 pub(super) fn run(options: &Options) -> Result<Paper, Failure> {
     let network = network(options.stored, options.rate);
     let mut stage = Stage::open(&network, configuration(options.workers))?;
+    // Before this thread is kept to some of the cores.
+    let machine = Machine::read();
     let apart = Apart::keep();
     let cores = match &apart {
         Some(_) => "threads that execute queries on the last core, all others on the other cores",
@@ -54,7 +56,7 @@ pub(super) fn run(options: &Options) -> Result<Paper, Failure> {
         Vec::new()
     };
     let figures = Paper {
-        machine: Machine::read(),
+        machine,
         stored: stage.stored.clone(),
         rate: options.rate,
         cores: cores.to_owned(),

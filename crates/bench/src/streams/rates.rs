@@ -5,8 +5,9 @@ use super::measure::{Play, heading, measure, named, print_figures};
 use super::stage::{Stage, configuration, network};
 use super::threads::Apart;
 use super::{Failure, Options};
-use crate::machine::Machine;
+use crate::machine::{Machine, resident_bytes};
 use crate::table;
+use std::time::{Duration, Instant};
 
 /// The queries of group (I): each reads little of its windows, whatever they hold.
 const GROUP: [&str; 3] = ["L1", "L2", "L3"];
@@ -21,22 +22,33 @@ const STORED_BEFORE: u64 = 1_000_000;
 /// How much event time is made at once of what is played without being measured.
 const CHUNK_MS: i64 = 5_000;
 
-/// Measures the three lines, and prints as it goes.
-pub(super) fn run(options: &Options) -> Result<Lines, Failure> {
+/// The longest that streams may take to grow old, beyond which what is measured is too slow to be waited for.
+const MOST_AGEING: Duration = Duration::from_secs(20 * 60);
+/// How often it is said how old they are.
+const SAY_EVERY: Duration = Duration::from_secs(10);
+
+/// Measures the three lines, and prints as it goes. `keep` is given what there is after each point, so that what has been measured
+/// outlives what a later point meets.
+pub(super) fn run(
+    options: &Options,
+    keep: &dyn Fn(&Lines) -> Result<(), Failure>,
+) -> Result<(), Failure> {
     let network = network(options.stored, options.rate);
     let mut stage = Stage::open(&network, configuration(options.workers))?;
-    let apart = Apart::keep();
     let mut lines = Lines {
+        // Before this thread is kept to some of the cores.
         machine: Machine::read(),
         stored: stage.stored.clone(),
         ..Lines::default()
     };
+    let apart = Apart::keep();
     for quarters in QUARTERS {
         let rate = options.rate * quarters / 4;
         println!("{} tuples/s", table::thousands(rate.into()));
         let times = f64::from(quarters) / 4.0;
         let point = point(&mut stage, options, u64::from(rate), times)?;
         lines.by_rate.push(point);
+        keep(&lines)?;
     }
     stage.engine.shutdown()?;
     drop((stage, apart));
@@ -47,14 +59,18 @@ pub(super) fn run(options: &Options) -> Result<Lines, Failure> {
             continue;
         }
         lines.by_stored.push(with_stored(options, stored)?);
+        keep(&lines)?;
     }
     let at_rate = (lines.by_rate.iter()).find(|point| point.at == u64::from(options.rate));
     lines.by_stored.extend(at_rate.map(|point| Point {
         at: already,
         ..point.clone()
     }));
-    lines.by_age = by_age(options)?;
-    Ok(lines)
+    keep(&lines)?;
+    by_age(options, &mut |point| {
+        lines.by_age.push(point);
+        keep(&lines)
+    })
 }
 
 fn point(stage: &mut Stage<'_>, options: &Options, at: u64, times: f64) -> Result<Point, Failure> {
@@ -98,7 +114,10 @@ fn with_stored(options: &Options, stored: u64) -> Result<Point, Failure> {
 /// The streams run until they are so old, slowly in event time but as fast as they are taken by the clock; what is measured
 /// then is the streams at their full rate, in real time. So windows hold the same at each age, and what has come and gone
 /// by then is what comes and goes with time: batches, slices, windows and snapshots, each as many as at the full rate.
-fn by_age(options: &Options) -> Result<Vec<Point>, Failure> {
+fn by_age(
+    options: &Options,
+    each: &mut dyn FnMut(Point) -> Result<(), Failure>,
+) -> Result<(), Failure> {
     let rate = options.rate / AGEING;
     println!(
         "streams that grow old at {} tuples/s",
@@ -107,19 +126,51 @@ fn by_age(options: &Options) -> Result<Vec<Point>, Failure> {
     let network = network(STORED_BEFORE.min(options.stored), rate);
     let mut stage = Stage::open(&network, configuration(options.workers))?;
     let apart = Apart::keep();
-    let mut points = Vec::new();
     for &minutes in &options.minutes {
-        while stage.next_ms() < minutes * 60_000 {
-            let stretch = stage.stretch(CHUNK_MS, 1.0);
-            stage.play(stretch, false)?;
-        }
-        println!("{minutes} minutes old");
+        grow_old(&mut stage, minutes, MOST_AGEING)?;
         let age = (minutes * 60) as u64;
-        points.push(point(&mut stage, options, age, f64::from(AGEING))?);
+        each(point(&mut stage, options, age, f64::from(AGEING))?)?;
     }
     stage.engine.shutdown()?;
     drop(apart);
-    Ok(points)
+    Ok(())
+}
+
+/// Plays the streams as fast as they are taken until they are so many minutes old.
+fn grow_old(stage: &mut Stage<'_>, minutes: i64, most: Duration) -> Result<(), Failure> {
+    let start = Instant::now();
+    let from_ms = stage.next_ms();
+    let mut said = start;
+    while stage.next_ms() < minutes * 60_000 {
+        let played_ms = stage.next_ms() - from_ms;
+        if start.elapsed() > most {
+            return Err(format!(
+                "streams have come from {} to {} of {minutes} minutes in {} s, which is as long as they may take",
+                from_ms / 60_000,
+                (from_ms + played_ms) / 60_000,
+                most.as_secs()
+            )
+            .into());
+        }
+        if said.elapsed() >= SAY_EVERY {
+            said = Instant::now();
+            let left_ms = minutes * 60_000 - stage.next_ms();
+            let took = start.elapsed().as_secs_f64();
+            println!(
+                "  {:.1} of {minutes} minutes old, about {:.0} s to go, {} MiB resident",
+                stage.next_ms() as f64 / 60_000.0,
+                took / played_ms.max(1) as f64 * left_ms as f64,
+                resident_bytes() >> 20
+            );
+        }
+        let stretch = stage.stretch(CHUNK_MS, 1.0);
+        stage.play(stretch, false)?;
+    }
+    println!(
+        "{minutes} minutes old, {:.0} s later",
+        start.elapsed().as_secs_f64()
+    );
+    Ok(())
 }
 
 #[cfg(test)]
@@ -132,11 +183,42 @@ mod tests {
             minutes: vec![1, 2],
             ..Options::smallest()
         };
-        let points = by_age(&options).unwrap();
+        let mut points = Vec::new();
+        by_age(&options, &mut |point| {
+            points.push(point);
+            Ok(())
+        })
+        .unwrap();
         let ages: Vec<u64> = points.iter().map(|point| point.at).collect();
         assert_eq!(ages, [60, 120]);
         let firings = |point: &Point| point.queries.iter().map(|query| query.firings).sum();
         let firings: Vec<usize> = points.iter().map(firings).collect();
         assert!(firings[0] > 0 && firings[0] == firings[1], "{firings:?}");
+    }
+    #[test]
+    fn what_takes_too_long_ends_and_what_was_measured_is_kept() {
+        let options = Options::smallest();
+        let network = network(options.stored, options.rate);
+        let mut stage = Stage::open(&network, configuration(1)).unwrap();
+        let error = grow_old(&mut stage, 60, Duration::ZERO).unwrap_err();
+        assert!(
+            error.to_string().contains("of 60 minutes in 0 s"),
+            "{error}"
+        );
+        let kept = std::cell::RefCell::new(Vec::new());
+        let refused = run(&options, &|lines| {
+            kept.borrow_mut().push(lines.clone());
+            match lines.by_rate.len() {
+                3 => Err("planted".into()),
+                _ => Ok(()),
+            }
+        });
+        assert_eq!(refused.unwrap_err().to_string(), "planted");
+        let points: Vec<usize> = kept
+            .borrow()
+            .iter()
+            .map(|lines| lines.by_rate.len())
+            .collect();
+        assert_eq!(points, [1, 2, 3]);
     }
 }

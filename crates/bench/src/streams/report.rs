@@ -3,10 +3,10 @@
 use super::absorption::way_in_words;
 use super::figures::{
     Absorption, AbsorptionRun, CityBench, Lines, Memory, OneShot, OneShotQuery, Paper, PeerCase,
-    PeerQuery, Peers, Point, QueryFigures, Standing, StreamFigures, StreamMemory,
+    PeerQuery, Peers, Point, QueryFigures, StreamFigures, StreamMemory,
 };
 use super::targets::{PAPER_P50_MS, in_short};
-use super::{batches, snapshots, steps};
+use super::{batches, snapshots, standing, steps};
 use crate::machine::Machine;
 use crate::markdown;
 use crate::table::{self, time};
@@ -19,7 +19,8 @@ pub(crate) fn write(out: &mut String, figures: &StreamFigures) {
         figures.paper.as_ref().map(paper),
         figures.rates.as_ref().map(lines),
         figures.absorption.as_ref().map(absorption),
-        figures.standing.as_ref().map(standing),
+        (figures.standing.as_ref())
+            .map(|own| part(standing::heading_of(own), own, standing::table)),
         figures.oneshot.as_ref().map(one_shot),
         figures.citybench.as_ref().map(citybench),
         figures.memory.as_ref().map(memory),
@@ -173,20 +174,6 @@ fn absorption(figures: &Absorption) -> String {
     let names = ["how", "tuples/s", "processor time a tuple", "by thread, µs"];
     markdown::table(&mut out, names, figures.runs.iter().map(line));
     out
-}
-
-fn standing(figures: &Standing) -> String {
-    let mut out = section("Streams: standing queries", &figures.machine, "");
-    named_rows(&mut out, &figures.rows);
-    out
-}
-
-/// A table of figures that have names and units.
-fn named_rows(out: &mut String, rows: &[(String, f64, String)]) {
-    let line = |(what, figure, unit): &(String, f64, String)| {
-        [what.clone(), format!("{figure:.2} {unit}")]
-    };
-    markdown::table(out, ["what", "figure"], rows.iter().map(line));
 }
 
 fn one_shot(figures: &OneShot) -> String {

@@ -31,6 +31,9 @@ const MOST_STORED: u64 = 1_000_000;
 const FIRST_AUTHORS: u64 = 20;
 const GROWTH: u64 = 4;
 const SCALABLE: Duration = Duration::from_millis(500);
+/// How often the query is made to take longer until its time is close enough to what is wanted.
+const DEEPENED: usize = 4;
+const CLOSE: f64 = 0.9;
 /// By how much longer than without them the query may take while streams are absorbed; then the streams stand still until it ends.
 const LONGER: f64 = 2.0;
 const PROBE: &str = "L1";
@@ -212,14 +215,16 @@ fn of_streams(
 }
 
 /// A heavy query over what the streams are absorbed into: what else those like who like the posts of the first so many authors.
-/// A hash of the texts of each pair makes it take time rather than memory.
-fn text(authors: u64) -> String {
+/// A hash of the texts of each pair, and a hash of that, so many deep, makes it take time rather than memory.
+fn text(authors: u64, deep: u64) -> String {
+    let texts = "CONCAT(STR(?post), STR(?other))".to_owned();
+    let hash = (0..deep).fold(texts, |inner, _| format!("SHA512({inner})"));
     format!(
         "PREFIX sioc: <http://rdfs.org/sioc/ns#> PREFIX sib: <http://www.ins.cwi.nl/sib/vocabulary/> \
          SELECT (COUNT(*) AS ?rows) WHERE {{ \
          {{ SELECT DISTINCT ?author WHERE {{ ?author sioc:account_of ?person }} ORDER BY ?author LIMIT {authors} }} \
          ?author sioc:creator_of ?post . ?fan sib:like ?post . ?fan sib:like ?other \
-         FILTER(STRLEN(SHA512(CONCAT(STR(?post), STR(?other)))) > 0) }}"
+         FILTER(STRLEN({hash}) > 0) }}"
     )
 }
 
@@ -239,18 +244,34 @@ fn ask(engine: &Engine, text: &str) -> Result<(u64, u64, Duration), Failure> {
     Ok((cell.text.parse()?, results.sn, results.execution))
 }
 
-/// The text of a query that takes about so long, or as long as one with all authors.
+/// The text of a query that takes about so long.
 fn taking(engine: &Engine, users: u64, wanted: Duration) -> Result<String, Failure> {
+    let took = |authors, deep| -> Result<f64, Failure> {
+        let (_, _, took) = ask(engine, &text(authors, deep))?;
+        Ok(took.as_secs_f64().max(1e-6))
+    };
     let mut authors = FIRST_AUTHORS.min(users);
-    loop {
-        let (_, _, took) = ask(engine, &text(authors))?;
-        let times = wanted.as_secs_f64() / took.as_secs_f64().max(1e-6);
-        if took >= SCALABLE || times <= GROWTH as f64 || authors == users {
-            let scaled = (authors as f64 * times) as u64;
-            return Ok(text(scaled.clamp(1, users)));
-        }
+    let mut seconds = took(authors, 1)?;
+    while seconds < SCALABLE.as_secs_f64() && authors < users {
         authors = (authors * GROWTH).min(users);
+        seconds = took(authors, 1)?;
     }
+    let wanted = wanted.as_secs_f64();
+    let of_so_many = (authors as f64 * wanted / seconds) as u64;
+    if of_so_many <= users {
+        return Ok(text(of_so_many.max(1), 1));
+    }
+    // All authors are not enough: these are to take their share of it, each pair for longer.
+    let share = wanted * authors as f64 / users as f64;
+    let mut deep = 1;
+    for _ in 0..DEEPENED {
+        if seconds >= share * CLOSE {
+            break;
+        }
+        deep = (deep as f64 * share / seconds).ceil() as u64;
+        seconds = took(authors, deep)?;
+    }
+    Ok(text(users, deep))
 }
 
 fn long_query(network: &SocialNetwork, options: &Options) -> Result<LongQuery, Failure> {

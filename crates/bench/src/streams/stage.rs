@@ -112,11 +112,7 @@ impl<'n> Stage<'n> {
         let engine = Engine::open(config)?;
         let mut activity = network.activity();
         let stored = store(&engine, network, &mut activity)?;
-        for kind in StreamKind::ALL {
-            let declaration = kind.declaration_by(batch_ms);
-            let declaration = format!("{declaration} BUDGET {BUDGET_BYTES}");
-            engine.create_stream(None, &declaration)?;
-        }
+        declare(&engine, batch_ms)?;
         Ok(Stage {
             network,
             engine,
@@ -126,6 +122,21 @@ impl<'n> Stage<'n> {
             taken_ms: 0,
             next_ms: 0,
         })
+    }
+
+    /// Declares the streams anew, with batches of so many milliseconds; no query may be registered. Time goes on.
+    pub(super) fn declare_again(&mut self, batch_ms: i64) -> Result<(), Failure> {
+        for kind in StreamKind::ALL {
+            self.engine.drop_stream(kind.iri())?;
+        }
+        declare(&self.engine, batch_ms)?;
+        self.batch_ms = batch_ms;
+        Ok(())
+    }
+
+    /// The batch of the streams.
+    pub(super) fn batch_ms(&self) -> i64 {
+        self.batch_ms
     }
 
     /// The next stretch of so much event time, with so many times the network's rate.
@@ -171,6 +182,14 @@ impl<'n> Stage<'n> {
         let plan = plan(&stretch, self.batch_ms, paced);
         play_as(&self.engine, stretch, &plan, goes_on)
     }
+}
+
+fn declare(engine: &Engine, batch_ms: i64) -> Result<(), Failure> {
+    for kind in StreamKind::ALL {
+        let declaration = kind.declaration_by(batch_ms);
+        engine.create_stream(None, &format!("{declaration} BUDGET {BUDGET_BYTES}"))?;
+    }
+    Ok(())
 }
 
 /// See [`Stage::play`]; for streams with batches of [`BATCH_MS`].

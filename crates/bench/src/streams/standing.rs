@@ -1,222 +1,323 @@
-//! Many standing queries: L1–L3 with random constants are registered at once, the five streams run at their rate, and what the
-//! groups do for each close is counted. A probe, one query of each shape with a subscriber, tells execution and delay.
+//! Many standing queries: L1–L3 with random constants, and the same with L4–L6 mixed in, as many as are asked for and with batches
+//! of each length that is asked for. One engine has them all, one crowd after the other, so that what is stored is loaded once.
 
-use super::Failure;
-use super::Options;
-use super::figures::{Standing, quantile_ms};
-use super::measure::{Firing, Reader};
+use super::crowd::{self, Crowd};
+use super::registration::{self, Registration};
 use super::stage::{Stage, configuration, network};
-use crate::machine::{Machine, processor_time_of, resident_bytes, stolen_time};
-use crate::table;
-use somersault::{MetricsSnapshot, NewQuery};
-use std::time::{Duration, Instant};
+use super::{Failure, Options};
+use crate::check::{Row, at_least, at_most};
+use crate::machine::Machine;
+use crate::markdown;
+use crate::table::{self, time};
+use serde::{Deserialize, Serialize};
 
-/// Played before queries are registered, and again before they are measured.
+/// Played before anything is measured with streams that have just been declared.
 const WARM_UP_MS: i64 = 2_000;
-/// Queries with a subscriber, one of each shape.
-const PROBES: u64 = 3;
 /// All windows close so often.
-const STEP: Duration = Duration::from_millis(100);
-/// The shapes that are mixed in, and how many queries of each for a hundred of the others.
-const HEAVY: [&str; 3] = ["L4", "L5", "L6"];
-const HEAVY_IN_A_HUNDRED: u64 = 1;
+pub(super) const STEP_MS: f64 = 100.0;
+/// What is wanted of L1–L3, and with L4–L6 mixed in: executions a second.
+const LIGHT: f64 = 1.08e6;
+const MIXED: f64 = 8e5;
 
-/// What so many queries came to.
-struct Outcome {
-    registration: Duration,
-    bytes_per_query: f64,
-    executions_per_second: f64,
-    delays: Vec<Duration>,
-    late: usize,
-    behind: Duration,
+/// See the module.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct Standing {
+    machine: Machine,
+    stored_triples: u64,
+    rate: u32,
+    registration: Registration,
+    stands: Vec<Stand>,
+}
+
+/// So many queries, standing together.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub(super) struct Stand {
+    pub(super) queries: u64,
+    /// Whether L4–L6 are among them.
+    pub(super) mixed: bool,
+    /// The batch of the streams.
+    pub(super) batch_ms: i64,
+    pub(super) executions_per_second: f64,
+    /// Of those that have rows, and the rows.
+    pub(super) nonempty_per_second: f64,
+    pub(super) rows_per_second: f64,
+    /// A group's firing for a close: its execution, and the processor time of query threads.
+    pub(super) firing_ms: f64,
+    pub(super) firing_processor_ms: f64,
+    /// Processor time of the whole process, the player's among it, in cores.
+    pub(super) cores: f64,
+    /// Answers kept for those who come back.
+    pub(super) kept_bytes_per_query: f64,
+    pub(super) delay_p50_ms: f64,
+    pub(super) delay_p99_ms: f64,
+    pub(super) later_than_step: usize,
+    pub(super) behind_ms: f64,
+    pub(super) stolen_ms: u64,
+}
+
+impl Stand {
+    /// Whether every close was answered within its step.
+    fn keeps_up(&self) -> bool {
+        self.later_than_step == 0 && self.behind_ms < STEP_MS
+    }
 }
 
 /// Measures, and prints as it goes.
 pub(super) fn run(options: &Options) -> Result<Standing, Failure> {
+    let network = network(options.stored, options.rate);
+    let mut batches = options.batches.iter().copied();
+    let first = batches.next().ok_or("no batch was asked for (--batches)")?;
+    let mut stage = Stage::with_batches(&network, configuration(options.workers), first)?;
     let mut figures = Standing {
         machine: Machine::read(),
+        stored_triples: stage.stored.triples,
+        rate: options.rate,
         ..Standing::default()
     };
-    // The most first: what an engine that has ended leaves free would hide what the next one's queries take.
     let mut counts = options.standing.clone();
     counts.sort_unstable_by(|a, b| b.cmp(a));
-    for queries in counts {
-        let outcome = measured(options, queries, false, &mut figures)?;
-        let keeps_up = outcome.late == 0 && outcome.behind < STEP;
-        if keeps_up && figures.registered.is_none() {
-            figures.registered = Some(queries);
-            figures.light_executions_per_second = Some(outcome.executions_per_second);
-            figures.light_delay_p50_ms = Some(quantile_ms(&outcome.delays, 50));
-            figures.light_delay_p99_ms = Some(quantile_ms(&outcome.delays, 99));
+    if let Some(most) = counts.first() {
+        figures.registration = registration::measure(&mut stage, *most)?;
+    }
+    for batch_ms in [first].into_iter().chain(batches) {
+        stage.declare_again(batch_ms)?;
+        let stretch = stage.stretch(WARM_UP_MS, 1.0);
+        stage.play(stretch, true)?;
+        for queries in &counts {
+            let mut crowd = Crowd::default();
+            for mixed in [false, true] {
+                crowd.register(&stage, *queries, mixed)?;
+                let stand = crowd::measured(&mut stage, options, &crowd)?;
+                print(&stand);
+                figures.stands.push(stand);
+            }
+            crowd.leave(&stage)?;
         }
-        let seconds = outcome.registration.as_secs_f64();
-        figures.registration_seconds.get_or_insert(seconds);
-        (figures.bytes_per_query).get_or_insert(outcome.bytes_per_query);
     }
-    if let Some(most) = options.standing.iter().max() {
-        let outcome = measured(options, *most, true, &mut figures)?;
-        figures.mixed_executions_per_second = Some(outcome.executions_per_second);
-    }
+    stage.engine.shutdown()?;
     Ok(figures)
 }
 
-fn measured(
-    options: &Options,
-    queries: u64,
-    mixed: bool,
-    figures: &mut Standing,
-) -> Result<Outcome, Failure> {
-    let network = network(options.stored, options.rate);
-    let mut stage = Stage::open(&network, configuration(options.workers))?;
-    let stretch = stage.stretch(WARM_UP_MS, 1.0);
-    stage.play(stretch, true)?;
-    // Texts are made while they are registered: kept until then, what they leave free would hide what queries take.
-    let (before, start) = (resident_bytes(), Instant::now());
-    let outcomes = (stage.engine).register_many(texts(&stage, queries, mixed))?;
-    let registration = start.elapsed();
-    let count = outcomes.len() as u64;
-    for outcome in outcomes {
-        outcome?;
-    }
-    let readers: Vec<Reader> = (texts(&stage, PROBES, false))
-        .filter_map(|query| query.name)
-        .map(|name| Reader::of(&stage.engine, &name))
-        .collect::<Result<_, _>>()?;
-    let bytes_per_query = resident_bytes().saturating_sub(before) as f64 / count as f64;
-    let stretch = stage.stretch(WARM_UP_MS, 1.0);
-    stage.play(stretch, true)?;
-
-    let from_ms = stage.next_ms();
-    let stretch = stage.stretch(options.seconds * 1000, 1.0);
-    let (first, stolen) = (stage.engine.metrics(), stolen_time());
-    let (start, spent) = (Instant::now(), processor_time_of("self"));
-    let progress = stage.play(stretch, true)?;
-    let (elapsed, spent) = (start.elapsed(), processor_time_of("self") - spent);
-    let last = stage.engine.metrics();
-    let mut delays = Vec::new();
-    for reader in &readers {
-        reader.read(|firing: Firing| {
-            if firing.close_ms > from_ms {
-                delays.push(firing.delay);
-            }
-        })?;
-    }
-    delays.sort_unstable();
-    let late = delays.iter().filter(|delay| **delay > STEP).count();
-    let seconds = elapsed.as_secs_f64();
-    let grown = |of: fn(&MetricsSnapshot) -> u64| (of(&last) - of(&first)) as f64;
-    let executions = grown(|all| all.queries.iter().map(|query| query.executions).sum());
-    let nonempty = grown(|all| all.queries.iter().map(|query| query.nonempty).sum());
-    let rows = grown(|all| all.queries.iter().map(|query| query.rows).sum());
-    let firings = grown(|all| all.queries.iter().map(|query| query.firings).sum());
-    let busy = last
-        .queries
-        .iter()
-        .map(|query| query.execution.sum)
-        .sum::<Duration>()
-        - first
-            .queries
-            .iter()
-            .map(|query| query.execution.sum)
-            .sum::<Duration>();
-    let what = format!(
-        "{} queries{}",
-        table::thousands(count),
-        if mixed { ", L4–L6 among them" } else { "" }
+fn print(stand: &Stand) {
+    println!(
+        "{}, batches of {} ms: {} executions/s, {} with rows, {} rows/s; a group's firing {:.2} ms, {:.2} ms of processor time; {:.2} cores; delay p50 {:.2} ms, p99 {:.2} ms; {} later than their step, {:.0} ms behind, {} ms stolen",
+        in_words(stand),
+        stand.batch_ms,
+        table::thousands(stand.executions_per_second as u64),
+        table::thousands(stand.nonempty_per_second as u64),
+        table::thousands(stand.rows_per_second as u64),
+        stand.firing_ms,
+        stand.firing_processor_ms,
+        stand.cores,
+        stand.delay_p50_ms,
+        stand.delay_p99_ms,
+        stand.later_than_step,
+        stand.behind_ms,
+        stand.stolen_ms
     );
-    let mut say = |name: &str, figure: f64, unit: &str| {
-        println!("{what}: {name} {figure:.2} {unit}");
-        let row = (format!("{what}: {name}"), figure, unit.to_owned());
-        figures.rows.push(row);
-    };
-    say("registered in", registration.as_secs_f64(), "s");
-    if figures.bytes_per_query.is_none() {
-        say("memory a query", bytes_per_query, "bytes");
-    }
-    let kept = last.queries.iter().map(|query| query.kept_bytes);
-    say(
-        "answers kept for those who come back, a query",
-        kept.sum::<u64>() as f64 / count as f64,
-        "bytes",
-    );
-    say("executions", executions / seconds, "/s");
-    say("executions with rows", nonempty / seconds, "/s");
-    say("rows", rows / seconds, "/s");
-    say(
-        "execution of a group for a close",
-        busy.as_secs_f64() * 1e3 / firings.max(1.0),
-        "ms",
-    );
-    say(
-        "processor time of all",
-        spent.as_secs_f64() / seconds,
-        "cores",
-    );
-    say("delay p50", quantile_ms(&delays, 50), "ms");
-    say("delay p99", quantile_ms(&delays, 99), "ms");
-    say("closes answered later than their step", late as f64, "");
-    say(
-        "event time behind the clock",
-        progress.behind.as_secs_f64() * 1e3,
-        "ms",
-    );
-    say(
-        "stolen by the host",
-        (stolen_time() - stolen).as_secs_f64() * 1e3,
-        "ms",
-    );
-    drop(readers);
-    stage.engine.shutdown()?;
-    Ok(Outcome {
-        registration,
-        bytes_per_query,
-        executions_per_second: executions / seconds,
-        delays,
-        late,
-        behind: progress.behind,
-    })
 }
 
-/// Names and texts, those of the probes first.
-fn texts(stage: &Stage<'_>, queries: u64, mixed: bool) -> impl Iterator<Item = NewQuery> {
-    let light = stage
-        .network
-        .standing_queries()
-        .map(|(name, text)| NewQuery {
-            name: Some(name),
-            text,
-        });
-    let all = stage.network.continuous_queries().into_iter();
-    let heavy = all.filter(move |query| mixed && HEAVY.contains(&query.name));
-    let of_each = (queries * HEAVY_IN_A_HUNDRED / 100).max(1);
-    let heavy = heavy.flat_map(move |query| {
-        (0..of_each).map(move |at| {
-            let name = format!("{}-{at}", query.name);
-            let header = format!("QUERY {} ", query.name);
-            NewQuery {
-                text: query.text.replace(&header, &format!("QUERY {name} ")),
-                name: Some(name),
-            }
+fn in_words(stand: &Stand) -> String {
+    let queries = table::thousands(stand.queries);
+    match stand.mixed {
+        true => format!("{queries} queries, L4–L6 among them"),
+        false => format!("{queries} queries"),
+    }
+}
+
+/// Of the stands that come to so many executions, with every close answered within its step, the smallest; with the batch that
+/// answers soonest. Where none does, the one that comes to most.
+fn at_rate(figures: &Standing, mixed: bool, wanted: f64) -> Option<&Stand> {
+    let all = || figures.stands.iter().filter(|stand| stand.mixed == mixed);
+    let reach = all().filter(|stand| stand.keeps_up() && stand.executions_per_second >= wanted);
+    reach
+        .min_by(|a, b| {
+            let by_delay = a.delay_p50_ms.total_cmp(&b.delay_p50_ms);
+            a.queries.cmp(&b.queries).then(by_delay)
         })
+        .or_else(|| {
+            all().max_by(|a, b| a.executions_per_second.total_cmp(&b.executions_per_second))
+        })
+}
+
+/// The targets that these figures are held to.
+pub(super) fn rows(figures: Option<&Standing>) -> Vec<Row> {
+    let of = |mixed, wanted| figures.and_then(|figures| at_rate(figures, mixed, wanted));
+    let (light, mixed) = (of(false, LIGHT), of(true, MIXED));
+    let which = |stand: Option<&Stand>| {
+        let words = |stand: &Stand| {
+            let queries = table::thousands(stand.queries);
+            format!(" ({queries} queries, batches of {} ms)", stand.batch_ms)
+        };
+        stand.map_or_else(String::new, words)
+    };
+    let kept_up = figures.and_then(|figures| {
+        let stands = figures.stands.iter();
+        let light = stands.filter(|stand| !stand.mixed && stand.keeps_up());
+        light.map(|stand| stand.queries).max()
     });
-    light.take(queries as usize).chain(heavy)
+    let registration = figures.map(|figures| &figures.registration);
+    vec![
+        at_least(
+            &format!("streams: mixed L1–L3{}", which(light)),
+            LIGHT,
+            light.map(|stand| stand.executions_per_second),
+            "executions/s",
+        ),
+        at_most(
+            "the same, delay p50",
+            1.0,
+            light.map(|stand| stand.delay_p50_ms),
+            "ms",
+        ),
+        at_most(
+            "the same, delay p99",
+            10.0,
+            light.map(|stand| stand.delay_p99_ms),
+            "ms",
+        ),
+        at_most(
+            "the same, closes answered later than their step",
+            0.0,
+            light.map(|stand| stand.later_than_step as f64),
+            "closes",
+        ),
+        at_least(
+            &format!("streams: with L4–L6 mixed in{}", which(mixed)),
+            MIXED,
+            mixed.map(|stand| stand.executions_per_second),
+            "executions/s",
+        ),
+        at_least(
+            "streams: standing queries, every close answered within its step",
+            1e6,
+            kept_up.map(|queries| queries as f64),
+            "queries",
+        ),
+        registration::row(registration),
+        at_most(
+            "streams: memory a standing query",
+            300.0,
+            registration.and_then(|all| all.bytes_per_query),
+            "bytes",
+        ),
+    ]
+}
+
+/// The figures as tables.
+pub(super) fn table(figures: &Standing, out: &mut String) {
+    out.push_str(&registration::sentence(&figures.registration));
+    let line = |stand: &Stand| {
+        [
+            in_words(stand),
+            format!("{} ms", stand.batch_ms),
+            table::thousands(stand.executions_per_second as u64),
+            table::thousands(stand.nonempty_per_second as u64),
+            table::thousands(stand.rows_per_second as u64),
+            time(stand.firing_ms * 1e3),
+            time(stand.firing_processor_ms * 1e3),
+            format!("{:.2}", stand.cores),
+            format!("{:.0}", stand.kept_bytes_per_query),
+            time(stand.delay_p50_ms * 1e3),
+            time(stand.delay_p99_ms * 1e3),
+            stand.later_than_step.to_string(),
+            format!("{:.0} ms", stand.behind_ms),
+            format!("{} ms", stand.stolen_ms),
+        ]
+    };
+    let names = [
+        "standing",
+        "batch",
+        "executions/s",
+        "with rows/s",
+        "rows/s",
+        "a group's firing",
+        "its processor time",
+        "cores in all",
+        "answers kept, bytes a query",
+        "delay p50",
+        "p99",
+        "later than its step",
+        "behind",
+        "stolen",
+    ];
+    markdown::table(out, names, figures.stands.iter().map(line));
+}
+
+/// What the tables are of.
+pub(super) fn heading_of(figures: &Standing) -> (&'static str, &Machine, String) {
+    let words = format!(
+        "L1–L3 with random constants, windows 1 s/100 ms, five streams at {} tuples/s in real time over {} stored triples. For each hundred \
+         queries there is one of each of L4–L6 where they are mixed in.",
+        table::thousands(figures.rate.into()),
+        table::thousands(figures.stored_triples)
+    );
+    ("Streams: standing queries", &figures.machine, words)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::check::Verdict;
 
     #[test]
     fn a_few_queries_are_counted() {
         let options = Options::smallest();
         let figures = run(&options).expect("measured");
-        let executions = figures.mixed_executions_per_second.expect("counted");
-        assert!(executions > 0.0);
+        let stands: Vec<_> = (figures.stands.iter())
+            .map(|stand| (stand.queries, stand.mixed, stand.batch_ms))
+            .collect();
+        let of = |batch_ms| [(30, false, batch_ms), (33, true, batch_ms)];
+        assert_eq!(stands, [of(100), of(10)].concat());
+        for stand in &figures.stands {
+            assert!(stand.executions_per_second > stand.nonempty_per_second);
+            assert!(stand.nonempty_per_second > 0.0 && stand.rows_per_second > 0.0);
+        }
+        let rows = rows(Some(&figures));
+        let unmeasured = rows
+            .iter()
+            .filter(|row| row.verdict == Verdict::NotMeasured);
+        let unmeasured: Vec<_> = unmeasured.map(|row| row.what.as_str()).collect();
+        let of_a_million = "streams: registration of a million queries over HTTP";
+        assert_eq!(unmeasured, [of_a_million], "thirty are no million");
+        let mut text = String::new();
+        table(&figures, &mut text);
         assert!(
-            figures
-                .rows
-                .iter()
-                .any(|(name, rows, _)| name.ends_with("rows") && *rows > 0.0)
+            text.contains("| 33 queries, L4–L6 among them | 10 ms |"),
+            "{text}"
         );
+    }
+
+    #[test]
+    fn the_row_is_of_the_smallest_stand_that_reaches_it_and_of_its_soonest_batch() {
+        let stand = |queries, batch_ms, delay_p50_ms, later_than_step| Stand {
+            queries,
+            batch_ms,
+            executions_per_second: queries as f64 * 10.0,
+            delay_p50_ms,
+            later_than_step,
+            ..Stand::default()
+        };
+        let mut figures = Standing {
+            stands: vec![
+                stand(1_000_000, 10, 1.0, 0),
+                stand(110_000, 100, 9.0, 0),
+                stand(110_000, 10, 3.0, 0),
+                stand(110_000, 1, 2.0, 4),
+                stand(1_000, 10, 0.5, 0),
+            ],
+            ..Standing::default()
+        };
+        let found = |figures: &Standing| at_rate(figures, false, LIGHT).cloned();
+        assert_eq!(found(&figures), Some(figures.stands[2].clone()));
+        let row = &rows(Some(&figures))[0];
+        assert_eq!(
+            row.what,
+            "streams: mixed L1–L3 (110,000 queries, batches of 10 ms)"
+        );
+        figures.stands.drain(..4);
+        assert_eq!(found(&figures), Some(figures.stands[0].clone()));
+        assert_eq!(rows(Some(&figures))[0].verdict, Verdict::Short);
     }
 }

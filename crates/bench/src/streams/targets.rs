@@ -1,11 +1,10 @@
 //! The targets of the stream benches, each with its newest figure.
 
 use super::figures::{
-    Absorption, CityBench, Lines, Memory, OneShot, Paper, PeerQuery, Peers, Point, Standing,
-    StreamFigures,
+    Absorption, CityBench, Lines, Memory, OneShot, Paper, PeerQuery, Peers, Point, StreamFigures,
 };
 use super::paper::mean;
-use super::{batches, snapshots, steps};
+use super::{batches, snapshots, standing, steps};
 use crate::check::{Row, Verdict, at_least, at_most};
 use crate::results::geometric_mean;
 use crate::table;
@@ -33,7 +32,7 @@ pub(crate) fn rows(figures: &StreamFigures) -> Vec<Row> {
     let mut rows = paper(figures.paper.as_ref());
     rows.extend(lines(figures.rates.as_ref()));
     rows.extend(absorption(figures.absorption.as_ref()));
-    rows.extend(standing(figures.standing.as_ref()));
+    rows.extend(standing::rows(figures.standing.as_ref()));
     rows.extend(one_shot(figures.oneshot.as_ref()));
     rows.extend(citybench(figures.citybench.as_ref()));
     rows.push(memory(figures.memory.as_ref()));
@@ -164,66 +163,6 @@ fn absorption(absorption: Option<&Absorption>) -> Vec<Row> {
         ),
         at_least("streams: absorption with log", 5e5, best(true), "tuples/s"),
     ]
-}
-
-fn standing(standing: Option<&Standing>) -> Vec<Row> {
-    type Read = fn(&Standing) -> Option<f64>;
-    type Compare = fn(&str, f64, Option<f64>, &str) -> Row;
-    let rows: [(&str, Compare, f64, Read, &str); 7] = [
-        (
-            "streams: mixed L1–L3, as many standing queries as keep up",
-            at_least,
-            1.08e6,
-            |standing| standing.light_executions_per_second,
-            "executions/s",
-        ),
-        (
-            "the same, delay p50",
-            at_most,
-            1.0,
-            |standing| standing.light_delay_p50_ms,
-            "ms",
-        ),
-        (
-            "the same, delay p99",
-            at_most,
-            10.0,
-            |standing| standing.light_delay_p99_ms,
-            "ms",
-        ),
-        (
-            "streams: the same with L4–L6 mixed in",
-            at_least,
-            8e5,
-            |standing| standing.mixed_executions_per_second,
-            "executions/s",
-        ),
-        (
-            "streams: standing queries, every close answered within its step",
-            at_least,
-            1e6,
-            |standing| standing.registered.map(|registered| registered as f64),
-            "queries",
-        ),
-        (
-            "streams: registration of a million queries",
-            at_most,
-            60.0,
-            |standing| standing.registration_seconds,
-            "s",
-        ),
-        (
-            "streams: memory a standing query",
-            at_most,
-            300.0,
-            |standing| standing.bytes_per_query,
-            "bytes",
-        ),
-    ];
-    let row = |(what, compare, target, read, unit): (&str, Compare, f64, Read, &str)| {
-        compare(what, target, standing.and_then(read), unit)
-    };
-    rows.into_iter().map(row).collect()
 }
 
 fn one_shot(figures: Option<&OneShot>) -> Vec<Row> {

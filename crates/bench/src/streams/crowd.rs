@@ -1,0 +1,199 @@
+//! A crowd of standing queries: it is registered, measured while the five streams run at their rate, and leaves. A probe, one query
+//! of each shape with a subscriber, tells the delay: a group's queries are all answered by the same firings.
+
+use super::figures::{Stolen, quantile_ms};
+use super::measure::{Firing, Reader};
+use super::stage::Stage;
+use super::standing::{STEP_MS, Stand};
+use super::threads::Spent;
+use super::{Failure, Options};
+use crate::machine::processor_time_of;
+use somersault::{Engine, MetricsSnapshot, NewQuery};
+use std::time::{Duration, Instant};
+
+/// Played before a crowd is measured.
+const WARM_UP_MS: i64 = 2_000;
+/// Queries with a subscriber, one of each shape.
+const PROBES: u64 = 3;
+/// The shapes that are mixed in, and how many queries of each for a hundred of the others.
+const HEAVY: [&str; 3] = ["L4", "L5", "L6"];
+const HEAVY_IN_A_HUNDRED: u64 = 1;
+/// So many threads drop queries: each call waits until its record is durable.
+const DROPPING: usize = 8;
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(super) struct Crowd {
+    names: Vec<String>,
+    mixed: bool,
+}
+
+impl Crowd {
+    /// So many queries of L1–L3, or what is mixed in for so many, join.
+    pub(super) fn register(
+        &mut self,
+        stage: &Stage<'_>,
+        queries: u64,
+        mixed: bool,
+    ) -> Result<(), Failure> {
+        let new = || -> Box<dyn Iterator<Item = NewQuery>> {
+            match mixed {
+                false => Box::new(light(stage, queries)),
+                true => Box::new(heavy(stage, queries)),
+            }
+        };
+        for outcome in stage.engine.register_many(new())? {
+            outcome?;
+        }
+        self.names.extend(new().filter_map(|query| query.name));
+        self.mixed |= mixed;
+        Ok(())
+    }
+
+    /// All of it is dropped.
+    pub(super) fn leave(self, stage: &Stage<'_>) -> Result<(), Failure> {
+        drop_all(&stage.engine, &self.names)
+    }
+}
+
+/// So many of L1–L3 with random constants, with their names; one of each shape comes first.
+pub(super) fn light<'s>(
+    stage: &'s Stage<'_>,
+    queries: u64,
+) -> impl Iterator<Item = NewQuery> + use<'s> {
+    let all = stage.network.standing_queries();
+    let named = all.map(|(name, text)| NewQuery {
+        name: Some(name),
+        text,
+    });
+    named.take(queries as usize)
+}
+
+/// What is mixed in for so many others.
+fn heavy(stage: &Stage<'_>, queries: u64) -> impl Iterator<Item = NewQuery> + use<> {
+    let all = stage.network.continuous_queries().into_iter();
+    let of_each = (queries * HEAVY_IN_A_HUNDRED / 100).max(1);
+    all.filter(|query| HEAVY.contains(&query.name))
+        .flat_map(move |query| {
+            (0..of_each).map(move |at| {
+                let name = format!("{}-{at}", query.name);
+                let header = format!("QUERY {} ", query.name);
+                NewQuery {
+                    text: query.text.replace(&header, &format!("QUERY {name} ")),
+                    name: Some(name),
+                }
+            })
+        })
+}
+
+/// Drops queries, on some threads at once.
+pub(super) fn drop_all(engine: &Engine, names: &[String]) -> Result<(), Failure> {
+    let share = names.len().div_ceil(DROPPING).max(1);
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = names
+            .chunks(share)
+            .map(|names| scope.spawn(|| names.iter().try_for_each(|name| engine.drop_query(name))))
+            .collect();
+        for thread in threads {
+            let dropped = thread.join();
+            dropped.map_err(|_| "a thread that drops queries has panicked")??;
+        }
+        Ok(())
+    })
+}
+
+/// What the counters and the clocks say at one moment.
+struct Moment {
+    counters: MetricsSnapshot,
+    at: Instant,
+    spent: Duration,
+    threads: Spent,
+    stolen: Stolen,
+}
+
+impl Moment {
+    fn now(engine: &Engine) -> Moment {
+        Moment {
+            counters: engine.metrics(),
+            at: Instant::now(),
+            spent: processor_time_of("self"),
+            threads: Spent::now(),
+            stolen: Stolen::from_here(),
+        }
+    }
+
+    /// The processor time of threads that execute queries, since an earlier moment.
+    fn of_queries_since(&self, earlier: &Moment) -> Duration {
+        let by_group = self.threads.since(&earlier.threads);
+        let executing = by_group.iter().filter(|(name, _)| name.contains("quer"));
+        executing.map(|(_, spent)| *spent).sum()
+    }
+}
+
+/// Measures the crowd that is registered.
+pub(super) fn measured(
+    stage: &mut Stage<'_>,
+    options: &Options,
+    crowd: &Crowd,
+) -> Result<Stand, Failure> {
+    let readers: Vec<Reader> = (light(stage, PROBES))
+        .filter_map(|query| query.name)
+        .map(|name| Reader::of(&stage.engine, &name))
+        .collect::<Result<_, _>>()?;
+    let stretch = stage.stretch(WARM_UP_MS, 1.0);
+    stage.play(stretch, true)?;
+
+    let from_ms = stage.next_ms();
+    let stretch = stage.stretch(options.seconds * 1000, 1.0);
+    let first = Moment::now(&stage.engine);
+    let progress = stage.play(stretch, true)?;
+    let last = Moment::now(&stage.engine);
+
+    let mut delays = Vec::new();
+    for reader in &readers {
+        reader.read(|firing: Firing| {
+            if firing.close_ms > from_ms {
+                delays.push(firing.delay);
+            }
+        })?;
+    }
+    delays.sort_unstable();
+    let is_late = |delay: &&Duration| delay.as_secs_f64() * 1e3 > STEP_MS;
+    let queries = crowd.names.len() as u64;
+    let mut stand = Stand {
+        queries,
+        mixed: crowd.mixed,
+        batch_ms: stage.batch_ms(),
+        delay_p50_ms: quantile_ms(&delays, 50),
+        delay_p99_ms: quantile_ms(&delays, 99),
+        later_than_step: delays.iter().filter(is_late).count(),
+        behind_ms: progress.behind.as_secs_f64() * 1e3,
+        stolen_ms: first.stolen.ms(),
+        ..Stand::default()
+    };
+    count(&mut stand, &first, &last);
+    Ok(stand)
+}
+
+/// What has been done between two moments.
+fn count(stand: &mut Stand, first: &Moment, last: &Moment) {
+    let seconds = (last.at - first.at).as_secs_f64();
+    let grown = |of: fn(&MetricsSnapshot) -> u64| (of(&last.counters) - of(&first.counters)) as f64;
+    let executions = grown(|all| all.queries.iter().map(|query| query.executions).sum());
+    let nonempty = grown(|all| all.queries.iter().map(|query| query.nonempty).sum());
+    let rows = grown(|all| all.queries.iter().map(|query| query.rows).sum());
+    let firings = grown(|all| all.queries.iter().map(|query| query.firings).sum()).max(1.0);
+    let busy = |all: &MetricsSnapshot| -> Duration {
+        let times = all.queries.iter().map(|query| query.execution.sum);
+        times.sum()
+    };
+    let busy = busy(&last.counters) - busy(&first.counters);
+    let kept = last.counters.queries.iter().map(|query| query.kept_bytes);
+    stand.executions_per_second = executions / seconds;
+    stand.nonempty_per_second = nonempty / seconds;
+    stand.rows_per_second = rows / seconds;
+    stand.firing_ms = busy.as_secs_f64() * 1e3 / firings;
+    stand.firing_processor_ms = last.of_queries_since(first).as_secs_f64() * 1e3 / firings;
+    stand.cores = (last.spent - first.spent).as_secs_f64() / seconds;
+    stand.kept_bytes_per_query = kept.sum::<u64>() as f64 / stand.queries.max(1) as f64;
+}

@@ -1,0 +1,120 @@
+//! Registration of many queries: by one call, with what a query takes of memory, and over HTTP by one `PUT /queries:batch` of lines
+//! of JSON, which are made while they are sent, to the server on a loopback address.
+
+use super::Failure;
+use super::crowd::{drop_all, light};
+use super::stage::Stage;
+use crate::check::{Row, at_most};
+use crate::http;
+use crate::machine::resident_bytes;
+use crate::table;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use somersault_server::{Running, ServerConfig};
+use std::net::TcpListener;
+use std::time::Instant;
+
+/// About so many bytes are sent at once.
+const CHUNK_BYTES: usize = 256 << 10;
+
+/// See the module.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub(super) struct Registration {
+    pub(super) queries: u64,
+    /// By one call of the engine.
+    pub(super) seconds: Option<f64>,
+    pub(super) bytes_per_query: Option<f64>,
+    /// Over HTTP, from the connection to the whole answer.
+    pub(super) http_seconds: Option<f64>,
+    /// What was sent.
+    pub(super) http_bytes: u64,
+}
+
+/// Registers so many queries in both ways, and prints what that took; none is left.
+pub(super) fn measure(stage: &mut Stage<'_>, queries: u64) -> Result<Registration, Failure> {
+    // Texts are made while they are registered: kept until then, what they leave free would hide what queries take.
+    let (before, start) = (resident_bytes(), Instant::now());
+    for outcome in stage.engine.register_many(light(stage, queries))? {
+        outcome?;
+    }
+    let seconds = start.elapsed().as_secs_f64();
+    let bytes_per_query = resident_bytes().saturating_sub(before) as f64 / queries.max(1) as f64;
+    let count = table::thousands(queries);
+    println!("{count} queries registered in {seconds:.2} s, {bytes_per_query:.0} bytes a query");
+    let names: Vec<String> = light(stage, queries).filter_map(|it| it.name).collect();
+    let start = Instant::now();
+    drop_all(&stage.engine, &names)?;
+    println!("dropped in {:.2} s", start.elapsed().as_secs_f64());
+    let (http_seconds, http_bytes) = over_http(stage, queries)?;
+    println!(
+        "{count} queries registered over HTTP in {http_seconds:.2} s, {} MiB",
+        http_bytes >> 20
+    );
+    drop_all(&stage.engine, &names)?;
+    Ok(Registration {
+        queries,
+        seconds: Some(seconds),
+        bytes_per_query: Some(bytes_per_query),
+        http_seconds: Some(http_seconds),
+        http_bytes,
+    })
+}
+
+/// Seconds, and the bytes that were sent.
+fn over_http(stage: &Stage<'_>, queries: u64) -> Result<(f64, u64), Failure> {
+    let listener = TcpListener::bind("127.0.0.1:0")?;
+    let server = Running::start(stage.engine.clone(), listener, ServerConfig::default())?;
+    let mut sent = 0;
+    let mut lines = light(stage, queries).peekable();
+    let chunks = std::iter::from_fn(|| {
+        lines.peek()?;
+        let mut chunk = Vec::with_capacity(CHUNK_BYTES + 4096);
+        while chunk.len() < CHUNK_BYTES
+            && let Some(query) = lines.next()
+        {
+            let line = json!({ "name": query.name, "query": query.text });
+            chunk.extend_from_slice(line.to_string().as_bytes());
+            chunk.push(b'\n');
+        }
+        sent += chunk.len() as u64;
+        Some(chunk)
+    });
+    let start = Instant::now();
+    let media_type = "application/x-ndjson";
+    let answer = http::put(&server.url(), "/queries:batch", media_type, chunks)?;
+    let seconds = start.elapsed().as_secs_f64();
+    server.stop()?;
+    let answer: Value = serde_json::from_slice(&answer)?;
+    if answer["registered"] != json!(queries) {
+        return Err(format!("not all queries were registered over HTTP: {answer}").into());
+    }
+    Ok((seconds, sent))
+}
+
+/// The target that it is held to, which is of a million queries.
+pub(super) fn row(figures: Option<&Registration>) -> Row {
+    let of_a_million = figures.filter(|figures| figures.queries >= 1_000_000);
+    at_most(
+        "streams: registration of a million queries over HTTP",
+        60.0,
+        of_a_million.and_then(|figures| figures.http_seconds),
+        "s",
+    )
+}
+
+/// What it came to, in words.
+pub(super) fn sentence(figures: &Registration) -> String {
+    let (Some(seconds), Some(http), Some(bytes)) = (
+        figures.seconds,
+        figures.http_seconds,
+        figures.bytes_per_query,
+    ) else {
+        return String::new();
+    };
+    format!(
+        "{} queries are registered over HTTP in {http:.1} s, {} MiB of lines in one request, and by one call in {seconds:.1} s; one \
+         takes {bytes:.0} bytes.\n\n",
+        table::thousands(figures.queries),
+        figures.http_bytes >> 20
+    )
+}
