@@ -4,7 +4,8 @@
 //!
 //! The one thing to know before changing it: members come and go on the driver's thread, which must not wait for a
 //! firing, nor for its result to be given out. So it only notes them, and whoever needs them next puts them in place
-//! ([`Cohort::settle`]), in that order; and nobody holds the hub's lock for as long as evaluating or cutting takes.
+//! ([`Cohort::settle`]), in that order; and nobody holds the hub's lock for as long as evaluating takes, or cutting for all
+//! who listen. Who subscribes has his own part of what is kept cut under it.
 
 mod hub;
 mod outcome;

@@ -163,10 +163,6 @@ impl Sequencer {
                     self.firings.fire(&self.shared, firing, acknowledged);
                 }
                 Output::Cancelled(firing) => self.firings.cancel(&firing),
-                Output::Delivered { key, sn } => self.shared.host.delivered(key, sn),
-                Output::PassedInBulk {
-                    query, last, count, ..
-                } => self.shared.host.passed(query, last, count),
                 Output::Retire { stream, below } => {
                     self.stability.retire(self.last_cut(), stream, below);
                 }
@@ -177,46 +173,7 @@ impl Sequencer {
                     self.injection.stream_dropped(uid);
                     self.stability.drop_stream(self.last_cut(), uid);
                 }
-                Output::QueryRegistered {
-                    uid,
-                    name,
-                    text,
-                    namespace,
-                    derives,
-                    ..
-                } => {
-                    let host = &self.shared.host;
-                    host.registered(uid, &name, &text, namespace.as_deref());
-                    self.firings.registered(uid, derives.is_some());
-                }
-                Output::CohortFormed {
-                    cohort,
-                    shape,
-                    text,
-                    namespace,
-                } => {
-                    let host = &self.shared.host;
-                    host.formed(cohort, shape, &text, namespace.as_deref());
-                    self.firings.registered(cohort, false);
-                }
-                Output::MembersJoined {
-                    cohort,
-                    base,
-                    members,
-                    resumed,
-                } => self.shared.host.joined(cohort, base, members, resumed),
-                Output::MemberPaused { place, pause } => self.shared.host.paused(place, pause),
-                Output::MemberDropped { place } => self.shared.host.left(place),
-                Output::CohortEnded { cohort } => {
-                    self.shared.host.ended(cohort);
-                    self.firings.dropped(cohort);
-                }
-                Output::QueryDropped { uid, .. } => {
-                    self.shared.host.dropped(uid);
-                    self.firings.dropped(uid);
-                }
-                // Pauses are the coordinator's own; other outputs do not exist yet.
-                _ => {}
+                of_queries => self.tell_host(of_queries),
             }
         }
         let outstanding = self.firings.outstanding() as u64;
@@ -224,5 +181,54 @@ impl Sequencer {
             .outstanding
             .store(outstanding, Ordering::Relaxed);
         Ok(())
+    }
+
+    /// Tells the host, and the firings, who comes and goes of the continuous queries, and what has happened without them.
+    fn tell_host(&mut self, output: Output) {
+        let host = &self.shared.host;
+        match output {
+            Output::QueryRegistered {
+                uid,
+                name,
+                text,
+                namespace,
+                derives,
+                ..
+            } => {
+                host.registered(uid, &name, &text, namespace.as_deref());
+                self.firings.registered(uid, derives.is_some());
+            }
+            Output::QueryDropped { uid, .. } => {
+                host.dropped(uid);
+                self.firings.dropped(uid);
+            }
+            Output::CohortFormed {
+                cohort,
+                shape,
+                text,
+                namespace,
+            } => {
+                host.formed(cohort, shape, &text, namespace.as_deref());
+                self.firings.registered(cohort, false);
+            }
+            Output::MembersJoined {
+                cohort,
+                base,
+                members,
+                resumed,
+            } => host.joined(cohort, base, members, resumed),
+            Output::MemberPaused { place, pause } => host.paused(place, pause),
+            Output::MemberDropped { place } => host.left(place),
+            Output::CohortEnded { cohort } => {
+                host.ended(cohort);
+                self.firings.dropped(cohort);
+            }
+            Output::Delivered { key, sn } => host.delivered(key, sn),
+            Output::PassedInBulk {
+                query, last, count, ..
+            } => host.passed(query, last, count),
+            // Pauses are the coordinator's own; other outputs do not exist yet.
+            _ => {}
+        }
     }
 }
