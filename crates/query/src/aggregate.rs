@@ -1,15 +1,15 @@
-//! Aggregates. Sums and averages of doubles and floats are exact until they are rounded once
-//! (S6); one value that is no number makes the whole aggregate an error, as SPARQL 1.1 has it.
+//! Aggregates over groups of rows. One value that is no number makes a whole sum an error, as SPARQL 1.1 has it; sums
+//! themselves are in `sum.rs`, and aggregates that are kept from one execution to the next in `delta/states.rs`, whose
+//! twin this is.
 
 use crate::evaluate::{Evaluated, Evaluation, Row};
-use crate::exact_sum::ExactSum;
 use crate::expression::Expr;
 use crate::functions::text;
 use crate::logical::Aggregate;
+use crate::sum::Sum;
 use crate::table::Table;
 use crate::term_order::is_before;
 use crate::value::Value;
-use oxsdatatypes::{Decimal, Double, Float, Integer};
 use rustc_hash::FxHashSet;
 use somersault_lang::AggregateFunction;
 use somersault_model::inline::{self, Numeric};
@@ -65,122 +65,6 @@ impl Joined {
     }
 }
 
-/// The widest type that a sum has met.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Width {
-    Exact,
-    Float,
-    Double,
-}
-
-/// A running sum. Integers and decimals are added exactly, in numbers wider than theirs: whether a sum
-/// overflows does not hang on the order of what is added (S6). Once a float or double is among the
-/// values everything goes through the exact accumulator.
-struct Sum {
-    integers: i128,
-    decimals: Option<WideSum>,
-    inexact: Option<ExactSum>,
-    width: Width,
-    count: i64,
-}
-
-/// A sum of decimals in units of 10^-18, which is what a [`Decimal`] counts: its low 128 bits, and
-/// how often they wrapped.
-#[derive(Default)]
-struct WideSum {
-    low: i128,
-    wraps: i64,
-}
-
-impl WideSum {
-    /// The units in an integer of 1.
-    const ONE: i128 = 10i128.pow(18);
-
-    fn add(&mut self, units: i128) {
-        let (low, wrapped) = self.low.overflowing_add(units);
-        self.low = low;
-        if wrapped {
-            self.wraps += if units < 0 { -1 } else { 1 };
-        }
-    }
-
-    /// `None` if it is more than a decimal can be.
-    fn value(&self) -> Option<Decimal> {
-        (self.wraps == 0).then(|| Decimal::from_be_bytes(self.low.to_be_bytes()))
-    }
-}
-
-impl Sum {
-    fn new() -> Sum {
-        Sum {
-            integers: 0,
-            decimals: None,
-            inexact: None,
-            width: Width::Exact,
-            count: 0,
-        }
-    }
-
-    fn add(&mut self, value: &Value) -> Option<()> {
-        self.count += 1;
-        let (number, width) = match value {
-            Value::Integer(value) => {
-                self.integers += i128::from(i64::from(*value));
-                return Some(());
-            }
-            Value::Decimal(value) => {
-                let units = i128::from_be_bytes(value.to_be_bytes());
-                self.decimals.get_or_insert_default().add(units);
-                return Some(());
-            }
-            Value::Float(value) => (f64::from(Double::from(*value)), Width::Float),
-            Value::Double(value) => (f64::from(*value), Width::Double),
-            _ => return None,
-        };
-        self.width = self.width.max(width);
-        self.inexact.get_or_insert_with(ExactSum::new).add(number);
-        Some(())
-    }
-
-    /// What was not rounded: an integer unless there was a decimal; `None` if it is too large.
-    fn exact(&self) -> Option<Value> {
-        let Some(decimals) = &self.decimals else {
-            return Some(Value::Integer(i64::try_from(self.integers).ok()?.into()));
-        };
-        let mut sum = WideSum { ..*decimals };
-        sum.add(self.integers.checked_mul(WideSum::ONE)?);
-        Some(Value::Decimal(sum.value()?))
-    }
-
-    /// `None` if the sum is too large for its type.
-    fn finish(self) -> Option<Value> {
-        let exact = self.exact()?;
-        let Some(mut inexact) = self.inexact else {
-            return Some(exact);
-        };
-        inexact.add(f64::from(exact.as_double()?));
-        let sum = inexact.value();
-        Some(match self.width {
-            Width::Float => Value::Float(Float::from(sum as f32)),
-            _ => Value::Double(Double::from(sum)),
-        })
-    }
-}
-
-fn average(sum: Sum) -> Option<Value> {
-    let count = Integer::from(sum.count);
-    if sum.count == 0 {
-        return Some(Value::Integer(count));
-    }
-    Some(match sum.finish()? {
-        Value::Integer(sum) => Value::Decimal(Decimal::from(sum).checked_div(count)?),
-        Value::Decimal(sum) => Value::Decimal(sum.checked_div(count)?),
-        Value::Float(sum) => Value::Float(sum / Float::from(count)),
-        Value::Double(sum) => Value::Double(sum / Double::from(count)),
-        _ => return None,
-    })
-}
-
 impl<'p> Accumulator<'p> {
     /// An aggregate over so many groups.
     pub(crate) fn new(aggregate: &'p Aggregate, groups: usize) -> Accumulator<'p> {
@@ -189,7 +73,7 @@ impl<'p> Accumulator<'p> {
             Aggregate::CountSolutions { .. } => State::Count(0),
             Aggregate::Of { function, .. } => match function {
                 F::Count => State::Count(0),
-                F::Sum | F::Avg => State::Sum(Some(Sum::new())),
+                F::Sum | F::Avg => State::Sum(Some(Sum::default())),
                 F::Min | F::Max => State::Extreme(None),
                 F::GroupConcat { .. } => State::Concat(Some(Joined::default())),
                 F::Sample => State::Sample(None),
@@ -348,8 +232,8 @@ impl<'p> Accumulator<'p> {
                 Aggregate::Of {
                     function: AggregateFunction::Avg,
                     ..
-                } => average(sum?)?.into(),
-                _ => sum?.finish()?.into(),
+                } => sum?.average()?.into(),
+                _ => sum?.value()?.into(),
             },
             State::Extreme(extreme) => extreme?.1,
             State::Sample(sample) => sample?,
@@ -365,8 +249,7 @@ fn take_integer(state: &mut State, function: &AggregateFunction, id: TermId) -> 
     match state {
         State::Sum(Some(sum)) => match inline::numeric(id) {
             Some(Numeric::Integer(number)) => {
-                sum.integers += i128::from(number);
-                sum.count += 1;
+                sum.add_integer(number);
                 true
             }
             _ => false,
@@ -410,13 +293,8 @@ fn accumulate(
                 AggregateFunction::Min => Ordering::Less,
                 _ => Ordering::Greater,
             };
-            let replaces = extreme.as_ref().is_none_or(|(so_far, from)| {
-                // Of equal values one and the same is taken, in whatever order they come (S6).
-                match value.order(so_far) {
-                    Ordering::Equal => is_before(&evaluated, from, e),
-                    order => order == wanted,
-                }
-            });
+            let replaces = (extreme.as_ref())
+                .is_none_or(|so_far| replaces((&value, &evaluated), so_far, wanted, e));
             if replaces {
                 let before = extreme.as_ref().map_or(0, |(value, _)| value.text_bytes());
                 *text_bytes = (*text_bytes + value.text_bytes()).saturating_sub(before);
@@ -440,7 +318,21 @@ fn accumulate(
     }
 }
 
-fn value_of(e: &mut Evaluation<'_>, evaluated: Evaluated) -> Option<Value> {
+/// Whether a value, and what it came from, takes the place of the extreme so far: MIN wants what is less. Of equal values
+/// one and the same is taken, in whatever order they come (S6).
+pub(crate) fn replaces(
+    (value, from): (&Value, &Evaluated),
+    (so_far, so_far_from): &(Value, Evaluated),
+    wanted: Ordering,
+    e: &Evaluation<'_>,
+) -> bool {
+    match value.order(so_far) {
+        Ordering::Equal => is_before(from, so_far_from, e),
+        order => order == wanted,
+    }
+}
+
+pub(crate) fn value_of(e: &mut Evaluation<'_>, evaluated: Evaluated) -> Option<Value> {
     match evaluated {
         Evaluated::Id(id) => e.value(id),
         Evaluated::Value(value) => Some(value),
@@ -458,42 +350,6 @@ mod tests {
     use somersault_lang::VarId;
     use somersault_model::{EventTime, QueryUid};
     use somersault_store::Dictionary;
-
-    fn sum(values: &[Value]) -> Option<String> {
-        let mut sum = Sum::new();
-        values.iter().try_for_each(|value| sum.add(value))?;
-        Some(sum.finish()?.into_term().to_string())
-    }
-
-    #[test]
-    fn a_sum_overflows_by_its_end_and_not_on_its_way() {
-        let integer = |n: i64| Value::Integer(n.into());
-        let half = Value::Decimal("0.5".parse().expect("a decimal"));
-        let most = Value::Decimal(Decimal::MAX);
-        let least = Value::Decimal(Decimal::MIN);
-        let max = integer(i64::MAX);
-        assert_eq!(sum(&[max.clone(), integer(1)]), None);
-        let back = sum(&[max.clone(), integer(1), integer(-1)]);
-        assert_eq!(back, sum(&[integer(i64::MAX)]));
-        assert_eq!(back, sum(&[integer(-1), integer(1), max.clone()]));
-        assert_eq!(sum(&[most.clone(), half.clone()]), None);
-        assert_eq!(
-            sum(&[
-                least.clone(),
-                Value::Decimal("-0.5".parse().expect("a decimal"))
-            ]),
-            None
-        );
-        let all = [most, half.clone(), least, integer(1)];
-        let typed = |text| {
-            Some(format!(
-                "\"{text}\"^^<http://www.w3.org/2001/XMLSchema#decimal>"
-            ))
-        };
-        // The least decimal is one unit further from 0 than the greatest.
-        assert_eq!(sum(&all), typed("1.499999999999999999"));
-        assert_eq!(sum(&[half, max]), typed("9223372036854775807.5"));
-    }
 
     fn number() -> impl Strategy<Value = Literal> {
         prop_oneof![

@@ -3,14 +3,20 @@
 //! the plans of the variants begin with; what lies above the cores is evaluated over the kept rows as it would be over
 //! any others.
 //!
+//! Where rows are grouped directly, their groups are kept too, and what is above is evaluated over these.
+//!
 //! The one thing to know before changing it: nothing here may decide an answer. Where a window did not merely slide, or a
 //! stored graph has changed in what a core reads, the rows are made anew. `query/tests/it/delta.rs` compares the answers
 //! with those of a whole evaluation at every close (EX-1).
 
 mod cores;
+mod folds;
+mod groups;
 mod rows;
+mod states;
 
 use crate::estimate::Cardinality;
+use crate::evaluate::Evaluation;
 use crate::execution::Guard;
 use crate::local::LocalTerms;
 use crate::logical::Position;
@@ -20,9 +26,12 @@ use crate::sources::Graphs;
 use crate::table::Table;
 use crate::{Answer, Execution, GraphView, QueryError, SnapshotView};
 use cores::{Core, Splitter, obstacle};
+use folds::Fold;
+use groups::Groups;
 use rows::{Looks, Rows};
 use somersault_model::{EventTime, Sn, TermId};
 use somersault_store::{PastWindow, WindowVersion};
+use std::cell::OnceCell;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -34,7 +43,20 @@ const MOST_CONSTANTS: usize = 1 << 12;
 pub struct Maintained {
     ids: Vec<TermId>,
     cores: Vec<Core>,
+    folds: Vec<Fold>,
+    grouping: Grouping,
     above: Prepared,
+}
+
+/// How GROUP BY and DISTINCT of kept rows are evaluated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Grouping {
+    /// There are none.
+    None,
+    /// Their groups are kept: those alone are touched that rows come to and go from.
+    Kept,
+    /// Some are evaluated over all kept rows each time, because of this.
+    Anew(&'static str),
 }
 
 /// The kept rows of a query, as of one of its executions.
@@ -46,6 +68,7 @@ pub struct KeptRows {
     /// have left are dropped.
     windows: Vec<PastWindow>,
     rows: Vec<Rows>,
+    groups: Vec<Groups>,
 }
 
 /// How an execution came to its answer.
@@ -63,9 +86,10 @@ impl KeptRows {
         close < self.close || view.snapshot().sn() < self.sn
     }
 
-    /// Memory of the rows, roughly.
+    /// Memory of the rows and their groups, roughly.
     pub fn bytes(&self) -> usize {
-        self.rows.iter().map(Rows::bytes).sum()
+        let rows: usize = self.rows.iter().map(Rows::bytes).sum();
+        rows + self.groups.iter().map(Groups::bytes).sum::<usize>()
     }
 
     /// How many rows are kept.
@@ -75,9 +99,51 @@ impl KeptRows {
 
     /// Forgets a row of a core that is still right, for the test of the comparison.
     #[doc(hidden)]
-    pub fn lose_a_row(&mut self) {
-        if let Some(rows) = self.rows.iter_mut().find(|rows| rows.table.rows > 0) {
-            rows.remove(&[0]);
+    pub fn lose_a_row(&mut self, of: &Maintained) {
+        if let Some(core) = self.rows.iter().position(|rows| rows.table.rows > 0) {
+            self.remove(&of.folds, core, &[0]);
+        }
+    }
+
+    /// Takes rows out of a core, and back from their groups.
+    fn remove(&mut self, folds: &[Fold], core: usize, leaving: &[u32]) {
+        let rows = &mut self.rows[core];
+        let mut folds = folds.iter().zip(&mut self.groups);
+        if let Some((fold, groups)) = folds.find(|(fold, _)| fold.cores.contains(&core)) {
+            groups.take(fold, rows, leaving);
+        }
+        rows.remove(leaving);
+    }
+
+    /// What lies above is evaluated over: the rows of cores, which are lent, and of those that are grouped the groups.
+    fn tables(
+        &mut self,
+        folds: &[Fold],
+        e: &mut Evaluation<'_>,
+        guard: &mut Guard<'_>,
+    ) -> Result<Vec<Table>, QueryError> {
+        let mut tables: Vec<Table> = self.rows.iter().map(|_| Table::default()).collect();
+        for (fold, groups) in folds.iter().zip(&mut self.groups) {
+            for core in &fold.cores {
+                groups.add(fold, &mut self.rows[*core], e, guard)?;
+            }
+            tables[fold.cores[0]] = groups.table(fold, &self.rows, e, guard)?;
+        }
+        guard.fits(2 * self.bytes())?;
+        for (core, rows) in self.rows.iter_mut().enumerate() {
+            if !is_grouped(folds, core) {
+                tables[core] = std::mem::take(&mut rows.table);
+            }
+        }
+        Ok(tables)
+    }
+
+    /// Takes back the rows that were lent.
+    fn take_back(&mut self, folds: &[Fold], tables: Vec<Table>) {
+        for (core, table) in tables.into_iter().enumerate() {
+            if !is_grouped(folds, core) {
+                self.rows[core].table = table;
+            }
         }
     }
 
@@ -113,9 +179,16 @@ impl Maintained {
             dataset: view.dataset(),
             constants: &constants,
             cores: Vec::new(),
+            folds: Vec::new(),
+            unfolded: None,
         };
         let root = splitter.split(&inner.compiled.root);
-        let cores = splitter.cores;
+        let Splitter {
+            cores,
+            folds,
+            unfolded,
+            ..
+        } = splitter;
         if cores.is_empty() {
             return Err(
                 "no pattern outside OPTIONAL, MINUS, EXISTS, paths and GRAPH with a variable reads a window",
@@ -124,6 +197,12 @@ impl Maintained {
         Ok(Maintained {
             ids: ids.to_vec(),
             cores,
+            grouping: match unfolded {
+                Some(why) => Grouping::Anew(why),
+                None if folds.is_empty() => Grouping::None,
+                None => Grouping::Kept,
+            },
+            folds,
             above: prepared.with_root(inner.query.form.clone(), root),
         })
     }
@@ -131,6 +210,11 @@ impl Maintained {
     /// The values of the parameters that it was taken apart for.
     pub fn ids(&self) -> &[TermId] {
         &self.ids
+    }
+
+    /// How what is grouped is evaluated.
+    pub fn grouping(&self) -> Grouping {
+        self.grouping
     }
 
     /// The answer of an execution, from the rows that are kept or with rows made anew. What is kept afterwards is what this
@@ -152,42 +236,35 @@ impl Maintained {
             execution.deadline = Some(started + execution.limits.query_time);
         }
         let constants = constants(&self.above, &self.ids, view);
-        let (rows, way) = match kept
+        let (mut now, way) = match kept
             .take()
             .and_then(|kept| self.slid(kept, &constants, view))
         {
             Some((earlier, fresh)) => {
                 view.set_fresh(Some(fresh));
                 (
-                    self.advance(earlier, &constants, view, &execution)?,
+                    self.advance(earlier, constants, view, &execution)?,
                     Way::Delta,
                 )
             }
             None => {
                 view.set_fresh(None);
-                (self.anew(&constants, view, &execution)?, Way::Anew)
+                (self.anew(constants, view, &execution)?, Way::Anew)
             }
         };
         view.set_fresh(None);
-        let mut now = KeptRows {
-            close: execution.close,
-            sn: view.snapshot().sn(),
-            constants,
-            windows: view.windows().iter().map(|it| it.past()).collect(),
-            rows,
-        };
-        let tables: Vec<Table> = (now.rows.iter_mut())
-            .map(|rows| std::mem::take(&mut rows.table))
-            .collect();
-        let answer =
-            self.above
-                .execute_over(&tables, Given::of_ids(&self.ids), view, &execution)?;
+        let tables = OnceCell::new();
+        let answer = self.above.execute_over(
+            &tables,
+            |e, guard| now.tables(&self.folds, e, guard),
+            Given::of_ids(&self.ids),
+            view,
+            &execution,
+        )?;
         if !view.is_valid() {
             return Err(QueryError::PinExpired);
         }
-        for (rows, table) in now.rows.iter_mut().zip(tables) {
-            rows.table = table;
-        }
+        now.take_back(&self.folds, tables.into_inner().unwrap_or_default());
         *kept = Some(now);
         Ok((answer, way))
     }
@@ -228,10 +305,10 @@ impl Maintained {
     /// All rows of all cores.
     fn anew(
         &self,
-        constants: &[TermId],
+        constants: Vec<TermId>,
         view: &SnapshotView,
         execution: &Execution,
-    ) -> Result<Vec<Rows>, QueryError> {
+    ) -> Result<KeptRows, QueryError> {
         let mut all: Vec<Rows> = Vec::with_capacity(self.cores.len());
         for core in &self.cores {
             let table = core
@@ -239,38 +316,50 @@ impl Maintained {
                 .table(Given::of_ids(&self.ids), view, execution)?;
             let looks = Looks {
                 core,
-                constants,
+                constants: &constants,
                 view,
             };
             all.push(Rows::of(looks, table));
-            fit(&all, execution)?;
+            let bytes: usize = all.iter().map(Rows::bytes).sum();
+            fit(bytes, execution)?;
         }
-        Ok(all)
+        Ok(KeptRows {
+            close: execution.close,
+            sn: view.snapshot().sn(),
+            constants,
+            windows: pasts(view),
+            rows: all,
+            groups: self.folds.iter().map(Groups::new).collect(),
+        })
     }
 
     /// The rows of all cores, from those that were kept.
     fn advance(
         &self,
         mut kept: KeptRows,
-        constants: &[TermId],
+        constants: Vec<TermId>,
         view: &SnapshotView,
         execution: &Execution,
-    ) -> Result<Vec<Rows>, QueryError> {
+    ) -> Result<KeptRows, QueryError> {
         let graphs = Graphs::new(view);
         for (at, core) in self.cores.iter().enumerate() {
             let looks = Looks {
                 core,
-                constants,
+                constants: &constants,
                 view,
             };
-            kept.rows[at].expire(looks);
+            let gone = kept.rows[at].expired(looks);
+            if !gone.is_empty() {
+                kept.remove(&self.folds, at, &gone);
+            }
             for pattern in 0..core.patterns().len() {
                 let came = core.reads[pattern].windows.iter().any(|window| {
                     let fresh = view.fresh_of(*window);
                     fresh.is_some_and(|fresh| !fresh.is_empty())
                 });
                 // Most patterns have nothing new, and asking for it costs less than finding that out by a plan.
-                if !came || Cardinality::of(&graphs, constants, &core.fresh(pattern)).triples == 0.0
+                if !came
+                    || Cardinality::of(&graphs, &constants, &core.fresh(pattern)).triples == 0.0
                 {
                     continue;
                 }
@@ -278,11 +367,17 @@ impl Maintained {
                 let found = found.table(Given::of_ids(&self.ids), view, execution)?;
                 if found.rows > 0 {
                     kept.rows[at].add(looks, pattern, found, &kept.windows);
-                    fit(&kept.rows, execution)?;
+                    fit(kept.bytes(), execution)?;
                 }
             }
         }
-        Ok(kept.rows)
+        Ok(KeptRows {
+            close: execution.close,
+            sn: view.snapshot().sn(),
+            constants,
+            windows: pasts(view),
+            ..kept
+        })
     }
 }
 
@@ -297,8 +392,16 @@ fn constants(prepared: &Prepared, ids: &[TermId], view: &dyn GraphView) -> Vec<T
     )
 }
 
-/// Whether kept rows leave an execution half of the memory that it may use.
-fn fit(rows: &[Rows], execution: &Execution) -> Result<(), QueryError> {
-    let bytes: usize = rows.iter().map(Rows::bytes).sum();
+fn pasts(view: &SnapshotView) -> Vec<PastWindow> {
+    view.windows().iter().map(|window| window.past()).collect()
+}
+
+/// Whether the rows of a core are grouped, so that what lies above reads them no more.
+fn is_grouped(folds: &[Fold], core: usize) -> bool {
+    folds.iter().any(|fold| fold.cores.contains(&core))
+}
+
+/// Whether what is kept leaves an execution half of the memory that it may use.
+fn fit(bytes: usize, execution: &Execution) -> Result<(), QueryError> {
     Guard::start(execution).fits(2 * bytes)
 }

@@ -19,6 +19,9 @@ pub(crate) struct ExactSum {
 }
 
 impl ExactSum {
+    /// Memory beside its own.
+    pub(crate) const BYTES: usize = LIMBS * size_of::<i64>();
+
     /// The sum of nothing.
     pub(crate) fn new() -> ExactSum {
         ExactSum {

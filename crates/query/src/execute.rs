@@ -19,6 +19,7 @@ use crate::workspace::Workspace;
 use crate::{Answer, Execution, GraphView, PlanChoices, QueryError, Solutions};
 use somersault_lang::{QueryForm, VarId};
 use somersault_model::TermId;
+use std::cell::OnceCell;
 use std::sync::Arc;
 
 /// A plan that expects to make more rows than this is no light query's.
@@ -214,17 +215,19 @@ impl Prepared {
         })
     }
 
-    /// Evaluates it over rows that are kept from one execution to the next.
+    /// Evaluates it over what is kept from one execution to the next, as `make` gives it.
     pub(crate) fn execute_over(
         &self,
-        maintained: &[Table],
+        maintained: &OnceCell<Vec<Table>>,
+        make: impl FnOnce(&mut Evaluation<'_>, &mut Guard<'_>) -> Result<Vec<Table>, QueryError>,
         given: Given<'_>,
         view: &dyn GraphView,
         execution: &Execution,
     ) -> Result<Answer, QueryError> {
         Workspace::of_thread(|workspace| {
             let mut run = Run::start(self, given, view, execution, workspace.ids());
-            run.evaluation.maintained = maintained;
+            let made = make(&mut run.evaluation, &mut run.guard)?;
+            run.evaluation.maintained = maintained.get_or_init(|| made);
             let table = run.solutions(self, workspace)?;
             run.answer(self, table, workspace, Reuse::default())
         })

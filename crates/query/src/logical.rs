@@ -204,7 +204,7 @@ pub(crate) struct Values {
     pub(crate) rows: Vec<Vec<Option<ConstantId>>>,
 }
 
-/// Rows that are kept from one execution to the next (`delta`), with values for all of these variables.
+/// Rows that are kept from one execution to the next (`delta`), or groups of such rows.
 #[derive(Debug, Clone)]
 pub(crate) struct Maintained {
     /// Which of the tables.

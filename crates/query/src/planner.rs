@@ -165,7 +165,7 @@ impl<'a> Planner<'a> {
             Operator::Union(branches) => self.union(branches, state, plan),
             Operator::Values(values) => self.values(values, &node.certain, state, plan),
             Operator::Cells(variables) => self.cells(variables, state, plan),
-            Operator::Maintained(rows) => self.maintained(rows, state, plan),
+            Operator::Maintained(rows) => self.maintained(rows, &node.certain, state, plan),
             Operator::Service(service) => self.service(service, state, plan),
             Operator::Project(inner) => {
                 let before = (state.certain.clone(), state.possible.clone());
@@ -246,8 +246,13 @@ impl<'a> Planner<'a> {
         self.push(plan, StepKind::Cells(Arc::clone(variables)), state.rows);
     }
 
-    /// Every row has values for all of its variables.
-    fn maintained(&mut self, rows: &Maintained, state: &mut State, plan: &mut Plan) {
+    fn maintained(
+        &mut self,
+        rows: &Maintained,
+        certain: &VarSet,
+        state: &mut State,
+        plan: &mut Plan,
+    ) {
         let table = self.beside.maintained.get(rows.number);
         let count = table.map_or(0, |table| table.rows) as f64;
         let mut fanout = count;
@@ -256,8 +261,8 @@ impl<'a> Planner<'a> {
                 fanout /= state.distinct(*variable).max(count).max(1.0);
             }
             state.bind(*variable, count);
-            state.certain.insert(*variable);
         }
+        state.certain.extend(certain);
         let flow = state.flow(state.rows * fanout);
         state.cost += cost::hash(flow, count);
         state.advance(flow.made);

@@ -292,7 +292,7 @@ impl Table {
         self.rows = count;
     }
 
-    /// Takes out the rows with these numbers, which ascend.
+    /// Takes out the rows with these numbers, which ascend; the last rows take their places.
     pub(crate) fn remove(&mut self, rows: &[u32]) {
         for column in self.columns.iter_mut().flatten() {
             remove(column, rows);
@@ -379,19 +379,23 @@ impl Table {
     }
 }
 
-/// Takes out the members at these places, which ascend.
+/// Takes out the members at these places, which ascend; the last members take their places, so that few places cost
+/// little, however long the list is.
 pub(crate) fn remove<T: Copy>(list: &mut Vec<T>, places: &[u32]) {
-    let Some(first) = places.first() else {
-        return;
-    };
-    let mut to = *first as usize;
-    for (at, place) in places.iter().enumerate() {
-        let from = *place as usize + 1;
-        let next = (places.get(at + 1)).map_or(list.len(), |next| *next as usize);
-        list.copy_within(from..next, to);
-        to += next - from;
+    let left = list.len() - places.len();
+    let (holes, beyond) = places.split_at(places.partition_point(|place| (*place as usize) < left));
+    let mut holes = holes.iter();
+    let mut beyond = beyond.iter().peekable();
+    for from in left..list.len() {
+        if beyond.next_if(|place| **place as usize == from).is_some() {
+            continue;
+        }
+        let hole = holes
+            .next()
+            .expect("what stays beyond the end fits in the holes");
+        list[*hole as usize] = list[from];
     }
-    list.truncate(to);
+    list.truncate(left);
 }
 
 fn is_identity(parents: &[u32]) -> bool {

@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 use somersault_lang::{ContinuousQuery, Extent};
 use somersault_model::TermId;
 use somersault_query::{
-    Answer, Execution, KeptRows, Maintained, Prepared, QueryError, SnapshotView, Way,
+    Answer, Execution, Grouping, KeptRows, Maintained, Prepared, QueryError, SnapshotView, Way,
 };
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -56,7 +56,7 @@ impl Delta {
         }
     }
 
-    /// Memory of the kept rows.
+    /// Memory of the kept rows, and of their groups.
     pub(crate) fn kept_bytes(&self) -> u64 {
         self.kept_bytes.load(Ordering::Relaxed)
     }
@@ -267,24 +267,37 @@ fn obstacle(mode: DeltaMode, query: &ContinuousQuery) -> Option<&'static str> {
     )
 }
 
-/// Whether a query is evaluated by delta, as a line of EXPLAIN.
+/// Whether a query is evaluated by delta, and what is kept then, as lines of EXPLAIN.
 pub(crate) fn explain(
     mode: DeltaMode,
     query: &ContinuousQuery,
     prepared: &Prepared,
     view: &SnapshotView,
 ) -> String {
-    let obstacle = obstacle(mode, query).or_else(|| Maintained::new(prepared, &[], view).err());
-    match (obstacle, mode) {
-        (Some(obstacle), _) => format!("evaluated as a whole at each close: {obstacle}\n"),
-        (None, DeltaMode::Auto) => "evaluated by delta where that takes less time than the whole: rows are kept from close to close, \
-             and only what has come and gone is looked at; as a whole at the first close, and when what it reads of stored \
-             graphs has changed or its windows have not merely slid\n"
-            .to_owned(),
-        (None, _) => "evaluated by delta: rows are kept from close to close, and only what has come and gone is looked at; as a \
-             whole at the first close, and when what it reads of stored graphs has changed or its windows have not merely slid\n"
-            .to_owned(),
-    }
+    let obstacle = obstacle(mode, query);
+    let maintained = obstacle.map_or_else(|| Maintained::new(prepared, &[], view), Err);
+    let grouping = match maintained {
+        Ok(maintained) => maintained.grouping(),
+        Err(obstacle) => return format!("evaluated as a whole at each close: {obstacle}\n"),
+    };
+    let when = match mode {
+        DeltaMode::Auto => " where that takes less time than the whole",
+        DeltaMode::Always | DeltaMode::Never => "",
+    };
+    let groups = match grouping {
+        Grouping::None => String::new(),
+        Grouping::Kept => {
+            "what is grouped is kept by group: only groups that rows came to or went from are touched\n"
+                .to_owned()
+        }
+        Grouping::Anew(why) => {
+            format!("what is grouped is made of all kept rows at each close: {why}\n")
+        }
+    };
+    format!(
+        "evaluated by delta{when}: rows are kept from close to close, and only what has come and gone is looked at; as a whole at \
+         the first close, and when what it reads of stored graphs has changed or its windows have not merely slid\n{groups}"
+    )
 }
 
 #[cfg(test)]

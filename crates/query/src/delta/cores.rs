@@ -5,6 +5,7 @@
 //! The one thing to know before changing it: the rows of a core have values for all variables of its patterns, so that a
 //! row says which statements it was made of, and there is each row once.
 
+use super::folds::{Fold, SORTED};
 use crate::expression::Expr;
 use crate::flatten::{group_node, join, union};
 use crate::logical::{
@@ -103,6 +104,10 @@ pub(super) struct Splitter<'s> {
     /// The ids of the query's constants.
     pub(super) constants: &'s [TermId],
     pub(super) cores: Vec<Core>,
+    /// Groupings of rows of cores.
+    pub(super) folds: Vec<Fold>,
+    /// Why a grouping of them is evaluated over the rows at each execution.
+    pub(super) unfolded: Option<&'static str>,
 }
 
 impl Splitter<'_> {
@@ -118,17 +123,25 @@ impl Splitter<'_> {
                 inner,
                 keys,
                 aggregates,
-            } => Operator::Aggregate {
-                inner: one(self, inner),
-                keys: Arc::clone(keys),
-                aggregates: Arc::clone(aggregates),
-            },
+            } => {
+                let (folds, cores) = (self.folds.len(), self.cores.len());
+                let inner = one(self, inner);
+                match Fold::new(&inner, keys.to_vec(), aggregates, &self.folds) {
+                    Ok(fold) => return self.folded(fold, node),
+                    Err(why) => self.note(why, (folds, cores)),
+                }
+                Operator::Aggregate {
+                    inner,
+                    keys: Arc::clone(keys),
+                    aggregates: Arc::clone(aggregates),
+                }
+            }
             Operator::OrderBy { inner, keys } => Operator::OrderBy {
                 inner: one(self, inner),
                 keys: Arc::clone(keys),
             },
             Operator::Project(inner) => Operator::Project(one(self, inner)),
-            Operator::Distinct(inner) => Operator::Distinct(one(self, inner)),
+            Operator::Distinct(inner) => return self.distinct(inner, node),
             Operator::Slice {
                 inner,
                 offset,
@@ -149,6 +162,70 @@ impl Splitter<'_> {
         Node {
             operator,
             ..node.clone()
+        }
+    }
+
+    fn distinct(&mut self, inner: &Node, node: &Node) -> Node {
+        let (folds, cores) = (self.folds.len(), self.cores.len());
+        let inner = Box::new(self.split(inner));
+        // Rows that differ come in the order that they have; sorted are those that are left.
+        let (sorted, order) = match &inner.operator {
+            Operator::Project(below) => match &below.operator {
+                Operator::OrderBy { inner, keys } => (&**inner, Some(keys)),
+                _ => (&*inner, None),
+            },
+            _ => (&*inner, None),
+        };
+        let reads = |(key, _): &(Expr, bool)| node.possible.includes(&key.variables());
+        let may_sort = order.is_none_or(|keys| keys.iter().all(reads));
+        let fold = match may_sort {
+            // Without columns there is a group of no rows, too.
+            true if node.possible.is_empty() => None,
+            true => {
+                let keys = node.possible.iter().collect();
+                Some(Fold::new(sorted, keys, &[].into(), &self.folds))
+            }
+            false => Some(Err(SORTED)),
+        };
+        match fold {
+            Some(Ok(fold)) => {
+                let groups = self.folded(fold, node);
+                let Some(keys) = order else { return groups };
+                return Node {
+                    operator: Operator::OrderBy {
+                        inner: Box::new(groups),
+                        keys: Arc::clone(keys),
+                    },
+                    ..node.clone()
+                };
+            }
+            Some(Err(why)) => self.note(why, (folds, cores)),
+            None => {}
+        }
+        Node {
+            operator: Operator::Distinct(inner),
+            ..node.clone()
+        }
+    }
+
+    /// Groups that are kept, in the place of the node that makes them.
+    fn folded(&mut self, fold: Fold, node: &Node) -> Node {
+        let operator = Operator::Maintained(Leaf {
+            number: fold.cores[0],
+            variables: node.possible.iter().collect(),
+        });
+        self.folds.push(fold);
+        Node {
+            operator,
+            ..node.clone()
+        }
+    }
+
+    /// Notes why a grouping is evaluated each time; `before`: how many folds and cores there were before what it groups.
+    fn note(&mut self, why: &'static str, (folds, cores): (usize, usize)) {
+        // Groups above groups are few.
+        if folds == self.folds.len() && cores < self.cores.len() {
+            self.unfolded.get_or_insert(why);
         }
     }
 
@@ -281,7 +358,7 @@ fn narrows(block: &Node, bound: &VarSet) -> bool {
 }
 
 /// Whether what an expression comes to hangs on the values in its row alone, and not on when and where it is asked.
-fn is_of_its_row(expr: &Expr) -> bool {
+pub(super) fn is_of_its_row(expr: &Expr) -> bool {
     match expr {
         Expr::Exists(_) | Expr::IsFresh(_) => false,
         Expr::Call(Function::Now | Function::Timestamp, _) => false,

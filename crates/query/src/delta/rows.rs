@@ -4,6 +4,7 @@
 //! leaves; a statement that came again since is found when that batch has passed.
 
 use super::cores::{Core, Reads};
+use super::states::Computed;
 use crate::SnapshotView;
 use crate::explore::End;
 use crate::logical::{Position, QuadPattern};
@@ -21,6 +22,17 @@ pub(super) struct Rows {
     pub(super) table: Table,
     /// Per window of the core: for each row the oldest of the newest batches of its statements there.
     until: Vec<Vec<BatchNumber>>,
+    /// Nothing where rows are not grouped.
+    pub(super) marks: Marks,
+}
+
+/// What groups know of rows; nothing yet of those that came last.
+#[derive(Default)]
+pub(super) struct Marks {
+    /// The group that each is in.
+    pub(super) groups: Vec<u32>,
+    /// Per expression that is aggregated: what it came to.
+    pub(super) computed: Vec<Vec<Computed>>,
 }
 
 /// What the statements of rows are looked up in.
@@ -197,11 +209,15 @@ impl Rows {
             holds.iter().all(|holds| *holds),
             "rows hold as they are found"
         );
-        Rows { table, until }
+        Rows {
+            table,
+            until,
+            marks: Marks::default(),
+        }
     }
 
-    /// Drops the rows of which a statement has left.
-    pub(super) fn expire(&mut self, looks: Looks<'_>) {
+    /// The rows of which a statement has left, in ascending order.
+    pub(super) fn expired(&mut self, looks: Looks<'_>) -> Vec<u32> {
         let mut looked_at: Vec<u32> = Vec::new();
         for (window, until) in looks.core.windows.iter().zip(&self.until) {
             let (first, _) = looks.view.windows()[*window].batches();
@@ -209,7 +225,7 @@ impl Rows {
             looked_at.extend(passed.map(|(row, _)| row));
         }
         if looked_at.is_empty() {
-            return;
+            return looked_at;
         }
         looked_at.sort_unstable();
         looked_at.dedup();
@@ -220,18 +236,19 @@ impl Rows {
             }
         }
         let gone = looked_at.iter().zip(&holds).filter(|(_, holds)| !**holds);
-        let gone: Vec<u32> = gone.map(|(row, _)| *row).collect();
-        if gone.is_empty() {
-            return;
-        }
-        self.remove(&gone);
+        gone.map(|(row, _)| *row).collect()
     }
 
-    /// Takes out the rows with these numbers, which ascend.
+    /// Takes out the rows with these numbers, which ascend; the last rows take their places.
     pub(super) fn remove(&mut self, rows: &[u32]) {
         self.table.remove(rows);
         for until in &mut self.until {
             remove(until, rows);
+        }
+        let Marks { groups, computed } = &mut self.marks;
+        if !groups.is_empty() {
+            remove(groups, rows);
+            computed.iter_mut().for_each(|column| remove(column, rows));
         }
     }
 
@@ -261,6 +278,10 @@ impl Rows {
     }
 
     pub(super) fn bytes(&self) -> usize {
-        self.table.bytes() + self.table.rows * self.until.len() * size_of::<BatchNumber>()
+        let Marks { groups, computed } = &self.marks;
+        let mark = size_of::<u32>() + computed.len() * size_of::<Computed>();
+        self.table.bytes()
+            + self.table.rows * self.until.len() * size_of::<BatchNumber>()
+            + groups.len() * mark
     }
 }

@@ -9,7 +9,20 @@ use std::time::Duration;
 const NODES: [&str; 4] = ["a", "b", "c", "d"];
 const PREDICATES: [&str; 3] = ["likes", "knows", "saw"];
 
-const QUERIES: [&str; 7] = [
+/// Values of statements, in the language of patterns: numbers in their ids and not, and what is no number.
+const VALUES: [&str; 9] = [
+    "\"1\"^^<http://www.w3.org/2001/XMLSchema#integer>",
+    "\"-7\"^^<http://www.w3.org/2001/XMLSchema#integer>",
+    "\"9223372036854775807\"^^<http://www.w3.org/2001/XMLSchema#integer>",
+    "\"2.50\"^^<http://www.w3.org/2001/XMLSchema#decimal>",
+    "\"0.333333333333333333\"^^<http://www.w3.org/2001/XMLSchema#decimal>",
+    "\"0.1\"^^<http://www.w3.org/2001/XMLSchema#double>",
+    "\"1e300\"^^<http://www.w3.org/2001/XMLSchema#double>",
+    "\"longer-than-inline\"",
+    "an-iri",
+];
+
+const QUERIES: [&str; 11] = [
     "SELECT * FROM NAMED STREAM :s [RANGE 3s STEP 1s] FROM NAMED STREAM :t [RANGE 4s STEP 2s] \
      WHERE { GRAPH :s { ?a :likes ?b } GRAPH :t { ?b :saw ?c } }",
     "SELECT * FROM STREAM :s [RANGE 4s STEP 1s] WHERE { ?a :likes ?b . ?b :knows ?c }",
@@ -19,12 +32,21 @@ const QUERIES: [&str; 7] = [
     "SELECT ISTREAM ?a ?b FROM NAMED WINDOW :w ON :t [RANGE 3s STEP 1s] WHERE { WINDOW :w { ?a :likes ?b . ?b :saw ?c } }",
     "CONSTRUCT { ?a :met ?c } FROM NAMED STREAM :s [RANGE 3s STEP 1s] WHERE { GRAPH :s { ?a :likes ?b . ?c :likes ?b } }",
     "SELECT ?a ?o FROM NAMED STREAM :s [RANGE 2s STEP 1s] WHERE { GRAPH :s { ?a :likes :b } OPTIONAL { ?a :knows ?o } }",
+    "SELECT ?a (SUM(?v) AS ?s) (AVG(?v) AS ?m) (MIN(?v) AS ?l) (MAX(?v) AS ?h) (COUNT(DISTINCT ?v) AS ?n) \
+     FROM NAMED STREAM :s [RANGE 4s STEP 1s] WHERE { GRAPH :s { ?a :val ?v } } GROUP BY ?a",
+    "SELECT (COUNT(*) AS ?n) (MAX(?v * 2) AS ?h) FROM NAMED STREAM :s [RANGE 3s STEP 1s] FROM NAMED STREAM :t [RANGE 4s STEP 2s] \
+     WHERE { GRAPH :s { ?a :val ?v } GRAPH :t { ?b :saw ?a } }",
+    "SELECT DISTINCT ?v FROM STREAM :s [RANGE 5s STEP 1s] WHERE { ?a :val ?v . ?a :likes ?b } ORDER BY ?v LIMIT 2",
+    "SELECT ?a (AVG(?v) AS ?m) FROM NAMED STREAM :s [RANGE 3s STEP 1s] WHERE { GRAPH :s { ?a :val ?v } ?a :knows ?b } \
+     GROUP BY ?a HAVING(COUNT(*) > 1) ORDER BY DESC(?m) ?a LIMIT 2",
 ];
 
 #[derive(Clone, Debug)]
 enum Step {
     /// To a stream, so long before its time.
     Push(bool, i64, [usize; 3]),
+    /// A value to the first stream.
+    Value(usize, usize),
     Update(bool, [usize; 3]),
     Advance(i64),
 }
@@ -33,6 +55,7 @@ fn step() -> impl Strategy<Value = Step> {
     let words = || [0..4usize, 0..3usize, 0..4usize];
     prop_oneof![
         8 => (any::<bool>(), words()).prop_map(|(s, w)| Step::Push(s, 0, w)),
+        5 => (0..4usize, 0..VALUES.len()).prop_map(|(a, v)| Step::Value(a, v)),
         1 => (0..3000i64, words()).prop_map(|(back, w)| Step::Push(true, back, w)),
         1 => (any::<bool>(), words()).prop_map(|(insert, w)| Step::Update(insert, w)),
         5 => (500..2000i64).prop_map(Step::Advance),
@@ -68,6 +91,11 @@ fn play(engine: &Engine, steps: &[Step]) -> Vec<String> {
                 let statement = format!("{} {} {}", NODES[*a], PREDICATES[*p], NODES[*b]);
                 let pushed = push(&[((now - back).max(0), &statement)]);
                 engine.push(&format!("{NS}{stream}"), pushed).unwrap();
+            }
+            Step::Value(a, v) => {
+                let statement = format!("{} val {}", NODES[*a], VALUES[*v]);
+                let pushed = push(&[(now, &statement)]);
+                engine.push(&format!("{NS}s"), pushed).unwrap();
             }
             Step::Update(insert, [a, p, b]) => {
                 let verb = if *insert { "INSERT" } else { "DELETE" };
@@ -145,6 +173,15 @@ fn explain_says_how_each_close_is_evaluated() {
     assert!(auto.contains("evaluated by delta where"), "{auto}");
     let always = explained(DeltaMode::Always, QUERIES[0]);
     assert!(always.contains("evaluated by delta: rows"), "{always}");
+    assert!(!always.contains("grouped"), "{always}");
+    let groups = explained(DeltaMode::Auto, QUERIES[7]);
+    assert!(groups.contains("is grouped is kept by group"), "{groups}");
+    let anew = "SELECT (COUNT(DISTINCT *) AS ?n) FROM NAMED STREAM :s [RANGE 3s STEP 1s] WHERE { GRAPH :s { ?a :likes ?b } }";
+    let anew = explained(DeltaMode::Auto, anew);
+    assert!(
+        anew.contains("made of all kept rows at each close: it counts DISTINCT solutions"),
+        "{anew}"
+    );
     let never = explained(DeltaMode::Never, QUERIES[0]);
     assert!(
         never.contains("as a whole at each close: the engine's"),
