@@ -1,5 +1,5 @@
 //! What threads that work together ask of the machine: how many cores there are for them, to be kept to
-//! one, and waiting for something that is about to happen without going to sleep.
+//! one, to come after others, and waiting for something that is about to happen without going to sleep.
 #![allow(unsafe_code)]
 
 use std::time::{Duration, Instant};
@@ -57,6 +57,49 @@ pub(crate) fn keep_to(number: usize) -> bool {
 /// Leaves the thread to the system.
 #[cfg(not(target_os = "linux"))]
 pub(crate) fn keep_to(_number: usize) -> bool {
+    false
+}
+
+/// A thread, by its number in the system.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ThreadNumber(#[cfg_attr(not(target_os = "linux"), allow(dead_code))] u32);
+
+/// By how much the priority of who steps back is lowered: so that it gets a tenth of a core that others want, not nothing.
+#[cfg(target_os = "linux")]
+const LOWER: i32 = 10;
+
+/// The number of the calling thread.
+#[cfg(target_os = "linux")]
+pub(crate) fn this_thread() -> Option<ThreadNumber> {
+    // SAFETY: it takes nothing and always succeeds.
+    let number = unsafe { libc::gettid() };
+    u32::try_from(number).ok().map(ThreadNumber)
+}
+
+/// Threads have no numbers that would serve here.
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn this_thread() -> Option<ThreadNumber> {
+    None
+}
+
+/// The priority of a thread of this process: the greater, the lower it is.
+#[cfg(target_os = "linux")]
+pub(crate) fn priority(ThreadNumber(number): ThreadNumber) -> i32 {
+    // SAFETY: it takes numbers alone; a thread that is not there has an error for an answer, which is a number as well.
+    unsafe { libc::getpriority(libc::PRIO_PROCESS, number) }
+}
+
+/// Lowers the priority of a thread of this process, for good. Whether it is lowered.
+#[cfg(target_os = "linux")]
+pub(crate) fn step_back(thread: ThreadNumber) -> bool {
+    let lower = priority(thread) + LOWER;
+    // SAFETY: it takes numbers alone, and refuses those that make no sense.
+    unsafe { libc::setpriority(libc::PRIO_PROCESS, thread.0, lower) == 0 }
+}
+
+/// Priorities stay as they are.
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn step_back(_thread: ThreadNumber) -> bool {
     false
 }
 

@@ -19,6 +19,7 @@ mod lines;
 mod pool;
 mod queues;
 mod resolver;
+mod seats;
 
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use driver::{

@@ -3,17 +3,18 @@
 //! has not taken a one-shot query, so that long ones cannot hold up the firings. Nobody starves. Threads
 //! for which there is no job help with heavy queries, a share at a time (`crew`). That may be the one left
 //! for firings; on two threads it is. Spare threads take what has waited for long nevertheless, so that
-//! nothing waits for the end of a heavy query: there the system's scheduler shares out the cores.
+//! nothing waits for the end of a heavy query: there the system's scheduler shares out the cores, and a
+//! one-shot query that has run for long comes after all others (`seats`).
 
 use crate::cores::{keep_to, look_out, usable};
 use crate::crew::Task;
 use crate::queues::{Class, Job, Queues};
+use crate::seats::{LONG, Seat, Seats};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use somersault_query::Crew;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// A thread that has helped, or was told that help will be wanted, looks out for so long before it goes
@@ -46,8 +47,13 @@ impl Shared {
     }
 
     /// Runs a job that was taken; gives the queues, locked.
-    fn run(&self, class: Class, job: Job) -> MutexGuard<'_, Queues> {
-        if catch_unwind(AssertUnwindSafe(job)).is_err() {
+    fn run(&self, seat: &Seat, class: Class, job: Job) -> MutexGuard<'_, Queues> {
+        let run = || catch_unwind(AssertUnwindSafe(job));
+        let result = match class {
+            Class::OneShot => seat.at_length(run),
+            Class::Continuous => run(),
+        };
+        if result.is_err() {
             tracing::error!("a query panicked; the thread goes on");
         }
         let mut queues = self.queues.lock();
@@ -56,6 +62,14 @@ impl Shared {
         }
         self.count_waiting(&queues);
         queues
+    }
+
+    /// Drops the jobs that wait and has threads end.
+    fn end(&self) {
+        let dropped = self.queues.lock().stop();
+        self.wake.notify_all();
+        self.late.notify_all();
+        drop(dropped);
     }
 
     /// Called when something to do has come.
@@ -117,7 +131,7 @@ impl Crew for PoolCrew {
 pub struct QueryPool {
     shared: Arc<Shared>,
     crew: Arc<dyn Crew>,
-    threads: Mutex<Vec<JoinHandle<()>>>,
+    seats: Seats,
 }
 
 impl QueryPool {
@@ -126,7 +140,7 @@ impl QueryPool {
     /// # Errors
     /// The system gives no threads.
     pub fn start(threads: usize) -> std::io::Result<QueryPool> {
-        QueryPool::start_with(threads, SPARE_THREADS)
+        QueryPool::start_with(threads, SPARE_THREADS, LONG)
     }
 
     /// How many jobs a pool of so many threads may run at once.
@@ -134,7 +148,11 @@ impl QueryPool {
         threads.max(2) + SPARE_THREADS
     }
 
-    fn start_with(threads: usize, spare_threads: usize) -> std::io::Result<QueryPool> {
+    fn start_with(
+        threads: usize,
+        spare_threads: usize,
+        long: Duration,
+    ) -> std::io::Result<QueryPool> {
         let threads = threads.max(2);
         let shared = Arc::new(Shared {
             queues: Mutex::new(Queues::new(threads - 1, spare_threads)),
@@ -149,17 +167,19 @@ impl QueryPool {
             // Of many threads one is left for those who come meanwhile.
             hands: if threads > 2 { threads - 1 } else { threads },
         });
-        let pool = QueryPool {
-            shared,
-            crew,
-            threads: Mutex::new(Vec::new()),
-        };
         // Two that work on one query are of use on two cores only, and where both are woken by one the
         // system tends to put them there.
         let cores = usable();
-        let spawn = |name: String, core: Option<usize>, run: fn(&Shared)| {
-            let shared = Arc::clone(&pool.shared);
-            let thread = std::thread::Builder::new()
+        let for_threads = Arc::clone(&shared);
+        let begin = move |seat: Arc<Seat>| {
+            let shared = Arc::clone(&for_threads);
+            let is_spare = seat.number >= threads;
+            let core = (threads == cores && !is_spare).then_some(seat.number);
+            let name = match is_spare {
+                false => format!("query-{}", seat.number),
+                true => format!("spare-{}", seat.number - threads),
+            };
+            std::thread::Builder::new()
                 .name(name)
                 // Deeply nested patterns are evaluated by recursion.
                 .stack_size(16 << 20)
@@ -167,18 +187,23 @@ impl QueryPool {
                     if let Some(core) = core {
                         keep_to(core);
                     }
-                    run(&shared);
-                })?;
-            pool.threads.lock().push(thread);
-            std::io::Result::Ok(())
+                    seat.take();
+                    match is_spare {
+                        false => work(&shared, &seat),
+                        true => stand_by(&shared, &seat),
+                    }
+                })
         };
-        (0..threads).try_for_each(|number| {
-            let core = (threads == cores).then_some(number);
-            spawn(format!("query-{number}"), core, work)
-        })?;
-        (0..spare_threads)
-            .try_for_each(|number| spawn(format!("spare-{number}"), None, stand_by))?;
-        Ok(pool)
+        let seats =
+            Seats::start(threads + spare_threads, long, Box::new(begin)).inspect_err(|_| {
+                // Those that have been begun end by themselves.
+                shared.end();
+            })?;
+        Ok(QueryPool {
+            shared,
+            crew,
+            seats,
+        })
     }
 
     /// Queues a job. After [`QueryPool::stop`] it is dropped instead.
@@ -211,18 +236,8 @@ impl QueryPool {
 
     /// Takes no more jobs, drops those that wait, and waits for those that run.
     pub fn stop(&self) {
-        let dropped = self.shared.queues.lock().stop();
-        self.shared.wake.notify_all();
-        self.shared.late.notify_all();
-        drop(dropped);
-        let threads = std::mem::take(&mut *self.threads.lock());
-        let own = std::thread::current().id();
-        for thread in threads {
-            if thread.thread().id() != own {
-                // A job's panic has been caught in `work`.
-                let _ = thread.join();
-            }
-        }
+        self.shared.end();
+        self.seats.join();
     }
 }
 
@@ -232,7 +247,8 @@ impl Drop for QueryPool {
     }
 }
 
-fn work(shared: &Shared) {
+/// Until the pool stops, or the thread has stepped back.
+fn work(shared: &Shared, seat: &Seat) {
     let mut queues = shared.queues.lock();
     // Whether the last that it did was helping, and which announcements it knows of.
     let mut helped = false;
@@ -242,10 +258,10 @@ fn work(shared: &Shared) {
             shared.count_waiting(&queues);
             drop(queues);
             helped = false;
-            queues = shared.run(class, job);
+            queues = shared.run(seat, class, job);
         } else if let Some(task) = queues.help.pop_front() {
             drop(queues);
-            let more = task.help(&|| shared.is_awaited());
+            let more = seat.at_length(|| task.help(&|| shared.is_awaited()));
             helped = true;
             queues = shared.queues.lock();
             if more && !queues.stopping {
@@ -269,18 +285,26 @@ fn work(shared: &Shared) {
             }
             queues.idle -= 1;
         }
+        if seat.has_stepped_back() {
+            drop(queues);
+            return seat.leave();
+        }
     }
 }
 
 /// What a spare thread does: it runs what has waited too long.
-fn stand_by(shared: &Shared) {
+fn stand_by(shared: &Shared, seat: &Seat) {
     let mut queues = shared.queues.lock();
     while !queues.stopping {
         match queues.take_late(Instant::now()) {
             Ok((class, job)) => {
                 shared.count_waiting(&queues);
                 drop(queues);
-                queues = shared.run(class, job);
+                queues = shared.run(seat, class, job);
+                if seat.has_stepped_back() {
+                    drop(queues);
+                    return seat.leave();
+                }
             }
             Err(None) => shared.late.wait(&mut queues),
             Err(Some(left)) => _ = shared.late.wait_for(&mut queues, left),
@@ -338,7 +362,7 @@ mod tests {
 
     #[test]
     fn threads_are_awaited_for_what_they_may_take() {
-        let pool = QueryPool::start_with(2, 0).unwrap();
+        let pool = QueryPool::start_with(2, 0, LONG).unwrap();
         let (started, is_started) = unbounded();
         let busy = |class| {
             let (release, released) = unbounded::<()>();
@@ -485,6 +509,41 @@ mod tests {
             pool.stop();
             assert!(is_done.try_recv().is_err(), "no job ran twice");
         }
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn long_one_shots_step_back_and_firings_do_not() {
+        use crate::cores::{priority, this_thread};
+        let pool = QueryPool::start_with(2, 1, Duration::from_millis(20)).unwrap();
+        let own_priority = || priority(this_thread().unwrap());
+        let normal = own_priority();
+        let (done, is_done) = unbounded();
+        // A job that ends when its thread has stepped back, or after so long.
+        let run = |class, most| {
+            let done = done.clone();
+            pool.submit(class, move || {
+                let start = Instant::now();
+                while own_priority() == normal && start.elapsed() < most {
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+                let own = std::thread::current().id();
+                done.send((own_priority() > normal, own)).unwrap();
+            });
+            is_done.recv().unwrap()
+        };
+        for _ in 0..5 {
+            let (stepped_back, thread) = run(Class::OneShot, Duration::from_secs(60));
+            assert!(stepped_back);
+            let (stepped_back, next) = run(Class::Continuous, Duration::from_millis(100));
+            assert!(!stepped_back, "firings stay where they are");
+            assert_ne!(next, thread, "who has stepped back takes no more");
+        }
+        let sum = AtomicUsize::new(0);
+        let add = |share| _ = sum.fetch_add(share, Ordering::Relaxed);
+        pool.crew().share(9, &add);
+        assert_eq!(sum.into_inner(), 36);
+        pool.stop();
     }
 
     #[test]
