@@ -1,7 +1,8 @@
 //! Playing statements in real time: what the demo and the bench feed an engine with.
 //!
 //! Event time runs with the clock. Statements are pushed in small steps as their time comes; at the end of
-//! each batch all streams advance in one record. A player that falls behind goes on without pause and says by how much.
+//! each batch all streams advance in one record, unless their statements alone are to tell their time. A player that falls behind
+//! goes on without pause and says by how much.
 
 use crate::engine::Engine;
 use crate::error::EngineError;
@@ -35,6 +36,9 @@ pub struct LivePlan {
     pub from_ms: i64,
     /// Event time that it ends at; statements from here on are left in the iterator.
     pub until_ms: i64,
+    /// Whether all streams advance at the end of each interval, which makes them visible; if not, their times go on with their
+    /// statements, and they advance at the end of the play alone.
+    pub advances: bool,
     /// Whether event time follows the clock; if not, it runs as fast as the engine takes it.
     pub paced: bool,
 }
@@ -92,7 +96,7 @@ pub fn play(
                 progress.statements += engine.push(iri, push)?.accepted;
             }
         }
-        if boundary_ms == batch_end_ms || boundary_ms == plan.until_ms {
+        if (plan.advances && boundary_ms == batch_end_ms) || boundary_ms == plan.until_ms {
             let to: Vec<_> = plan
                 .streams
                 .iter()

@@ -198,6 +198,7 @@ fn of_streams(
         batch_ms: BATCH_MS,
         from_ms: 0,
         until_ms,
+        advances: true,
         paced: true,
     };
     let mut statements = statements.into_iter().peekable();

@@ -64,6 +64,8 @@ pub(super) struct Stage<'n> {
     pub(super) engine: Engine,
     pub(super) stored: Stored,
     batch_ms: i64,
+    /// Whether the player says at the end of each batch how far the streams are.
+    advances: bool,
     feed: Peekable<Activity<'n>>,
     /// The generator's time of the next statement that is taken.
     taken_ms: i64,
@@ -118,6 +120,7 @@ impl<'n> Stage<'n> {
             engine,
             stored,
             batch_ms,
+            advances: true,
             feed: activity.peekable(),
             taken_ms: 0,
             next_ms: 0,
@@ -132,6 +135,12 @@ impl<'n> Stage<'n> {
         declare(&self.engine, batch_ms)?;
         self.batch_ms = batch_ms;
         Ok(())
+    }
+
+    /// From here on the streams' times go on with their statements, but for the end of a stretch: so nothing but what is due, and
+    /// the engine's setting, makes them visible.
+    pub(super) fn tell_time_by_statements(&mut self) {
+        self.advances = false;
     }
 
     /// The batch of the streams.
@@ -179,7 +188,10 @@ impl<'n> Stage<'n> {
         paced: bool,
         goes_on: &mut dyn FnMut(LiveProgress) -> bool,
     ) -> Result<LiveProgress, Failure> {
-        let plan = plan(&stretch, self.batch_ms, paced);
+        let plan = LivePlan {
+            advances: self.advances,
+            ..plan(&stretch, self.batch_ms, paced)
+        };
         play_as(&self.engine, stretch, &plan, goes_on)
     }
 }
@@ -223,6 +235,7 @@ fn plan(stretch: &Stretch, batch_ms: i64, paced: bool) -> LivePlan {
         batch_ms,
         from_ms: stretch.from_ms,
         until_ms: stretch.until_ms,
+        advances: true,
         paced,
     }
 }

@@ -88,6 +88,7 @@ fn play(args: &DemoArgs, engine: &Engine, address: &str) -> Result<(), CliError>
         batch_ms: BATCH_MS,
         from_ms: 0,
         until_ms: i64::from(args.duration) * 1000,
+        advances: true,
         paced: true,
     };
     let mut statements = activity
