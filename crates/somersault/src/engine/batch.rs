@@ -95,16 +95,23 @@ impl Batch<'_> {
             .find_map(|(number, known)| Some((number, known.shape.words_of(&text)?)));
         let (number, words) = match found {
             Some(found) => found,
-            None => match Shape::of(&text) {
-                Some((shape, words)) => match self.engine.parser(None).parse_continuous(&text) {
-                    Ok(query) => (self.learn(shape, &query)?, words),
-                    Err(refused) => {
-                        self.outcomes[at] = Err(refused.into());
-                        return Ok(());
-                    }
-                },
-                None => return self.register_alone(at, name, &text),
-            },
+            None => {
+                let Some((shape, words)) = Shape::of(&text) else {
+                    return self.register_alone(at, name, &text);
+                };
+                // By the pieces alone it is not found where its words hold spaces.
+                let number = match self.known.iter().position(|known| *known.shape == shape) {
+                    Some(number) => number,
+                    None => match self.engine.parser(None).parse_continuous(&text) {
+                        Ok(query) => self.learn(shape, &query)?,
+                        Err(refused) => {
+                            self.outcomes[at] = Err(refused.into());
+                            return Ok(());
+                        }
+                    },
+                };
+                (number, words)
+            }
         };
         // What comes often is found first.
         self.known.swap(0, number);
@@ -137,13 +144,8 @@ impl Batch<'_> {
         text: &str,
     ) -> Result<(), EngineError> {
         self.register_all()?;
-        let before = self.engine.inner.driver.query_count();
-        let registered = self.engine.register(name.as_deref(), text);
-        let is_new = self.engine.inner.driver.query_count() > before;
-        self.outcomes[at] = registered.map(|_| match is_new {
-            true => Registered::New,
-            false => Registered::Before,
-        });
+        let registered = self.engine.register_text(name, text);
+        self.outcomes[at] = registered.map(|(_, registered)| registered);
         Ok(())
     }
 
@@ -225,5 +227,46 @@ impl Batch<'_> {
             }
             Err(error) => Err(error.into()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::EngineConfig;
+
+    #[test]
+    fn texts_whose_words_hold_spaces_are_of_one_shape() {
+        let engine = Engine::open(EngineConfig::default()).expect("opens");
+        let stream = "CREATE STREAM <http://x/s> BATCH 1s";
+        engine.create_stream(None, stream).expect("is taken");
+        let mut batch = Batch {
+            engine: &engine,
+            known: Vec::new(),
+            names: HashSet::new(),
+            outcomes: Vec::new(),
+        };
+        for (at, town) in ["New York", "San Juan", "Ulm"].into_iter().enumerate() {
+            let query = NewQuery {
+                name: Some(format!("q{at}")),
+                text: format!(
+                    "SELECT ?s FROM STREAM <http://x/s> [RANGE 1s STEP 1s] WHERE {{ ?s <http://x/in> '{town}' }}"
+                ),
+            };
+            batch.take(query).expect("is taken");
+        }
+        assert_eq!(batch.known.len(), 1);
+        batch.register_all().expect("is logged");
+        for outcome in &batch.outcomes {
+            assert!(matches!(outcome, Ok(Registered::New)), "{outcome:?}");
+        }
+        assert_eq!(
+            engine
+                .query_info("q1")
+                .expect("is there")
+                .group
+                .map(|it| it.queries),
+            Some(3)
+        );
     }
 }

@@ -1,6 +1,7 @@
 //! Streams and continuous queries: declarations, pushes, time, subscriptions.
 
 use super::Engine;
+use super::batch::Registered;
 use super::data::check_nesting;
 use crate::error::{EngineError, LimitKind};
 use crate::info::{GroupInfo, QueryInfo, Reached, StreamInfo, WindowInfo};
@@ -279,20 +280,34 @@ impl Engine {
     pub fn register(&self, name: Option<&str>, text: &str) -> Result<QueryInfo, EngineError> {
         self.check_running()?;
         self.check_text(text)?;
+        let (name, _) = self.register_text(name.map(str::to_owned), text)?;
+        self.query_info(&name)
+    }
+
+    /// The name that a query is registered under now, and whether it was before.
+    pub(super) fn register_text(
+        &self,
+        name: Option<String>,
+        text: &str,
+    ) -> Result<(String, Registered), EngineError> {
         let query = self.parser(None).parse_continuous(text)?;
-        let name = one_name(name.map(str::to_owned), query.name.clone())?;
+        let name = one_name(name, query.name.clone())?;
         let is_new = self.inner.driver.query(&name).is_none();
         if is_new && self.room_for_queries() == 0 {
             return Err(self.too_many_queries());
         }
-        self.inner.driver.log_input(Input::RegisterQuery {
+        let done = self.inner.driver.log_input(Input::RegisterQuery {
             received_ms: self.now_ms(),
             name: name.clone(),
             text: text.to_owned(),
             namespace: self.inner.config.default_namespace.clone(),
             declaration: QueryDeclaration::from(&query),
         })?;
-        self.query_info(&name)
+        let registered = match done.outcome {
+            Outcome::Repeat(_) => Registered::Before,
+            _ => Registered::New,
+        };
+        Ok((name, registered))
     }
 
     /// How many more queries may be registered.
