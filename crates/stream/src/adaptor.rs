@@ -192,11 +192,21 @@ impl<'a> Interner<'a> {
         let stored = Interner::stored(intern);
         let mut interner = match statements.lease() {
             // Read already: with what it has it goes on.
-            Some(lease) => Interner {
+            Some(lease) if lease.epoch().stream() == terms.stream => Interner {
                 timing: terms.timing,
                 lease: Some(lease.clone()),
                 ..stored
             },
+            // The stream that it was read for has been dropped, and this one bears its name: a lease on the terms of that one
+            // says nothing of this one's batches, where it may meet those of others.
+            Some(_) => {
+                for (_, quad) in statements.iter() {
+                    if let PushedQuad::Ids(quad) = quad {
+                        keep_for_good(intern, quad);
+                    }
+                }
+                Interner::derived(intern, terms)
+            }
             None => Interner::derived(intern, terms),
         };
         interner.scope = Some(scope);
@@ -217,17 +227,7 @@ impl<'a> Interner<'a> {
     /// The statement to absorb, if it is timeless; its terms stay.
     pub(crate) fn absorbed(&self, classifier: &Classifier, quad: QuadIds) -> Option<QuadIds> {
         let absorbed = classifier.absorbed(quad)?;
-        let QuadIds {
-            graph,
-            subject,
-            predicate,
-            object,
-        } = absorbed;
-        for id in [graph, subject, predicate, object] {
-            if id.is_passing() {
-                self.intern.make_permanent(id);
-            }
-        }
+        keep_for_good(self.intern, absorbed);
         Some(absorbed)
     }
 
@@ -288,6 +288,15 @@ impl<'a> Interner<'a> {
     }
 }
 
+/// Makes the terms of a statement permanent that are not.
+fn keep_for_good(intern: &dyn Intern, quad: QuadIds) {
+    for id in [quad.graph, quad.subject, quad.predicate, quad.object] {
+        if id.is_passing() {
+            intern.make_permanent(id);
+        }
+    }
+}
+
 fn rename(scope: &str, term: TermRef<'_>) -> Term {
     match term {
         TermRef::BlankNode(node) => rename_node(scope, node.as_str()).into(),
@@ -306,4 +315,71 @@ fn rename(scope: &str, term: TermRef<'_>) -> Term {
 fn rename_node(scope: &str, label: &str) -> BlankNode {
     // A label may follow letters, digits and '_' wherever it was valid by itself.
     BlankNode::new_unchecked(format!("{scope}_{label}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use oxrdf::{GraphName, NamedNode, Quad};
+    use somersault_log::NumberedBuilder;
+    use somersault_model::{Epoch, VirtualShard};
+    use std::cell::RefCell;
+
+    /// Gives leases, and notes what is to stay.
+    #[derive(Default)]
+    struct Terms {
+        permanent: RefCell<Vec<TermId>>,
+    }
+
+    impl Intern for Terms {
+        fn intern(&self, _term: TermRef<'_>) -> TermId {
+            unreachable!("the push was read before")
+        }
+
+        fn lease(&self, stream: StreamUid) -> Option<Lease> {
+            Some(lease(stream))
+        }
+
+        fn make_permanent(&self, id: TermId) {
+            self.permanent.borrow_mut().push(id);
+        }
+    }
+
+    fn lease(stream: StreamUid) -> Lease {
+        Lease::new(Arc::new(Epoch::new(stream, 8)))
+    }
+
+    #[test]
+    fn a_push_that_was_read_for_an_earlier_stream_of_the_name_has_no_lease_of_it() {
+        let shard = VirtualShard::truncated(3);
+        let id = |number| TermId::passing(Tag::NamedNode, shard, number);
+        let ids = QuadIds {
+            graph: TermId::DEFAULT_GRAPH,
+            subject: id(0),
+            predicate: id(1),
+            object: id(2),
+        };
+        let node = NamedNode::new_unchecked("http://x");
+        let quad = Quad::new(node.clone(), node.clone(), node, GraphName::DefaultGraph);
+        let read_for = StreamUid(4);
+        let mut builder = NumberedBuilder::new(1, false).with_lease(Some(lease(read_for)));
+        builder
+            .add(EventTime(5), quad.as_ref(), ids)
+            .expect("nothing is encoded");
+        let statements = PushStatements::Numbered(builder.finish());
+        for (stream, stay) in [
+            (read_for, vec![]),
+            (StreamUid(7), vec![ids.subject, ids.predicate, ids.object]),
+        ] {
+            let intern = Terms::default();
+            let terms = StreamTerms {
+                stream,
+                timing: Timing::All,
+            };
+            let interner = Interner::of_push(&intern, String::new(), &statements, terms);
+            let of = interner.lease().map(|lease| lease.epoch().stream());
+            assert_eq!(of, Some(stream));
+            assert_eq!(*intern.permanent.borrow(), stay);
+        }
+    }
 }
