@@ -71,7 +71,10 @@ impl Sequencer {
         if self.shared.clock.ticks() {
             next = next.min(self.next_tick);
         }
-        if let Some(since) = self.pending_since {
+        // Where no cut is made any more, waiting for one would be turning round and round.
+        if let Some(since) = self.pending_since
+            && self.refuse_if_failed().is_ok()
+        {
             next = next.min(since + self.shared.config.freshness);
         }
         if let Some((until, _)) = &self.stopping {
