@@ -238,7 +238,7 @@ mod tests {
                 }
             })
         };
-        Seats::start(count, Duration::from_millis(20), Box::new(begin)).unwrap()
+        Seats::start(count, Duration::from_millis(20), Box::new(begin)).expect("there are threads")
     }
 
     #[test]
