@@ -206,9 +206,16 @@ impl<'a> Planner<'a> {
         state: &mut State,
         plan: &mut Plan,
     ) {
-        let count = values.rows.len() as f64;
+        let rows = (&values.variables[..], values.rows.len());
+        Self::given(rows, certain, state);
+        self.push(plan, StepKind::Values(Arc::clone(values)), state.rows);
+    }
+
+    /// A join with so many rows of these variables, which are there already.
+    fn given((variables, rows): (&[VarId], usize), certain: &VarSet, state: &mut State) {
+        let count = rows as f64;
         let mut fanout = count;
-        for variable in &values.variables {
+        for variable in variables {
             if state.possible.contains(*variable) {
                 fanout /= state.distinct(*variable).max(count).max(1.0);
             }
@@ -218,7 +225,6 @@ impl<'a> Planner<'a> {
         let flow = state.flow(state.rows * fanout);
         state.cost += cost::hash(flow, count);
         state.advance(flow.made);
-        self.push(plan, StepKind::Values(Arc::clone(values)), state.rows);
     }
 
     /// They are found by their constants without being entered into a table first.
@@ -254,18 +260,8 @@ impl<'a> Planner<'a> {
         plan: &mut Plan,
     ) {
         let table = self.beside.maintained.get(rows.number);
-        let count = table.map_or(0, |table| table.rows) as f64;
-        let mut fanout = count;
-        for variable in rows.variables.iter() {
-            if state.possible.contains(*variable) {
-                fanout /= state.distinct(*variable).max(count).max(1.0);
-            }
-            state.bind(*variable, count);
-        }
-        state.certain.extend(certain);
-        let flow = state.flow(state.rows * fanout);
-        state.cost += cost::hash(flow, count);
-        state.advance(flow.made);
+        let count = table.map_or(0, |table| table.rows);
+        Self::given((&rows.variables, count), certain, state);
         self.push(plan, StepKind::Maintained(rows.clone()), state.rows);
     }
 
