@@ -1,11 +1,10 @@
 //! The slices of all streams, and the windows over them that queries share. Inserting a slice and
 //! asking for a window lock; reading a window does not.
-//!
-//! A window too large for one run is covered by runs of 1, 2, 4, 8… batches at whole multiples of
-//! their length, each merged once from its halves and used by every window over that part of the
-//! stream: so a statement is merged a logarithmic number of times, and a read has a logarithmic
-//! number of runs to look into.
+//! A window too large for one run is covered by several, which windows share (`levels`).
 
+mod levels;
+
+use self::levels::Levels;
 use crate::{Run, Slice, WindowVersion};
 use parking_lot::{Mutex, RwLock};
 use rustc_hash::FxHashMap;
@@ -22,8 +21,7 @@ pub struct SliceStore {
 #[derive(Default)]
 struct StreamSlices {
     state: RwLock<Slices>,
-    /// By level and first batch: the run of 2^level batches.
-    merged: Mutex<FxHashMap<(u32, i64), Arc<Run>>>,
+    levels: Mutex<Levels>,
     views: Mutex<Views>,
     /// Windows of a number of statements that somebody holds.
     stretches: Mutex<FxHashMap<Stretch, Weak<WindowVersion>>>,
@@ -84,7 +82,7 @@ impl SliceStore {
         }
         if state.read_up_to.is_some_and(|upto| batch < upto) {
             state.generation += 1;
-            slices.forget_merged(batch);
+            slices.levels.lock().forget(batch);
         }
         state.by_batch.insert(batch, Arc::new(slice));
     }
@@ -107,7 +105,7 @@ impl SliceStore {
         state.superseded.entry(batch).or_default().push((sn, old));
         state.forget_superseded(floor);
         state.generation += 1;
-        slices.forget_merged(batch);
+        slices.levels.lock().forget(batch);
     }
 
     /// Frees what amended batches were before, as far as nobody reads below `floor` any more.
@@ -135,8 +133,7 @@ impl SliceStore {
             return newest;
         };
         // Only a firing that was overtaken by an amendment comes here: what it reads is of no use to others.
-        let runs = || slices.iter().map(|slice| Arc::clone(slice.run())).collect();
-        Arc::new(WindowVersion::slide(None, &slices, lo, hi, runs))
+        Arc::new(WindowVersion::unshared(slices, lo, hi))
     }
 
     /// The window over the batches `lo..hi`, without `hi`; batches without a slice are empty.
@@ -157,6 +154,7 @@ impl SliceStore {
         if let Some(version) = view.find(generation, (lo, hi)) {
             return version;
         }
+        slices.levels.lock().note_window(hi.0 - lo.0);
         let previous = view.latest.as_ref().map(|(_, version)| version);
         let previous = previous.filter(|version| version.batches().0 <= lo);
         let version = Arc::new(WindowVersion::slide(
@@ -230,10 +228,7 @@ impl SliceStore {
             state.by_batch = state.by_batch.split_off(&below);
             state.superseded = state.superseded.split_off(&below);
         }
-        slices
-            .merged
-            .lock()
-            .retain(|(_, first), _| *first >= below.0);
+        slices.levels.lock().retire(below);
         slices.views.lock().retain(|_, view| {
             // One that is being made right now is in use.
             view.try_lock().is_none_or(|view| {
@@ -241,6 +236,15 @@ impl SliceStore {
             })
         });
         slices.forget_passed();
+    }
+
+    /// Makes what windows that end later will be made from, as far as it lies before `hi`: all slices before it have come. Where
+    /// it is called whenever slices have been put down and nobody waits for them any more, making a window takes as long as
+    /// its newest slices do, however much it holds.
+    pub fn merge_ahead(&self, stream: StreamUid, hi: BatchNumber) {
+        if let Some(slices) = self.stream(stream) {
+            slices.merge_ahead(hi);
+        }
     }
 
     /// Frees what windows over the stream were made from and all of them have passed. It looks at every window, so it is to be
@@ -314,13 +318,6 @@ impl SliceStore {
 }
 
 impl StreamSlices {
-    /// Forgets the merged runs that hold a batch.
-    fn forget_merged(&self, batch: BatchNumber) {
-        let covers =
-            |(level, first): &(u32, i64)| (*first..first + (1 << level)).contains(&batch.0);
-        self.merged.lock().retain(|part, _| !covers(part));
-    }
-
     /// The slices of `lo..hi`, and the generation that they are of.
     fn range(&self, lo: BatchNumber, hi: BatchNumber) -> (u64, Vec<Arc<Slice>>) {
         {
@@ -332,91 +329,6 @@ impl StreamSlices {
         let mut state = self.state.write();
         state.read_up_to = state.read_up_to.max(Some(hi));
         state.range(lo, hi)
-    }
-
-    /// Runs that hold exactly what `slices`, those of `lo..hi`, hold.
-    fn cover(
-        &self,
-        generation: u64,
-        slices: &[Arc<Slice>],
-        lo: BatchNumber,
-        hi: BatchNumber,
-    ) -> Vec<Arc<Run>> {
-        let mut runs = Vec::new();
-        let mut rest = slices;
-        let mut first = lo.0;
-        while let Some(next) = rest.first() {
-            // Stretches without a slice need no run.
-            first = first.max(next.batch().0);
-            let mut level = 0;
-            while first.rem_euclid(2 << level) == 0 && first + (2 << level) <= hi.0 && level < 40 {
-                level += 1;
-            }
-            let end = first + (1 << level);
-            let (these, others) = rest.split_at(rest.partition_point(|s| s.batch().0 < end));
-            runs.extend(self.merged(generation, these, level, first));
-            rest = others;
-            first = end;
-        }
-        runs
-    }
-
-    /// The run of 2^level batches from `first` on, of which `slices` are those that there are.
-    fn merged(
-        &self,
-        generation: u64,
-        slices: &[Arc<Slice>],
-        level: u32,
-        first: i64,
-    ) -> Option<Arc<Run>> {
-        match slices {
-            [] => return None,
-            [one] => return Some(Arc::clone(one.run())),
-            _ => {}
-        }
-        if let Some(run) = self.merged.lock().get(&(level, first)) {
-            return Some(Arc::clone(run));
-        }
-        let half = first + (1 << (level - 1));
-        let (left, right) = slices.split_at(slices.partition_point(|s| s.batch().0 < half));
-        let left = self.merged(generation, left, level - 1, first);
-        let right = self.merged(generation, right, level - 1, half);
-        let run = match (left, right) {
-            (Some(left), Some(right)) => {
-                Arc::new(Run::merge(&[&left, &right], BatchNumber(i64::MIN)))
-            }
-            (one, other) => return one.or(other),
-        };
-        // A slice may have been replaced meanwhile: then others must not get this run.
-        let state = self.state.read();
-        let kept = state
-            .by_batch
-            .first_key_value()
-            .is_some_and(|(b, _)| b.0 <= first);
-        if state.generation == generation && kept {
-            self.merged.lock().insert((level, first), Arc::clone(&run));
-        }
-        Some(run)
-    }
-
-    /// Forgets merged runs that all windows have passed. Without this the runs of a whole KEEP would stay, which are
-    /// several times its slices.
-    fn forget_passed(&self) {
-        if self.merged.lock().is_empty() {
-            return;
-        }
-        let mut first = BatchNumber(i64::MAX);
-        for view in self.views.lock().values() {
-            // What a window that is being made right now needs is not known: the next one will forget.
-            let Some(view) = view.try_lock() else {
-                return;
-            };
-            if let Some((_, latest)) = &view.latest {
-                first = first.min(latest.batches().0);
-            }
-        }
-        let is_ahead = |(level, from): &(u32, i64)| from + (1 << level) > first.0;
-        self.merged.lock().retain(|part, _| is_ahead(part));
     }
 
     /// All slices, and the versions that are kept of windows, without those that are being made just now.
@@ -432,12 +344,7 @@ impl StreamSlices {
 
     fn bytes(&self) -> (usize, usize) {
         let slices = self.state.read().bytes();
-        let merged: usize = self
-            .merged
-            .lock()
-            .values()
-            .map(|run| run.memory_bytes())
-            .sum();
+        let merged = self.levels.lock().bytes();
         let views = self.views.lock();
         let versions = views.values().filter_map(|view| {
             let view = view.try_lock()?;

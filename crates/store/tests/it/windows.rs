@@ -163,6 +163,100 @@ proptest! {
     }
 }
 
+/// Each statement so many times, of other subjects: a window is soon too large for one run.
+const FAN: u64 = 200;
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 1 } else { 60 }))]
+
+    #[test]
+    fn windows_equal_their_statements_whatever_has_been_merged_ahead(
+        sizes in prop::collection::vec(0u64..4, 1..40),
+        ahead in prop::collection::vec(0i64..12, 1..40),
+        amended in prop::collection::vec((0i64..40, any::<bool>()), 0..6),
+        range in 1i64..20,
+        step in 1i64..4,
+        first in -20i64..20,
+    ) {
+        let store = Store::new(1);
+        let slices = store.slices();
+        let fan = |batch: i64, of: std::ops::Range<u64>| -> Vec<TimedTriple> {
+            let all = of.flat_map(|n| (0..FAN).map(move |s| (n, s)));
+            all.map(|(n, s)| TimedTriple {
+                at: EventTime(batch * INTERVAL.0),
+                triple: triple(s * 7 % 1_000, n % 3, (batch.unsigned_abs() / 3 + n) % 5),
+            }).collect()
+        };
+        let mut statements = Vec::new();
+        let mut next = first;
+        for (at, size) in (0..).zip(&sizes) {
+            if *size > 0 {
+                let of_batch = fan(next, 0..*size);
+                slices.insert(STREAM, Slice::build(BatchNumber(next), INTERVAL, 0, &of_batch));
+                statements.extend(of_batch);
+            }
+            next += 1;
+            // What is late comes behind batches that have been merged already, as another revision or as an amendment.
+            for (batch, amends) in amended.iter().filter(|(batch, _)| *batch == at) {
+                let batch = BatchNumber(next - 1 - batch % 7);
+                let late = fan(batch.0, 4..5);
+                statements.extend(&late);
+                let whole = || -> Vec<_> {
+                    let of_batch = statements.iter().copied();
+                    of_batch.filter(|s| BatchNumber::of(s.at, INTERVAL) == batch).collect()
+                };
+                if *amends {
+                    slices.amend(STREAM, batch, Sn(at as u64 + 1), Sn(0), |_| {
+                        Slice::build(batch, INTERVAL, 100, &whole())
+                    });
+                } else {
+                    slices.insert(STREAM, Slice::build(batch, INTERVAL, 100, &whole()));
+                }
+            }
+            // Sometimes at once, sometimes some batches later, sometimes never.
+            let behind = ahead[at as usize % ahead.len()];
+            if behind < 8 {
+                slices.merge_ahead(STREAM, BatchNumber(next - behind));
+            }
+            if next.rem_euclid(step) == 0 {
+                let (lo, hi) = (BatchNumber(next - range), BatchNumber(next));
+                let window = slices.window(STREAM, lo, hi, key(range, step));
+                compare(&window, &twin(&statements, lo, hi));
+                slices.forget_passed(STREAM);
+            }
+        }
+    }
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "too many statements")]
+fn what_is_merged_ahead_leaves_a_window_few_runs() {
+    let statements = many(200, 500);
+    let store = Store::new(1);
+    let mut batches = statements.chunk_by(|a, b| a.at.0 / INTERVAL.0 == b.at.0 / INTERVAL.0);
+    let range = 64;
+    for number in 0..200 {
+        let batch = BatchNumber(number);
+        let of_batch = batches.next().unwrap();
+        store
+            .slices()
+            .insert(STREAM, Slice::build(batch, INTERVAL, 0, of_batch));
+        let (lo, hi) = (BatchNumber(number + 1 - range), batch.next());
+        let window = store.slices().window(STREAM, lo, hi, key(range, 1));
+        // At most one of each length where the window begins and where it ends, and what has come since.
+        assert!(
+            window.run_count() <= 2 * 6 + 1,
+            "{number}: {}",
+            window.run_count()
+        );
+        let before = store.slices().memory_bytes(STREAM);
+        store.slices().merge_ahead(STREAM, hi);
+        let made_ahead = store.slices().memory_bytes(STREAM) - before;
+        assert_eq!(made_ahead > 0, number > 0 && number % 2 == 1, "{number}");
+        store.slices().forget_passed(STREAM);
+    }
+}
+
 /// Statements enough that windows are covered by several runs.
 fn many(batches: i64, per_batch: u64) -> Vec<TimedTriple> {
     (0..batches)

@@ -1,0 +1,214 @@
+//! Runs over stretches of batches, which all windows over a stream share: of 2, 4, 8… batches at whole multiples of their
+//! length, each merged once from its halves. So a statement is merged a logarithmic number of times, and a read has a
+//! logarithmic number of runs to look into.
+//!
+//! A close waits for its window, so its runs are made before: [`StreamSlices::merge_ahead`] makes those that end with a batch
+//! once nobody waits for that batch any more. The few slices that have come since are read as they are.
+
+use super::{Slices, StreamSlices};
+use crate::{Run, Slice};
+use parking_lot::RwLockReadGuard;
+use rustc_hash::FxHashMap;
+use somersault_model::BatchNumber;
+use std::sync::Arc;
+
+/// So many slices for which no run has been made ahead are read as they are. More are merged by the window that needs them.
+const UNMERGED: usize = 4;
+
+#[derive(Default)]
+pub(super) struct Levels {
+    runs: FxHashMap<Stretch, Arc<Run>>,
+    /// The runs that end at this batch or before it have been made, as far as windows may need them.
+    ahead: Option<BatchNumber>,
+    /// How many batches the longest window holds; 0 where there is none.
+    longest: i64,
+}
+
+impl Levels {
+    /// A window of so many batches is read.
+    pub(super) fn note_window(&mut self, batches: i64) {
+        self.longest = self.longest.max(batches);
+    }
+
+    /// Forgets the runs that hold a batch.
+    pub(super) fn forget(&mut self, batch: BatchNumber) {
+        let holds = |stretch: &Stretch| (stretch.first..stretch.end()).contains(&batch.0);
+        self.runs.retain(|stretch, _| !holds(stretch));
+    }
+
+    /// Forgets the runs that begin before a batch.
+    pub(super) fn retire(&mut self, below: BatchNumber) {
+        self.runs.retain(|stretch, _| stretch.first >= below.0);
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        self.runs.values().map(|run| run.memory_bytes()).sum()
+    }
+}
+
+/// 2^level batches from one on whose number is a multiple of that.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+struct Stretch {
+    level: u32,
+    first: i64,
+}
+
+impl Stretch {
+    /// The longest one from `first` on that ends at `hi` or before.
+    fn longest(first: i64, hi: BatchNumber) -> Stretch {
+        let mut level = 0;
+        while first.rem_euclid(2 << level) == 0 && first + (2 << level) <= hi.0 && level < 40 {
+            level += 1;
+        }
+        Stretch { level, first }
+    }
+
+    /// All of two batches and more that end at `end` and are no longer than `longest`.
+    fn ending_at(end: i64, longest: i64) -> impl Iterator<Item = Stretch> {
+        let fits = move |level: &u32| 1 << level <= longest && end.rem_euclid(1 << level) == 0;
+        (1..40).take_while(fits).map(move |level| Stretch {
+            level,
+            first: end - (1 << level),
+        })
+    }
+
+    fn end(self) -> i64 {
+        self.first + (1 << self.level)
+    }
+
+    /// Its halves, each with those of `slices` that are in it.
+    fn halves(self, slices: &[Arc<Slice>]) -> [(Stretch, &[Arc<Slice>]); 2] {
+        let level = self.level - 1;
+        let middle = self.first + (1 << level);
+        let (left, right) = slices.split_at(slices.partition_point(|s| s.batch().0 < middle));
+        let half = |first| Stretch { level, first };
+        [(half(self.first), left), (half(middle), right)]
+    }
+}
+
+impl StreamSlices {
+    /// Runs that hold exactly what `slices`, those of `lo..hi`, hold.
+    pub(super) fn cover(
+        &self,
+        generation: u64,
+        slices: &[Arc<Slice>],
+        lo: BatchNumber,
+        hi: BatchNumber,
+    ) -> Vec<Arc<Run>> {
+        let ahead = self.levels.lock().ahead;
+        let fresh = slices.iter().rev();
+        let fresh = fresh
+            .take_while(|slice| Some(slice.batch()) >= ahead)
+            .count();
+        let merged_up_to = ahead.filter(|_| fresh <= UNMERGED).unwrap_or(hi);
+        let mut runs = Vec::new();
+        let mut rest = slices;
+        let mut first = lo.0;
+        while let Some(next) = rest.first() {
+            // Stretches without a slice need no run.
+            first = first.max(next.batch().0);
+            let stretch = Stretch::longest(first, hi);
+            first = stretch.end();
+            let (these, others) = rest.split_at(rest.partition_point(|s| s.batch().0 < first));
+            self.add_runs(generation, stretch, these, merged_up_to, &mut runs);
+            rest = others;
+        }
+        runs
+    }
+
+    /// Adds the runs of a stretch, of which `slices` are those that there are: one, unless it ends behind `merged_up_to` and
+    /// has not been made.
+    fn add_runs(
+        &self,
+        generation: u64,
+        stretch: Stretch,
+        slices: &[Arc<Slice>],
+        merged_up_to: BatchNumber,
+        runs: &mut Vec<Arc<Run>>,
+    ) {
+        let is_there = || self.levels.lock().runs.contains_key(&stretch);
+        if slices.len() < 2 || stretch.end() <= merged_up_to.0 || is_there() {
+            runs.extend(self.merged(generation, stretch, slices));
+            return;
+        }
+        for (half, slices) in stretch.halves(slices) {
+            self.add_runs(generation, half, slices, merged_up_to, runs);
+        }
+    }
+
+    /// The run of a stretch of which `slices` are those that there are.
+    fn merged(&self, generation: u64, stretch: Stretch, slices: &[Arc<Slice>]) -> Option<Arc<Run>> {
+        match slices {
+            [] => return None,
+            [one] => return Some(Arc::clone(one.run())),
+            _ => {}
+        }
+        if let Some(run) = self.levels.lock().runs.get(&stretch) {
+            return Some(Arc::clone(run));
+        }
+        let halves = stretch.halves(slices);
+        let [left, right] = halves.map(|(half, slices)| self.merged(generation, half, slices));
+        let run = match (left, right) {
+            (Some(left), Some(right)) => {
+                Arc::new(Run::merge(&[&left, &right], BatchNumber(i64::MIN)))
+            }
+            (one, other) => return one.or(other),
+        };
+        // A slice may have been replaced meanwhile: then others must not get this run.
+        let state: RwLockReadGuard<'_, Slices> = self.state.read();
+        let oldest = state.by_batch.first_key_value();
+        let kept = oldest.is_some_and(|(batch, _)| batch.0 <= stretch.first);
+        if state.generation == generation && kept {
+            self.levels.lock().runs.insert(stretch, Arc::clone(&run));
+        }
+        Some(run)
+    }
+
+    /// Makes the runs that end with a batch before `hi`, where windows may need them. All slices before `hi` have come.
+    pub(super) fn merge_ahead(&self, hi: BatchNumber) {
+        let (from, longest) = {
+            let mut levels = self.levels.lock();
+            if levels.ahead >= Some(hi) {
+                return;
+            }
+            if levels.longest < 2 {
+                levels.ahead = Some(hi);
+                return;
+            }
+            // What was there before the first window is merged by windows.
+            let before = levels.ahead.map_or(hi.0 - 1, |ahead| ahead.0);
+            (before.max(hi.0 - levels.longest), levels.longest)
+        };
+        for slice in self.range(BatchNumber(from), hi).1 {
+            for stretch in Stretch::ending_at(slice.batch().next().0, longest) {
+                let ends = (stretch.first, stretch.end());
+                let (generation, slices) = self.range(BatchNumber(ends.0), BatchNumber(ends.1));
+                self.merged(generation, stretch, &slices);
+            }
+        }
+        let mut levels = self.levels.lock();
+        levels.ahead = levels.ahead.max(Some(hi));
+    }
+
+    /// Forgets merged runs that all windows have passed. Without this the runs of a whole KEEP would stay, which are
+    /// several times its slices.
+    pub(super) fn forget_passed(&self) {
+        if self.levels.lock().runs.is_empty() {
+            return;
+        }
+        let (mut first, mut longest) = (BatchNumber(i64::MAX), 0);
+        for (key, view) in &*self.views.lock() {
+            // What a window that is being made right now needs is not known: the next one will forget.
+            let Some(view) = view.try_lock() else {
+                return;
+            };
+            if let Some((_, latest)) = &view.latest {
+                first = first.min(latest.batches().0);
+                longest = longest.max(key.range);
+            }
+        }
+        let mut levels = self.levels.lock();
+        levels.longest = longest;
+        levels.runs.retain(|stretch, _| stretch.end() > first.0);
+    }
+}
