@@ -2,10 +2,10 @@
 //! put down the SN's slices slides them, so that no firing's execution does. Firings still ask the
 //! store, which has the versions ready; where it does not, it makes the same ones (S11).
 
-use somersault_model::{Sn, StreamUid};
+use somersault_model::Sn;
 use somersault_store::{Store, ViewKey, WindowVersion};
 use somersault_stream::{Output, WindowBatches};
-use std::collections::{BTreeSet, HashSet};
+use std::collections::HashSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -64,11 +64,6 @@ impl DueWindows {
                 .map(|w| window_version(store, w, self.sn));
             // Each shard comes once, so nobody has set it.
             let _ = self.versions.set(versions.collect());
-            // Once for all that were made: it looks at every window over the stream.
-            let streams: BTreeSet<StreamUid> = self.windows.iter().map(|w| w.stream).collect();
-            for stream in streams {
-                store.slices().forget_passed(stream);
-            }
         }
     }
 
@@ -103,8 +98,8 @@ mod tests {
     use crate::fabric::{Apply, ShardWork, SliceKind, SliceWork};
     use crate::injectors::Injectors;
     use somersault_model::{
-        BatchNumber, EventTime, Millis, Placement, QueryUid, ShardId, TermId, TimedTriple,
-        TripleIds,
+        BatchNumber, EventTime, Millis, Placement, QueryUid, ShardId, StreamUid, TermId,
+        TimedTriple, TripleIds,
     };
     use somersault_store::ShardBatch;
     use somersault_stream::{BatchShape, Firing};

@@ -67,6 +67,12 @@ pub trait Apply: Send + Sync + 'static {
     /// Applies the work of one SN to one shard.
     fn apply(&self, shard: ShardId, sn: Sn, work: ShardWork);
 
+    /// Every shard has applied all SNs up to `applied`, and that has been reported: does what applying them to this shard left
+    /// for later because nobody waits for it. Called on the shard's own thread, where several SNs came together once for all.
+    fn settle(&self, shard: ShardId, applied: Sn) {
+        let _ = (shard, applied);
+    }
+
     /// Frees what no reader of a shard can see any more, which applying would do with the next SN.
     /// Called on the shard's own thread as well.
     fn tidy(&self, shard: ShardId) {

@@ -3,8 +3,9 @@
 
 use crate::fabric::{Apply, ShardWork, SliceKind, SliceWork};
 use parking_lot::Mutex;
-use somersault_model::{ShardId, Sn};
+use somersault_model::{BatchNumber, ShardId, Sn, StreamUid};
 use somersault_store::{ShardWriter, Slice, Store, WriterTaken};
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -16,6 +17,15 @@ pub struct Injectors {
     store: Arc<Store>,
     writers: Vec<Mutex<ShardWriter>>,
     counters: Vec<Counters>,
+    /// Per shard: the slices that it has put down since it settled.
+    put_down: Vec<Mutex<VecDeque<PutDown>>>,
+}
+
+/// A stream has a slice more.
+struct PutDown {
+    sn: Sn,
+    stream: StreamUid,
+    batch: BatchNumber,
 }
 
 #[derive(Default)]
@@ -50,6 +60,7 @@ impl Injectors {
         Ok(Injectors {
             store: Arc::clone(store),
             counters: writers.iter().map(|_| Counters::default()).collect(),
+            put_down: writers.iter().map(|_| Mutex::default()).collect(),
             writers,
         })
     }
@@ -97,6 +108,22 @@ impl Apply for Injectors {
             .fold(FOLD_PER_APPLY);
     }
 
+    fn settle(&self, shard: ShardId, applied: Sn) {
+        let mut ends: BTreeMap<StreamUid, BatchNumber> = BTreeMap::new();
+        {
+            let mut put_down = self.put_down[usize::from(shard.0)].lock();
+            let count = put_down.partition_point(|slice| slice.sn <= applied);
+            for slice in put_down.drain(..count) {
+                // A stream's batches come in order, and in one SN each: the last one counts.
+                ends.insert(slice.stream, slice.batch.next());
+            }
+        }
+        for (stream, end) in ends {
+            self.store.slices().merge_ahead(stream, end);
+            self.store.slices().forget_passed(stream);
+        }
+    }
+
     fn apply(&self, shard: ShardId, sn: Sn, work: ShardWork) {
         let index = usize::from(shard.0);
         let counters = &self.counters[index];
@@ -113,6 +140,13 @@ impl Apply for Injectors {
         for slice in work.slices {
             injected += slice.statements.len() as u64;
             self.put(sn, &slice);
+            if slice.kind == SliceKind::Whole {
+                self.put_down[index].lock().push_back(PutDown {
+                    sn,
+                    stream: slice.stream,
+                    batch: slice.batch,
+                });
+            }
             counters.slices.fetch_add(1, Ordering::Relaxed);
         }
         if let Some(windows) = work.windows {

@@ -116,8 +116,11 @@ impl Fabric for SimFabric {
                 break;
             }
         }
-        if self.applied.iter().copied().min() != before {
+        let applied = self.applied.iter().copied().min();
+        if applied != before {
             (self.on_applied)();
+            let applied = applied.unwrap_or_default();
+            (0..self.shards()).for_each(|shard| self.apply.settle(ShardId(shard), applied));
         }
         more
     }

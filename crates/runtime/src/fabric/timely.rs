@@ -238,7 +238,8 @@ fn run_worker(
 ) {
     let reports = worker.index() == 0;
     let shard = ShardId(worker.index() as u16);
-    let mut tidied = 0;
+    // Of tidying the round, of settling the frontier: nothing is applied before it passes 1.
+    let (mut tidied, mut settled) = (0, 1);
     while !shared.ended() {
         worker.step_or_park(None);
         let tidy_rounds = shared.tidy_rounds.load(Ordering::SeqCst);
@@ -246,18 +247,21 @@ fn run_worker(
             tidied = tidy_rounds;
             apply.tidy(shard);
         }
+        let frontier = probe.with_frontier(|frontier| frontier.first().copied());
+        let Some(frontier) = frontier else { continue };
         if reports {
-            report(probe, shared);
+            report(frontier, shared);
+        }
+        if frontier > settled {
+            settled = frontier;
+            apply.settle(shard, Sn(frontier - 1));
         }
     }
 }
 
 /// Publishes the frontier if it has moved.
-fn report(probe: &ProbeHandle<u64>, shared: &Shared) {
-    let frontier = probe.with_frontier(|frontier| frontier.first().copied());
-    if let Some(frontier) = frontier
-        && frontier > shared.frontier.load(Ordering::Relaxed)
-    {
+fn report(frontier: u64, shared: &Shared) {
+    if frontier > shared.frontier.load(Ordering::Relaxed) {
         shared.frontier.store(frontier, Ordering::Release);
         (shared.on_applied)();
     }

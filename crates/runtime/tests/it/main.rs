@@ -26,6 +26,8 @@ struct Recorder {
     fails_at: Option<Sn>,
     /// How many items have been applied.
     count: AtomicU64,
+    /// (shard, SN) of each settling, and how many items up to that SN had been applied then.
+    settled: Mutex<Vec<(u16, u64, usize)>>,
 }
 
 impl Apply for Recorder {
@@ -34,6 +36,13 @@ impl Apply for Recorder {
         assert_eq!(work.slices.len(), 1);
         self.seen.lock().push((shard.0, sn.0));
         self.count.fetch_add(1, Ordering::SeqCst);
+    }
+
+    fn settle(&self, shard: ShardId, applied: Sn) {
+        let seen = self.seen.lock();
+        let applied_before = seen.iter().filter(|(_, sn)| *sn <= applied.0).count();
+        let mut settled = self.settled.lock();
+        settled.push((shard.0, applied.0, applied_before));
     }
 }
 
@@ -112,12 +121,14 @@ fn simulated(seed: u64, apply: Arc<Recorder>, signal: &Arc<Signal>) -> Box<dyn F
 /// Injects `sns` SNs, some of them empty, and checks that each shard saw its own in order.
 fn runs_in_order(mut fabric: Box<dyn Fabric>, recorder: &Recorder, signal: &Signal, sns: u64) {
     let mut expected = 0;
+    let mut expected_up_to = vec![0];
     for number in 1..=sns {
         let sn = Sn(number);
         let shards: Vec<u16> = (0..SHARDS)
             .filter(|s| (number + u64::from(*s)) % 4 != 0)
             .collect();
         expected += shards.len() as u64;
+        expected_up_to.push(expected as usize);
         let items = shards.into_iter().map(work).collect();
         fabric.inject(sn, items).unwrap();
         fabric.seal(sn).unwrap();
@@ -140,6 +151,19 @@ fn runs_in_order(mut fabric: Box<dyn Fabric>, recorder: &Recorder, signal: &Sign
         assert!(!own.is_empty());
     }
     drop(seen);
+    let is_settled = |shard| {
+        let settled = recorder.settled.lock();
+        settled.iter().any(|(s, sn, _)| (*s, *sn) == (shard, sns))
+    };
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while !(0..SHARDS).all(is_settled) {
+        assert!(Instant::now() < deadline, "each shard settles in the end");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    for (shard, sn, applied) in recorder.settled.lock().iter() {
+        let all = expected_up_to[*sn as usize];
+        assert_eq!(*applied, all, "shard {shard} settles what all have applied");
+    }
     fabric.stop(Duration::from_secs(10)).unwrap();
     assert_eq!(fabric.applied(), Err(FabricError::Stopped));
 }
