@@ -25,9 +25,14 @@ mod virtuoso;
 mod workload;
 
 use clap::{Parser, Subcommand};
+use mimalloc::MiMalloc;
 use results::Results;
 use std::path::PathBuf;
 use std::process::ExitCode;
+
+/// That of the `somersault` command (ADR 18).
+#[global_allocator]
+static ALLOCATOR: MiMalloc = MiMalloc;
 
 /// Workloads and measurements of Somersault.
 #[derive(Parser)]

@@ -13,10 +13,15 @@ mod values;
 
 use args::{Cli, Command};
 use clap::Parser;
+use mimalloc::MiMalloc;
 use std::io::IsTerminal;
 use std::process::ExitCode;
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::LevelFilter;
+
+/// Slices, lists and pushes come and go on other threads than they were made on (ADR 18).
+#[global_allocator]
+static ALLOCATOR: MiMalloc = MiMalloc;
 
 /// Which of the engine's own reports are shown, such as `debug` or `somersault_server=debug`; warnings if it is not set.
 const REPORTS: &str = "SOMERSAULT_LOG";

@@ -103,6 +103,12 @@ impl Run {
         &self.out.predicates
     }
 
+    /// Makes at once what reads have had made in a run before this one.
+    pub(crate) fn prepare_as(&self, before: &Run) {
+        self.out.prepare_as(&before.out);
+        self.into.prepare_as(&before.into);
+    }
+
     /// Exact numbers for one predicate.
     pub fn predicate_statistics(&self, predicate: TermId) -> PredicateStatistics {
         let Ok(at) = self.out.predicates.binary_search(&predicate) else {

@@ -232,14 +232,17 @@ impl Side {
             }
         }
         let out = out.finish();
-        if [left, right]
-            .iter()
-            .any(|side| side.by_vertex.get().is_some())
-        {
-            // Whoever reads this window has asked the one before: no firing has to wait for it.
-            out.by_vertex();
-        }
+        out.prepare_as(left);
+        out.prepare_as(right);
         out
+    }
+
+    /// Makes what the reads of another side have had made: whoever reads a window has asked the one before, and no firing has to
+    /// wait for it.
+    pub(crate) fn prepare_as(&self, before: &Side) {
+        if before.by_vertex.get().is_some() {
+            self.by_vertex();
+        }
     }
 
     /// Appends the edges of one predicate: those of a range of vertices of each side.

@@ -2,8 +2,10 @@
 //! asking for a window lock; reading a window does not.
 //! A window too large for one run is covered by several, which windows share (`levels`).
 
+mod bases;
 mod levels;
 
+use self::bases::Bases;
 use self::levels::Levels;
 use crate::{Run, Slice, WindowVersion};
 use parking_lot::{Mutex, RwLock};
@@ -23,6 +25,7 @@ struct StreamSlices {
     state: RwLock<Slices>,
     levels: Mutex<Levels>,
     views: Mutex<Views>,
+    bases: Mutex<Bases>,
     /// Windows of a number of statements that somebody holds.
     stretches: Mutex<FxHashMap<Stretch, Weak<WindowVersion>>>,
 }
@@ -64,6 +67,8 @@ struct View {
     latest: Option<(u64, Arc<WindowVersion>)>,
     /// Versions that somebody may still hold, with their generation.
     earlier: Vec<(u64, Weak<WindowVersion>)>,
+    /// The next version but for its last batch, made before that has come.
+    base: Option<Arc<WindowVersion>>,
 }
 
 impl SliceStore {
@@ -74,6 +79,9 @@ impl SliceStore {
     /// Adds a slice; it replaces one of the same batch whose revision is not higher.
     pub fn insert(&self, stream: StreamUid, slice: Slice) {
         let slices = self.stream_or_new(stream);
+        if let Some(before) = slices.newest() {
+            slice.run().prepare_as(before.run());
+        }
         let mut state = slices.state.write();
         let batch = slice.batch();
         let old = state.by_batch.get(&batch);
@@ -150,21 +158,19 @@ impl SliceStore {
         };
         let view = Arc::clone(slices.views.lock().entry(key).or_default());
         let mut view = view.lock();
-        let (generation, parts) = slices.range(lo, hi);
+        let generation = slices.state.read().generation;
         if let Some(version) = view.find(generation, (lo, hi)) {
             return version;
         }
-        slices.levels.lock().note_window(hi.0 - lo.0);
-        let previous = view.latest.as_ref().map(|(_, version)| version);
-        let previous = previous.filter(|version| version.batches().0 <= lo);
-        let version = Arc::new(WindowVersion::slide(
-            previous.map(|version| &**version),
-            &parts,
-            lo,
-            hi,
-            || slices.cover(generation, &parts, lo, hi),
-        ));
-        view.add(generation, Arc::clone(&version));
+        let (generation, parts) = slices.range(lo, hi);
+        let version = WindowVersion::slide(view.before(lo, hi), &parts, lo, hi, || {
+            slices.levels.lock().note_window(hi.0 - lo.0);
+            slices.cover(generation, &parts, lo, hi)
+        });
+        let version = Arc::new(version);
+        if view.add(generation, Arc::clone(&version)) {
+            slices.bases.lock().expect_next(key, hi);
+        }
         version
     }
 
@@ -244,6 +250,7 @@ impl SliceStore {
     pub fn merge_ahead(&self, stream: StreamUid, hi: BatchNumber) {
         if let Some(slices) = self.stream(stream) {
             slices.merge_ahead(hi);
+            slices.make_bases(hi);
         }
     }
 
@@ -331,26 +338,35 @@ impl StreamSlices {
         state.range(lo, hi)
     }
 
+    /// The slice of the newest batch.
+    fn newest(&self) -> Option<Arc<Slice>> {
+        let state = self.state.read();
+        let newest = state.by_batch.last_key_value();
+        newest.map(|(_, slice)| Arc::clone(slice))
+    }
+
     /// All slices, and the versions that are kept of windows, without those that are being made just now.
     fn all(&self) -> (Vec<Arc<Slice>>, Vec<Arc<WindowVersion>>) {
         let slices = self.state.read().all().map(Arc::clone).collect();
         let views: Vec<_> = self.views.lock().values().cloned().collect();
-        let latest = views.iter().filter_map(|view| {
+        let versions = views.iter().filter_map(|view| {
             let view = view.try_lock()?;
-            view.latest.as_ref().map(|(_, version)| Arc::clone(version))
+            let latest = view.latest.as_ref().map(|(_, version)| Arc::clone(version));
+            Some(latest.into_iter().chain(view.base.clone()))
         });
-        (slices, latest.collect())
+        (slices, versions.flatten().collect())
     }
 
     fn bytes(&self) -> (usize, usize) {
         let slices = self.state.read().bytes();
         let merged = self.levels.lock().bytes();
         let views = self.views.lock();
-        let versions = views.values().filter_map(|view| {
+        let of_views = views.values().filter_map(|view| {
             let view = view.try_lock()?;
-            view.latest.as_ref().map(|(_, version)| version.own_bytes())
+            let runs: usize = view.own_runs().map(|run| run.memory_bytes()).sum();
+            Some(size_of::<View>() + runs)
         });
-        (slices, merged + versions.sum::<usize>())
+        (slices, merged + of_views.sum::<usize>())
     }
 }
 
@@ -432,7 +448,28 @@ impl View {
         })
     }
 
-    fn add(&mut self, generation: u64, version: Arc<WindowVersion>) {
+    /// What a window over `lo..hi` may be made from.
+    fn before(&self, lo: BatchNumber, hi: BatchNumber) -> Option<&WindowVersion> {
+        let latest = self.latest.as_ref().map(|(_, version)| version);
+        let versions = self.base.iter().chain(latest).map(|version| &**version);
+        let fits = |version: &(BatchNumber, BatchNumber)| version.0 <= lo && version.1 <= hi;
+        let mut fitting = versions.filter(|version| fits(&version.batches()));
+        fitting.next()
+    }
+
+    /// The runs that were made for its versions, each once.
+    fn own_runs(&self) -> impl Iterator<Item = &Arc<Run>> {
+        let latest = self
+            .latest
+            .as_ref()
+            .and_then(|(_, version)| version.own_run());
+        let base = self.base.as_ref().and_then(|version| version.own_run());
+        let base = base.filter(|base| latest.is_none_or(|latest| !Arc::ptr_eq(base, latest)));
+        latest.into_iter().chain(base)
+    }
+
+    /// Whether it is the newest version.
+    fn add(&mut self, generation: u64, version: Arc<WindowVersion>) -> bool {
         self.earlier
             .retain(|(_, version)| version.strong_count() > 0);
         let newest = (self.latest.as_ref())
@@ -444,5 +481,6 @@ impl View {
         } else {
             self.earlier.push((generation, Arc::downgrade(&version)));
         }
+        newest
     }
 }

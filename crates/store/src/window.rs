@@ -6,12 +6,10 @@ use crate::{PredicateStatistics, Run, Slice};
 use somersault_model::{BatchNumber, Direction, EventTime, TermId, TripleIds};
 use std::sync::{Arc, OnceLock};
 
-/// Up to so many statements (repeats across batches counted) a window is one merged run. Merging costs about 0.03 µs a
-/// statement, at each close, and firings wait for it; a read of several runs about 0.03 µs a run.
-const MERGED_LIMIT: usize = 1 << 10;
-
-/// The same for a window that is read once: what is beyond is read slice by slice.
-const UNSHARED_LIMIT: usize = 1 << 14;
+/// Up to so many statements (repeats across batches counted) a window is one merged run, or a run that was merged before its
+/// close (its base) and the newest slice. Merging costs about 0.03 µs a statement and close; a read of several runs about
+/// 0.03 µs a run.
+const MERGED_LIMIT: usize = 1 << 14;
 
 /// So many slices are read as they are where they are read once.
 const UNMERGED: usize = 4;
@@ -24,8 +22,8 @@ pub struct WindowVersion {
     runs: Vec<Arc<Run>>,
     slices: Vec<Arc<Slice>>,
     distinct: OnceLock<usize>,
-    /// Whether the runs belong to this version alone.
-    owns_runs: bool,
+    /// Whether the first run was made for this window; all others are of slices, or of several windows.
+    has_own_run: bool,
 }
 
 /// What a window held, for who compares a later one with it. It has no lease of what it holds: ids of terms that have gone
@@ -70,21 +68,25 @@ impl WindowVersion {
             .filter(|slice| slice.arrivals() > 0)
             .cloned()
             .collect();
-        let total = statements_of(&slices);
-        let mut owns_runs = false;
+        let mut has_own_run = false;
         let runs = match &slices[..] {
             [] => Vec::new(),
             [one] => vec![Arc::clone(one.run())],
-            _ if total > MERGED_LIMIT => cover(),
+            _ if statements_of(&slices) > MERGED_LIMIT => cover(),
             _ => {
-                let (kept, fresh) = previous
-                    .and_then(|previous| previous.reusable(&slices, lo))
-                    .unwrap_or((None, &slices[..]));
-                let fresh = fresh.iter().map(|slice| &**slice.run());
-                let parts: Vec<&Run> = kept.into_iter().chain(fresh).collect();
-                let merged = Run::merge(&parts, lo);
-                owns_runs = true;
-                vec![Arc::new(merged)]
+                has_own_run = true;
+                let kept = previous.and_then(|previous| previous.reusable(&slices, lo));
+                match kept {
+                    Some(Kept {
+                        run,
+                        passed: false,
+                        fresh: fresh @ ([] | [_]),
+                    }) => {
+                        let fresh = fresh.iter().map(|slice| slice.run());
+                        [run].into_iter().chain(fresh).map(Arc::clone).collect()
+                    }
+                    kept => vec![Arc::new(merged(kept, &slices, lo))],
+                }
             }
         };
         WindowVersion {
@@ -93,8 +95,31 @@ impl WindowVersion {
             runs,
             slices,
             distinct: OnceLock::new(),
-            owns_runs,
+            has_own_run,
         }
+    }
+
+    /// The window over `lo..hi`, whose slices are given in order, as one run: what a window is made from that begins at `lo`
+    /// and ends a little later. None where that window would be too large for one run, or empty.
+    pub(crate) fn base(
+        previous: Option<&WindowVersion>,
+        slices: Vec<Arc<Slice>>,
+        lo: BatchNumber,
+        hi: BatchNumber,
+    ) -> Option<WindowVersion> {
+        if slices.is_empty() || statements_of(&slices) > MERGED_LIMIT {
+            return None;
+        }
+        let kept = previous.and_then(|previous| previous.reusable(&slices, lo));
+        let run = Arc::new(merged(kept, &slices, lo));
+        Some(WindowVersion {
+            lo,
+            hi,
+            runs: vec![run],
+            slices,
+            distinct: OnceLock::new(),
+            has_own_run: true,
+        })
     }
 
     /// The window over `lo..hi`, whose slices are given in order, for one who shares it with nobody.
@@ -103,13 +128,11 @@ impl WindowVersion {
         lo: BatchNumber,
         hi: BatchNumber,
     ) -> WindowVersion {
-        let runs = slices.iter().map(|slice| slice.run());
-        let owns_runs = slices.len() > UNMERGED && statements_of(&slices) <= UNSHARED_LIMIT;
-        let runs = if owns_runs {
-            let runs: Vec<&Run> = runs.map(|run| &**run).collect();
-            vec![Arc::new(Run::merge(&runs, lo))]
+        let has_own_run = slices.len() > UNMERGED && statements_of(&slices) <= MERGED_LIMIT;
+        let runs = if has_own_run {
+            vec![Arc::new(merged(None, &slices, lo))]
         } else {
-            runs.map(Arc::clone).collect()
+            slices.iter().map(|slice| Arc::clone(slice.run())).collect()
         };
         WindowVersion {
             lo,
@@ -117,16 +140,12 @@ impl WindowVersion {
             runs,
             slices,
             distinct: OnceLock::new(),
-            owns_runs,
+            has_own_run,
         }
     }
 
     /// This version's one run, and those of `slices` that it does not hold, if it holds all others.
-    fn reusable<'a>(
-        &'a self,
-        slices: &'a [Arc<Slice>],
-        lo: BatchNumber,
-    ) -> Option<(Option<&'a Run>, &'a [Arc<Slice>])> {
+    fn reusable<'a>(&'a self, slices: &'a [Arc<Slice>], lo: BatchNumber) -> Option<Kept<'a>> {
         let [run] = &self.runs[..] else {
             return None;
         };
@@ -135,7 +154,11 @@ impl WindowVersion {
         let (old, fresh) = slices.split_at_checked(kept.len())?;
         let same = old.iter().zip(kept).all(|(a, b)| Arc::ptr_eq(a, b));
         let after = fresh.first().is_none_or(|slice| slice.batch() >= self.hi);
-        (same && after && !kept.is_empty()).then_some((Some(&**run), fresh))
+        (same && after && !kept.is_empty()).then_some(Kept {
+            run,
+            passed: gone > 0,
+            fresh,
+        })
     }
 
     /// What it holds, for comparing a later version with it.
@@ -297,12 +320,9 @@ impl WindowVersion {
         &self.runs
     }
 
-    pub(crate) fn own_bytes(&self) -> usize {
-        let own: usize = match self.owns_runs {
-            true => self.runs.iter().map(|run| run.memory_bytes()).sum(),
-            false => 0,
-        };
-        size_of::<WindowVersion>() + own
+    /// The run that was made for this window, if it has one.
+    pub(crate) fn own_run(&self) -> Option<&Arc<Run>> {
+        self.runs.first().filter(|_| self.has_own_run)
     }
 
     /// The union of one list of each run: borrowed where at most one has members.
@@ -330,6 +350,23 @@ impl WindowVersion {
         scratch.dedup();
         scratch
     }
+}
+
+/// What of an earlier version goes into a later one.
+struct Kept<'a> {
+    run: &'a Arc<Run>,
+    /// Whether the run holds slices, too, that the later version does not.
+    passed: bool,
+    /// The slices of the later version that the run does not hold.
+    fresh: &'a [Arc<Slice>],
+}
+
+/// One run of all slices, or of what is kept and those that it does not hold.
+fn merged(kept: Option<Kept<'_>>, slices: &[Arc<Slice>], lo: BatchNumber) -> Run {
+    let (kept, fresh) = kept.map_or((None, slices), |kept| (Some(&**kept.run), kept.fresh));
+    let fresh = fresh.iter().map(|slice| &**slice.run());
+    let parts: Vec<&Run> = kept.into_iter().chain(fresh).collect();
+    Run::merge(&parts, lo)
 }
 
 /// How many statements slices hold, those of several of them as often.
