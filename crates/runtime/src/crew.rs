@@ -15,7 +15,7 @@ use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Who waits for the last helper looks so long whether it has left before going to sleep: to be woken
 /// takes about as long as a share.
@@ -33,6 +33,7 @@ pub(crate) struct Task {
     /// Borrowed for longer than its type says; see the module.
     work: *const Work<'static>,
     shares: usize,
+    begun: Instant,
     /// The next share that nobody has taken.
     next: AtomicUsize,
     /// How many helpers are inside; written with the state locked.
@@ -68,6 +69,7 @@ impl Task {
             // `leave`, for whom `close` waits before this function is left in any way.
             work: unsafe { std::mem::transmute::<*const Work<'_>, *const Work<'static>>(work) },
             shares,
+            begun: Instant::now(),
             next: AtomicUsize::new(0),
             helpers: AtomicUsize::new(0),
             state: Mutex::default(),
@@ -82,6 +84,11 @@ impl Task {
         if let Some(panic) = panic {
             resume_unwind(panic);
         }
+    }
+
+    /// Since when it is being done.
+    pub(crate) fn begun(&self) -> Instant {
+        self.begun
     }
 
     /// Takes shares until there are none left, or until `leave` after a share; whether there may be

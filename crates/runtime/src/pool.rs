@@ -50,7 +50,7 @@ impl Shared {
     fn run(&self, seat: &Seat, class: Class, job: Job) -> MutexGuard<'_, Queues> {
         let run = || catch_unwind(AssertUnwindSafe(job));
         let result = match class {
-            Class::OneShot => seat.at_length(run),
+            Class::OneShot => seat.at_length(Instant::now(), run),
             Class::Continuous => run(),
         };
         if result.is_err() {
@@ -261,7 +261,7 @@ fn work(shared: &Shared, seat: &Seat) {
             queues = shared.run(seat, class, job);
         } else if let Some(task) = queues.help.pop_front() {
             drop(queues);
-            let more = seat.at_length(|| task.help(&|| shared.is_awaited()));
+            let more = seat.at_length(task.begun(), || task.help(&|| shared.is_awaited()));
             helped = true;
             queues = shared.queues.lock();
             if more && !queues.stopping {

@@ -35,7 +35,7 @@ struct Tell {
 #[derive(Default)]
 struct Sitting {
     thread: Option<ThreadNumber>,
-    /// Since when it has been at what may take long.
+    /// Since when that has been going on which it is at, if it may take long.
     since: Option<Instant>,
     stepped_back: bool,
 }
@@ -56,9 +56,9 @@ impl Seat {
         };
     }
 
-    /// Calls what may take long and never panics.
-    pub(crate) fn at_length<T>(&self, call: impl FnOnce() -> T) -> T {
-        self.sitting.lock().since = Some(Instant::now());
+    /// Calls what may take long, or is part of what has been going on since then, and never panics.
+    pub(crate) fn at_length<T>(&self, since: Instant, call: impl FnOnce() -> T) -> T {
+        self.sitting.lock().since = Some(since);
         let result = call();
         self.sitting.lock().since = None;
         result
@@ -228,7 +228,7 @@ mod tests {
                         }
                     };
                     match is_long {
-                        true => seat.at_length(work),
+                        true => seat.at_length(start, work),
                         false => work(),
                     }
                     let _ = see();
