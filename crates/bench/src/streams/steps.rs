@@ -159,7 +159,18 @@ pub(super) fn rows(figures: Option<&Steps>) -> Vec<Row> {
         let most = step_ms as f64 + BESIDES_MS;
         at_most(&what, most, figures.and_then(find), "ms")
     };
-    STEPS_MS.into_iter().map(row).collect()
+    let cost = |figures: &Steps| {
+        let (finest, coarsest) = (figures.points.first()?, figures.points.last()?);
+        Some(coarsest.us_per_tuple / finest.us_per_tuple)
+    };
+    let mut rows: Vec<Row> = STEPS_MS.into_iter().map(row).collect();
+    rows.push(at_most(
+        "streams: processor time a tuple, step 1000 ms against 1 ms",
+        1.0,
+        figures.and_then(cost),
+        "×",
+    ));
+    rows
 }
 
 /// The figures as a table.
@@ -215,7 +226,7 @@ mod tests {
             assert!(point.age_p50_ms > 0.0 && point.us_per_tuple > 0.0);
             assert!(point.queries.iter().all(|query| query.firings == 10));
         }
-        assert_eq!(rows(Some(&figures)).len(), 4);
+        assert_eq!(rows(Some(&figures)).len(), 4 + 1);
         let mut text = String::new();
         table(&figures, &mut text);
         assert_eq!(text.lines().count(), 2 + 4);
