@@ -95,10 +95,20 @@ impl Planner<'_> {
     ) {
         let before = plan.steps.len();
         self.node(inner, state, plan);
-        if let Some(step) = plan.steps[before..].last_mut()
+        let (step, wanted) = match &mut plan.steps[before..] {
+            // How many rows become one nobody knows; which of equal ones come first is told all the same.
+            [.., step, distinct] if matches!(distinct.kind, StepKind::Distinct(_)) => {
+                (Some(step), usize::MAX)
+            }
+            steps => {
+                let wanted = limit.map_or(usize::MAX, |limit| limit.saturating_add(offset));
+                (steps.last_mut(), wanted)
+            }
+        };
+        if let Some(step) = step
             && let StepKind::OrderBy { limit: first, .. } = &mut step.kind
         {
-            *first = Some(limit.map_or(usize::MAX, |limit| limit.saturating_add(offset)));
+            *first = Some(wanted);
         }
         let rows = (state.rows - offset as f64).max(0.0);
         state.advance(limit.map_or(rows, |limit| rows.min(limit as f64)));

@@ -314,7 +314,10 @@ impl StepKind {
             StepKind::Aggregate { aggregates, .. } => aggregates
                 .iter()
                 .all(|(_, aggregate)| aggregate.passes_over_repeats()),
-            StepKind::Slice { .. } | StepKind::OrderBy { limit: Some(_), .. } => false,
+            StepKind::Slice { .. } => false,
+            StepKind::OrderBy {
+                limit: Some(limit), ..
+            } if *limit < usize::MAX => false,
             // Each row has a value of its own.
             StepKind::Filter(expr) | StepKind::Bind(_, expr) => once && !expr.is_volatile(),
             _ => once,

@@ -267,6 +267,32 @@ fn what_leaves_is_taken_back() {
     assert_eq!(by(&scenario), Some((8, 1)));
 }
 
+/// Of rows that are equal under ORDER BY the terms decide which come first, below DISTINCT as well.
+#[test]
+fn equal_rows_below_distinct_are_chosen_by_their_terms() {
+    let value = |n: &str, datatype| Triple::new(iri("b"), iri("p"), typed(n, datatype));
+    let came = [value("4", xsd::LONG), value("4", xsd::INTEGER)];
+    let scenario = Scenario {
+        stored: Vec::new(),
+        shapes: [Shape { range: 3, step: 1 }; 2],
+        rounds: (came.into_iter().chain([value("4.0", xsd::DECIMAL)]))
+            .map(|triple| Round {
+                came: [vec![triple], Vec::new()],
+                changed: None,
+                late: None,
+                is_skipped: false,
+            })
+            .collect(),
+    };
+    for optional in ["", "OPTIONAL { GRAPH :w { ?a :q ?c } }"] {
+        let text = format!(
+            "PREFIX : <http://x/> SELECT DISTINCT ?a ?b ?c {{ GRAPH :v {{ ?a :p ?b }} {optional} }} ORDER BY ?a ?b ?c LIMIT 1"
+        );
+        let outcome = play(&scenario, &text, PlanChoices::default(), |_, _| ());
+        assert_eq!(outcome.unwrap(), Some((2, 1)), "{text}");
+    }
+}
+
 /// EX-1: a row that is lost between two closes is missed in its group.
 #[test]
 fn ex1_a_row_lost_from_a_group_is_noticed() {
