@@ -6,8 +6,8 @@ use crate::{PredicateStatistics, Run, Slice};
 use somersault_model::{BatchNumber, Direction, EventTime, TermId, TripleIds};
 use std::sync::{Arc, OnceLock};
 
-/// Up to so many statements (repeats across batches counted) a window is one merged run, or a run that was merged before its
-/// close (its base) and the newest slice. Merging costs about 0.03 µs a statement and close; a read of several runs about
+/// Up to so many statements (repeats across batches counted) a window is one merged run, or, where it holds many batches, a run
+/// that was merged before its close (its base) and the newest slice. Merging costs about 0.03 µs a statement and close; a read of several runs about
 /// 0.03 µs a run.
 const MERGED_LIMIT: usize = 1 << 14;
 

@@ -9,6 +9,7 @@ use super::threads::Spent;
 use super::{Failure, Options};
 use crate::machine::processor_time_of;
 use somersault::{Engine, MetricsSnapshot, NewQuery};
+use somersault_generate::SocialNetwork;
 use std::time::{Duration, Instant};
 
 /// Played before a crowd is measured.
@@ -38,7 +39,7 @@ impl Crowd {
     ) -> Result<(), Failure> {
         let new = || -> Box<dyn Iterator<Item = NewQuery>> {
             match mixed {
-                false => Box::new(light(stage, queries)),
+                false => Box::new(light(stage.network, queries)),
                 true => Box::new(heavy(stage, queries)),
             }
         };
@@ -57,11 +58,11 @@ impl Crowd {
 }
 
 /// So many of L1–L3 with random constants, with their names; one of each shape comes first.
-pub(super) fn light<'s>(
-    stage: &'s Stage<'_>,
+pub(super) fn light(
+    network: &SocialNetwork,
     queries: u64,
-) -> impl Iterator<Item = NewQuery> + use<'s> {
-    let all = stage.network.standing_queries();
+) -> impl Iterator<Item = NewQuery> + use<'_> {
+    let all = network.standing_queries();
     let named = all.map(|(name, text)| NewQuery {
         name: Some(name),
         text,
@@ -136,7 +137,7 @@ pub(super) fn measured(
     options: &Options,
     crowd: &Crowd,
 ) -> Result<Stand, Failure> {
-    let readers: Vec<Reader> = (light(stage, PROBES))
+    let readers: Vec<Reader> = (light(stage.network, PROBES))
         .filter_map(|query| query.name)
         .map(|name| Reader::of(&stage.engine, &name))
         .collect::<Result<_, _>>()?;

@@ -3,13 +3,15 @@
 
 use super::Failure;
 use super::crowd::{drop_all, light};
-use super::stage::Stage;
+use super::stage::{self, BATCH_MS, Stage};
 use crate::check::{Row, at_most};
 use crate::http;
 use crate::machine::resident_bytes;
 use crate::table;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use somersault::{Engine, EngineConfig};
+use somersault_generate::SocialNetwork;
 use somersault_server::{Running, ServerConfig};
 use std::net::TcpListener;
 use std::time::Instant;
@@ -30,18 +32,39 @@ pub(super) struct Registration {
     pub(super) http_bytes: u64,
 }
 
+/// What so many queries add to what is resident, for each: in an engine without data, before anything has been loaded, since
+/// what loading leaves free would hide it. The terms of their constants are among it.
+pub(super) fn memory(network: &SocialNetwork, queries: u64) -> Result<f64, Failure> {
+    let engine = Engine::open(EngineConfig::default())?;
+    stage::declare(&engine, BATCH_MS)?;
+    let before = resident_bytes();
+    for outcome in engine.register_many(light(network, queries))? {
+        outcome?;
+    }
+    let bytes = resident_bytes().saturating_sub(before) as f64 / queries.max(1) as f64;
+    println!(
+        "{} queries take {bytes:.0} bytes each",
+        table::thousands(queries)
+    );
+    engine.shutdown()?;
+    Ok(bytes)
+}
+
 /// Registers so many queries in both ways, and prints what that took; none is left.
-pub(super) fn measure(stage: &mut Stage<'_>, queries: u64) -> Result<Registration, Failure> {
-    // Texts are made while they are registered: kept until then, what they leave free would hide what queries take.
-    let (before, start) = (resident_bytes(), Instant::now());
-    for outcome in stage.engine.register_many(light(stage, queries))? {
+pub(super) fn measure(
+    stage: &Stage<'_>,
+    queries: u64,
+    bytes_per_query: f64,
+) -> Result<Registration, Failure> {
+    let network = stage.network;
+    let start = Instant::now();
+    for outcome in stage.engine.register_many(light(network, queries))? {
         outcome?;
     }
     let seconds = start.elapsed().as_secs_f64();
-    let bytes_per_query = resident_bytes().saturating_sub(before) as f64 / queries.max(1) as f64;
     let count = table::thousands(queries);
-    println!("{count} queries registered in {seconds:.2} s, {bytes_per_query:.0} bytes a query");
-    let names: Vec<String> = light(stage, queries).filter_map(|it| it.name).collect();
+    println!("{count} queries registered in {seconds:.2} s");
+    let names: Vec<String> = light(network, queries).filter_map(|it| it.name).collect();
     let start = Instant::now();
     drop_all(&stage.engine, &names)?;
     println!("dropped in {:.2} s", start.elapsed().as_secs_f64());
@@ -65,7 +88,7 @@ fn over_http(stage: &Stage<'_>, queries: u64) -> Result<(f64, u64), Failure> {
     let listener = TcpListener::bind("127.0.0.1:0")?;
     let server = Running::start(stage.engine.clone(), listener, ServerConfig::default())?;
     let mut sent = 0;
-    let mut lines = light(stage, queries).peekable();
+    let mut lines = light(stage.network, queries).peekable();
     let chunks = std::iter::from_fn(|| {
         lines.peek()?;
         let mut chunk = Vec::with_capacity(CHUNK_BYTES + 4096);

@@ -196,7 +196,8 @@ impl<'n> Stage<'n> {
     }
 }
 
-fn declare(engine: &Engine, batch_ms: i64) -> Result<(), Failure> {
+/// Declares the network's streams.
+pub(super) fn declare(engine: &Engine, batch_ms: i64) -> Result<(), Failure> {
     for kind in StreamKind::ALL {
         let declaration = kind.declaration_by(batch_ms);
         engine.create_stream(None, &format!("{declaration} BUDGET {BUDGET_BYTES}"))?;

@@ -68,6 +68,9 @@ pub(super) fn run(options: &Options) -> Result<Standing, Failure> {
     let network = network(options.stored, options.rate);
     let mut batches = options.batches.iter().copied();
     let first = batches.next().ok_or("no batch was asked for (--batches)")?;
+    let most = options.standing.iter().copied().max();
+    let most = most.ok_or("no number of queries was asked for (--standing)")?;
+    let bytes_per_query = registration::memory(&network, most)?;
     let mut stage = Stage::with_batches(&network, configuration(options.workers), first)?;
     let mut figures = Standing {
         machine: Machine::read(),
@@ -77,9 +80,7 @@ pub(super) fn run(options: &Options) -> Result<Standing, Failure> {
     };
     let mut counts = options.standing.clone();
     counts.sort_unstable_by(|a, b| b.cmp(a));
-    if let Some(most) = counts.first() {
-        figures.registration = registration::measure(&mut stage, *most)?;
-    }
+    figures.registration = registration::measure(&stage, most, bytes_per_query)?;
     for batch_ms in [first].into_iter().chain(batches) {
         stage.declare_again(batch_ms)?;
         let stretch = stage.stretch(WARM_UP_MS, 1.0);

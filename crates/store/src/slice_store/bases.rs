@@ -1,11 +1,15 @@
 //! What the next version of a window is made from: all of it but for its last batch, as one run, made before that batch comes
-//! and its firings wait. Only for windows that are small enough for one run; the others have theirs from `levels`.
+//! and its firings wait. Only for windows of many batches that are small enough for one run; larger ones have theirs from `levels`.
 
 use super::{StreamSlices, ViewKey};
 use crate::WindowVersion;
 use somersault_model::BatchNumber;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+
+/// A window of fewer batches than this is merged at its close: to read so large a part of it as its newest batch is from a run of
+/// its own would cost firings more than the merging that they wait for.
+const LEAST_BATCHES: i64 = 16;
 
 /// Which windows lack one batch alone until their next close, by the end of the one before.
 #[derive(Default)]
@@ -16,6 +20,9 @@ pub(super) struct Bases {
 impl Bases {
     /// The newest version of a window ends at `hi`.
     pub(super) fn expect_next(&mut self, key: ViewKey, hi: BatchNumber) {
+        if key.range < LEAST_BATCHES {
+            return;
+        }
         // The window that another one waited for has been made by now.
         if self.due.first_key_value().is_some_and(|(due, _)| *due < hi) {
             self.due = self.due.split_off(&hi);

@@ -231,10 +231,10 @@ proptest! {
 #[test]
 #[cfg_attr(miri, ignore = "too many statements")]
 fn a_window_is_what_was_merged_before_its_close_and_its_newest_slice() {
-    let statements = many(100, 100);
+    let statements = many(160, 100);
     let store = Store::new(1);
     let mut batches = statements.chunk_by(|a, b| a.at.0 / INTERVAL.0 == b.at.0 / INTERVAL.0);
-    for (range, step) in [(10, 1), (12, 4), (5, 5)] {
+    for (range, step, runs) in [(20, 1, 2), (24, 4, 2), (16, 16, 2), (10, 1, 1)] {
         let window_at = |hi: i64| {
             let (lo, hi) = (BatchNumber(hi - range), BatchNumber(hi));
             store.slices().window(STREAM, lo, hi, key(range, step))
@@ -244,7 +244,7 @@ fn a_window_is_what_was_merged_before_its_close_and_its_newest_slice() {
             .extent(STREAM)
             .map_or(0, |(_, _, last)| last.0 + 1);
         let mut steps = 0;
-        for number in first..first + 30 {
+        for number in first..first + 40 {
             let batch = BatchNumber(number);
             let of_batch = batches.next().unwrap();
             let slice = Slice::build(batch, INTERVAL, 0, of_batch);
@@ -253,7 +253,7 @@ fn a_window_is_what_was_merged_before_its_close_and_its_newest_slice() {
                 let window = window_at(number + 1);
                 let (lo, hi) = window.batches();
                 compare(&window, &twin(&statements, lo, hi));
-                assert_eq!(window.run_count(), if steps == 0 { 1 } else { 2 });
+                assert_eq!(window.run_count(), if steps == 0 { 1 } else { runs });
                 steps += 1;
             }
             store.slices().merge_ahead(STREAM, batch.next());
