@@ -67,8 +67,9 @@ pub trait Apply: Send + Sync + 'static {
     /// Applies the work of one SN to one shard.
     fn apply(&self, shard: ShardId, sn: Sn, work: ShardWork);
 
-    /// Every shard has applied all SNs up to `applied`, and that has been reported: does what applying them to this shard left
-    /// for later because nobody waits for it. Called on the shard's own thread, where several SNs came together once for all.
+    /// Every shard has applied all SNs up to `applied`: does what applying them to this shard left for later because no firing
+    /// waits for it. Called on the shard's own thread, once for SNs that came together; on the thread that reports what is
+    /// applied, after it has been reported.
     fn settle(&self, shard: ShardId, applied: Sn) {
         let _ = (shard, applied);
     }

@@ -156,3 +156,68 @@ impl Apply for Injectors {
         counters.applied.fetch_max(sn.0, Ordering::Relaxed);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use somersault_model::{EventTime, Millis, Placement, TermId, TimedTriple, TripleIds};
+    use somersault_store::{ShardBatch, ViewKey};
+
+    const STREAM: StreamUid = StreamUid(3);
+    const SHARDS: u16 = 2;
+
+    fn work(batch: i64) -> (ShardId, ShardWork) {
+        let shard = (batch % i64::from(SHARDS)) as u16;
+        let id = |number| TermId::from_raw(1 << 60 | number);
+        let slice = SliceWork {
+            stream: STREAM,
+            batch: BatchNumber(batch),
+            interval: Millis(1),
+            statements: vec![TimedTriple {
+                at: EventTime(batch),
+                triple: TripleIds::new(id(batch as u64), id(9_999), id(7)),
+            }],
+            lease: None,
+            kind: SliceKind::Whole,
+        };
+        let placement = Placement::new(SHARDS);
+        let work = ShardWork {
+            batch: ShardBatch::split(&[], placement).swap_remove(usize::from(shard)),
+            slices: vec![slice],
+            windows: None,
+        };
+        (ShardId(shard), work)
+    }
+
+    #[test]
+    fn what_all_shards_have_applied_is_merged_for_the_next_window_and_no_more() {
+        let store = Store::new(SHARDS);
+        let injectors = Injectors::new(&store).unwrap();
+        let view = ViewKey {
+            range: 20,
+            until: 0,
+            step: 1,
+        };
+        let window_at = |batch: i64| {
+            let (lo, hi) = (BatchNumber(batch - view.range), BatchNumber(batch));
+            store.slices().window(STREAM, lo, hi, view)
+        };
+        let settle = |applied| (0..SHARDS).for_each(|shard| injectors.settle(ShardId(shard), applied));
+        for batch in 0..40 {
+            let (shard, work) = work(batch);
+            injectors.apply(shard, Sn(batch as u64 + 1), work);
+            let window = window_at(batch + 1);
+            assert_eq!(window.len() as i64, (batch + 1).min(view.range));
+            assert_eq!(window.run_count(), if batch == 0 { 1 } else { 2 });
+            settle(Sn(batch as u64 + 1));
+        }
+        // Another shard has not applied what this one has: nothing is made of it yet.
+        let (shard, work) = work(40);
+        injectors.apply(shard, Sn(41), work);
+        assert_eq!(window_at(41).run_count(), 2);
+        settle(Sn(40));
+        let (shard, work) = self::work(41);
+        injectors.apply(shard, Sn(42), work);
+        assert_eq!(window_at(42).run_count(), 1, "it was merged at its close");
+    }
+}

@@ -22,6 +22,8 @@ pub(crate) struct Side {
     /// Made when somebody asks for the predicates of a vertex, which few queries do; a side merged
     /// from one that was asked has it from the start.
     by_vertex: OnceLock<ByVertex>,
+    /// Set once a read has asked for them, of this very side.
+    asked: OnceLock<()>,
 }
 
 /// Where the stretches of a column begin, and where the last one ends: in two bytes each where that is enough, which it
@@ -123,6 +125,7 @@ impl Side {
             newest: Vec::new(),
             oldest: BatchNumber(i64::MAX),
             by_vertex: OnceLock::new(),
+            asked: OnceLock::new(),
         }
     }
 
@@ -237,10 +240,10 @@ impl Side {
         out
     }
 
-    /// Makes what the reads of another side have had made: whoever reads a window has asked the one before, and no firing has to
-    /// wait for it.
+    /// Makes what reads have asked another side for: whoever reads a window has asked the one before, and no firing has to wait
+    /// for it. What was only made for such a read, and never had one, hands nothing on.
     pub(crate) fn prepare_as(&self, before: &Side) {
-        if before.by_vertex.get().is_some() {
+        if before.asked.get().is_some() {
             self.by_vertex();
         }
     }
@@ -383,6 +386,7 @@ impl Side {
 
     /// The predicates of the edges of a vertex, ascending.
     pub(crate) fn predicates_of(&self, vertex: TermId) -> &[TermId] {
+        let _ = self.asked.set(());
         let index = self.by_vertex();
         match index.vertices.binary_search(&vertex) {
             Ok(at) => &index.predicates[range(&index.starts, at)],

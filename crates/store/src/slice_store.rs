@@ -7,6 +7,7 @@ mod levels;
 
 use self::bases::Bases;
 use self::levels::Levels;
+use crate::window::Before;
 use crate::{Run, Slice, WindowVersion};
 use parking_lot::{Mutex, RwLock};
 use rustc_hash::FxHashMap;
@@ -37,7 +38,7 @@ type Views = FxHashMap<ViewKey, Arc<Mutex<View>>>;
 
 /// What tells windows over one stream apart that slide differently, all in batches. A window that reaches further back
 /// than what is there is shorter than its range, and the same window all the same.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ViewKey {
     /// How many batches it holds at most.
     pub range: i64,
@@ -163,7 +164,7 @@ impl SliceStore {
             return version;
         }
         let (generation, parts) = slices.range(lo, hi);
-        let version = WindowVersion::slide(view.before(lo, hi), &parts, lo, hi, || {
+        let version = WindowVersion::slide(view.before(), &parts, lo, hi, || {
             slices.levels.lock().note_window(hi.0 - lo.0);
             slices.cover(generation, &parts, lo, hi)
         });
@@ -203,7 +204,8 @@ impl SliceStore {
                 *slice = Arc::new(slice.part(from.min(to)..to));
             }
         }
-        let version = Arc::new(WindowVersion::slide(None, &parts, lo, hi, || {
+        let version = Arc::new(WindowVersion::slide(Before::default(), &parts, lo, hi, || {
+            slices.levels.lock().note_counted(lo);
             let whole = parts.len().saturating_sub(1).max(1);
             let mut runs = vec![Arc::clone(parts[0].run())];
             runs.extend(slices.cover(
@@ -448,13 +450,13 @@ impl View {
         })
     }
 
-    /// What a window over `lo..hi` may be made from.
-    fn before(&self, lo: BatchNumber, hi: BatchNumber) -> Option<&WindowVersion> {
+    /// What its next version may be made from.
+    fn before(&self) -> Before<'_> {
         let latest = self.latest.as_ref().map(|(_, version)| version);
-        let versions = self.base.iter().chain(latest).map(|version| &**version);
-        let fits = |version: &(BatchNumber, BatchNumber)| version.0 <= lo && version.1 <= hi;
-        let mut fitting = versions.filter(|version| fits(&version.batches()));
-        fitting.next()
+        Before {
+            base: self.base.as_deref(),
+            latest: latest.map(|version| &**version),
+        }
     }
 
     /// The runs that were made for its versions, each once.
@@ -475,6 +477,9 @@ impl View {
         let newest = (self.latest.as_ref())
             .is_none_or(|(_, latest)| latest.batches().1 <= version.batches().1);
         if newest {
+            // One that was not made again, for want of statements at the right time, must not keep its slices for ever.
+            let is_passed = |base: &mut Arc<WindowVersion>| base.batches().1 <= version.batches().0;
+            self.base.take_if(is_passed);
             if let Some((made, old)) = self.latest.replace((generation, version)) {
                 self.earlier.push((made, Arc::downgrade(&old)));
             }

@@ -11,8 +11,8 @@ use std::sync::{Arc, OnceLock};
 /// 0.03 µs a run.
 const MERGED_LIMIT: usize = 1 << 14;
 
-/// So many slices are read as they are where they are read once.
-const UNMERGED: usize = 4;
+/// So many slices are read as they are where no run of them has been made.
+pub(crate) const UNMERGED: usize = 4;
 
 /// The triples of the batches `lo..hi` of a stream.
 #[derive(Debug)]
@@ -48,26 +48,22 @@ impl WindowVersion {
     /// A window without a statement.
     pub fn empty() -> Arc<WindowVersion> {
         let no_batch = BatchNumber(0);
-        Arc::new(WindowVersion::slide(None, &[], no_batch, no_batch, || {
+        Arc::new(WindowVersion::slide(Before::default(), &[], no_batch, no_batch, || {
             Vec::new()
         }))
     }
 
-    /// The window over `lo..hi`, whose slices are given in order, made from `previous` where that
+    /// The window over `lo..hi`, whose slices are given in order, made from what was `before` it where that
     /// is the cheaper way. `cover` gives runs that hold exactly the slices' triples; it is asked
     /// when the window is too large for one run.
     pub(crate) fn slide(
-        previous: Option<&WindowVersion>,
+        before: Before<'_>,
         slices: &[Arc<Slice>],
         lo: BatchNumber,
         hi: BatchNumber,
         cover: impl FnOnce() -> Vec<Arc<Run>>,
     ) -> WindowVersion {
-        let slices: Vec<Arc<Slice>> = slices
-            .iter()
-            .filter(|slice| slice.arrivals() > 0)
-            .cloned()
-            .collect();
+        let slices = with_arrivals(slices);
         let mut has_own_run = false;
         let runs = match &slices[..] {
             [] => Vec::new(),
@@ -75,8 +71,7 @@ impl WindowVersion {
             _ if statements_of(&slices) > MERGED_LIMIT => cover(),
             _ => {
                 has_own_run = true;
-                let kept = previous.and_then(|previous| previous.reusable(&slices, lo));
-                match kept {
+                match before.base.and_then(|base| base.reusable(&slices, lo)) {
                     Some(Kept {
                         run,
                         passed: false,
@@ -85,7 +80,10 @@ impl WindowVersion {
                         let fresh = fresh.iter().map(|slice| slice.run());
                         [run].into_iter().chain(fresh).map(Arc::clone).collect()
                     }
-                    kept => vec![Arc::new(merged(kept, &slices, lo))],
+                    kept => {
+                        let latest = || before.latest?.reusable(&slices, lo);
+                        vec![Arc::new(merged(kept.or_else(latest), &slices, lo))]
+                    }
                 }
             }
         };
@@ -102,15 +100,17 @@ impl WindowVersion {
     /// The window over `lo..hi`, whose slices are given in order, as one run: what a window is made from that begins at `lo`
     /// and ends a little later. None where that window would be too large for one run, or empty.
     pub(crate) fn base(
-        previous: Option<&WindowVersion>,
-        slices: Vec<Arc<Slice>>,
+        before: Before<'_>,
+        slices: &[Arc<Slice>],
         lo: BatchNumber,
         hi: BatchNumber,
     ) -> Option<WindowVersion> {
+        let slices = with_arrivals(slices);
         if slices.is_empty() || statements_of(&slices) > MERGED_LIMIT {
             return None;
         }
-        let kept = previous.and_then(|previous| previous.reusable(&slices, lo));
+        let mut versions = before.base.into_iter().chain(before.latest);
+        let kept = versions.find_map(|version| version.reusable(&slices, lo));
         let run = Arc::new(merged(kept, &slices, lo));
         Some(WindowVersion {
             lo,
@@ -320,6 +320,11 @@ impl WindowVersion {
         &self.runs
     }
 
+    /// Whether it is too large for a run of its own.
+    pub(crate) fn is_covered(&self) -> bool {
+        self.slices.len() > 1 && !self.has_own_run
+    }
+
     /// The run that was made for this window, if it has one.
     pub(crate) fn own_run(&self) -> Option<&Arc<Run>> {
         self.runs.first().filter(|_| self.has_own_run)
@@ -352,6 +357,15 @@ impl WindowVersion {
     }
 }
 
+/// What a version may be made from.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Before<'a> {
+    /// Made for it before its last batch came.
+    pub(crate) base: Option<&'a WindowVersion>,
+    /// The newest version before it.
+    pub(crate) latest: Option<&'a WindowVersion>,
+}
+
 /// What of an earlier version goes into a later one.
 struct Kept<'a> {
     run: &'a Arc<Run>,
@@ -367,6 +381,12 @@ fn merged(kept: Option<Kept<'_>>, slices: &[Arc<Slice>], lo: BatchNumber) -> Run
     let fresh = fresh.iter().map(|slice| &**slice.run());
     let parts: Vec<&Run> = kept.into_iter().chain(fresh).collect();
     Run::merge(&parts, lo)
+}
+
+/// Those in which there is something.
+fn with_arrivals(slices: &[Arc<Slice>]) -> Vec<Arc<Slice>> {
+    let slices = slices.iter().filter(|slice| slice.arrivals() > 0);
+    slices.map(Arc::clone).collect()
 }
 
 /// How many statements slices hold, those of several of them as often.

@@ -3,8 +3,9 @@
 
 use super::{StreamSlices, ViewKey};
 use crate::WindowVersion;
+use crate::window::Before;
 use somersault_model::BatchNumber;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// A window of fewer batches than this is merged at its close: to read so large a part of it as its newest batch is from a run of
@@ -14,11 +15,11 @@ const LEAST_BATCHES: i64 = 16;
 /// Which windows lack one batch alone until their next close, by the end of the one before.
 #[derive(Default)]
 pub(super) struct Bases {
-    due: BTreeMap<BatchNumber, Vec<ViewKey>>,
+    due: BTreeMap<BatchNumber, BTreeSet<ViewKey>>,
 }
 
 impl Bases {
-    /// The newest version of a window ends at `hi`.
+    /// The newest version of a window ends at `hi`; it may be said again, of a version that was made anew.
     pub(super) fn expect_next(&mut self, key: ViewKey, hi: BatchNumber) {
         if key.range < LEAST_BATCHES {
             return;
@@ -28,11 +29,11 @@ impl Bases {
             self.due = self.due.split_off(&hi);
         }
         let all_but_one = BatchNumber(hi.0.saturating_add(key.step - 1));
-        self.due.entry(all_but_one).or_default().push(key);
+        self.due.entry(all_but_one).or_default().insert(key);
     }
 
     /// The windows that lack one batch when all before `hi` have come; those for which that was so earlier are forgotten.
-    fn take(&mut self, hi: BatchNumber) -> Vec<ViewKey> {
+    fn take(&mut self, hi: BatchNumber) -> BTreeSet<ViewKey> {
         let later = self.due.split_off(&hi.next());
         let mut passed = std::mem::replace(&mut self.due, later);
         passed.remove(&hi).unwrap_or_default()
@@ -47,20 +48,56 @@ impl StreamSlices {
             let Some(view) = self.views.lock().get(&key).map(Arc::clone) else {
                 continue;
             };
-            let lo = BatchNumber((hi.0 + 1).saturating_sub(key.range));
-            let (generation, slices) = self.range(lo, hi);
             // Merged without the lock: a firing may ask for the version that there is.
-            let previous: Vec<Arc<WindowVersion>> = {
+            let (base, latest) = {
                 let view = view.lock();
-                let latest = view.latest.iter();
-                let latest = latest.filter(|(made, _)| *made == generation);
-                let latest = latest.map(|(_, version)| version);
-                view.base.iter().chain(latest).map(Arc::clone).collect()
+                let latest = view.latest.as_ref();
+                (view.base.clone(), latest.map(|(_, version)| Arc::clone(version)))
             };
-            let mut previous = previous.iter();
-            let previous = previous.find(|version| version.run_count() == 1);
-            let base = WindowVersion::base(previous.map(|it| &**it), slices, lo, hi);
-            view.lock().base = base.map(Arc::new);
+            // As far as the window reaches back, but not before it began.
+            let begun = latest.as_ref().map(|latest| latest.batches().0);
+            let lo = BatchNumber((hi.0 + 1).saturating_sub(key.range)).max(begun.unwrap_or(hi));
+            let before = Before {
+                base: base.as_deref(),
+                latest: latest.as_deref(),
+            };
+            let slices = self.range(lo, hi).1;
+            let base = WindowVersion::base(before, &slices, lo, hi).map(Arc::new);
+            let mut view = view.lock();
+            // Another shard may have come to it sooner, and further.
+            if view.base.as_ref().is_none_or(|there| there.batches().1 < hi) {
+                view.base = base;
+            }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_said_over_and_over_is_due_once() {
+        let key = |step| ViewKey {
+            range: LEAST_BATCHES,
+            until: 0,
+            step,
+        };
+        let mut bases = Bases::default();
+        for _ in 0..10 {
+            bases.expect_next(key(4), BatchNumber(20));
+            bases.expect_next(key(8), BatchNumber(20));
+        }
+        assert!(bases.take(BatchNumber(22)).is_empty());
+        assert_eq!(bases.take(BatchNumber(23)), BTreeSet::from([key(4)]));
+        bases.expect_next(key(8), BatchNumber(28));
+        assert!(bases.take(BatchNumber(34)).is_empty());
+        assert_eq!(bases.take(BatchNumber(35)), BTreeSet::from([key(8)]));
+        let narrow = ViewKey {
+            range: LEAST_BATCHES - 1,
+            ..key(1)
+        };
+        bases.expect_next(narrow, BatchNumber(40));
+        assert!(bases.due.is_empty(), "it is merged at its close");
     }
 }

@@ -6,39 +6,46 @@
 //! once nobody waits for that batch any more. The few slices that have come since are read as they are.
 
 use super::{Slices, StreamSlices};
+use crate::window::UNMERGED;
 use crate::{Run, Slice};
 use parking_lot::RwLockReadGuard;
 use rustc_hash::FxHashMap;
 use somersault_model::BatchNumber;
 use std::sync::Arc;
 
-/// So many slices for which no run has been made ahead are read as they are. More are merged by the window that needs them.
-const UNMERGED: usize = 4;
-
 #[derive(Default)]
 pub(super) struct Levels {
-    runs: FxHashMap<Stretch, Arc<Run>>,
+    runs: FxHashMap<Span, Arc<Run>>,
     /// The runs that end at this batch or before it have been made, as far as windows may need them.
     ahead: Option<BatchNumber>,
-    /// How many batches the longest window holds; 0 where there is none.
+    /// How many batches the longest window holds that is covered by them; 0 where there is none.
     longest: i64,
+    /// Of the windows of a number of statements that were covered by them since it was last looked what may go: where the first
+    /// begins.
+    counted_from: Option<BatchNumber>,
 }
 
 impl Levels {
-    /// A window of so many batches is read.
+    /// A window of so many batches is covered by them.
     pub(super) fn note_window(&mut self, batches: i64) {
         self.longest = self.longest.max(batches);
     }
 
+    /// A window of a number of statements, from a batch on, is covered by them.
+    pub(super) fn note_counted(&mut self, from: BatchNumber) {
+        let first = self.counted_from.map_or(from, |first| first.min(from));
+        self.counted_from = Some(first);
+    }
+
     /// Forgets the runs that hold a batch.
     pub(super) fn forget(&mut self, batch: BatchNumber) {
-        let holds = |stretch: &Stretch| (stretch.first..stretch.end()).contains(&batch.0);
-        self.runs.retain(|stretch, _| !holds(stretch));
+        let holds = |span: &Span| (span.first..span.end()).contains(&batch.0);
+        self.runs.retain(|span, _| !holds(span));
     }
 
     /// Forgets the runs that begin before a batch.
     pub(super) fn retire(&mut self, below: BatchNumber) {
-        self.runs.retain(|stretch, _| stretch.first >= below.0);
+        self.runs.retain(|span, _| span.first >= below.0);
     }
 
     pub(super) fn bytes(&self) -> usize {
@@ -48,25 +55,25 @@ impl Levels {
 
 /// 2^level batches from one on whose number is a multiple of that.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-struct Stretch {
+struct Span {
     level: u32,
     first: i64,
 }
 
-impl Stretch {
+impl Span {
     /// The longest one from `first` on that ends at `hi` or before.
-    fn longest(first: i64, hi: BatchNumber) -> Stretch {
+    fn longest(first: i64, hi: BatchNumber) -> Span {
         let mut level = 0;
         while first.rem_euclid(2 << level) == 0 && first + (2 << level) <= hi.0 && level < 40 {
             level += 1;
         }
-        Stretch { level, first }
+        Span { level, first }
     }
 
     /// All of two batches and more that end at `end` and are no longer than `longest`.
-    fn ending_at(end: i64, longest: i64) -> impl Iterator<Item = Stretch> {
+    fn ending_at(end: i64, longest: i64) -> impl Iterator<Item = Span> {
         let fits = move |level: &u32| 1 << level <= longest && end.rem_euclid(1 << level) == 0;
-        (1..40).take_while(fits).map(move |level| Stretch {
+        (1..40).take_while(fits).map(move |level| Span {
             level,
             first: end - (1 << level),
         })
@@ -77,11 +84,11 @@ impl Stretch {
     }
 
     /// Its halves, each with those of `slices` that are in it.
-    fn halves(self, slices: &[Arc<Slice>]) -> [(Stretch, &[Arc<Slice>]); 2] {
+    fn halves(self, slices: &[Arc<Slice>]) -> [(Span, &[Arc<Slice>]); 2] {
         let level = self.level - 1;
         let middle = self.first + (1 << level);
         let (left, right) = slices.split_at(slices.partition_point(|s| s.batch().0 < middle));
-        let half = |first| Stretch { level, first };
+        let half = |first| Span { level, first };
         [(half(self.first), left), (half(middle), right)]
     }
 }
@@ -107,46 +114,46 @@ impl StreamSlices {
         while let Some(next) = rest.first() {
             // Stretches without a slice need no run.
             first = first.max(next.batch().0);
-            let stretch = Stretch::longest(first, hi);
-            first = stretch.end();
+            let span = Span::longest(first, hi);
+            first = span.end();
             let (these, others) = rest.split_at(rest.partition_point(|s| s.batch().0 < first));
-            self.add_runs(generation, stretch, these, merged_up_to, &mut runs);
+            self.add_runs(generation, span, these, merged_up_to, &mut runs);
             rest = others;
         }
         runs
     }
 
-    /// Adds the runs of a stretch, of which `slices` are those that there are: one, unless it ends behind `merged_up_to` and
+    /// Adds the runs of a span, of which `slices` are those that there are: one, unless it ends behind `merged_up_to` and
     /// has not been made.
     fn add_runs(
         &self,
         generation: u64,
-        stretch: Stretch,
+        span: Span,
         slices: &[Arc<Slice>],
         merged_up_to: BatchNumber,
         runs: &mut Vec<Arc<Run>>,
     ) {
-        let is_there = || self.levels.lock().runs.contains_key(&stretch);
-        if slices.len() < 2 || stretch.end() <= merged_up_to.0 || is_there() {
-            runs.extend(self.merged(generation, stretch, slices));
+        let is_there = || self.levels.lock().runs.contains_key(&span);
+        if slices.len() < 2 || span.end() <= merged_up_to.0 || is_there() {
+            runs.extend(self.merged(generation, span, slices));
             return;
         }
-        for (half, slices) in stretch.halves(slices) {
+        for (half, slices) in span.halves(slices) {
             self.add_runs(generation, half, slices, merged_up_to, runs);
         }
     }
 
-    /// The run of a stretch of which `slices` are those that there are.
-    fn merged(&self, generation: u64, stretch: Stretch, slices: &[Arc<Slice>]) -> Option<Arc<Run>> {
+    /// The run of a span of which `slices` are those that there are.
+    fn merged(&self, generation: u64, span: Span, slices: &[Arc<Slice>]) -> Option<Arc<Run>> {
         match slices {
             [] => return None,
             [one] => return Some(Arc::clone(one.run())),
             _ => {}
         }
-        if let Some(run) = self.levels.lock().runs.get(&stretch) {
+        if let Some(run) = self.levels.lock().runs.get(&span) {
             return Some(Arc::clone(run));
         }
-        let halves = stretch.halves(slices);
+        let halves = span.halves(slices);
         let [left, right] = halves.map(|(half, slices)| self.merged(generation, half, slices));
         let run = match (left, right) {
             (Some(left), Some(right)) => {
@@ -157,9 +164,9 @@ impl StreamSlices {
         // A slice may have been replaced meanwhile: then others must not get this run.
         let state: RwLockReadGuard<'_, Slices> = self.state.read();
         let oldest = state.by_batch.first_key_value();
-        let kept = oldest.is_some_and(|(batch, _)| batch.0 <= stretch.first);
+        let kept = oldest.is_some_and(|(batch, _)| batch.0 <= span.first);
         if state.generation == generation && kept {
-            self.levels.lock().runs.insert(stretch, Arc::clone(&run));
+            self.levels.lock().runs.insert(span, Arc::clone(&run));
         }
         Some(run)
     }
@@ -180,10 +187,10 @@ impl StreamSlices {
             (before.max(hi.0 - levels.longest), levels.longest)
         };
         for slice in self.range(BatchNumber(from), hi).1 {
-            for stretch in Stretch::ending_at(slice.batch().next().0, longest) {
-                let ends = (stretch.first, stretch.end());
+            for span in Span::ending_at(slice.batch().next().0, longest) {
+                let ends = (span.first, span.end());
                 let (generation, slices) = self.range(BatchNumber(ends.0), BatchNumber(ends.1));
-                self.merged(generation, stretch, &slices);
+                self.merged(generation, span, &slices);
             }
         }
         let mut levels = self.levels.lock();
@@ -196,19 +203,27 @@ impl StreamSlices {
         if self.levels.lock().runs.is_empty() {
             return;
         }
-        let (mut first, mut longest) = (BatchNumber(i64::MAX), 0);
+        let (mut first, mut longest) = (None, 0);
         for (key, view) in &*self.views.lock() {
             // What a window that is being made right now needs is not known: the next one will forget.
             let Some(view) = view.try_lock() else {
                 return;
             };
-            if let Some((_, latest)) = &view.latest {
-                first = first.min(latest.batches().0);
+            if let Some((_, latest)) = &view.latest
+                && latest.is_covered()
+            {
+                let lo = latest.batches().0;
+                first = Some(first.map_or(lo, |first: BatchNumber| first.min(lo)));
                 longest = longest.max(key.range);
             }
         }
         let mut levels = self.levels.lock();
         levels.longest = longest;
-        levels.runs.retain(|stretch, _| stretch.end() > first.0);
+        let counted = levels.counted_from.take();
+        let first = first.into_iter().chain(counted).min();
+        // Where nothing has read them for now, they stay until their slices go.
+        if let Some(first) = first {
+            levels.runs.retain(|span, _| span.end() > first.0);
+        }
     }
 }

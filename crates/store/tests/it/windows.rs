@@ -174,10 +174,12 @@ proptest! {
         sizes in prop::collection::vec(0u64..4, 1..40),
         ahead in prop::collection::vec(0i64..12, 1..40),
         amended in prop::collection::vec((0i64..40, any::<bool>()), 0..6),
-        range in 1i64..20,
+        range in 1i64..24,
+        until in prop_oneof![Just(0i64), 1i64..5],
         step in 1i64..4,
         first in -20i64..20,
     ) {
+        let key = ViewKey { range, until, step };
         let store = Store::new(1);
         let slices = store.slices();
         let fan = |batch: i64, of: std::ops::Range<u64>| -> Vec<TimedTriple> {
@@ -219,8 +221,8 @@ proptest! {
                 slices.merge_ahead(STREAM, BatchNumber(next - behind));
             }
             if next.rem_euclid(step) == 0 {
-                let (lo, hi) = (BatchNumber(next - range), BatchNumber(next));
-                let window = slices.window(STREAM, lo, hi, key(range, step));
+                let (lo, hi) = (BatchNumber(next - until - range), BatchNumber(next - until));
+                let window = slices.window(STREAM, lo, hi, key);
                 compare(&window, &twin(&statements, lo, hi));
                 slices.forget_passed(STREAM);
             }
@@ -259,6 +261,64 @@ fn a_window_is_what_was_merged_before_its_close_and_its_newest_slice() {
             store.slices().merge_ahead(STREAM, batch.next());
         }
     }
+}
+
+/// A statement in each batch, then one in the last batch of each step alone: nothing is made ahead any more.
+#[test]
+fn a_source_that_falls_nearly_silent_lets_go_of_what_windows_have_passed() {
+    let (range, step) = (20, 4);
+    let store = Store::new(1);
+    let mut early = Vec::new();
+    for number in 0..100 {
+        let batch = BatchNumber(number);
+        if number < 40 || number % step == step - 1 {
+            let statement = TimedTriple {
+                at: batch.start(INTERVAL),
+                triple: triple(number as u64, 1, 2),
+            };
+            let slice = Slice::build(batch, INTERVAL, 0, &[statement]);
+            store.slices().insert(STREAM, slice);
+        }
+        if number % step == step - 1 {
+            let (lo, hi) = (BatchNumber(number + 1 - range), batch.next());
+            let window = store.slices().window(STREAM, lo, hi, key(range, step));
+            if number < 40 {
+                early.extend(window.slices().iter().map(std::sync::Arc::downgrade));
+            }
+            store.slices().retire(STREAM, lo);
+        }
+        if number < 40 || number % step == step - 1 {
+            store.slices().merge_ahead(STREAM, batch.next());
+        }
+    }
+    assert!(early.len() > 20);
+    assert!(early.iter().all(|slice| slice.upgrade().is_none()));
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "too many statements")]
+fn windows_of_a_number_of_statements_keep_the_runs_that_cover_them() {
+    let statements = many(40, 1_000);
+    let store = Store::new(1);
+    let slices = store.slices();
+    fill(slices, &statements);
+    let of_slices = slices.memory_bytes(STREAM);
+    let stretch = |from: i64| {
+        let (from, to) = (BatchNumber(from), BatchNumber(from + 21));
+        let window = slices.stretch(STREAM, (from, 500), (to, 500));
+        assert!(window.run_count() > 2, "it is covered");
+    };
+    stretch(0);
+    let covered = slices.memory_bytes(STREAM) - of_slices;
+    slices.forget_passed(STREAM);
+    slices.forget_passed(STREAM);
+    assert_eq!(slices.memory_bytes(STREAM) - of_slices, covered);
+    stretch(18);
+    slices.forget_passed(STREAM);
+    let later = slices.memory_bytes(STREAM) - of_slices;
+    stretch(18);
+    assert_eq!(slices.memory_bytes(STREAM) - of_slices, later, "nothing is made anew");
+    assert!(later < 2 * covered);
 }
 
 #[test]
