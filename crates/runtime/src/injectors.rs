@@ -202,7 +202,8 @@ mod tests {
             let (lo, hi) = (BatchNumber(batch - view.range), BatchNumber(batch));
             store.slices().window(STREAM, lo, hi, view)
         };
-        let settle = |applied| (0..SHARDS).for_each(|shard| injectors.settle(ShardId(shard), applied));
+        let settle =
+            |applied| (0..SHARDS).for_each(|shard| injectors.settle(ShardId(shard), applied));
         for batch in 0..40 {
             let (shard, work) = work(batch);
             injectors.apply(shard, Sn(batch as u64 + 1), work);

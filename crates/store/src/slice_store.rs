@@ -204,19 +204,25 @@ impl SliceStore {
                 *slice = Arc::new(slice.part(from.min(to)..to));
             }
         }
-        let version = Arc::new(WindowVersion::slide(Before::default(), &parts, lo, hi, || {
-            slices.levels.lock().note_counted(lo);
-            let whole = parts.len().saturating_sub(1).max(1);
-            let mut runs = vec![Arc::clone(parts[0].run())];
-            runs.extend(slices.cover(
-                generation,
-                &parts[1..whole],
-                lo.next(),
-                BatchNumber(hi.0 - 1),
-            ));
-            runs.extend(parts[whole..].iter().map(|last| Arc::clone(last.run())));
-            runs
-        }));
+        let version = Arc::new(WindowVersion::slide(
+            Before::default(),
+            &parts,
+            lo,
+            hi,
+            || {
+                slices.levels.lock().note_counted(lo);
+                let whole = parts.len().saturating_sub(1).max(1);
+                let mut runs = vec![Arc::clone(parts[0].run())];
+                runs.extend(slices.cover(
+                    generation,
+                    &parts[1..whole],
+                    lo.next(),
+                    BatchNumber(hi.0 - 1),
+                ));
+                runs.extend(parts[whole..].iter().map(|last| Arc::clone(last.run())));
+                runs
+            },
+        ));
         let mut stretches = slices.stretches.lock();
         // Not each time: as many may be held as there are firings under way.
         if stretches.len() == stretches.capacity() {

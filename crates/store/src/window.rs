@@ -48,9 +48,13 @@ impl WindowVersion {
     /// A window without a statement.
     pub fn empty() -> Arc<WindowVersion> {
         let no_batch = BatchNumber(0);
-        Arc::new(WindowVersion::slide(Before::default(), &[], no_batch, no_batch, || {
-            Vec::new()
-        }))
+        Arc::new(WindowVersion::slide(
+            Before::default(),
+            &[],
+            no_batch,
+            no_batch,
+            || Vec::new(),
+        ))
     }
 
     /// The window over `lo..hi`, whose slices are given in order, made from what was `before` it where that

@@ -46,7 +46,9 @@ pub(super) fn memory(network: &SocialNetwork, queries: u64) -> Result<f64, Failu
     let before = resident_bytes();
     let second = engine.register_many(all)?;
     let count = second.len().max(1);
-    second.into_iter().try_for_each(|outcome| outcome.map(drop))?;
+    second
+        .into_iter()
+        .try_for_each(|outcome| outcome.map(drop))?;
     let bytes = resident_bytes().saturating_sub(before) as f64 / count as f64;
     println!(
         "{} queries take {bytes:.0} bytes each",

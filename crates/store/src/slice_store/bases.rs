@@ -52,7 +52,10 @@ impl StreamSlices {
             let (base, latest) = {
                 let view = view.lock();
                 let latest = view.latest.as_ref();
-                (view.base.clone(), latest.map(|(_, version)| Arc::clone(version)))
+                (
+                    view.base.clone(),
+                    latest.map(|(_, version)| Arc::clone(version)),
+                )
             };
             // As far as the window reaches back, but not before it began.
             let begun = latest.as_ref().map(|latest| latest.batches().0);
@@ -65,7 +68,11 @@ impl StreamSlices {
             let base = WindowVersion::base(before, &slices, lo, hi).map(Arc::new);
             let mut view = view.lock();
             // Another shard may have come to it sooner, and further.
-            if view.base.as_ref().is_none_or(|there| there.batches().1 < hi) {
+            if view
+                .base
+                .as_ref()
+                .is_none_or(|there| there.batches().1 < hi)
+            {
                 view.base = base;
             }
         }

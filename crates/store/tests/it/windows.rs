@@ -317,7 +317,11 @@ fn windows_of_a_number_of_statements_keep_the_runs_that_cover_them() {
     slices.forget_passed(STREAM);
     let later = slices.memory_bytes(STREAM) - of_slices;
     stretch(18);
-    assert_eq!(slices.memory_bytes(STREAM) - of_slices, later, "nothing is made anew");
+    assert_eq!(
+        slices.memory_bytes(STREAM) - of_slices,
+        later,
+        "nothing is made anew"
+    );
     assert!(later < 2 * covered);
 }
 
