@@ -53,7 +53,7 @@ impl WindowVersion {
             &[],
             no_batch,
             no_batch,
-            || Vec::new(),
+            Vec::new,
         ))
     }
 
