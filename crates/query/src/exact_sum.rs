@@ -37,14 +37,7 @@ impl ExactSum {
             self.special = Some(self.special.unwrap_or(0.0) + value);
             return;
         }
-        let bits = value.to_bits();
-        let fraction = bits & ((1 << 52) - 1);
-        let biased = ((bits >> 52) & 0x7ff) as i32;
-        let (mantissa, exponent) = if biased == 0 {
-            (fraction, -1074)
-        } else {
-            (fraction | (1 << 52), biased - 1075)
-        };
+        let (mantissa, exponent) = split(value);
         let position = (exponent + BIAS) as usize;
         let (limb, shift) = (position / 32, position % 32);
         let shifted = u128::from(mantissa) << shift;
@@ -120,6 +113,17 @@ impl ExactSum {
             }
         }
         ((wide >> shift) & ((1u128 << count) - 1)) as u64
+    }
+}
+
+/// What a finite double is without its sign: a mantissa of 53 bits, and the power of two that it is multiplied by.
+#[inline]
+pub(crate) fn split(value: f64) -> (u64, i32) {
+    let bits = value.to_bits();
+    let fraction = bits & ((1 << 52) - 1);
+    match ((bits >> 52) & 0x7ff) as i32 {
+        0 => (fraction, -BIAS),
+        biased => (fraction | (1 << 52), biased - 1075),
     }
 }
 

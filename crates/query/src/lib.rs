@@ -37,6 +37,7 @@ mod equality;
 mod error;
 mod estimate;
 mod evaluate;
+mod exact_order;
 mod exact_sum;
 mod execute;
 mod execution;

@@ -397,9 +397,8 @@ fn by_values(
         guard.fits(evaluation.held_bytes().saturating_add(bytes))?;
     }
     let mut order: Vec<u32> = (0..table.rows as u32).collect();
-    // From single rows on, by merging alone: it copes with an order that is none. Numbers are compared
-    // as doubles where one of them is one, so that two integers may equal a double and not each other,
-    // and the standard library's sort may panic then.
+    // From single rows on, by merging alone: rows that are equal stay in their order, and the limits are
+    // looked at however long comparing takes.
     merge(&mut order, 1, guard, &mut |first, second| {
         let (first, second) = (*first, *second);
         let (a, b) = (&values[first as usize], &values[second as usize]);

@@ -6,6 +6,9 @@ use crate::exact_sum::ExactSum;
 use crate::value::Value;
 use oxsdatatypes::{Decimal, Double, Float, Integer};
 
+/// The units in an integer of 1.
+pub(crate) const ONE: i128 = 10i128.pow(18);
+
 /// Integers and decimals are added in numbers wider than theirs: whether a sum overflows does not hang on the order of
 /// what is added. Once a float or double is among the values everything goes through the exact accumulator.
 #[derive(Default)]
@@ -33,9 +36,6 @@ struct Inexact {
 }
 
 impl WideSum {
-    /// The units in an integer of 1.
-    const ONE: i128 = 10i128.pow(18);
-
     fn add(&mut self, units: i128) {
         let (low, wrapped) = self.low.overflowing_add(units);
         self.low = low;
@@ -74,7 +74,7 @@ impl Sum {
                 self.add_integer((*value).into());
                 return Some(());
             }
-            Value::Decimal(value) => self.decimals.get_or_insert_default().add(units(*value)),
+            Value::Decimal(value) => self.decimals.get_or_insert_default().add(units_of(*value)),
             Value::Float(value) => {
                 let inexact = self.inexact.get_or_insert_with(Inexact::new);
                 inexact.sum.add(f64::from(Double::from(*value)));
@@ -100,7 +100,7 @@ impl Sum {
                 let Some(decimals) = &mut self.decimals else {
                     return false;
                 };
-                decimals.take(units(*value));
+                decimals.take(units_of(*value));
                 // Of what type a sum is hangs on what is in it.
                 if decimals.count == 0 {
                     self.decimals = None;
@@ -129,7 +129,7 @@ impl Sum {
             return Some(Value::Integer(i64::try_from(self.integers).ok()?.into()));
         };
         let mut sum = decimals.clone();
-        sum.add(self.integers.checked_mul(WideSum::ONE)?);
+        sum.add(self.integers.checked_mul(ONE)?);
         Some(Value::Decimal(sum.value()?))
     }
 
@@ -193,7 +193,8 @@ impl Inexact {
     }
 }
 
-fn units(value: Decimal) -> i128 {
+/// A decimal in units.
+pub(crate) fn units_of(value: Decimal) -> i128 {
     i128::from_be_bytes(value.to_be_bytes())
 }
 

@@ -2,6 +2,7 @@
 //! spareval, which the native engine is compared with (EX-1): derived integers are integers, types
 //! without operators are compared by spelling and are otherwise errors (`None`).
 
+use crate::exact_order;
 use crate::local::triple_bytes;
 use oxrdf::vocab::{rdf, xsd};
 use oxrdf::{BaseDirection, BlankNode, Literal, NamedNode, Term, Triple};
@@ -367,8 +368,8 @@ impl Value {
 
     /// The order of ORDER BY, MIN and MAX (SPARQL 1.1, section 15.1): blank nodes, IRIs, literals,
     /// triple terms. It goes on from `<` where that says nothing, so that what comes first does not
-    /// hang on the order of comparing (S6): literals of unlike kinds by their kind, times without a
-    /// zone as if they were in UTC, and what is left by spelling.
+    /// hang on the order of comparing (S6): numbers by what they are exactly, literals of unlike kinds by
+    /// their kind, times without a zone as if they were in UTC, and what is left by spelling.
     pub(crate) fn order(&self, other: &Value) -> Ordering {
         self.kind()
             .cmp(&other.kind())
@@ -376,8 +377,8 @@ impl Value {
                 (Value::BlankNode(a), Value::BlankNode(b)) => a.as_str().cmp(b.as_str()),
                 (Value::NamedNode(a), Value::NamedNode(b)) => a.as_str().cmp(b.as_str()),
                 (Value::Triple(a), Value::Triple(b)) => order_triples(a, b),
-                _ => (self.with_zone())
-                    .compare_literals(&other.with_zone())
+                _ => exact_order::order(self, other)
+                    .or_else(|| self.with_zone().compare_literals(&other.with_zone()))
                     .unwrap_or_else(|| self.spelling().cmp(&other.spelling())),
             })
     }

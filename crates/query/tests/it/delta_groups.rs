@@ -22,6 +22,8 @@ fn object() -> impl Strategy<Value = BoxedStrategy<Term>> {
             1 => Just(typed("007", xsd::INTEGER)),
             1 => Just(typed("4", xsd::LONG)),
             1 => select(vec![i64::MAX, i64::MAX - 1, i64::MIN]).prop_map(|n| Literal::from(n).into()),
+            // Of which doubles and floats have only one.
+            1 => select(vec![1 << 53, (1 << 53) + 1, (1 << 24) + 1]).prop_map(|n: i64| Literal::from(n).into()),
         ]
     };
     let decimals = || {
@@ -32,16 +34,29 @@ fn object() -> impl Strategy<Value = BoxedStrategy<Term>> {
             "7.00",
             "0.333333333333333333",
             "170141183460469231731.5",
+            "9007199254740992.0",
+            "9007199254740992.000000000000000001",
+            "16777216.0",
+            "16777217.0",
+            "0.1",
         ])
         .prop_map(|text| typed(text, xsd::DECIMAL))
     };
     let doubles = || {
         let doubles = select(vec![
-            "0.1", "1.0E0", "1e308", "-1e308", "2.5", "-0.0", "1e-320",
+            "0.1",
+            "1.0E0",
+            "1e308",
+            "-1e308",
+            "2.5",
+            "-0.0",
+            "1e-320",
+            "9007199254740992",
+            "16777217",
         ]);
         prop_oneof![
             8 => doubles.prop_map(|text| typed(text, xsd::DOUBLE)),
-            3 => select(vec!["0.1", "2.5", "3e38"]).prop_map(|text| typed(text, xsd::FLOAT)),
+            3 => select(vec!["0.1", "2.5", "3e38", "16777216"]).prop_map(|text| typed(text, xsd::FLOAT)),
             1 => select(vec!["INF", "-INF", "NaN"]).prop_map(|text| typed(text, xsd::DOUBLE)),
         ]
     };
