@@ -241,10 +241,17 @@ impl Groups {
             }
             if at % ROWS_PER_LOOK == 0 {
                 guard.look()?;
-                guard.fits(2 * self.bytes() + table.bytes())?;
+                self.fits(table, e, guard)?;
             }
         }
-        Ok(())
+        self.fits(table, e, guard)
+    }
+
+    /// Whether the groups of these rows are within the limit, with what was computed for them. A text that could not be made
+    /// is more than any limit: to the whole evaluation as well.
+    fn fits(&self, table: &Table, e: &Evaluation<'_>, guard: &Guard<'_>) -> Result<(), QueryError> {
+        let own = 2 * self.bytes() + table.bytes();
+        guard.fits(own.saturating_add(e.held_bytes()))
     }
 
     /// Makes the states again that could not be told from what went.
@@ -255,6 +262,7 @@ impl Groups {
         e: &mut Evaluation<'_>,
         guard: &mut Guard<'_>,
     ) -> Result<(), QueryError> {
+        let held = 2 * self.bytes();
         let touched = self.touched.iter();
         let live: Vec<u32> = touched
             .copied()
@@ -275,6 +283,9 @@ impl Groups {
             let mut seen: FxHashSet<(u32, TermId)> = FxHashSet::default();
             for rows in fold.cores.iter().map(|core| &all[*core]) {
                 for (at, group) in rows.marks.groups.iter().enumerate() {
+                    if at % ROWS_PER_LOOK == 0 {
+                        guard.fits(held.saturating_add(e.held_bytes()))?;
+                    }
                     if !is_wanted[*group as usize] {
                         continue;
                     }
@@ -301,7 +312,7 @@ impl Groups {
                 }
             }
         }
-        Ok(())
+        guard.fits(held.saturating_add(e.held_bytes()))
     }
 
     /// Brings the results of measures up to date.
@@ -311,6 +322,7 @@ impl Groups {
         e: &mut Evaluation<'_>,
         guard: &mut Guard<'_>,
     ) -> Result<(), QueryError> {
+        let held = 2 * self.bytes();
         let Groups {
             measured,
             touched,
@@ -336,6 +348,7 @@ impl Groups {
                 }
                 measured.results[at] = id;
                 guard.tick()?;
+                guard.fits(held.saturating_add(e.held_bytes()))?;
             }
         }
         for group in touched.drain(..) {

@@ -12,7 +12,7 @@ use somersault_model::{
 };
 use somersault_query::{
     Answer, Dataset, Execution, KeptRows, Maintained, NamedGraphs, PlanChoices, Prepared,
-    SnapshotView, Source, Way,
+    QueryError, SnapshotView, Source, Way,
 };
 use somersault_store::{Dictionary, ShardBatch, ShardWriter, Slice, Store, ViewKey, WindowVersion};
 use std::sync::Arc;
@@ -267,6 +267,30 @@ pub(crate) fn play(
     choices: PlanChoices,
     spoil: impl Fn(&Maintained, &mut Option<KeptRows>),
 ) -> Result<Outcome, TestCaseError> {
+    let played = play_within(scenario, text, (choices, Limits::default()), spoil)?;
+    let Some(played) = played else {
+        return Ok(None);
+    };
+    prop_assert_eq!(played.refused, (0, 0), "no limit is near");
+    Ok(Some((played.by_delta, played.anew)))
+}
+
+/// How many executions there were.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Played {
+    pub(crate) by_delta: usize,
+    pub(crate) anew: usize,
+    /// Which needed too much memory: of those that keep rows, and of the whole ones.
+    pub(crate) refused: (usize, usize),
+}
+
+/// [`play`] within limits: what keeps rows may need more memory than the whole, and never less.
+pub(crate) fn play_within(
+    scenario: &Scenario,
+    text: &str,
+    (choices, limits): (PlanChoices, Limits),
+    spoil: impl Fn(&Maintained, &mut Option<KeptRows>),
+) -> Result<Option<Played>, TestCaseError> {
     let mut world = World::new();
     let stored: Vec<_> = (scenario.stored.iter())
         .map(|(graph, triple)| (Operation::Insert, world.graph(graph), world.ids(triple)))
@@ -284,27 +308,41 @@ pub(crate) fn play(
     };
     drop(view);
     let mut kept = None;
-    let (mut by_delta, mut anew) = (0, 0);
+    let mut played = Played::default();
     for (at, round) in scenario.rounds.iter().enumerate() {
         world.close(round);
         if round.is_skipped {
             continue;
         }
         let close = EventTime(at as i64 + 1);
-        let mut execution = Execution::new(Limits::default(), close);
+        let mut execution = Execution::new(limits.clone(), close);
         execution.plan_choices = choices;
         let mut view = world.view(&scenario.shapes, &dataset);
         spoil(&maintained, &mut kept);
-        let (answer, way) = maintained
-            .execute(&mut kept, &mut view, &execution)
-            .expect("no limit is near");
+        let ours = maintained.execute(&mut kept, &mut view, &execution);
+        let theirs = prepared.execute(&world.view(&scenario.shapes, &dataset), &execution);
+        let is_memory = |error: &QueryError| matches!(error, QueryError::Memory { .. });
+        let (ours_refused, theirs_refused) = (ours.is_err(), theirs.is_err());
+        prop_assert!(
+            ours.as_ref().err().is_none_or(is_memory),
+            "{:?}",
+            ours.err()
+        );
+        prop_assert!(
+            theirs.as_ref().err().is_none_or(is_memory),
+            "{:?}",
+            theirs.err()
+        );
+        prop_assert!(ours_refused || !theirs_refused, "at close {}", at + 1);
+        played.refused.0 += usize::from(ours_refused);
+        played.refused.1 += usize::from(theirs_refused);
+        let (Ok((answer, way)), Ok(twin)) = (ours, theirs) else {
+            continue;
+        };
         match way {
-            Way::Delta => by_delta += 1,
-            Way::Anew => anew += 1,
+            Way::Delta => played.by_delta += 1,
+            Way::Anew => played.anew += 1,
         }
-        let twin = prepared
-            .execute(&world.view(&scenario.shapes, &dataset), &execution)
-            .expect("no limit is near");
         let dictionary = world.store.dictionary();
         prop_assert_eq!(
             rows(answer, dictionary),
@@ -314,7 +352,7 @@ pub(crate) fn play(
             way
         );
     }
-    Ok(Some((by_delta, anew)))
+    Ok(Some(played))
 }
 
 /// Joins over windows and stored graphs, with all that may stand above them.

@@ -1,13 +1,14 @@
 //! Groups that are kept from close to close, against the whole evaluation at every close: generated aggregates, over
 //! numbers of all types, over what is no number and over what is not bound, with HAVING, ORDER BY and LIMIT above.
 
-use crate::delta::{Round, Scenario, Shape, World, cases, choices, play, scenario};
+use crate::delta::{Round, Scenario, Shape, World, cases, choices, play, play_within, scenario};
 use crate::equals_spareval::{iri, literal, node};
 use oxrdf::vocab::xsd;
 use oxrdf::{Literal, NamedNodeRef, Term, Triple};
 use proptest::prelude::*;
 use proptest::sample::{select, subsequence};
 use somersault_lang::Parser;
+use somersault_model::Limits;
 use somersault_query::{Grouping, Maintained, PlanChoices, Prepared};
 
 fn typed(text: &str, datatype: NamedNodeRef<'_>) -> Term {
@@ -280,6 +281,86 @@ fn what_leaves_is_taken_back() {
     let string = Literal::new_simple_literal("longer than inline");
     scenario.rounds[2].came[0].push(Triple::new(iri("a"), iri("p"), string));
     assert_eq!(by(&scenario), Some((8, 1)));
+}
+
+/// A text that is too long to be made ends the query, and is not merely an error that COUNT passes over.
+#[test]
+fn texts_that_are_too_long_are_refused_as_by_the_whole() {
+    let letters = Literal::new_simple_literal("a".repeat(1000));
+    let rounds = (0..6).map(|at| Round {
+        came: match at {
+            2 => [
+                vec![Triple::new(iri("a"), iri("p"), letters.clone())],
+                Vec::new(),
+            ],
+            n => [
+                vec![Triple::new(iri("b"), iri("p"), Literal::from(n))],
+                Vec::new(),
+            ],
+        },
+        changed: None,
+        late: None,
+        is_skipped: false,
+    });
+    let scenario = Scenario {
+        stored: Vec::new(),
+        shapes: [Shape { range: 2, step: 1 }; 2],
+        rounds: rounds.collect(),
+    };
+    let million = "REPLACE(STR(?b), \"a\", STR(?b))";
+    let text = format!(
+        "PREFIX : <http://x/> SELECT (COUNT(REPLACE({million}, \"(a)\", CONCAT(\"$1\", {million}))) AS ?n) \
+         {{ GRAPH :v {{ ?a :p ?b }} }}"
+    );
+    let settings = (PlanChoices::default(), Limits::default());
+    let played = play_within(&scenario, &text, settings, |_, _| ()).unwrap();
+    let played = played.expect("it has a core");
+    assert_eq!(played.refused, (2, 2));
+    assert_eq!((played.by_delta, played.anew), (2, 2));
+}
+
+/// Whatever the limit, groups that are kept are not answered from where the whole evaluation needs too much memory.
+#[test]
+fn small_limits_are_kept_as_by_the_whole() {
+    // Sums of such numbers have 17 digits: their terms are computed anew.
+    let value = |n: i32| {
+        let number = Literal::from(1.0 / (3.0 + f64::from(n)));
+        Triple::new(iri(&format!("s{}", n % 300)), iri("p"), number)
+    };
+    let rounds = (0..6).map(|at| Round {
+        came: [(0..200).map(|n| value(200 * at + n)).collect(), Vec::new()],
+        changed: None,
+        late: None,
+        is_skipped: false,
+    });
+    let scenario = Scenario {
+        stored: Vec::new(),
+        shapes: [Shape { range: 3, step: 1 }; 2],
+        rounds: rounds.collect(),
+    };
+    let mut kinds = [false; 3];
+    for text in [
+        "SELECT ?a (SUM(?b) AS ?s) (MIN(?b * 3) AS ?l) { GRAPH :v { ?a :p ?b } } GROUP BY ?a",
+        "SELECT (COUNT(DISTINCT ?b) AS ?n) (MAX(?b) AS ?h) { GRAPH :v { ?a :p ?b } }",
+    ] {
+        let text = format!("PREFIX : <http://x/> {text}");
+        for power in 8..44 {
+            let limits = Limits {
+                // Half a power more each time.
+                query_memory_bytes: (1 << (power / 2))
+                    + (power as u64 % 2) * (1 << (power / 2 - 1)),
+                ..Limits::default()
+            };
+            let settings = (PlanChoices::default(), limits);
+            let played = play_within(&scenario, &text, settings, |_, _| ()).unwrap();
+            match played.expect("it has a core").refused {
+                (0, 0) => kinds[0] = true,
+                (_, 0) => kinds[1] = true,
+                _ => kinds[2] = true,
+            }
+        }
+    }
+    assert_eq!(kinds, [true; 3], "or it shows nothing");
 }
 
 /// Of rows that are equal under ORDER BY the terms decide which come first, below DISTINCT as well.
