@@ -6,6 +6,7 @@
 //! row says which statements it was made of, and there is each row once.
 
 use super::folds::{Fold, SORTED};
+use super::is_grouped;
 use crate::expression::Expr;
 use crate::flatten::{group_node, join, union};
 use crate::logical::{
@@ -124,11 +125,11 @@ impl Splitter<'_> {
                 keys,
                 aggregates,
             } => {
-                let (folds, cores) = (self.folds.len(), self.cores.len());
+                let before = self.cores.len();
                 let inner = one(self, inner);
                 match Fold::new(&inner, keys.to_vec(), aggregates, &self.folds) {
                     Ok(fold) => return self.folded(fold, node),
-                    Err(why) => self.note(why, (folds, cores)),
+                    Err(why) => self.note(why, before),
                 }
                 Operator::Aggregate {
                     inner,
@@ -166,7 +167,7 @@ impl Splitter<'_> {
     }
 
     fn distinct(&mut self, inner: &Node, node: &Node) -> Node {
-        let (folds, cores) = (self.folds.len(), self.cores.len());
+        let before = self.cores.len();
         let inner = Box::new(self.split(inner));
         // Rows that differ come in the order that they have; sorted are those that are left.
         let (sorted, order) = match &inner.operator {
@@ -199,7 +200,7 @@ impl Splitter<'_> {
                     ..node.clone()
                 };
             }
-            Some(Err(why)) => self.note(why, (folds, cores)),
+            Some(Err(why)) => self.note(why, before),
             None => {}
         }
         Node {
@@ -221,22 +222,34 @@ impl Splitter<'_> {
         }
     }
 
-    /// Notes why a grouping is evaluated each time; `before`: how many folds and cores there were before what it groups.
-    fn note(&mut self, why: &'static str, (folds, cores): (usize, usize)) {
+    /// Notes why a grouping is evaluated each time; `before`: how many cores there were before what it groups.
+    fn note(&mut self, why: &'static str, before: usize) {
         // Groups above groups are few.
-        if folds == self.folds.len() && cores < self.cores.len() {
+        if (before..self.cores.len()).any(|core| !is_grouped(&self.folds, core)) {
             self.unfolded.get_or_insert(why);
+        }
+    }
+
+    /// The blocks of a group, split each by itself: what is joined with them does not reach into them.
+    fn blocks(&mut self, blocks: &[Node]) -> Vec<Node> {
+        blocks.iter().map(|block| self.split(block)).collect()
+    }
+
+    /// A group whose own patterns stay as they are.
+    fn around(&mut self, group: &Group, node: &Node) -> Node {
+        let around = Group {
+            blocks: self.blocks(&group.blocks),
+            ..group.clone()
+        };
+        Node {
+            operator: Operator::Group(around),
+            ..node.clone()
         }
     }
 
     fn group(&mut self, group: &Group, node: &Node) -> Node {
         if group.patterns.is_empty() {
-            let mut around = group.clone();
-            around.blocks = group.blocks.iter().map(|block| self.split(block)).collect();
-            return Node {
-                operator: Operator::Group(around),
-                ..node.clone()
-            };
+            return self.around(group, node);
         }
         if let Some(mut branches) = self.multiplied(group) {
             // A condition that every branch can tell is asked in all of them.
@@ -261,7 +274,7 @@ impl Splitter<'_> {
             (group.patterns.iter()).partition(|pattern| self.reads(pattern).is_some());
         let reads: Vec<Reads> = patterns.iter().filter_map(|p| self.reads(p)).collect();
         if reads.iter().all(|reads| reads.windows.is_empty()) {
-            return node.clone();
+            return self.around(group, node);
         }
         let mut core = Group {
             patterns,
@@ -275,7 +288,7 @@ impl Splitter<'_> {
         let (inside, outside): (Vec<_>, Vec<_>) =
             (group.blocks.iter().cloned()).partition(|block| narrows(block, &bound));
         core.blocks = inside;
-        around.blocks = outside;
+        around.blocks = self.blocks(&outside);
         let (inside, outside): (Vec<_>, Vec<_>) =
             (group.filters.iter().cloned()).partition(|f| is_of_its_row(f) && tells(&core, f));
         core.filters = inside;

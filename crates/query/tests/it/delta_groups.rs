@@ -146,6 +146,16 @@ fn grouped() -> impl Strategy<Value = String> {
     })
 }
 
+/// What stands beside a sub-select: with windows, with what is stored alone, and with variables that it hides.
+const BESIDE: [&str; 6] = [
+    "?a :q ?e",
+    "GRAPH :g { ?a :q ?e }",
+    "GRAPH :g { ?a :q ?b }",
+    "GRAPH :w { ?e :q ?b } FILTER(?e != :b)",
+    "GRAPH :w { ?a :q ?e } { GRAPH :v { ?a :p ?f } } UNION { ?a :r ?f }",
+    "GRAPH :g { ?a :q ?e } OPTIONAL { GRAPH :w { ?a :r ?b } }",
+];
+
 /// DISTINCT, and what stands on groups.
 fn distinct() -> impl Strategy<Value = String> {
     let columns = select(vec!["?a", "?b", "?c", "?a ?c", "?a ?b ?c ?d", "*"]);
@@ -167,8 +177,20 @@ fn distinct() -> impl Strategy<Value = String> {
         ]),
     );
     let nested = inner.prop_map(|(inner, outer)| format!("{outer} {{ {{ {inner} }} }}"));
-    let joined = grouped().prop_map(|inner| format!("SELECT * {{ {{ {inner} }} ?a :q ?e }}"));
-    prop_oneof![3 => plain, 1 => nested, 1 => joined]
+    let beside = select(BESIDE.to_vec());
+    let joined = (grouped(), beside)
+        .prop_map(|(inner, beside)| format!("SELECT * {{ {{ {inner} }} {beside} }}"));
+    prop_oneof![3 => plain, 1 => nested, 2 => joined]
+}
+
+/// Each of these has something to keep, in the sub-select if nowhere else.
+#[test]
+fn sub_selects_beside_patterns_are_looked_into() {
+    for beside in BESIDE {
+        let inner = "SELECT ?a (AVG(?b) AS ?m) { GRAPH :v { ?a :p ?b } } GROUP BY ?a";
+        let kept = grouping(&format!("SELECT * {{ {{ {inner} }} {beside} }}"));
+        assert_eq!(kept, Grouping::Kept, "{beside}");
+    }
 }
 
 proptest! {
@@ -207,13 +229,17 @@ fn groups_of_plain_rows_are_kept() {
         "SELECT DISTINCT ?a { GRAPH :v { ?a :p ?b } } ORDER BY ?a LIMIT 2",
         "SELECT (MAX(?n) AS ?m) { SELECT ?a (COUNT(*) AS ?n) { GRAPH :v { ?a :p ?b } } GROUP BY ?a }",
         "ASK { { SELECT ?a { GRAPH :v { ?a :p ?b } } GROUP BY ?a HAVING(SUM(?b) > 3) } }",
+        "SELECT * { { SELECT ?a (AVG(?b) AS ?m) { GRAPH :v { ?a :p ?b } } GROUP BY ?a } GRAPH :g { ?a :in ?room } }",
+        "SELECT * { { SELECT ?a (AVG(?b) AS ?m) { GRAPH :v { ?a :p ?b } } GROUP BY ?a } GRAPH :w { ?a :q ?c } }",
     ] {
         assert_eq!(grouping(text), Grouping::Kept, "{text}");
     }
-    assert_eq!(
-        grouping("SELECT ?a { GRAPH :v { ?a :p ?b } }"),
-        Grouping::None
-    );
+    for text in [
+        "SELECT ?a { GRAPH :v { ?a :p ?b } }",
+        "SELECT * { { SELECT ?a { GRAPH :v { ?a :p ?b } } } GRAPH :g { ?a :in ?room } }",
+    ] {
+        assert_eq!(grouping(text), Grouping::None, "{text}");
+    }
 }
 
 #[test]
@@ -246,6 +272,10 @@ fn groups_that_are_made_anew_say_why() {
         (
             "SELECT DISTINCT ?b { GRAPH :v { ?a :p ?b } } ORDER BY ?a",
             "sorted by",
+        ),
+        (
+            "SELECT DISTINCT ?c { { SELECT ?a (COUNT(*) AS ?n) { GRAPH :v { ?a :p ?b } } GROUP BY ?a } GRAPH :w { ?a :q ?c } }",
+            "stands between",
         ),
     ] {
         let found = grouping(text);
