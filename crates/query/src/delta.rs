@@ -12,6 +12,7 @@
 mod cores;
 mod folds;
 mod groups;
+mod room;
 mod rows;
 mod states;
 
@@ -124,6 +125,12 @@ impl KeptRows {
     ) -> Result<Vec<Table>, QueryError> {
         let mut tables: Vec<Table> = self.rows.iter().map(|_| Table::default()).collect();
         for (fold, groups) in folds.iter().zip(&mut self.groups) {
+            if groups.are_sparse() {
+                *groups = Groups::new(fold);
+                fold.cores
+                    .iter()
+                    .for_each(|core| self.rows[*core].ungroup());
+            }
             for core in &fold.cores {
                 groups.add(fold, &mut self.rows[*core], e, guard)?;
             }
@@ -145,6 +152,12 @@ impl KeptRows {
                 self.rows[core].table = table;
             }
         }
+    }
+
+    /// Gives back what a burst of rows took that are gone.
+    fn shrink(&mut self) {
+        self.rows.iter_mut().for_each(Rows::shrink);
+        self.groups.iter_mut().for_each(Groups::shrink);
     }
 
     /// Whether none are.
@@ -265,6 +278,7 @@ impl Maintained {
             return Err(QueryError::PinExpired);
         }
         now.take_back(&self.folds, tables.into_inner().unwrap_or_default());
+        now.shrink();
         *kept = Some(now);
         Ok((answer, way))
     }

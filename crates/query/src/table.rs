@@ -373,6 +373,15 @@ impl Table {
         (self.columns, self.origin)
     }
 
+    /// The columns that there are, for who keeps them and looks at the room that they hold.
+    pub(crate) fn columns(&self) -> impl Iterator<Item = &Column> {
+        self.columns.iter().flatten()
+    }
+
+    pub(crate) fn columns_mut(&mut self) -> impl Iterator<Item = &mut Column> {
+        self.columns.iter_mut().flatten()
+    }
+
     /// Memory of the ids.
     pub(crate) fn bytes(&self) -> usize {
         self.rows * (8 * self.columns.iter().flatten().count() + 4)

@@ -4,6 +4,7 @@
 //! others.
 
 use super::folds::{Argument, Fold, Measure};
+use super::room;
 use super::rows::Rows;
 use super::states::{Computed, Known, State};
 use crate::QueryError;
@@ -105,8 +106,11 @@ impl Measured {
     }
 
     fn bytes(&self) -> usize {
-        let each = size_of::<State>() + size_of::<TermId>();
-        self.states.len() * each + self.heap_bytes + self.values.len() * 24
+        room::of_list(&self.states)
+            + room::of_list(&self.results)
+            + room::of_list(&self.passing)
+            + room::of_map(&self.values)
+            + self.heap_bytes
     }
 }
 
@@ -379,11 +383,40 @@ impl Groups {
         Ok(Table::of(keys.chain(results), live.len()))
     }
 
+    /// Whether most of their numbers are of no group: then groups are better made anew than what they hold is kept.
+    pub(super) fn are_sparse(&self) -> bool {
+        room::is_sparse(self.rows.len() - self.free.len(), self.rows.len())
+    }
+
+    /// Gives back what many groups, or many values of them, took that are gone.
+    pub(super) fn shrink(&mut self) {
+        room::shrink_map(&mut self.numbers);
+        room::shrink_list(&mut self.free);
+        room::shrink_list(&mut self.touched);
+        for measured in &mut self.measured {
+            room::shrink_list(&mut measured.passing);
+            room::shrink_map(&mut measured.values);
+        }
+    }
+
     /// Memory, roughly.
     pub(super) fn bytes(&self) -> usize {
-        let key = size_of::<(Box<[TermId]>, u32)>() + 8 * self.keys.len();
-        let group = 8 * self.keys.len() + size_of::<u32>() + 1;
-        let measured: usize = self.measured.iter().map(Measured::bytes).sum();
-        self.numbers.len() * key + self.rows.len() * group + measured
+        let Groups {
+            numbers,
+            free,
+            keys,
+            rows,
+            measured,
+            touched,
+            is_touched,
+        } = self;
+        let key = keys.len() * size_of::<TermId>();
+        let lists = [free, rows, touched].map(room::of_list);
+        room::of_map(numbers)
+            + numbers.len() * key
+            + keys.iter().map(room::of_list).sum::<usize>()
+            + measured.iter().map(Measured::bytes).sum::<usize>()
+            + lists.iter().sum::<usize>()
+            + room::of_list(is_touched)
     }
 }

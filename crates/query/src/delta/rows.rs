@@ -4,6 +4,7 @@
 //! leaves; a statement that came again since is found when that batch has passed.
 
 use super::cores::{Core, Reads};
+use super::room;
 use super::states::Computed;
 use crate::SnapshotView;
 use crate::explore::End;
@@ -277,11 +278,26 @@ impl Rows {
         self.table.extend(table);
     }
 
+    /// Memory of what is held, in use or not.
     pub(super) fn bytes(&self) -> usize {
         let Marks { groups, computed } = &self.marks;
-        let mark = size_of::<u32>() + computed.len() * size_of::<Computed>();
-        self.table.bytes()
-            + self.table.rows * self.until.len() * size_of::<BatchNumber>()
-            + groups.len() * mark
+        self.table.columns().map(room::of_list).sum::<usize>()
+            + self.until.iter().map(room::of_list).sum::<usize>()
+            + computed.iter().map(room::of_list).sum::<usize>()
+            + room::of_list(groups)
+    }
+
+    /// Gives back what many rows took that are gone.
+    pub(super) fn shrink(&mut self) {
+        let Marks { groups, computed } = &mut self.marks;
+        self.table.columns_mut().for_each(room::shrink_list);
+        self.until.iter_mut().for_each(room::shrink_list);
+        computed.iter_mut().for_each(room::shrink_list);
+        room::shrink_list(groups);
+    }
+
+    /// Forgets the groups of the rows, which are put into others.
+    pub(super) fn ungroup(&mut self) {
+        self.marks = Marks::default();
     }
 }

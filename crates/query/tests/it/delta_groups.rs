@@ -9,7 +9,8 @@ use proptest::prelude::*;
 use proptest::sample::{select, subsequence};
 use somersault_lang::Parser;
 use somersault_model::Limits;
-use somersault_query::{Grouping, Maintained, PlanChoices, Prepared};
+use somersault_query::{Grouping, KeptRows, Maintained, PlanChoices, Prepared};
+use std::cell::RefCell;
 
 fn typed(text: &str, datatype: NamedNodeRef<'_>) -> Term {
     Literal::new_typed_literal(text, datatype).into()
@@ -347,6 +348,46 @@ fn texts_that_are_too_long_are_refused_as_by_the_whole() {
     let played = played.expect("it has a core");
     assert_eq!(played.refused, (2, 2));
     assert_eq!((played.by_delta, played.anew), (2, 2));
+}
+
+/// What a burst of rows and groups took is given back when they are gone.
+#[test]
+fn a_burst_leaves_no_memory_behind() {
+    let value = |n: i64| {
+        let subject = iri(&format!("s{}", n % 5000));
+        Triple::new(subject, iri("p"), Literal::from(n))
+    };
+    let rounds = (0..8).map(|at| Round {
+        came: match at {
+            1 => [(0..5000).map(value).collect(), Vec::new()],
+            at => [(at..at + 5).map(value).collect(), Vec::new()],
+        },
+        changed: None,
+        late: None,
+        is_skipped: false,
+    });
+    let scenario = Scenario {
+        stored: Vec::new(),
+        shapes: [Shape { range: 2, step: 1 }; 2],
+        rounds: rounds.collect(),
+    };
+    for text in [
+        "SELECT ?a (SUM(?b) AS ?s) (COUNT(DISTINCT ?b) AS ?n) (AVG(?b * 2) AS ?m) { GRAPH :v { ?a :p ?b } } GROUP BY ?a",
+        "SELECT (COUNT(DISTINCT ?b) AS ?n) { GRAPH :v { ?a :p ?b } }",
+        "SELECT * { GRAPH :v { ?a :p ?b } }",
+    ] {
+        let bytes = RefCell::new(Vec::new());
+        let text = format!("PREFIX : <http://x/> {text}");
+        let outcome = play(&scenario, &text, PlanChoices::default(), |_, kept| {
+            bytes
+                .borrow_mut()
+                .extend(kept.as_ref().map(KeptRows::bytes));
+        });
+        assert_eq!(outcome.unwrap(), Some((7, 1)), "{text}");
+        let bytes = bytes.into_inner();
+        let (most, last) = (bytes.iter().max().unwrap(), bytes.last().unwrap());
+        assert!(last * 8 < *most, "{text}: {bytes:?}");
+    }
 }
 
 /// Whatever the limit, groups that are kept are not answered from where the whole evaluation needs too much memory.
