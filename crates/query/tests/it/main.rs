@@ -12,6 +12,7 @@ mod morsels;
 mod naive;
 mod parameters;
 mod plans;
+mod sequence;
 mod shapes;
 mod turns;
 mod updates;
