@@ -81,7 +81,7 @@ fn parts(units: u128, double: f64) -> Ordering {
     let right = u128::from(mantissa) * ONE as u128;
     if units == 0 || places > units.leading_zeros() {
         // The right side has 113 bits at most.
-        return units.cmp(&0).then(0.cmp(&right));
+        return units.cmp(&0).then(0u128.cmp(&right));
     }
     (units << places).cmp(&right)
 }

@@ -6,7 +6,7 @@
 use super::folds::{Argument, Fold, Measure};
 use super::room;
 use super::rows::Rows;
-use super::states::{Computed, Known, State};
+use super::states::{Known, Noted, State};
 use crate::QueryError;
 use crate::evaluate::{Evaluated, Evaluation, Row};
 use crate::execution::Guard;
@@ -182,7 +182,7 @@ impl Groups {
             self.touch(group);
             for (measured, measure) in self.measured.iter_mut().zip(&fold.measures) {
                 let known = match measure.argument {
-                    Argument::Row => Known::Computed(Computed::Other),
+                    Argument::Row => Known::Computed(Noted::Other),
                     Argument::Column(variable) => Known::Term(rows.table.get(variable, at)),
                     Argument::Computed(number) => Known::Computed(rows.marks.computed[number][at]),
                 };
@@ -232,7 +232,7 @@ impl Groups {
             let mut values = Vec::with_capacity(fold.expressions.len());
             for (expression, computed) in fold.expressions.iter().zip(&mut marks.computed) {
                 let value = e.evaluate_value(expression.get(), row);
-                computed.push(Computed::of(value.as_ref()));
+                computed.push(Noted::of(value.as_ref()));
                 values.push(value);
             }
             for (measured, measure) in self.measured.iter_mut().zip(&fold.measures) {

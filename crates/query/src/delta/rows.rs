@@ -5,7 +5,7 @@
 
 use super::cores::{Core, Reads};
 use super::room;
-use super::states::Computed;
+use super::states::Noted;
 use crate::SnapshotView;
 use crate::explore::End;
 use crate::logical::{Position, QuadPattern};
@@ -33,7 +33,7 @@ pub(super) struct Marks {
     /// The group that each is in.
     pub(super) groups: Vec<u32>,
     /// Per expression that is aggregated: what it came to.
-    pub(super) computed: Vec<Vec<Computed>>,
+    pub(super) computed: Vec<Vec<Noted>>,
 }
 
 /// What the statements of rows are looked up in.
@@ -82,21 +82,21 @@ enum Whereabouts {
 }
 
 /// What is known of statements: many rows share one, and to look into a large window takes as long as many rows do.
-struct Known<T> {
+struct Asked<T> {
     last: Option<(TripleIds, T)>,
     all: FxHashMap<TripleIds, T>,
 }
 
-impl<T> Default for Known<T> {
-    fn default() -> Known<T> {
-        Known {
+impl<T> Default for Asked<T> {
+    fn default() -> Asked<T> {
+        Asked {
             last: None,
             all: FxHashMap::default(),
         }
     }
 }
 
-impl<T: Copy> Known<T> {
+impl<T: Copy> Asked<T> {
     #[inline]
     fn of(&mut self, triple: TripleIds, look: impl FnOnce(TripleIds) -> T) -> T {
         if let Some((last, value)) = self.last
@@ -127,7 +127,7 @@ impl Looks<'_> {
                 continue;
             }
             let statements = Statements::of(pattern, table, self.constants);
-            let mut known = Known::default();
+            let mut known = Asked::default();
             for (at, row) in rows.iter().enumerate() {
                 if !holds[at] {
                     continue;
@@ -190,7 +190,7 @@ impl Looks<'_> {
                 break;
             }
             let statements = Statements::of(pattern, table, self.constants);
-            let mut asked = Known::default();
+            let mut asked = Asked::default();
             known.retain(|row| {
                 !asked.of(statements.at(*row), |triple| {
                     self.is_new(reads, triple, before)

@@ -56,12 +56,12 @@ pub(super) struct Extreme {
 pub(super) enum Known {
     /// A term of the row.
     Term(TermId),
-    Computed(Computed),
+    Computed(Noted),
 }
 
 /// What an expression came to in a row.
 #[derive(Clone, Copy)]
-pub(super) enum Computed {
+pub(super) enum Noted {
     Error,
     Integer(i64),
     Decimal(Decimal),
@@ -71,25 +71,25 @@ pub(super) enum Computed {
     Other,
 }
 
-impl Computed {
-    pub(super) fn of(value: Option<&Value>) -> Computed {
+impl Noted {
+    pub(super) fn of(value: Option<&Value>) -> Noted {
         match value {
-            None => Computed::Error,
-            Some(Value::Integer(value)) => Computed::Integer((*value).into()),
-            Some(Value::Decimal(value)) => Computed::Decimal(*value),
-            Some(Value::Float(value)) => Computed::Float((*value).into()),
-            Some(Value::Double(value)) => Computed::Double((*value).into()),
-            Some(_) => Computed::Other,
+            None => Noted::Error,
+            Some(Value::Integer(value)) => Noted::Integer((*value).into()),
+            Some(Value::Decimal(value)) => Noted::Decimal(*value),
+            Some(Value::Float(value)) => Noted::Float((*value).into()),
+            Some(Value::Double(value)) => Noted::Double((*value).into()),
+            Some(_) => Noted::Other,
         }
     }
 
     fn number(self) -> Option<Value> {
         Some(match self {
-            Computed::Integer(value) => Value::Integer(value.into()),
-            Computed::Decimal(value) => Value::Decimal(value),
-            Computed::Float(value) => Value::Float(value.into()),
-            Computed::Double(value) => Value::Double(value.into()),
-            Computed::Error | Computed::Other => return None,
+            Noted::Integer(value) => Value::Integer(value.into()),
+            Noted::Decimal(value) => Value::Decimal(value),
+            Noted::Float(value) => Value::Float(value.into()),
+            Noted::Double(value) => Value::Double(value.into()),
+            Noted::Error | Noted::Other => return None,
         })
     }
 }
@@ -98,7 +98,7 @@ impl Known {
     fn is_error(self) -> bool {
         match self {
             Known::Term(id) => id.is_unbound(),
-            Known::Computed(computed) => matches!(computed, Computed::Error),
+            Known::Computed(computed) => matches!(computed, Noted::Error),
         }
     }
 
