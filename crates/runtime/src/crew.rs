@@ -26,6 +26,16 @@ type Work<'w> = dyn Fn(usize) + Sync + 'w;
 thread_local! {
     /// Whether this thread is inside of a share.
     static SHARING: Cell<bool> = const { Cell::new(false) };
+    /// When that began which this thread is at, if it may take long.
+    static BEGUN: Cell<Option<Instant>> = const { Cell::new(None) };
+}
+
+/// Calls what began then, if it may take long, and never panics: those who help with its tasks learn of it.
+pub(crate) fn begun<T>(at: Option<Instant>, call: impl FnOnce() -> T) -> T {
+    let before = BEGUN.replace(at);
+    let result = call();
+    BEGUN.set(before);
+    result
 }
 
 /// Work that is being shared out.
@@ -33,7 +43,7 @@ pub(crate) struct Task {
     /// Borrowed for longer than its type says; see the module.
     work: *const Work<'static>,
     shares: usize,
-    begun: Instant,
+    begun: Option<Instant>,
     /// The next share that nobody has taken.
     next: AtomicUsize,
     /// How many helpers are inside; written with the state locked.
@@ -69,7 +79,7 @@ impl Task {
             // `leave`, for whom `close` waits before this function is left in any way.
             work: unsafe { std::mem::transmute::<*const Work<'_>, *const Work<'static>>(work) },
             shares,
-            begun: Instant::now(),
+            begun: BEGUN.get(),
             next: AtomicUsize::new(0),
             helpers: AtomicUsize::new(0),
             state: Mutex::default(),
@@ -86,8 +96,8 @@ impl Task {
         }
     }
 
-    /// Since when it is being done.
-    pub(crate) fn begun(&self) -> Instant {
+    /// When that began which it is a part of, if that may take long. All tasks of one query have the same.
+    pub(crate) fn begun(&self) -> Option<Instant> {
         self.begun
     }
 

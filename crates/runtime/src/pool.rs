@@ -7,7 +7,7 @@
 //! one-shot query that has run for long comes after all others (`seats`).
 
 use crate::cores::{keep_to, look_out, usable};
-use crate::crew::Task;
+use crate::crew::{self, Task};
 use crate::queues::{Class, Job, Queues};
 use crate::seats::{LONG, Seat, Seats};
 use parking_lot::{Condvar, Mutex, MutexGuard};
@@ -48,10 +48,12 @@ impl Shared {
 
     /// Runs a job that was taken; gives the queues, locked.
     fn run(&self, seat: &Seat, class: Class, job: Job) -> MutexGuard<'_, Queues> {
-        let run = || catch_unwind(AssertUnwindSafe(job));
-        let result = match class {
-            Class::OneShot => seat.at_length(Instant::now(), run),
-            Class::Continuous => run(),
+        // A firing never steps back, nor does who helps with it, for whom it would have to wait.
+        let begun = (class == Class::OneShot).then(Instant::now);
+        let run = || crew::begun(begun, || catch_unwind(AssertUnwindSafe(job)));
+        let result = match begun {
+            Some(begun) => seat.at_length(begun, run),
+            None => run(),
         };
         if result.is_err() {
             tracing::error!("a query panicked; the thread goes on");
@@ -261,7 +263,11 @@ fn work(shared: &Shared, seat: &Seat) {
             queues = shared.run(seat, class, job);
         } else if let Some(task) = queues.help.pop_front() {
             drop(queues);
-            let more = seat.at_length(task.begun(), || task.help(&|| shared.is_awaited()));
+            let help = || task.help(&|| shared.is_awaited());
+            let more = match task.begun() {
+                Some(begun) => seat.at_length(begun, help),
+                None => help(),
+            };
             helped = true;
             queues = shared.queues.lock();
             if more && !queues.stopping {
@@ -313,247 +319,4 @@ fn stand_by(shared: &Shared, seat: &Seat) {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crossbeam_channel::unbounded;
-
-    #[test]
-    fn long_one_shots_leave_a_thread_for_firings() {
-        let pool = QueryPool::start(2).unwrap();
-        let (release, released) = unbounded::<()>();
-        let (done, is_done) = unbounded();
-        for _ in 0..4 {
-            let released = released.clone();
-            pool.submit(Class::OneShot, move || {
-                let _ = released.recv();
-            });
-        }
-        pool.submit(Class::Continuous, move || done.send(()).unwrap());
-        is_done.recv().unwrap();
-        drop(release);
-        pool.stop();
-    }
-
-    #[test]
-    fn nothing_waits_for_the_end_of_what_runs() {
-        let pool = QueryPool::start(2).unwrap();
-        let (started, is_started) = unbounded();
-        let mut releases = Vec::new();
-        // More than the threads of the pool, and none of them ends.
-        for class in [
-            Class::OneShot,
-            Class::Continuous,
-            Class::OneShot,
-            Class::OneShot,
-            Class::Continuous,
-        ] {
-            let (release, released) = unbounded::<()>();
-            releases.push(release);
-            let started = started.clone();
-            pool.submit(class, move || {
-                started.send(class).unwrap();
-                let _ = released.recv();
-            });
-            assert_eq!(is_started.recv(), Ok(class));
-        }
-        releases.clear();
-        pool.stop();
-    }
-
-    #[test]
-    fn threads_are_awaited_for_what_they_may_take() {
-        let pool = QueryPool::start_with(2, 0, LONG).unwrap();
-        let (started, is_started) = unbounded();
-        let busy = |class| {
-            let (release, released) = unbounded::<()>();
-            let started = started.clone();
-            pool.submit(class, move || {
-                started.send(()).unwrap();
-                let _ = released.recv();
-            });
-            release
-        };
-        let first = busy(Class::OneShot);
-        is_started.recv().unwrap();
-        assert!(!pool.crew().is_awaited());
-        // One thread is kept for firings, so that a second one-shot query calls no helper away.
-        let second = busy(Class::OneShot);
-        assert!(!pool.crew().is_awaited());
-        let firing = busy(Class::Continuous);
-        is_started.recv().unwrap();
-        assert!(!pool.crew().is_awaited());
-        let another = busy(Class::Continuous);
-        assert!(pool.crew().is_awaited());
-        drop((first, second, firing, another));
-        is_started.recv().unwrap();
-        is_started.recv().unwrap();
-        assert!(!pool.crew().is_awaited());
-        pool.stop();
-    }
-
-    #[test]
-    fn idle_threads_help_and_leave_for_jobs() {
-        let pool = Arc::new(QueryPool::start(3).unwrap());
-        let crew = Arc::clone(pool.crew());
-        assert_eq!(crew.hands(), 2);
-        let threads = Mutex::new(std::collections::HashSet::new());
-        let (done, is_done) = unbounded();
-        let in_share = |share: usize| {
-            threads.lock().insert(std::thread::current().id());
-            if share == 40 {
-                // A job for each thread: they are done before the last share is.
-                for _ in 0..3 {
-                    let done = done.clone();
-                    pool.submit(Class::Continuous, move || done.send(()).unwrap());
-                }
-            }
-            std::thread::sleep(std::time::Duration::from_micros(200));
-            if share == 499 {
-                (0..3).for_each(|_| is_done.recv().unwrap());
-            }
-        };
-        crew.share(500, &in_share);
-        assert!(threads.lock().len() <= 2);
-        // Whatever the helpers left behind, jobs are taken and shares run as before.
-        pool.submit(Class::OneShot, move || done.send(()).unwrap());
-        is_done.recv().unwrap();
-        let ran = std::sync::atomic::AtomicUsize::new(0);
-        crew.share(8, &|_| {
-            ran.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-        });
-        assert_eq!(ran.into_inner(), 8);
-    }
-
-    #[test]
-    fn heavy_queries_of_many_threads_share_the_pool() {
-        let pool = QueryPool::start(2).unwrap();
-        std::thread::scope(|scope| {
-            for _ in 0..4 {
-                scope.spawn(|| {
-                    for _ in 0..50 {
-                        let sum = AtomicUsize::new(0);
-                        pool.crew().share(20, &|share| {
-                            sum.fetch_add(share, Ordering::Relaxed);
-                        });
-                        assert_eq!(sum.into_inner(), 190);
-                    }
-                });
-            }
-        });
-        pool.stop();
-        let sum = AtomicUsize::new(0);
-        pool.crew().share(3, &|share| {
-            sum.fetch_add(share, Ordering::Relaxed);
-        });
-        assert_eq!(
-            sum.into_inner(),
-            3,
-            "without helpers the caller does it all"
-        );
-    }
-
-    /// Firings, one-shot queries and heavy ones that ask for help, some of which panic, from several
-    /// threads at once: each job runs once and each share is done once, whatever comes between.
-    #[test]
-    fn every_job_and_every_share_is_done_once_under_a_mixed_load() {
-        const CLIENTS: usize = 4;
-        const JOBS: usize = 150;
-        for threads in [2, 3] {
-            let pool = Arc::new(QueryPool::start(threads).unwrap());
-            let (done, is_done) = unbounded();
-            std::thread::scope(|scope| {
-                for client in 0..CLIENTS {
-                    let (pool, done) = (Arc::clone(&pool), done.clone());
-                    scope.spawn(move || {
-                        for number in 0..JOBS {
-                            let class = match (client + number) % 3 {
-                                0 => Class::Continuous,
-                                _ => Class::OneShot,
-                            };
-                            let (crew, done) = (Arc::clone(pool.crew()), done.clone());
-                            if number % 5 == 0 {
-                                crew.ready();
-                            }
-                            pool.submit(class, move || {
-                                let shares = number % 40;
-                                let counts: Vec<AtomicUsize> =
-                                    (0..shares).map(|_| AtomicUsize::new(0)).collect();
-                                let panics = number % 10 == 7;
-                                let shared = catch_unwind(AssertUnwindSafe(|| {
-                                    crew.share(shares, &|share| {
-                                        counts[share].fetch_add(1, Ordering::Relaxed);
-                                        assert!(!panics || share != 3, "planted");
-                                    });
-                                }));
-                                let counts = counts.into_iter().map(AtomicUsize::into_inner);
-                                let right = match shared {
-                                    Ok(()) => {
-                                        !(panics && shares > 3) && counts.sum::<usize>() == shares
-                                    }
-                                    Err(_) => panics && counts.max() == Some(1),
-                                };
-                                done.send((client, number, right)).unwrap();
-                            });
-                        }
-                    });
-                }
-            });
-            drop(done);
-            let mut seen: Vec<_> = (0..CLIENTS * JOBS)
-                .map(|_| is_done.recv().unwrap())
-                .collect();
-            assert!(seen.iter().all(|(_, _, right)| *right));
-            seen.sort_unstable();
-            seen.dedup();
-            assert_eq!(seen.len(), CLIENTS * JOBS);
-            pool.stop();
-            assert!(is_done.try_recv().is_err(), "no job ran twice");
-        }
-    }
-
-    #[test]
-    #[cfg(target_os = "linux")]
-    fn long_one_shots_step_back_and_firings_do_not() {
-        use crate::cores::{priority, this_thread};
-        let pool = QueryPool::start_with(2, 1, Duration::from_millis(20)).unwrap();
-        let own_priority = || priority(this_thread().unwrap());
-        let normal = own_priority();
-        let (done, is_done) = unbounded();
-        // A job that ends when its thread has stepped back, or after so long.
-        let run = |class, most| {
-            let done = done.clone();
-            pool.submit(class, move || {
-                let start = Instant::now();
-                while own_priority() == normal && start.elapsed() < most {
-                    std::thread::sleep(Duration::from_millis(1));
-                }
-                let own = std::thread::current().id();
-                done.send((own_priority() > normal, own)).unwrap();
-            });
-            is_done.recv().unwrap()
-        };
-        for _ in 0..5 {
-            let (stepped_back, thread) = run(Class::OneShot, Duration::from_secs(60));
-            assert!(stepped_back);
-            let (stepped_back, next) = run(Class::Continuous, Duration::from_millis(100));
-            assert!(!stepped_back, "firings stay where they are");
-            assert_ne!(next, thread, "who has stepped back takes no more");
-        }
-        let sum = AtomicUsize::new(0);
-        let add = |share| _ = sum.fetch_add(share, Ordering::Relaxed);
-        pool.crew().share(9, &add);
-        assert_eq!(sum.into_inner(), 36);
-        pool.stop();
-    }
-
-    #[test]
-    fn a_panicking_query_does_not_take_its_thread_along() {
-        let pool = QueryPool::start(2).unwrap();
-        for _ in 0..4 {
-            pool.submit(Class::OneShot, || panic!("planted"));
-        }
-        let (done, is_done) = unbounded();
-        pool.submit(Class::OneShot, move || done.send(()).unwrap());
-        is_done.recv().unwrap();
-    }
-}
+mod tests;
