@@ -265,7 +265,7 @@ fn work(shared: &Shared, seat: &Seat) {
             drop(queues);
             let help = || task.help(&|| shared.is_awaited());
             let more = match task.begun() {
-                Some(begun) => seat.at_length(begun, help),
+                Some(begun) => seat.help_at_length(begun, help),
                 None => help(),
             };
             helped = true;

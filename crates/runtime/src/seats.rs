@@ -3,7 +3,8 @@
 //!
 //! The one thing to know before changing it: a thread may lower its priority and not raise it again. So one that has stepped back
 //! ends with the query, and another takes its seat; it is begun by the thread that watches the seats, whose own priority was never
-//! lowered, since a thread begins with the priority of who begins it.
+//! lowered, since a thread begins with the priority of who begins it. To begin one costs more than many a query takes: so a thread
+//! steps back after it has itself been at the query for long, whoever was before, and none ends sooner than so long after it began.
 
 use crate::cores::{ThreadNumber, step_back, this_thread};
 use parking_lot::{Condvar, Mutex, MutexGuard};
@@ -37,6 +38,8 @@ struct Sitting {
     thread: Option<ThreadNumber>,
     /// Since when that has been going on which it is at, if it may take long.
     since: Option<Instant>,
+    /// The query that it last helped with, by when that began, and for how long in all.
+    helped: Option<(Instant, Duration)>,
     stepped_back: bool,
 }
 
@@ -56,11 +59,24 @@ impl Seat {
         };
     }
 
-    /// Calls what may take long, or is part of what has been going on since then, and never panics.
+    /// Calls what may take long, which counts since then, and never panics.
     pub(crate) fn at_length<T>(&self, since: Instant, call: impl FnOnce() -> T) -> T {
         self.sitting.lock().since = Some(since);
         let result = call();
         self.sitting.lock().since = None;
+        result
+    }
+
+    /// Calls what helps with a query that began then, and never panics. It counts with what the thread has helped with that query before,
+    /// as if that had gone on until now: a heavy query is helped a stretch at a time, and short jobs come in between.
+    pub(crate) fn help_at_length<T>(&self, query: Instant, call: impl FnOnce() -> T) -> T {
+        let helped = self.sitting.lock().helped;
+        let before = helped.filter(|(other, _)| *other == query);
+        let before = before.map_or(Duration::ZERO, |(_, before)| before);
+        let now = Instant::now();
+        let since = now.checked_sub(before).unwrap_or(now);
+        let result = self.at_length(since, call);
+        self.sitting.lock().helped = Some((query, since.elapsed()));
         result
     }
 
@@ -173,12 +189,18 @@ impl Shared {
         Ok(())
     }
 
+    /// Looks so often, and no more often for the seats that are left meanwhile, for which it begins threads at once.
     fn watch(&self) {
+        let between = self.long / LOOKS;
+        let mut next_look = Instant::now() + between;
         let mut told = self.tell.told.lock();
         while !told.stopping {
             let mut left = std::mem::take(&mut told.left);
             MutexGuard::unlocked(&mut told, || {
-                self.seats.iter().for_each(|seat| seat.look(self.long));
+                if Instant::now() >= next_look {
+                    self.seats.iter().for_each(|seat| seat.look(self.long));
+                    next_look = Instant::now() + between;
+                }
                 left.retain(|number| {
                     let begun = self.fill(*number);
                     if let Err(error) = &begun {
@@ -190,7 +212,7 @@ impl Shared {
                 });
             });
             if told.left.is_empty() && !told.stopping {
-                self.tell.news.wait_for(&mut told, self.long / LOOKS);
+                self.tell.news.wait_until(&mut told, next_look);
             }
             told.left.append(&mut left);
         }
@@ -202,6 +224,7 @@ mod tests {
     use super::*;
     use crate::cores::priority;
     use crossbeam_channel::{Receiver, Sender, unbounded};
+    use std::sync::atomic::{AtomicBool, Ordering};
 
     /// A seat that is taken, or that something has been done on, and whether its thread has stepped back by then.
     type Seen = (usize, bool);
@@ -259,6 +282,41 @@ mod tests {
         seats.join();
         drop(seats);
         assert!(told.recv().is_err(), "nobody is left");
+    }
+
+    /// A query that has been going on for long is helped by threads that are called away all the time.
+    #[test]
+    fn no_thread_ends_before_it_has_itself_been_at_it_for_long() {
+        const LONG: Duration = Duration::from_millis(20);
+        const THREADS: u32 = 6;
+        let start = Instant::now();
+        let query = start.checked_sub(100 * LONG).expect("it is up for longer");
+        let (tell, told) = unbounded();
+        let stop = Arc::new(AtomicBool::new(false));
+        let stopping = Arc::clone(&stop);
+        let begin = move |seat: Arc<Seat>| {
+            let (tell, stop) = (tell.clone(), Arc::clone(&stopping));
+            std::thread::Builder::new().spawn(move || {
+                seat.take();
+                let _ = tell.send(seat.number);
+                while !stop.load(Ordering::Relaxed) {
+                    seat.help_at_length(query, || std::thread::sleep(LONG / 10));
+                    if seat.has_stepped_back() {
+                        return seat.leave();
+                    }
+                }
+            })
+        };
+        let seats = Seats::start(2, LONG, Box::new(begin)).expect("there are threads");
+        let mut begun = 0;
+        while begun < THREADS {
+            let seat = told.recv_timeout(Duration::from_secs(60));
+            begun += u32::from(seat.expect("they step back nevertheless") == 0);
+        }
+        let took = start.elapsed();
+        stop.store(true, Ordering::Relaxed);
+        seats.join();
+        assert!(took >= LONG * (THREADS - 1), "{THREADS} in {took:?}");
     }
 
     #[test]
