@@ -1,5 +1,5 @@
 //! A crowd of standing queries: it is registered, measured while the five streams run at their rate, and leaves. A probe, one query
-//! of each shape with a subscriber, tells the delay: a group's queries are all answered by the same firings.
+//! of each shape that there is with a subscriber, tells the delay: a group's queries are all answered by the same firings.
 
 use super::figures::{Stolen, quantile_ms};
 use super::measure::{Firing, Reader};
@@ -14,8 +14,8 @@ use std::time::{Duration, Instant};
 
 /// Played before a crowd is measured.
 const WARM_UP_MS: i64 = 2_000;
-/// Queries with a subscriber, one of each shape.
-const PROBES: u64 = 3;
+/// How many shapes those have that are always there; the first of each comes first.
+const LIGHT_SHAPES: u64 = 3;
 /// The shapes that are mixed in, and how many queries of each for a hundred of the others.
 const HEAVY: [&str; 3] = ["L4", "L5", "L6"];
 const HEAVY_IN_A_HUNDRED: u64 = 1;
@@ -51,6 +51,15 @@ impl Crowd {
         Ok(())
     }
 
+    /// The names of the first query of each shape.
+    fn probes(&self, network: &SocialNetwork) -> Vec<String> {
+        let light = light(network, LIGHT_SHAPES).filter_map(|query| query.name);
+        let heavy = HEAVY.iter().filter(|_| self.mixed);
+        light
+            .chain(heavy.map(|shape| heavy_name(shape, 0)))
+            .collect()
+    }
+
     /// All of it is dropped.
     pub(super) fn leave(self, stage: &Stage<'_>) -> Result<(), Failure> {
         drop_all(&stage.engine, &self.names)
@@ -77,7 +86,7 @@ fn heavy(stage: &Stage<'_>, queries: u64) -> impl Iterator<Item = NewQuery> + us
     all.filter(|query| HEAVY.contains(&query.name))
         .flat_map(move |query| {
             (0..of_each).map(move |at| {
-                let name = format!("{}-{at}", query.name);
+                let name = heavy_name(query.name, at);
                 let header = format!("QUERY {} ", query.name);
                 NewQuery {
                     text: query.text.replace(&header, &format!("QUERY {name} ")),
@@ -85,6 +94,10 @@ fn heavy(stage: &Stage<'_>, queries: u64) -> impl Iterator<Item = NewQuery> + us
                 }
             })
         })
+}
+
+fn heavy_name(shape: &str, at: u64) -> String {
+    format!("{shape}-{at}")
 }
 
 /// Drops queries, on some threads at once.
@@ -137,10 +150,9 @@ pub(super) fn measured(
     options: &Options,
     crowd: &Crowd,
 ) -> Result<Stand, Failure> {
-    let readers: Vec<Reader> = (light(stage.network, PROBES))
-        .filter_map(|query| query.name)
-        .map(|name| Reader::of(&stage.engine, &name))
-        .collect::<Result<_, _>>()?;
+    let probes = crowd.probes(stage.network);
+    let readers = probes.iter().map(|name| Reader::of(&stage.engine, name));
+    let readers: Vec<Reader> = readers.collect::<Result<_, _>>()?;
     let stretch = stage.stretch(WARM_UP_MS, 1.0);
     stage.play(stretch, true)?;
 
@@ -197,4 +209,20 @@ fn count(stand: &mut Stand, first: &Moment, last: &Moment) {
     stand.firing_processor_ms = last.of_queries_since(first).as_secs_f64() * 1e3 / firings;
     stand.cores = (last.spent - first.spent).as_secs_f64() / seconds;
     stand.kept_bytes_per_query = kept.sum::<u64>() as f64 / stand.queries.max(1) as f64;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::stage::network;
+    use super::*;
+
+    #[test]
+    fn a_query_of_each_shape_that_there_is_tells_the_delay() {
+        let network = network(20_000, 2_000);
+        let mut crowd = Crowd::default();
+        assert_eq!(crowd.probes(&network), ["L1-0", "L2-1", "L3-2"]);
+        crowd.mixed = true;
+        let mixed = ["L1-0", "L2-1", "L3-2", "L4-0", "L5-0", "L6-0"];
+        assert_eq!(crowd.probes(&network), mixed);
+    }
 }

@@ -30,6 +30,13 @@ pub(crate) struct Standing {
     stands: Vec<Stand>,
 }
 
+impl Standing {
+    /// The stands with L4–L6 among them, or without.
+    fn of(&self, mixed: bool) -> impl Iterator<Item = &Stand> {
+        (self.stands.iter()).filter(move |stand| stand.mixed == mixed)
+    }
+}
+
 /// So many queries, standing together.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Stand {
@@ -127,11 +134,11 @@ fn in_words(stand: &Stand) -> String {
     }
 }
 
-/// Of the stands that come to so many executions, with every close answered within its step, the smallest; with the batch that
-/// answers soonest. Where none does, the one that comes to most.
+/// Of the stands that answer every close within its step and come to so many executions, the smallest; with the batch that
+/// answers soonest. Where none comes to as many, the one that comes to most.
 fn at_rate(figures: &Standing, mixed: bool, wanted: f64) -> Option<&Stand> {
-    let all = || figures.stands.iter().filter(|stand| stand.mixed == mixed);
-    let reach = all().filter(|stand| stand.keeps_up() && stand.executions_per_second >= wanted);
+    let all = || (figures.of(mixed)).filter(|stand| stand.keeps_up());
+    let reach = all().filter(|stand| stand.executions_per_second >= wanted);
     reach
         .min_by(|a, b| {
             let by_delay = a.delay_p50_ms.total_cmp(&b.delay_p50_ms);
@@ -153,17 +160,22 @@ pub(super) fn rows(figures: Option<&Standing>) -> Vec<Row> {
         };
         stand.map_or_else(String::new, words)
     };
+    // Where such stands were measured and none keeps up, what they come to in time is nothing.
+    let in_time = |mixed, found: Option<f64>| {
+        let nothing = || figures?.of(mixed).next().map(|_| 0.0);
+        found.or_else(nothing)
+    };
+    let rate = |stand: Option<&Stand>| stand.map(|stand| stand.executions_per_second);
     let kept_up = figures.and_then(|figures| {
-        let stands = figures.stands.iter();
-        let light = stands.filter(|stand| !stand.mixed && stand.keeps_up());
-        light.map(|stand| stand.queries).max()
+        let light = figures.of(false).filter(|stand| stand.keeps_up());
+        light.map(|stand| stand.queries as f64).reduce(f64::max)
     });
     let registration = figures.map(|figures| &figures.registration);
     vec![
         at_least(
             &format!("streams: mixed L1–L3{}", which(light)),
             LIGHT,
-            light.map(|stand| stand.executions_per_second),
+            in_time(false, rate(light)),
             "executions/s",
         ),
         at_most(
@@ -187,13 +199,13 @@ pub(super) fn rows(figures: Option<&Standing>) -> Vec<Row> {
         at_least(
             &format!("streams: with L4–L6 mixed in{}", which(mixed)),
             MIXED,
-            mixed.map(|stand| stand.executions_per_second),
+            in_time(true, rate(mixed)),
             "executions/s",
         ),
         at_least(
             "streams: standing queries, every close answered within its step",
             1e6,
-            kept_up.map(|queries| queries as f64),
+            in_time(false, kept_up),
             "queries",
         ),
         registration::row(registration),
@@ -276,12 +288,13 @@ mod tests {
             assert!(stand.nonempty_per_second > 0.0 && stand.rows_per_second > 0.0);
         }
         let rows = rows(Some(&figures));
-        let unmeasured = rows
-            .iter()
-            .filter(|row| row.verdict == Verdict::NotMeasured);
+        let unmeasured = rows.iter().filter(|row| {
+            // Whether a stand keeps up hangs on the machine, and so does whether there are delays of one.
+            row.verdict == Verdict::NotMeasured && !row.what.starts_with("the same")
+        });
         let unmeasured: Vec<_> = unmeasured.map(|row| row.what.as_str()).collect();
-        let of_a_million = "streams: registration of a million queries over HTTP";
-        assert_eq!(unmeasured, [of_a_million], "thirty are no million");
+        let of_a_million = ["streams: registration of a million queries over HTTP"];
+        assert_eq!(unmeasured, of_a_million, "thirty are no million");
         let mut text = String::new();
         table(&figures, &mut text);
         assert!(
@@ -320,5 +333,33 @@ mod tests {
         figures.stands.drain(..4);
         assert_eq!(found(&figures), Some(figures.stands[0].clone()));
         assert_eq!(rows(Some(&figures))[0].verdict, Verdict::Short);
+    }
+
+    #[test]
+    fn what_is_late_comes_to_nothing() {
+        let stand = |mixed| Stand {
+            queries: 2_000_000,
+            mixed,
+            executions_per_second: 2e7,
+            later_than_step: 1,
+            ..Stand::default()
+        };
+        let figures = Standing {
+            stands: vec![stand(false), stand(true)],
+            ..Standing::default()
+        };
+        let rows = rows(Some(&figures));
+        let short = rows.iter().filter(|row| row.verdict == Verdict::Short);
+        let short: Vec<_> = (short.map(|row| (row.what.as_str(), row.figure.as_str()))).collect();
+        let expected = [
+            ("streams: mixed L1–L3", "0.00 executions/s"),
+            ("streams: with L4–L6 mixed in", "0.00 executions/s"),
+            (
+                "streams: standing queries, every close answered within its step",
+                "0.00 queries",
+            ),
+        ];
+        assert_eq!(short, expected);
+        assert!(rows.iter().all(|row| row.verdict != Verdict::Holds));
     }
 }
