@@ -75,6 +75,13 @@ pub(crate) struct Lines {
     pub(crate) by_stored: Vec<Point>,
     /// As the streams have run for longer.
     pub(crate) by_age: Vec<Point>,
+    /// Whether all points that were asked for are there. Files from before this was said hold whole lines.
+    #[serde(default = "whole")]
+    pub(crate) complete: bool,
+}
+
+fn whole() -> bool {
+    true
 }
 
 /// How fast streams are taken, and what a tuple costs.

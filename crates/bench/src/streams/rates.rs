@@ -28,7 +28,7 @@ const MOST_AGEING: Duration = Duration::from_secs(20 * 60);
 const SAY_EVERY: Duration = Duration::from_secs(10);
 
 /// Measures the three lines, and prints as it goes. `keep` is given what there is after each point, so that what has been measured
-/// outlives what a later point meets.
+/// outlives what a later point meets; only with the last point are they complete.
 pub(super) fn run(
     options: &Options,
     keep: &dyn Fn(&Lines) -> Result<(), Failure>,
@@ -70,7 +70,9 @@ pub(super) fn run(
     by_age(options, &mut |point| {
         lines.by_age.push(point);
         keep(&lines)
-    })
+    })?;
+    lines.complete = true;
+    keep(&lines)
 }
 
 fn point(stage: &mut Stage<'_>, options: &Options, at: u64, times: f64) -> Result<Point, Failure> {
@@ -195,8 +197,9 @@ mod tests {
         let firings: Vec<usize> = points.iter().map(firings).collect();
         assert!(firings[0] > 0 && firings[0] == firings[1], "{firings:?}");
     }
+
     #[test]
-    fn what_takes_too_long_ends_and_what_was_measured_is_kept() {
+    fn what_takes_too_long_ends() {
         let options = Options::smallest();
         let network = network(options.stored, options.rate);
         let mut stage = Stage::open(&network, configuration(1)).unwrap();
@@ -205,20 +208,27 @@ mod tests {
             error.to_string().contains("of 60 minutes in 0 s"),
             "{error}"
         );
+    }
+
+    #[test]
+    fn points_are_kept_as_they_come_and_complete_with_the_last() {
+        let options = Options::smallest();
         let kept = std::cell::RefCell::new(Vec::new());
         let refused = run(&options, &|lines| {
             kept.borrow_mut().push(lines.clone());
-            match lines.by_rate.len() {
-                3 => Err("planted".into()),
-                _ => Ok(()),
+            match lines.complete {
+                true => Err("planted".into()),
+                false => Ok(()),
             }
         });
         assert_eq!(refused.unwrap_err().to_string(), "planted");
-        let points: Vec<usize> = kept
-            .borrow()
-            .iter()
-            .map(|lines| lines.by_rate.len())
-            .collect();
-        assert_eq!(points, [1, 2, 3]);
+        let kept = kept.into_inner();
+        let points = kept.iter().map(|lines| {
+            let (by_rate, by_stored) = (lines.by_rate.len(), lines.by_stored.len());
+            (by_rate, by_stored, lines.complete)
+        });
+        let mut expected: Vec<_> = (1..=QUARTERS.len()).map(|n| (n, 0, false)).collect();
+        expected.extend([(5, 1, false), (5, 1, true)]);
+        assert_eq!(points.collect::<Vec<_>>(), expected);
     }
 }

@@ -115,6 +115,9 @@ fn lines(lines: &Lines) -> String {
         table::thousands(lines.stored.triples)
     );
     let mut out = section("Streams: what should stay flat", &lines.machine, &words);
+    if !lines.complete {
+        out.push_str("The run ended before its last point; so the targets are not held to what there is of it.\n\n");
+    }
     for (what, points) in [
         ("tuples/s", &lines.by_rate),
         ("stored triples", &lines.by_stored),

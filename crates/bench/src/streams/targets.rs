@@ -113,6 +113,8 @@ fn lines(lines: Option<&Lines>) -> Vec<Row> {
             format!(" from {} to {}", in_short(from), in_short(to))
         })
     };
+    // Points that are near each other are flat, whatever the others would have been.
+    let lines = lines.filter(|lines| lines.complete);
     let row = |what: &str, points: Option<&Vec<Point>>, unit: &str| {
         let what = format!(
             "streams L1–L3, slowest against quickest, {what}{}{unit}",
@@ -322,16 +324,30 @@ mod tests {
         let lines = Lines {
             by_stored: vec![point(1, 1.0, 1.0)],
             by_rate,
+            complete: true,
             ..Lines::default()
         };
-        let rows = rows(&StreamFigures {
-            rates: Some(lines),
-            ..StreamFigures::default()
-        });
+        let of = |lines: &Lines| {
+            rows(&StreamFigures {
+                rates: Some(lines.clone()),
+                ..StreamFigures::default()
+            })
+        };
+        let rows = of(&lines);
         let row = verdict(&rows, "rate from 33K to 534K tuples/s");
         assert_eq!(row, (Verdict::Short, "2.00 ×".to_owned()));
         let one_point = verdict(&rows, "quickest, stored");
         assert_eq!(one_point.0, Verdict::NotMeasured, "one point is no line");
+        let partial = Lines {
+            complete: false,
+            ..lines.clone()
+        };
+        let rate = verdict(&of(&partial), "quickest, rate");
+        assert_eq!(rate.0, Verdict::NotMeasured, "a part of it is none either");
+        // As files were written before they said so.
+        let mut old = serde_json::to_value(&lines).unwrap();
+        old.as_object_mut().unwrap().remove("complete").unwrap();
+        assert_eq!(serde_json::from_value::<Lines>(old).unwrap(), lines);
     }
 
     #[test]
