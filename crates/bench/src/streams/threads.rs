@@ -6,7 +6,7 @@ use std::fs;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-/// Processor time by group of threads: those whose names differ in a number only are one group.
+/// Processor time by group of threads: those whose names differ in a number only are one group, and who begins query threads is of theirs.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Spent(BTreeMap<String, Duration>);
 
@@ -83,7 +83,11 @@ fn tasks() -> Vec<Task> {
 
 fn group(name: &str) -> &str {
     let without = name.trim_end_matches(|c: char| c.is_ascii_digit());
-    without.strip_suffix('-').unwrap_or(without)
+    match without.strip_suffix('-').unwrap_or(without) {
+        // It begins query threads, and a thread has the cores of who begins it.
+        "query-seats" => "query",
+        group => group,
+    }
 }
 
 /// While it lives, the threads that execute queries have the last core for themselves.
@@ -138,6 +142,7 @@ mod tests {
     #[test]
     fn threads_are_grouped_by_their_names() {
         assert_eq!([group("query-0"), group("query-12")], ["query", "query"]);
+        assert_eq!(group("query-seats"), "query");
         assert_eq!(group("timely:work-1"), "timely:work");
         assert_eq!(group("somersault-log"), "somersault-log");
         assert_eq!(in_words("timely:work"), "injectors");
