@@ -61,8 +61,14 @@ pub(crate) fn keep_to(_number: usize) -> bool {
 }
 
 /// A thread, by its number in the system.
+#[cfg(target_os = "linux")]
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct ThreadNumber(#[cfg_attr(not(target_os = "linux"), allow(dead_code))] u32);
+pub(crate) struct ThreadNumber(u32);
+
+/// Threads have no numbers that would serve here.
+#[cfg(not(target_os = "linux"))]
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum ThreadNumber {}
 
 /// By how much the priority of who steps back is lowered: so that it gets a tenth of a core that others want, not nothing.
 #[cfg(target_os = "linux")]
@@ -76,7 +82,7 @@ pub(crate) fn this_thread() -> Option<ThreadNumber> {
     u32::try_from(number).ok().map(ThreadNumber)
 }
 
-/// Threads have no numbers that would serve here.
+/// There is none.
 #[cfg(not(target_os = "linux"))]
 pub(crate) fn this_thread() -> Option<ThreadNumber> {
     None
@@ -97,10 +103,10 @@ pub(crate) fn step_back(thread: ThreadNumber) -> bool {
     unsafe { libc::setpriority(libc::PRIO_PROCESS, thread.0, lower) == 0 }
 }
 
-/// Priorities stay as they are.
+/// Nobody can be asked to.
 #[cfg(not(target_os = "linux"))]
-pub(crate) fn step_back(_thread: ThreadNumber) -> bool {
-    false
+pub(crate) fn step_back(thread: ThreadNumber) -> bool {
+    match thread {}
 }
 
 /// Looks for so long whether something has happened; whether it has.

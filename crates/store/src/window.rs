@@ -7,8 +7,8 @@ use somersault_model::{BatchNumber, Direction, EventTime, TermId, TripleIds};
 use std::sync::{Arc, OnceLock};
 
 /// Up to so many statements (repeats across batches counted) a window is one merged run, or, where it holds many batches, a run
-/// that was merged before its close (its base) and the newest slice. Merging costs about 0.03 µs a statement and close; a read of several runs about
-/// 0.03 µs a run.
+/// that was merged before its close (its base) and the newest slice. Merging costs about 0.03 µs a statement and close; a read
+/// of several runs about 0.03 µs a run.
 const MERGED_LIMIT: usize = 1 << 14;
 
 /// So many slices are read as they are where no run of them has been made.
@@ -91,14 +91,7 @@ impl WindowVersion {
                 }
             }
         };
-        WindowVersion {
-            lo,
-            hi,
-            runs,
-            slices,
-            distinct: OnceLock::new(),
-            has_own_run,
-        }
+        WindowVersion::of((lo, hi), slices, runs, has_own_run)
     }
 
     /// The window over `lo..hi`, whose slices are given in order, as one run: what a window is made from that begins at `lo`
@@ -116,14 +109,7 @@ impl WindowVersion {
         let mut versions = before.base.into_iter().chain(before.latest);
         let kept = versions.find_map(|version| version.reusable(&slices, lo));
         let run = Arc::new(merged(kept, &slices, lo));
-        Some(WindowVersion {
-            lo,
-            hi,
-            runs: vec![run],
-            slices,
-            distinct: OnceLock::new(),
-            has_own_run: true,
-        })
+        Some(WindowVersion::of((lo, hi), slices, vec![run], true))
     }
 
     /// The window over `lo..hi`, whose slices are given in order, for one who shares it with nobody.
@@ -138,6 +124,15 @@ impl WindowVersion {
         } else {
             slices.iter().map(|slice| Arc::clone(slice.run())).collect()
         };
+        WindowVersion::of((lo, hi), slices, runs, has_own_run)
+    }
+
+    fn of(
+        (lo, hi): (BatchNumber, BatchNumber),
+        slices: Vec<Arc<Slice>>,
+        runs: Vec<Arc<Run>>,
+        has_own_run: bool,
+    ) -> WindowVersion {
         WindowVersion {
             lo,
             hi,

@@ -190,12 +190,6 @@ pub(super) fn rows(figures: Option<&Standing>) -> Vec<Row> {
             light.map(|stand| stand.delay_p99_ms),
             "ms",
         ),
-        at_most(
-            "the same, closes answered later than their step",
-            0.0,
-            light.map(|stand| stand.later_than_step as f64),
-            "closes",
-        ),
         at_least(
             &format!("streams: with L4–L6 mixed in{}", which(mixed)),
             MIXED,

@@ -11,6 +11,7 @@ use crate::QueryError;
 use crate::evaluate::{Evaluated, Evaluation, Row};
 use crate::execution::Guard;
 use crate::table::{Column, Table};
+use crate::value::Value;
 use rustc_hash::{FxHashMap, FxHashSet};
 use somersault_model::TermId;
 
@@ -72,9 +73,15 @@ impl Measured {
         value: Option<Evaluated>,
         e: &mut Evaluation<'_>,
     ) {
+        self.change(group, |state| state.add(measure.function, value, e));
+    }
+
+    /// Changes the state of a group, and what is counted of its memory.
+    #[inline]
+    fn change(&mut self, group: u32, change: impl FnOnce(&mut State)) {
         let state = &mut self.states[group as usize];
         let before = state.heap_bytes();
-        state.add(measure.function, value, e);
+        change(state);
         self.heap_bytes = self.heap_bytes + state.heap_bytes() - before;
     }
 
@@ -91,18 +98,12 @@ impl Measured {
             }
             self.values.remove(&(group, id));
         }
-        let state = &mut self.states[group as usize];
-        let before = state.heap_bytes();
-        state.take(known);
-        self.heap_bytes = self.heap_bytes + state.heap_bytes() - before;
+        self.change(group, |state| state.take(known));
     }
 
     /// Begins the state of a group from nothing.
     fn renew(&mut self, measure: &Measure, group: u32) {
-        let state = &mut self.states[group as usize];
-        self.heap_bytes -= state.heap_bytes();
-        *state = State::new(measure.function);
-        self.heap_bytes += state.heap_bytes();
+        self.change(group, |state| *state = State::new(measure.function));
     }
 
     fn bytes(&self) -> usize {
@@ -111,6 +112,20 @@ impl Measured {
             + room::of_list(&self.passing)
             + room::of_map(&self.values)
             + self.heap_bytes
+    }
+}
+
+/// What a measure takes of a row; `computed` gives the value of the expression of a number.
+#[inline]
+fn argument_of(
+    measure: &Measure,
+    row: Row<'_>,
+    computed: impl FnOnce(usize) -> Option<Value>,
+) -> Option<Evaluated> {
+    match measure.argument {
+        Argument::Row => Some(true.into()),
+        Argument::Column(variable) => row.get(variable).map(Evaluated::Id),
+        Argument::Computed(number) => computed(number).map(Evaluated::Value),
     }
 }
 
@@ -236,11 +251,7 @@ impl Groups {
                 values.push(value);
             }
             for (measured, measure) in self.measured.iter_mut().zip(&fold.measures) {
-                let value = match measure.argument {
-                    Argument::Row => Some(true.into()),
-                    Argument::Column(variable) => row.get(variable).map(Evaluated::Id),
-                    Argument::Computed(number) => values[number].clone().map(Evaluated::Value),
-                };
+                let value = argument_of(measure, row, |number| values[number].clone());
                 measured.add(measure, group, value, e);
             }
             if at % ROWS_PER_LOOK == 0 {
@@ -298,14 +309,9 @@ impl Groups {
                         table: &rows.table,
                         at,
                     };
-                    let value = match measure.argument {
-                        Argument::Row => Some(true.into()),
-                        Argument::Column(variable) => row.get(variable).map(Evaluated::Id),
-                        Argument::Computed(number) => {
-                            let expression = fold.expressions[number].get();
-                            e.evaluate_value(expression, row).map(Evaluated::Value)
-                        }
-                    };
+                    let value = argument_of(measure, row, |number| {
+                        e.evaluate_value(fold.expressions[number].get(), row)
+                    });
                     if measure.distinct
                         && let Some(Evaluated::Id(id)) = value
                         && !seen.insert((*group, id))

@@ -3,6 +3,7 @@
 mod columns;
 mod dictionary;
 mod images;
+mod merged_ahead;
 mod passing;
 mod reference;
 mod stress;
