@@ -17,7 +17,7 @@ fuzz_target!(|text: &str| {
         .filter(|line| !line.is_empty() && !line.starts_with('#'))
         .collect();
     assert_eq!(read.len(), lines.len());
-    for ((at_ms, quad), line) in read.iter().zip(lines) {
+    for ((at_ms, quad), line) in read.times_ms().zip(read.statements()).zip(lines) {
         // A recorded line names no graph; one that does is refused by the library's reader of N-Triples.
         if quad.graph_name.is_default_graph() {
             let (at, statement) = parse_line(line, i64::MIN).expect("what is read in one pass is right");

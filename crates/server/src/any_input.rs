@@ -110,7 +110,8 @@ proptest! {
     fn timed_lines_in_any_bytes(body in marked(&["1\t", "-7\t", "<http://e/a> ", "\"x\" ", ".", "\n", "\r\n", "#", "_:b "])) {
         let dull = push::timed_lines(&body, 100);
         if let Some(lines) = TimedLines::read(&body, 100) {
-            let read: Vec<_> = lines.iter().map(|(at, quad)| (at, quad.to_string())).collect();
+            let texts = lines.statements().map(|quad| quad.to_string());
+            let read: Vec<_> = lines.times_ms().zip(texts).collect();
             prop_assert_eq!(dull.ok().map(|statements| shown(&statements)), Some(read));
         }
     }
@@ -119,7 +120,8 @@ proptest! {
     fn lines_read_in_one_pass_are_those_of_the_whole_document(lines in prop::collection::vec(line(), 0..8)) {
         let text = lines.concat();
         if let Some(lines) = TimedLines::read(text.as_bytes(), 100) {
-            let read: Vec<_> = lines.iter().map(|(at, quad)| (at, quad.to_string())).collect();
+            let texts = lines.statements().map(|quad| quad.to_string());
+            let read: Vec<_> = lines.times_ms().zip(texts).collect();
             let dull = push::timed_lines(text.as_bytes(), 100).ok();
             prop_assert_eq!(dull.map(|statements| shown(&statements)), Some(read), "{}", text);
         }

@@ -24,10 +24,11 @@ use rustc_hash::FxHashMap;
 use somersault_model::{Direction, Operation, TermId};
 use std::ptr::NonNull;
 
-/// So many lists ahead of its use the writer asks for a key's slot, cell and content.
+/// So many lists ahead of its use the writer asks for a key's slot, its cell, the head of its content, and its members.
 const SLOT_AHEAD: usize = 24;
 const CELL_AHEAD: usize = 16;
 const CONTENT_AHEAD: usize = 8;
+const MEMBERS_AHEAD: usize = 4;
 
 /// The writer at work on one SN.
 pub(crate) struct Pass<'a> {
@@ -230,6 +231,11 @@ impl<'a> Pass<'a> {
                 if let Some(cell) = segments.find(*key) {
                     cell.prefetch_content();
                 }
+            }
+            if let Some(key) = keys.get(MEMBERS_AHEAD)
+                && let Some(cell) = segments.find(*key)
+            {
+                cell.prefetch_members();
             }
         }
     }
@@ -464,7 +470,7 @@ impl<'a> Pass<'a> {
             }
             self.state.waiting.pop_front();
             if let Some((_, ahead)) = self.state.waiting.get(CELL_AHEAD) {
-                prefetch(ahead.as_ptr().cast_const());
+                Cell::prefetch(ahead.as_ptr());
             }
             if let Some((_, ahead)) = self.state.waiting.get(CONTENT_AHEAD) {
                 // SAFETY: what waits are cells of the newest generation: a new one begins with none.

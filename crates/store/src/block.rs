@@ -6,6 +6,7 @@
 //! nothing any more, and goes when the list is next changed.
 #![allow(unsafe_code)]
 
+use crate::cell::prefetch;
 use somersault_model::TermId;
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::ops::Deref;
@@ -16,16 +17,17 @@ use std::sync::atomic::{AtomicU32, Ordering, fence};
 struct Head {
     references: AtomicU32,
     length: u32,
-    /// The SN from which on all ids are visible, and [`DATED`].
+    /// The SN from which on all ids are visible; in the bits from [`SN_BITS`] on, how many dates there are behind the ids.
     born: u64,
 }
 
 const HEAD_BYTES: usize = size_of::<Head>();
 
-/// Says that behind the ids there is the number of dates, and the dates.
-const DATED: u64 = 1 << 63;
+/// Bits of an SN in a block.
+const SN_BITS: u32 = 53;
 
-/// Bits of a date that say which id it is of.
+/// Bits of a date that say which id it is of; what is left of a word is for its SN, and of the head's for how many
+/// dates there are.
 const PLACE_BITS: u32 = 10;
 
 /// Up to so many ids may have dates.
@@ -39,7 +41,7 @@ pub(crate) struct Date(u64);
 
 impl Date {
     pub(crate) fn new(sn: u64, place: usize) -> Date {
-        debug_assert!(place < LONGEST_DATED && sn < DATED >> PLACE_BITS);
+        debug_assert!(place < LONGEST_DATED && sn < 1 << SN_BITS);
         Date(sn << PLACE_BITS | place as u64)
     }
 
@@ -53,6 +55,12 @@ impl Date {
         (self.0 % (1 << PLACE_BITS)) as usize
     }
 }
+
+/// The bytes that come from memory together.
+const CACHE_LINE: usize = 64;
+
+/// So many bytes of a block are asked for ahead of its use.
+const PREFETCHED: usize = 8 * CACHE_LINE;
 
 /// What a block holds.
 #[derive(Clone, Copy)]
@@ -80,10 +88,11 @@ impl Block {
 
     /// A copy of these ids, of which `born` is the newest date.
     pub(crate) fn dated(born: u64, ids: &[TermId], dates: &[Date]) -> Block {
+        debug_assert!(dates.len() <= LONGEST_DATED && born < 1 << SN_BITS);
         let length = u32::try_from(ids.len()).expect("a list has fewer than 2^32 members");
         let layout = layout(ids.len(), dates.len());
-        // SAFETY: the layout is never of size zero. The head, all ids and all dates with their number are written
-        // before the block is made, and the memory holds exactly them.
+        // SAFETY: the layout is never of size zero. The head, all ids and all dates are written before the block is
+        // made, and the memory holds exactly them.
         unsafe {
             let Some(head) = NonNull::new(alloc(layout).cast::<Head>()) else {
                 handle_alloc_error(layout)
@@ -91,16 +100,12 @@ impl Block {
             head.write(Head {
                 references: AtomicU32::new(1),
                 length,
-                born: if dates.is_empty() { born } else { born | DATED },
+                born: born | (dates.len() as u64) << SN_BITS,
             });
             let start = head.add(1).cast::<TermId>();
             start.copy_from_nonoverlapping(NonNull::from(ids).cast(), ids.len());
-            if !dates.is_empty() {
-                let count = start.add(ids.len()).cast::<u64>();
-                count.write(dates.len() as u64);
-                let start = count.add(1).cast::<Date>();
-                start.copy_from_nonoverlapping(NonNull::from(dates).cast(), dates.len());
-            }
+            let start = start.add(ids.len()).cast::<Date>();
+            start.copy_from_nonoverlapping(NonNull::from(dates).cast(), dates.len());
             Block(head)
         }
     }
@@ -133,22 +138,16 @@ impl Block {
     #[inline]
     pub(crate) unsafe fn look<'a>(pointer: *mut u8) -> Dated<'a> {
         let head = pointer.cast::<Head>();
-        // SAFETY: the head, its ids and, where it says that there are some, its dates behind their number are alive
-        // and immutable for 'a, as the caller promises.
+        // SAFETY: the head, its ids and, behind them, as many dates as it says are alive and immutable for 'a, as the
+        // caller promises.
         unsafe {
             let ids = head.add(1).cast::<TermId>();
             let length = (*head).length as usize;
-            let born = (*head).born;
-            let dates = if born & DATED == 0 {
-                &[]
-            } else {
-                let count = ids.add(length).cast::<u64>();
-                std::slice::from_raw_parts(count.add(1).cast::<Date>(), *count as usize)
-            };
+            let dates = ids.add(length).cast::<Date>();
             Dated {
-                born: born & !DATED,
+                born: (*head).born % (1 << SN_BITS),
                 ids: std::slice::from_raw_parts(ids, length),
-                dates,
+                dates: std::slice::from_raw_parts(dates, ((*head).born >> SN_BITS) as usize),
             }
         }
     }
@@ -176,7 +175,7 @@ impl Block {
     /// Size in memory.
     pub(crate) fn bytes(&self) -> usize {
         let block = self.look_here();
-        Block::bytes_of(block.ids.len()) + words_of_dates(block.dates.len()) * size_of::<u64>()
+        Block::bytes_of(block.ids.len()) + size_of_val(block.dates)
     }
 
     /// Size in memory of a block of so many ids without dates.
@@ -185,20 +184,25 @@ impl Block {
     }
 }
 
-/// So many dates, and their number where there are any.
-fn words_of_dates(dates: usize) -> usize {
-    if dates == 0 { 0 } else { dates + 1 }
-}
-
-/// The layout of a block; ids, dates and their number are of one size.
+/// The layout of a block; ids and dates are of one size.
 fn layout(length: usize, dates: usize) -> Layout {
-    Layout::array::<u64>(length + words_of_dates(dates))
+    Layout::array::<u64>(length + dates)
         .and_then(|words| Layout::new::<Head>().extend(words))
         .expect("a block is smaller than the address space")
         .0
 }
 
 impl<'a> Dated<'a> {
+    /// Asks for the first ids that are not on the cache line of the head.
+    #[inline]
+    pub(crate) fn prefetch(self) {
+        let start = self.ids.as_ptr().cast::<u8>();
+        let end = size_of_val(self.ids).min(PREFETCHED);
+        for at in (CACHE_LINE - HEAD_BYTES..end).step_by(CACHE_LINE) {
+            prefetch(start.wrapping_add(at));
+        }
+    }
+
     /// The members at `sn`, ascending: borrowed where they are all, else in `scratch`, which is empty.
     #[inline]
     pub(crate) fn read<'b>(self, sn: u64, scratch: &'b mut Vec<TermId>) -> &'b [TermId]
@@ -327,7 +331,7 @@ mod tests {
         let ids = [id(10), id(20), id(30), id(40)];
         let dates = [Date::new(5, 0), Date::new(3, 2), Date::new(5, 3)];
         let block = Block::dated(5, &ids, &dates);
-        assert_eq!((&*block, block.bytes()), (&ids[..], 16 + 4 * 8 + 4 * 8));
+        assert_eq!((&*block, block.bytes()), (&ids[..], 16 + 4 * 8 + 3 * 8));
         let dated = block.look_here();
         for (sn, members) in [
             (2, &[id(20)][..]),

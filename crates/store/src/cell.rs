@@ -330,12 +330,31 @@ impl Cell {
         }
     }
 
+    /// Asks for the memory of the cell behind a pointer: every other cell lies on two cache lines.
+    #[inline]
+    pub(crate) fn prefetch(cell: *const Cell) {
+        prefetch(cell);
+        prefetch(cell.wrapping_byte_add(size_of::<Cell>() - size_of::<u64>()));
+    }
+
     /// Asks for the head of what the key leads to.
     #[inline]
     pub(crate) fn prefetch_content(&self) {
         let word = self.word.load(Ordering::Relaxed);
         if word.addr() & TAG_MASK == 0 && !word.is_null() {
             prefetch(word.map_addr(|a| a & !KIND_MASK));
+        }
+    }
+
+    /// Asks for the members behind the head of a block, once the head should be there.
+    ///
+    /// # Safety
+    /// As for [`Cell::content`].
+    #[inline]
+    pub(crate) unsafe fn prefetch_members(&self) {
+        // SAFETY: passed on.
+        if let Content::Block(block) = unsafe { self.content() } {
+            block.prefetch();
         }
     }
 
@@ -382,7 +401,9 @@ impl Cell {
 
     fn replace(&self, word: *mut u8) -> Owned {
         debug_assert!(word.addr() & TAG_MASK == 0 || word.addr() >> 60 != 0);
-        let old = self.word.swap(word, Ordering::AcqRel);
+        // No exchange: one thread writes, and an exchange would wait here for the memory of what was just written.
+        let old = self.word.load(Ordering::Relaxed);
+        self.word.store(word, Ordering::Release);
         let bits = old.addr();
         if bits == 0 || bits & TAG_MASK != 0 {
             return Owned::Nothing;

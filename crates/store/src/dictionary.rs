@@ -424,6 +424,15 @@ impl Dictionary {
         }
     }
 
+    /// Asks for the bytes of the term that a search for one of this hash will look at first, once the slot should be there.
+    #[inline]
+    pub(crate) fn prefetch_first(&self, hash: u64) {
+        let found = (self.stripe(hash).writer.read().slots).find(short_hash(hash), Some);
+        if let Some(offset) = found {
+            self.prefetch_term(hash, offset);
+        }
+    }
+
     /// The id of a stored term whose hash is known.
     fn id_of(&self, hash: u64, stored: &Stored<'_>) -> TermId {
         let first = usize::from(VirtualShard::of_hash(hash).number()) & !(SHARDS_PER_STRIPE - 1);

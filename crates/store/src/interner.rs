@@ -100,6 +100,7 @@ impl<'d> Interner<'d> {
     ) {
         let dictionary = self.dictionary;
         let mut apart = Vec::with_capacity(TOGETHER.min(terms.len()));
+        let mut others = Vec::with_capacity(apart.capacity());
         for together in terms.chunks(TOGETHER) {
             apart.clear();
             for term in together {
@@ -112,13 +113,18 @@ impl<'d> Interner<'d> {
                 }
                 apart.push(parts);
             }
+            others.clear();
             for parts in apart.iter().filter_map(|parts| parts.as_ref().err()) {
                 let (hash, offset) = self.recent.places[self.recent.place(parts.hash)];
                 if hash == parts.hash && offset != 0 {
-                    self.dictionary.prefetch_term(hash, offset);
+                    dictionary.prefetch_term(hash, offset);
                 } else {
-                    self.dictionary.prefetch_slot(parts.hash);
+                    dictionary.prefetch_slot(parts.hash);
+                    others.push(parts.hash);
                 }
+            }
+            for hash in &others {
+                dictionary.prefetch_first(*hash);
             }
             for parts in &apart {
                 ids.push(match parts {

@@ -99,7 +99,7 @@ impl Table {
         };
         for (at, slot) in self.slots.iter().enumerate() {
             if let Some(ahead) = self.slots.get(at + AHEAD).and_then(cell_of) {
-                prefetch(ahead.as_ptr().cast_const());
+                Cell::prefetch(ahead.as_ptr());
             }
             if let Some(cell) = cell_of(slot) {
                 // SAFETY: as in `find`.
@@ -164,7 +164,7 @@ impl Segments {
         // SAFETY: passed on.
         if let Some(slot) = unsafe { self.first_slot(hash) } {
             let cell = slot.load(Ordering::Relaxed);
-            prefetch(cell.map_addr(|a| a & POINTER_MASK).cast_const());
+            Cell::prefetch(cell.map_addr(|a| a & POINTER_MASK).cast_const());
         }
     }
 

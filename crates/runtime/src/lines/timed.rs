@@ -84,9 +84,14 @@ impl<'t> TimedLines<'t> {
         self.lines.is_empty()
     }
 
-    /// The statements with their event times, in milliseconds.
-    pub fn iter(&self) -> impl ExactSizeIterator<Item = (i64, QuadRef<'_>)> + Clone {
-        self.lines.iter().map(|line| (line.at_ms, self.quad(line)))
+    /// The event times of the statements, in milliseconds.
+    pub fn times_ms(&self) -> impl ExactSizeIterator<Item = i64> + Clone {
+        self.lines.iter().map(|line| line.at_ms)
+    }
+
+    /// The statements.
+    pub fn statements(&self) -> impl ExactSizeIterator<Item = QuadRef<'_>> + Clone {
+        self.lines.iter().map(|line| self.quad(line))
     }
 
     #[inline]

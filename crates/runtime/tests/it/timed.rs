@@ -8,7 +8,8 @@ use somersault_runtime::TimedLines;
 
 fn in_one_pass(text: &[u8]) -> Option<Vec<(i64, Quad)>> {
     let lines = TimedLines::read(text, u64::MAX)?;
-    let owned = lines.iter().map(|(at, quad)| (at, quad.into_owned()));
+    let statements = lines.statements().map(|quad| quad.into_owned());
+    let owned = lines.times_ms().zip(statements);
     Some(owned.collect())
 }
 

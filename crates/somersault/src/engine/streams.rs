@@ -178,8 +178,8 @@ impl Engine {
             let head = head_of(stream, source, seq);
             self.check_running()?;
             self.check_push_length(lines.len())?;
-            let times = lines.iter().map(|(at_ms, _)| Some(EventTime(at_ms)));
-            self.take_push(head, times, lines.iter().map(|(_, quad)| quad))
+            let times = lines.times_ms().map(|at_ms| Some(EventTime(at_ms)));
+            self.take_push(head, times, lines.statements())
         })
     }
 

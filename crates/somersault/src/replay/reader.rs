@@ -46,8 +46,8 @@ impl RecordedLines {
     pub(super) fn plain(&self) -> Option<TimedLines<'_>> {
         let lines = TimedLines::read(self.text.as_bytes(), u64::MAX)?;
         let has_graphs = lines
-            .iter()
-            .any(|(_, quad)| !quad.graph_name.is_default_graph());
+            .statements()
+            .any(|quad| !quad.graph_name.is_default_graph());
         (!has_graphs).then_some(lines)
     }
 
