@@ -20,16 +20,12 @@ pub(crate) fn assemble(
     workspace: &mut Workspace,
 ) -> Table {
     tables.retain(|table| table.rows > 0);
+    if tables.len() < 2 {
+        return tables.pop().unwrap_or(empty);
+    }
     let rows = tables.iter().map(|table| table.rows).sum::<usize>();
     let width = tables.iter().map(|table| table.present().count()).max();
     let width = width.unwrap_or(0);
-    if width < 2 || width * rows < WORTH_SHARING || crew.hands() < 2 {
-        let mut all = empty;
-        for table in tables {
-            all.append(table, workspace);
-        }
-        return all;
-    }
     let mut columns: Vec<Mutex<Pieces>> = Vec::new();
     let mut origin = empty.origin.is_some().then(|| Vec::with_capacity(rows));
     let mut first = 0;
@@ -51,10 +47,15 @@ pub(crate) fn assemble(
         }
         first = next;
     }
-    let work = |at: usize| {
-        Workspace::of_thread(|workspace| columns[at].lock().join(rows, workspace));
-    };
-    workspace.lend(|| crew.share(columns.len(), &work));
+    if width < 2 || width * rows < WORTH_SHARING || crew.hands() < 2 {
+        let columns = columns.iter_mut().map(Mutex::get_mut);
+        columns.for_each(|pieces| pieces.join(rows, workspace));
+    } else {
+        let work = |at: usize| {
+            Workspace::of_thread(|workspace| columns[at].lock().join(rows, workspace));
+        };
+        workspace.lend(|| crew.share(columns.len(), &work));
+    }
     let columns = columns.into_iter().map(|pieces| pieces.into_inner().joined);
     Table::from_parts(columns.collect(), rows, origin)
 }
@@ -73,7 +74,8 @@ impl Pieces {
         if self.pieces.is_empty() {
             return;
         }
-        let mut column = Vec::with_capacity(rows);
+        let mut column = workspace.ids();
+        column.reserve(rows);
         for (start, piece) in self.pieces.drain(..) {
             column.resize(start, TermId::UNBOUND);
             column.extend_from_slice(&piece);
@@ -104,7 +106,7 @@ mod tests {
         }
     }
 
-    /// Alone, as the dull twin.
+    /// Nobody comes to help.
     struct Nobody;
 
     impl Crew for Nobody {
@@ -112,8 +114,8 @@ mod tests {
             1
         }
 
-        fn share(&self, shares: usize, work: &(dyn Fn(usize) + Sync)) {
-            (0..shares).for_each(work);
+        fn share(&self, _: usize, _: &(dyn Fn(usize) + Sync)) {
+            unreachable!("there is nobody to share with");
         }
     }
 
@@ -133,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_crew_puts_together_is_what_appending_makes() {
+    fn what_is_put_together_is_what_appending_makes() {
         type Has = fn(usize, u32) -> bool;
         let has: [Has; 4] = [
             |_, variable| variable != 1,
@@ -144,18 +146,24 @@ mod tests {
         for has in has {
             for numbered in [false, true] {
                 let sizes = [5_000, 0, 1, 9_000, 2_048];
-                let made = |crew: &dyn Crew| {
+                let made = || {
                     let mut empty = Table::of([], 0);
                     empty.origin = numbered.then(Vec::new);
-                    let tables = tables(&sizes, has, numbered);
-                    assemble(tables, empty, crew, &mut Workspace::new())
+                    (tables(&sizes, has, numbered), empty)
                 };
-                let (alone, shared) = (made(&Nobody), made(&Threads));
-                assert_eq!(shared.rows, 16_049);
-                assert_eq!(alone.rows, shared.rows);
-                assert_eq!(alone.origin, shared.origin);
-                for variable in (0..4).map(VarId) {
-                    assert_eq!(alone.column(variable), shared.column(variable));
+                let mut twin = made().1;
+                for table in made().0 {
+                    twin.append(table, &mut Workspace::new());
+                }
+                for crew in [&Threads as &dyn Crew, &Nobody] {
+                    let (tables, empty) = made();
+                    let put_together = assemble(tables, empty, crew, &mut Workspace::new());
+                    assert_eq!(put_together.rows, 16_049);
+                    assert_eq!(twin.rows, put_together.rows);
+                    assert_eq!(twin.origin, put_together.origin);
+                    for variable in (0..4).map(VarId) {
+                        assert_eq!(twin.column(variable), put_together.column(variable));
+                    }
                 }
             }
         }

@@ -4,6 +4,7 @@
 
 use crate::QueryError;
 use crate::Source;
+use crate::columns;
 use crate::execution::Guard;
 use crate::explore::{End, Explorer, ROWS_PER_CHECK};
 use crate::logical::{GraphPosition, Position, QuadPattern};
@@ -131,6 +132,15 @@ pub(crate) fn scan(
     } else {
         [false; 3]
     };
+    if let (1, Some(reads), [Some(0), Some(1), Some(2), None]) = (table.rows, &fixed_graph, places)
+        && (reads.len() == 1 || wanted == usize::MAX)
+        && [subject, predicate, object]
+            .iter()
+            .all(|end| matches!(end, End::Free))
+    {
+        let columns = [0, 1, 2].map(|at| output.columns[at].0);
+        return whole(explorer, reads, columns, keep, wanted, table);
+    }
     // Where nothing else is kept, all rows together make each predicate once.
     let mut seen = (dead[0] || dead[2])
         .then(|| seen_predicates(&table, pattern, keep))
@@ -183,6 +193,43 @@ pub(crate) fn scan(
         }
     }
     Ok(output.into_table(table, keep, workspace))
+}
+
+/// All that the sources hold, for one row that knows nothing of it: a predicate at a time, by the column. Of several
+/// sources each predicate is read to its end, however few rows are wanted.
+fn whole(
+    explorer: &mut Explorer<'_, '_>,
+    reads: &[Source],
+    variables: [VarId; 3],
+    keep: &VarSet,
+    wanted: usize,
+    table: Table,
+) -> Result<Table, QueryError> {
+    let view = explorer.graphs.view;
+    let mut ids = [(); 3].map(|()| explorer.workspace.ids());
+    let [subjects, predicates, objects] = &mut ids;
+    let mut all = Vec::new();
+    sources::predicates(view, reads, &mut all);
+    for predicate in all {
+        let left = wanted - subjects.len();
+        let guard = &mut *explorer.guard;
+        let check = |edges| guard.making(&table, edges, 3);
+        columns::edges(view, reads, predicate, left, (subjects, objects), check)?;
+        subjects.truncate(wanted);
+        objects.truncate(wanted);
+        predicates.resize(subjects.len(), predicate);
+        if subjects.len() == wanted {
+            break;
+        }
+    }
+    let mut parents = explorer.workspace.rows();
+    parents.resize(subjects.len(), 0);
+    let mut table = table.gather(&parents, keep, explorer.workspace);
+    explorer.workspace.give_rows(parents);
+    for (variable, column) in variables.into_iter().zip(ids) {
+        table.set_kept(variable, column, keep, explorer.workspace);
+    }
+    Ok(table)
 }
 
 /// Which of subject, predicate and object nothing asks for: they are free, in no other place of the

@@ -2,10 +2,12 @@
 //! all others with the same constants. The one thing to know before changing it: a number is given again once nobody
 //! is in its cell, so that whoever keeps a number must be in the cell.
 
-use hashbrown::HashTable;
-use rustc_hash::FxBuildHasher;
 use somersault_model::TermId;
-use std::hash::BuildHasher;
+use somersault_store::{Slots, prefetch};
+use std::ops::Range;
+
+/// So many rows are looked up before the first of them is compared.
+const TOGETHER: usize = 64;
 
 /// The cells of queries with so many constants each.
 #[derive(Debug, Clone)]
@@ -16,12 +18,19 @@ pub struct Cells {
     /// How many queries are in each; 0 = it is free.
     members: Vec<u32>,
     free: Vec<u32>,
-    /// The numbers of those that are not free.
-    index: HashTable<u32>,
+    /// One more than the number of each that is not free.
+    index: Slots,
 }
 
-fn hash(ids: &[TermId]) -> u64 {
-    FxBuildHasher.hash_one(ids)
+/// Of the constants of a cell; well mixed in all its bits.
+#[inline]
+fn hash(ids: impl Iterator<Item = TermId>) -> u32 {
+    let mixed = ids.fold(0, |mixed: u64, id| {
+        let product = (mixed ^ id.raw()).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        product ^ product >> 32
+    });
+    // In the lower half are both halves of the last product.
+    mixed as u32
 }
 
 impl Cells {
@@ -32,7 +41,7 @@ impl Cells {
             ids: Vec::new(),
             members: Vec::new(),
             free: Vec::new(),
-            index: HashTable::new(),
+            index: Slots::default(),
         }
     }
 
@@ -57,30 +66,26 @@ impl Cells {
     /// If there are not as many as cells have.
     pub fn enter(&mut self, ids: &[TermId]) -> u32 {
         assert_eq!(ids.len(), self.width, "a cell has all constants");
-        let hashed = hash(ids);
-        let (all, width) = (&self.ids, self.width);
-        let of = |cell: &u32| &all[*cell as usize * width..][..width];
-        if let Some(cell) = self.index.find(hashed, |cell| of(cell) == ids) {
-            self.members[*cell as usize] += 1;
-            return *cell;
+        if let Some(cell) = self.find(ids) {
+            self.members[cell as usize] += 1;
+            return cell;
         }
         let cell = match self.free.pop() {
             Some(cell) => {
+                let width = self.width;
                 self.ids[cell as usize * width..][..width].copy_from_slice(ids);
                 self.members[cell as usize] = 1;
                 cell
             }
             None => {
-                grow(&mut self.ids, width);
+                grow(&mut self.ids, self.width);
                 self.ids.extend_from_slice(ids);
                 grow(&mut self.members, 1);
                 self.members.push(1);
                 (self.members.len() - 1) as u32
             }
         };
-        let all = &self.ids;
-        let rehash = |cell: &u32| hash(&all[*cell as usize * width..][..width]);
-        self.index.insert_unique(hashed, cell, rehash);
+        self.index.insert(hash(ids.iter().copied()), cell + 1);
         cell
     }
 
@@ -89,10 +94,8 @@ impl Cells {
         let left = &mut self.members[cell as usize];
         *left -= 1;
         if *left == 0 {
-            let hashed = hash(self.get(cell));
-            if let Ok(entry) = self.index.find_entry(hashed, |other| *other == cell) {
-                entry.remove();
-            }
+            let hash = hash(self.get(cell).iter().copied());
+            self.index.remove(hash, cell + 1);
             self.free.push(cell);
         }
     }
@@ -104,9 +107,8 @@ impl Cells {
         part.members.resize(self.members.len(), 0);
         for cell in numbers {
             part.members[*cell as usize] = self.members(*cell);
-            let (all, width) = (&part.ids, part.width);
-            let of = |cell: &u32| hash(&all[*cell as usize * width..][..width]);
-            part.index.insert_unique(of(cell), *cell, of);
+            part.index
+                .insert(hash(self.get(*cell).iter().copied()), cell + 1);
         }
         part
     }
@@ -124,8 +126,35 @@ impl Cells {
     /// The cell of these constants.
     #[inline]
     pub fn find(&self, ids: &[TermId]) -> Option<u32> {
-        let found = self.index.find(hash(ids), |cell| self.get(*cell) == ids);
-        found.copied()
+        let is_it = |number: u32| (self.get(number - 1) == ids).then_some(number - 1);
+        self.index.find(hash(ids.iter().copied()), is_it)
+    }
+
+    /// Appends those of some rows to `kept` whose values are the constants of a cell. All rows are looked up together:
+    /// the memory of some is asked for while others are compared.
+    pub(crate) fn keep_rows(&self, columns: &[&[TermId]], rows: Range<usize>, kept: &mut Vec<u32>) {
+        let mut hashes = [0; TOGETHER];
+        for first in rows.clone().step_by(TOGETHER) {
+            let together = first..(first + TOGETHER).min(rows.end);
+            for (row, hashed) in together.clone().zip(&mut hashes) {
+                *hashed = hash(columns.iter().map(|ids| ids[row]));
+                self.index.prefetch(*hashed);
+            }
+            for hashed in &hashes[..together.len()] {
+                if let Some(number) = self.index.find(*hashed, Some) {
+                    prefetch(self.get(number - 1).as_ptr());
+                }
+            }
+            for (row, hashed) in together.zip(&hashes) {
+                let is_it = |number: u32| {
+                    let mut pairs = self.get(number - 1).iter().zip(columns);
+                    pairs.all(|(id, ids)| *id == ids[row]).then_some(())
+                };
+                if self.index.find(*hashed, is_it).is_some() {
+                    kept.push(row as u32);
+                }
+            }
+        }
     }
 
     /// The numbers of all that somebody is in, ascending.
@@ -142,7 +171,7 @@ impl Cells {
     pub fn bytes(&self) -> usize {
         self.ids.capacity() * size_of::<TermId>()
             + (self.members.capacity() + self.free.capacity()) * 4
-            + self.index.allocation_size()
+            + self.index.bytes()
     }
 }
 

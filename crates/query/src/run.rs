@@ -7,7 +7,7 @@ use crate::QueryError;
 use crate::by_row;
 use crate::evaluate::{Evaluation, Row};
 use crate::execution::Guard;
-use crate::explore::{self, Explorer};
+use crate::explore::{self, Explorer, ROWS_PER_CHECK};
 use crate::expression::Expr;
 use crate::filter::Filter;
 use crate::group;
@@ -460,14 +460,10 @@ impl<'a> Runner<'_, 'a> {
         };
         if let Some(columns) = columns.filter(has_all) {
             let mut kept = self.workspace.rows();
-            let mut key = Vec::with_capacity(columns.len());
-            for row in 0..table.rows {
-                self.guard.tick()?;
-                key.clear();
-                key.extend(columns.iter().map(|ids| ids[row]));
-                if cells.find(&key).is_some() {
-                    kept.push(row as u32);
-                }
+            for first in (0..table.rows).step_by(ROWS_PER_CHECK) {
+                self.guard.look()?;
+                let rows = first..(first + ROWS_PER_CHECK).min(table.rows);
+                cells.keep_rows(&columns, rows, &mut kept);
             }
             let table = table.gather(&kept, keep, self.workspace);
             self.workspace.give_rows(kept);

@@ -260,6 +260,9 @@ impl GraphView for SnapshotView {
         vertices: &mut Vec<TermId>,
         neighbours: &mut Vec<TermId>,
     ) {
+        if let Source::Window(at) = source {
+            return self.windows[at].edges(predicate, direction, pace, vertices, neighbours);
+        }
         let Some(graph) = self.untouched(source) else {
             let key = (source, predicate, direction);
             return edges_singly(self, key, pace, vertices, neighbours);

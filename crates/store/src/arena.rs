@@ -323,19 +323,6 @@ pub(crate) unsafe fn read<'a>(start: *const u8) -> Stored<'a> {
     }
 }
 
-/// Asks for the memory at `address`, to be read soon. Any address will do.
-#[inline]
-pub(crate) fn prefetch<T>(address: *const T) {
-    #[cfg(all(target_arch = "x86_64", not(miri)))]
-    // SAFETY: a prefetch is a hint: it reads nothing and never faults.
-    unsafe {
-        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        _mm_prefetch::<_MM_HINT_T0>(address.cast());
-    }
-    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
-    let _ = address;
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

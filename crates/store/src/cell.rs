@@ -17,6 +17,7 @@
 
 use crate::block::{Block, Dated};
 use crate::list::{Freed, List};
+use crate::prefetch::prefetch;
 use somersault_model::{Direction, TermId};
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
@@ -139,20 +140,6 @@ impl Key {
         let labels = labels.wrapping_add(self.direction as u64).wrapping_mul(K);
         fold(fold(self.vertex.raw() ^ labels ^ L, K) ^ L, L)
     }
-}
-
-/// Asks for the memory behind a pointer ahead of its use, where the machine can. The writer goes
-/// from list to list at random over all of the store: without this it would wait for memory most
-/// of its time.
-#[inline]
-pub(crate) fn prefetch<T>(pointer: *const T) {
-    #[cfg(all(target_arch = "x86_64", not(miri)))]
-    // SAFETY: a prefetch changes nothing that the program can see, and faults on no address.
-    unsafe {
-        std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(pointer.cast());
-    }
-    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
-    let _ = pointer;
 }
 
 /// One key and its word.

@@ -3,9 +3,10 @@
 //! so the machine waits for the memory of many vertices at once, not of one after the other.
 #![allow(unsafe_code)]
 
-use crate::cell::{Key, prefetch};
+use crate::cell::Key;
 use crate::generation::Generation;
 use crate::image::{Edges, Instances};
+use crate::prefetch::prefetch;
 use crate::rdf_type;
 use crate::snapshot::{Ends, Snapshot};
 use crate::walk::{Pace, Walk};

@@ -17,10 +17,11 @@ pub(crate) use parts::{Parts, take_apart};
 use parts::{short_hash, take_apart_known};
 pub use passing::{DictionaryCounts, Held, Mentions};
 
-use crate::arena::{Arena, ArenaEnd, Kind, Place, Stored, prefetch};
+use crate::arena::{Arena, ArenaEnd, Kind, Place, Stored};
 use crate::epochs::Epochs;
 use crate::growing::Growing;
 use crate::passing::{PassingTerm, PassingTerms};
+use crate::prefetch::prefetch;
 use crate::shared_text::SharedTexts;
 use crate::slots::Slots;
 use crate::term_view::{TermKind, TermView, inline_view};
@@ -418,10 +419,7 @@ impl Dictionary {
     /// Asks for where the search for a term of this hash begins.
     #[inline]
     pub(crate) fn prefetch_slot(&self, hash: u64) {
-        let writer = self.stripe(hash).writer.read();
-        if let Some(slot) = writer.slots.first(short_hash(hash)) {
-            prefetch(slot);
-        }
+        (self.stripe(hash).writer.read().slots).prefetch(short_hash(hash));
     }
 
     /// Asks for the bytes of the term that a search for one of this hash will look at first, once the slot should be there.

@@ -2,8 +2,8 @@
 //! are not remembered, so nothing here has to notice that one is reclaimed.
 #![allow(unsafe_code)]
 
-use crate::arena::prefetch;
 use crate::dictionary::{Dictionary, Mentions, Parts, take_apart};
+use crate::prefetch::prefetch;
 use oxrdf::TermRef;
 use somersault_model::TermId;
 

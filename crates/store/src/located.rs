@@ -3,7 +3,8 @@
 #![allow(unsafe_code)]
 
 use crate::Dictionary;
-use crate::arena::{self, prefetch};
+use crate::arena;
+use crate::prefetch::prefetch;
 use crate::term_view::TermView;
 use somersault_model::TermId;
 use std::marker::PhantomData;

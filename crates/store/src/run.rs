@@ -98,6 +98,15 @@ impl Run {
         self.side(direction).vertices_with(predicate)
     }
 
+    /// As [`Run::vertices_with`], each with its neighbours.
+    pub(crate) fn lists_of(
+        &self,
+        predicate: TermId,
+        direction: Direction,
+    ) -> impl Iterator<Item = (TermId, &[TermId])> + Clone {
+        self.side(direction).lists_of(predicate)
+    }
+
     /// All predicates, ascending.
     pub fn predicates(&self) -> &[TermId] {
         &self.out.predicates

@@ -384,6 +384,16 @@ impl Side {
         }
     }
 
+    /// The vertices that have an edge of this predicate, ascending, each with its neighbours.
+    pub(crate) fn lists_of(
+        &self,
+        predicate: TermId,
+    ) -> impl Iterator<Item = (TermId, &[TermId])> + Clone {
+        let at = self.predicates.binary_search(&predicate);
+        let vertices = at.map_or(0..0, |at| self.vertex_range(at));
+        vertices.map(|at| (self.vertices[at], &self.neighbours[self.edges(at)]))
+    }
+
     /// The predicates of the edges of a vertex, ascending.
     pub(crate) fn predicates_of(&self, vertex: TermId) -> &[TermId] {
         let _ = self.asked.set(());

@@ -1,12 +1,16 @@
-//! The table that leads from a term's hash to its bytes: eight bytes a slot, open addressing.
+//! A table that leads from a hash to a number, as from a term's to where its bytes are: eight bytes a slot, open
+//! addressing. Unlike the tables of libraries it tells where a search begins, so that many searches can wait for memory
+//! at once.
 //!
 //! Before changing it: a slot keeps 32 bits of the hash, and its home is a monotone function of
-//! them, so that the table grows without looking at a single term.
+//! them, so that the table grows without looking at what the numbers are of.
 
-/// Where terms of one stripe are, by hash. Offset 0 is never a term's.
-#[derive(Default)]
-pub(crate) struct Slots {
-    /// Hash in the upper half, offset in the lower; 0 is free.
+use crate::prefetch::prefetch;
+
+/// Numbers by hash, of which the upper bits should be well mixed. No number is 0.
+#[derive(Debug, Clone, Default)]
+pub struct Slots {
+    /// Hash in the upper half, number in the lower; 0 is free.
     slots: Box<[u64]>,
     held: usize,
 }
@@ -16,19 +20,24 @@ const SMALLEST: usize = 16;
 const LARGE: usize = 512;
 
 impl Slots {
-    /// How many terms are in the table.
-    pub(crate) fn len(&self) -> usize {
+    /// How many numbers are in the table.
+    pub fn len(&self) -> usize {
         self.held
     }
 
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.held == 0
+    }
+
     /// Memory held besides the table itself, in bytes.
-    pub(crate) fn bytes(&self) -> usize {
+    pub fn bytes(&self) -> usize {
         size_of_val(&*self.slots)
     }
 
-    /// The first offset with this hash that `accept` takes.
+    /// What `accept` makes of the first number with this hash that it takes.
     #[inline]
-    pub(crate) fn find<R>(&self, hash: u32, mut accept: impl FnMut(u32) -> Option<R>) -> Option<R> {
+    pub fn find<R>(&self, hash: u32, mut accept: impl FnMut(u32) -> Option<R>) -> Option<R> {
         if self.slots.is_empty() {
             return None;
         }
@@ -50,21 +59,52 @@ impl Slots {
         }
     }
 
-    /// Where the search for this hash begins.
+    /// Asks for the memory where the search for this hash begins.
     #[inline]
-    pub(crate) fn first(&self, hash: u32) -> Option<*const u64> {
-        let slot = self.slots.get(home(hash, self.slots.len()))?;
-        Some(&raw const *slot)
+    pub fn prefetch(&self, hash: u32) {
+        if let Some(slot) = self.slots.get(home(hash, self.slots.len())) {
+            prefetch(slot);
+        }
     }
 
-    /// Adds a term that is not in the table. Its offset is not 0.
-    pub(crate) fn insert(&mut self, hash: u32, offset: u32) {
-        assert_ne!(offset, 0, "offset 0 marks a free slot");
+    /// Adds a number, not 0, that is not in the table.
+    ///
+    /// # Panics
+    /// If it is 0.
+    pub fn insert(&mut self, hash: u32, number: u32) {
+        assert_ne!(number, 0, "0 marks a free slot");
         if (self.held + 1) * 5 > self.slots.len() * 4 {
             self.grow();
         }
-        place(&mut self.slots, (u64::from(hash) << 32) | u64::from(offset));
+        place(&mut self.slots, (u64::from(hash) << 32) | u64::from(number));
         self.held += 1;
+    }
+
+    /// Takes a number with this hash out, if it is there. What comes behind moves up, so that every search still ends at
+    /// the first free slot.
+    pub fn remove(&mut self, hash: u32, number: u32) {
+        let (wanted, length) = (u64::from(hash) << 32 | u64::from(number), self.slots.len());
+        let mut free = match self.slots.is_empty() {
+            true => return,
+            false => home(hash, length),
+        };
+        while self.slots[free] != wanted {
+            if self.slots[free] == 0 {
+                return;
+            }
+            free = (free + 1) % length;
+        }
+        let mut at = (free + 1) % length;
+        while self.slots[at] != 0 {
+            let from = |start: usize| (at + length - start) % length;
+            if from(home((self.slots[at] >> 32) as u32, length)) >= from(free) {
+                self.slots[free] = self.slots[at];
+                free = at;
+            }
+            at = (at + 1) % length;
+        }
+        self.slots[free] = 0;
+        self.held -= 1;
     }
 
     fn grow(&mut self) {
@@ -98,8 +138,30 @@ fn place(slots: &mut [u64], slot: u64) {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use std::collections::BTreeSet;
 
     proptest! {
+        #[test]
+        fn what_was_taken_out_is_gone_and_all_else_is_found(
+            steps in prop::collection::vec((prop_oneof![0..6u32, (u32::MAX - 3)..=u32::MAX, any::<u32>()], 1..12u32, any::<bool>()), 0..400),
+        ) {
+            let (mut table, mut twin) = (Slots::default(), BTreeSet::new());
+            for (hash, number, comes) in steps {
+                if !comes {
+                    table.remove(hash, number);
+                    twin.remove(&(hash, number));
+                } else if twin.insert((hash, number)) {
+                    table.insert(hash, number);
+                }
+                prop_assert_eq!(table.len(), twin.len());
+                for (hash, number) in &twin {
+                    prop_assert_eq!(table.find(*hash, |n| (n == *number).then_some(())), Some(()));
+                }
+                let found = table.find(hash, |n| (n == number).then_some(()));
+                prop_assert_eq!(found.is_some(), comes);
+            }
+        }
+
         #[test]
         fn everything_put_in_is_found(
             hashes in prop::collection::vec(prop_oneof![any::<u32>(), 0..4u32, (u32::MAX - 3)..=u32::MAX], 0..1500),

@@ -8,7 +8,8 @@
 //! a larger one has replaced goes earlier, once no pin is left that may have seen it.
 #![allow(unsafe_code)]
 
-use crate::cell::{Cell, Key, prefetch};
+use crate::cell::{Cell, Key};
+use crate::prefetch::prefetch;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 

@@ -2,7 +2,7 @@
 //! as one run while it is small, as several that reads merge beyond. Immutable and shared by all
 //! queries with the same stream, RANGE and STEP.
 
-use crate::{PredicateStatistics, Run, Slice};
+use crate::{Pace, PredicateStatistics, Run, Slice};
 use somersault_model::{BatchNumber, Direction, EventTime, TermId, TripleIds};
 use std::sync::{Arc, OnceLock};
 
@@ -245,6 +245,43 @@ impl WindowVersion {
         scratch: &'a mut Vec<TermId>,
     ) -> &'a [TermId] {
         self.union(scratch, |run| run.vertices_with(predicate, direction))
+    }
+
+    /// Appends the edges of a predicate, vertices ascending, for as long as the pace says. Both columns have the same
+    /// length.
+    pub fn edges(
+        &self,
+        predicate: TermId,
+        direction: Direction,
+        pace: &mut Pace<'_>,
+        vertices: &mut Vec<TermId>,
+        neighbours: &mut Vec<TermId>,
+    ) {
+        let lists = (self.runs.iter()).map(|run| run.lists_of(predicate, direction).peekable());
+        let mut lists: Vec<_> = lists.collect();
+        while let Some(vertex) = (lists.iter_mut())
+            .filter_map(|lists| lists.peek().map(|(vertex, _)| *vertex))
+            .min()
+        {
+            if pace.ends(neighbours.len()) {
+                return;
+            }
+            let start = neighbours.len();
+            let mut parts = 0;
+            for lists in &mut lists {
+                if let Some((_, list)) = lists.next_if(|(other, _)| *other == vertex) {
+                    neighbours.extend_from_slice(list);
+                    parts += 1;
+                }
+            }
+            if parts > 1 {
+                let mut all = neighbours.split_off(start);
+                all.sort_unstable();
+                all.dedup();
+                neighbours.append(&mut all);
+            }
+            vertices.resize(neighbours.len(), vertex);
+        }
     }
 
     /// All predicates, ascending.

@@ -76,9 +76,9 @@ impl Edges {
     #[inline]
     pub(crate) fn prefetch_range(&self, place: usize) {
         if self.starts.is_empty() {
-            crate::cell::prefetch(&raw const self.neighbours[place]);
+            crate::prefetch::prefetch(&raw const self.neighbours[place]);
         } else {
-            crate::cell::prefetch(&raw const self.starts[place]);
+            crate::prefetch::prefetch(&raw const self.starts[place]);
         }
     }
 

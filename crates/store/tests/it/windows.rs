@@ -7,8 +7,9 @@ use proptest::prelude::*;
 use somersault_model::{
     BatchNumber, Direction, EventTime, Millis, Sn, StreamUid, TimedTriple, TripleIds,
 };
-use somersault_store::{Slice, SliceStore, Store, ViewKey, WindowVersion};
+use somersault_store::{Pace, Slice, SliceStore, Store, ViewKey, WindowVersion};
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::ControlFlow;
 
 pub(crate) const STREAM: StreamUid = StreamUid(1);
 pub(crate) const INTERVAL: Millis = Millis(10);
@@ -86,6 +87,19 @@ pub(crate) fn compare(window: &WindowVersion, twin: &BTreeMap<TripleIds, EventTi
     for ((p, direction), expected) in &index {
         let read = window.vertices_with(*p, *direction, &mut scratch);
         assert_eq!(read, Vec::from_iter(expected.iter().copied()));
+        let ends = |v| lists[&(v, *p, *direction)].iter().copied();
+        let all: Vec<_> = (expected.iter())
+            .flat_map(|v| ends(*v).map(|end| (*v, end)))
+            .collect();
+        for wanted in [0, 1, all.len() / 2, usize::MAX] {
+            let (mut vertices, mut neighbours) = (Vec::new(), Vec::new());
+            let look = &mut |_| ControlFlow::Continue(());
+            let mut pace = Pace::new(0, wanted, look);
+            window.edges(*p, *direction, &mut pace, &mut vertices, &mut neighbours);
+            assert!(vertices.len() >= wanted.min(all.len()), "{wanted} wanted");
+            let edges = Vec::from_iter(vertices.into_iter().zip(neighbours));
+            assert_eq!(edges, all[..edges.len()]);
+        }
     }
     let absent = triple(9_997, 1, 9_998);
     assert!(!window.contains(absent) && window.newest_time_of(absent).is_none());
