@@ -1,6 +1,7 @@
 //! Exploration a row at a time: for every row the bound ends of the pattern decide how it is read.
 //! What the columns of `explore` do not cover comes here: predicates and graphs that are variables,
-//! cells without values, one variable at both ends.
+//! cells without values, one variable at both ends. Only a pattern that asks for all that there is goes by the column
+//! here, too.
 
 use crate::QueryError;
 use crate::Source;
@@ -104,11 +105,19 @@ pub(crate) fn scan(
         GraphPosition::Named(name) => Some(End::of(name, &table, constants)),
         _ => None,
     };
-    let mut output = Output::new();
     let fixed_graph = match pattern.graph {
         GraphPosition::Named(Position::Variable(_)) => None,
         graph => Some(graphs.sources_of(graph, |c| constants[c.index()])),
     };
+    if let (1, Some(reads), usize::MAX, Some(variables)) = (
+        table.rows,
+        &fixed_graph,
+        wanted,
+        all_free(pattern, &table).filter(|all| !*once || all.iter().all(|v| keep.contains(*v))),
+    ) {
+        return whole(explorer, reads, variables, keep, table);
+    }
+    let mut output = Output::new();
     let ends = [Some(subject), Some(predicate), Some(object), graph];
     let positions = [
         Some(pattern.subject),
@@ -132,15 +141,6 @@ pub(crate) fn scan(
     } else {
         [false; 3]
     };
-    if let (1, Some(reads), [Some(0), Some(1), Some(2), None]) = (table.rows, &fixed_graph, places)
-        && (reads.len() == 1 || wanted == usize::MAX)
-        && [subject, predicate, object]
-            .iter()
-            .all(|end| matches!(end, End::Free))
-    {
-        let columns = [0, 1, 2].map(|at| output.columns[at].0);
-        return whole(explorer, reads, columns, keep, wanted, table);
-    }
     // Where nothing else is kept, all rows together make each predicate once.
     let mut seen = (dead[0] || dead[2])
         .then(|| seen_predicates(&table, pattern, keep))
@@ -195,14 +195,22 @@ pub(crate) fn scan(
     Ok(output.into_table(table, keep, workspace))
 }
 
-/// All that the sources hold, for one row that knows nothing of it: a predicate at a time, by the column. Of several
-/// sources each predicate is read to its end, however few rows are wanted.
+/// The variables of a pattern where they are three and none has a column.
+fn all_free(pattern: &QuadPattern, table: &Table) -> Option<[VarId; 3]> {
+    let [s, p, o] =
+        [pattern.subject, pattern.predicate, pattern.object].map(|position| position.variable());
+    let variables = [s?, p?, o?];
+    let [s, p, o] = variables;
+    let free = |variable: VarId| table.column(variable).is_none();
+    (s != p && p != o && s != o && variables.into_iter().all(free)).then_some(variables)
+}
+
+/// All that the sources hold, for one row that knows nothing of it: a predicate at a time, by the column.
 fn whole(
     explorer: &mut Explorer<'_, '_>,
     reads: &[Source],
     variables: [VarId; 3],
     keep: &VarSet,
-    wanted: usize,
     table: Table,
 ) -> Result<Table, QueryError> {
     let view = explorer.graphs.view;
@@ -211,16 +219,16 @@ fn whole(
     let mut all = Vec::new();
     sources::predicates(view, reads, &mut all);
     for predicate in all {
-        let left = wanted - subjects.len();
         let guard = &mut *explorer.guard;
-        let check = |edges| guard.making(&table, edges, 3);
-        columns::edges(view, reads, predicate, left, (subjects, objects), check)?;
-        subjects.truncate(wanted);
-        objects.truncate(wanted);
+        columns::edges(
+            view,
+            reads,
+            predicate,
+            usize::MAX,
+            (subjects, objects),
+            |edges| guard.making(&table, edges, 3),
+        )?;
         predicates.resize(subjects.len(), predicate);
-        if subjects.len() == wanted {
-            break;
-        }
     }
     let mut parents = explorer.workspace.rows();
     parents.resize(subjects.len(), 0);

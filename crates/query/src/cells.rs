@@ -202,7 +202,32 @@ mod tests {
         assert_eq!(cells.numbers().collect::<Vec<_>>(), [other]);
         assert_eq!(cells.enter(&[id(3), id(3)]), first);
         assert_eq!(cells.get(first), [id(3), id(3)]);
+        assert_eq!(cells.find(&[id(2), id(1)]), Some(other));
         let mut none = Cells::new(0);
         assert_eq!((none.enter(&[]), none.enter(&[]), none.len()), (0, 0, 1));
+    }
+
+    #[test]
+    fn rows_that_are_looked_up_together_are_those_that_are_found_one_by_one() {
+        let id = |number: u64| TermId::from_raw(1 << 60 | number);
+        for width in 0..3 {
+            let mut cells = Cells::new(width);
+            let of = |number: u64| vec![id(number % 300); width];
+            let entered: Vec<u32> = (0..200).map(|number| cells.enter(&of(number))).collect();
+            // Whoever has left is not found, even where others came behind him.
+            entered
+                .iter()
+                .step_by(3)
+                .for_each(|cell| cells.leave(*cell));
+            let values: Vec<TermId> = (0..600).map(|row| id(row * 7 % 300)).collect();
+            let columns = vec![&values[..]; width];
+            for rows in [0..0, 0..1, 5..68, 5..69, 5..70, 17..217, 0..600] {
+                let mut kept = vec![9];
+                cells.keep_rows(&columns, rows.clone(), &mut kept);
+                let found = rows.filter(|row| cells.find(&vec![values[*row]; width]).is_some());
+                let found: Vec<u32> = [9].into_iter().chain(found.map(|row| row as u32)).collect();
+                assert_eq!(kept, found);
+            }
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! Exploration: what a pattern makes of the rows of a table. The usual shapes (a constant predicate,
 //! ends that are known in every row or in none) are read by the column: as a check, along an edge,
-//! or from an index vertex. All others are read row by row (`by_row`).
+//! or from an index vertex. All others are left to `by_row`.
 
 use crate::QueryError;
 use crate::by_row;

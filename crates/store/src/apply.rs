@@ -215,7 +215,7 @@ impl<'a> Pass<'a> {
     #[inline]
     fn look_ahead(&self, keys: &[Key], imaged: &mut [InImage<'a>]) {
         let segments = &self.generation.segments;
-        // SAFETY: this is the writer: no table is freed while it works.
+        // SAFETY: this is the writer: no table and no content is freed while it works.
         unsafe {
             if let Some(key) = keys.get(SLOT_AHEAD) {
                 segments.prefetch_slot(key.hash());

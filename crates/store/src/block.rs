@@ -87,8 +87,12 @@ impl Block {
     }
 
     /// A copy of these ids, of which `born` is the newest date.
+    ///
+    /// # Panics
+    /// If there are more than [`LONGEST_DATED`] dates, or an SN takes more than 53 bits.
     pub(crate) fn dated(born: u64, ids: &[TermId], dates: &[Date]) -> Block {
-        debug_assert!(dates.len() <= LONGEST_DATED && born < 1 << SN_BITS);
+        // Else the head would say that there are other dates.
+        assert!(dates.len() <= LONGEST_DATED && born < 1 << SN_BITS);
         let length = u32::try_from(ids.len()).expect("a list has fewer than 2^32 members");
         let layout = layout(ids.len(), dates.len());
         // SAFETY: the layout is never of size zero. The head, all ids and all dates are written before the block is
@@ -193,11 +197,11 @@ fn layout(length: usize, dates: usize) -> Layout {
 }
 
 impl<'a> Dated<'a> {
-    /// Asks for the first ids that are not on the cache line of the head.
+    /// Asks for the ids and dates behind the first cache line.
     #[inline]
     pub(crate) fn prefetch(self) {
         let start = self.ids.as_ptr().cast::<u8>();
-        let end = size_of_val(self.ids).min(PREFETCHED);
+        let end = (size_of_val(self.ids) + size_of_val(self.dates)).min(PREFETCHED);
         for at in (CACHE_LINE - HEAD_BYTES..end).step_by(CACHE_LINE) {
             prefetch(start.wrapping_add(at));
         }
@@ -350,6 +354,18 @@ mod tests {
                 );
             }
         }
+        // As many dates as there may be, and an SN as large as it may be.
+        let newest = (1 << SN_BITS) - 1;
+        let many: Vec<_> = (1..=LONGEST_DATED as u64).map(TermId::from_raw).collect();
+        let all: Vec<_> = (0..many.len())
+            .map(|place| Date::new(newest, place))
+            .collect();
+        let block_of_many = Block::dated(newest, &many, &all);
+        let seen = block_of_many.look_here();
+        assert_eq!(
+            (seen.born, seen.ids, seen.dates),
+            (newest, &many[..], &all[..])
+        );
         let waiting: Vec<Date> = dated.waited_for(3).collect();
         assert_eq!(waiting, [dates[0], dates[2]]);
         let plain = Block::new(5, &ids[..2]);

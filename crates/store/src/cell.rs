@@ -357,36 +357,62 @@ impl Cell {
     }
 
     /// Makes the key lead to nothing; what it led to.
-    pub(crate) fn publish_nothing(&self) -> Owned {
-        self.replace(ptr::null_mut())
+    ///
+    /// # Safety
+    /// For the shard's one writer, or whoever has the shard to itself: of two at once both would get the old content.
+    pub(crate) unsafe fn publish_nothing(&self) -> Owned {
+        // SAFETY: passed on.
+        unsafe { self.replace(ptr::null_mut()) }
     }
 
     /// Makes the key lead to these members (at least one), born at `born`; what it led to.
-    pub(crate) fn publish_ids(&self, born: u64, ids: &[TermId]) -> Owned {
+    ///
+    /// # Safety
+    /// As for [`Cell::publish_nothing`].
+    pub(crate) unsafe fn publish_ids(&self, born: u64, ids: &[TermId]) -> Owned {
         if let [one] = ids {
             assert!(one.raw() >> 60 != 0, "a member of a list is a term");
             let direction = self.meta.load(Ordering::Relaxed) & 1;
             self.meta.store(born << 1 | direction, Ordering::Relaxed);
-            return self.replace(ptr::without_provenance_mut(one.raw() as usize));
+            // SAFETY: passed on.
+            return unsafe { self.replace(ptr::without_provenance_mut(one.raw() as usize)) };
         }
-        self.publish_block(Block::new(born, ids))
+        // SAFETY: passed on.
+        unsafe { self.publish_block(Block::new(born, ids)) }
     }
 
-    pub(crate) fn publish_block(&self, block: Block) -> Owned {
-        self.replace(block.into_raw())
+    /// Makes the key lead to a block; what it led to.
+    ///
+    /// # Safety
+    /// As for [`Cell::publish_nothing`].
+    pub(crate) unsafe fn publish_block(&self, block: Block) -> Owned {
+        // SAFETY: passed on.
+        unsafe { self.replace(block.into_raw()) }
     }
 
-    pub(crate) fn publish_list(&self, list: List) -> Owned {
+    /// Makes the key lead to a list; what it led to.
+    ///
+    /// # Safety
+    /// As for [`Cell::publish_nothing`].
+    pub(crate) unsafe fn publish_list(&self, list: List) -> Owned {
         let word = Box::into_raw(Box::new(list)).cast::<u8>();
-        self.replace(word.map_addr(|a| a | LIST))
+        // SAFETY: passed on.
+        unsafe { self.replace(word.map_addr(|a| a | LIST)) }
     }
 
-    pub(crate) fn publish_counter(&self, counter: Counter) -> Owned {
+    /// Makes the key lead to a count; what it led to.
+    ///
+    /// # Safety
+    /// As for [`Cell::publish_nothing`].
+    pub(crate) unsafe fn publish_counter(&self, counter: Counter) -> Owned {
         let word = Box::into_raw(Box::new(counter)).cast::<u8>();
-        self.replace(word.map_addr(|a| a | COUNTER))
+        // SAFETY: passed on.
+        unsafe { self.replace(word.map_addr(|a| a | COUNTER)) }
     }
 
-    fn replace(&self, word: *mut u8) -> Owned {
+    /// # Safety
+    /// As for [`Cell::publish_nothing`].
+    unsafe fn replace(&self, word: *mut u8) -> Owned {
         debug_assert!(word.addr() & TAG_MASK == 0 || word.addr() >> 60 != 0);
         // No exchange: one thread writes, and an exchange would wait here for the memory of what was just written.
         let old = self.word.load(Ordering::Relaxed);
@@ -396,7 +422,7 @@ impl Cell {
             return Owned::Nothing;
         }
         // SAFETY: the word held the one reference that `publish…` gave away; it has just been
-        // taken out of the cell, so it is taken back once. Readers may still look at it: the
+        // taken out of the cell by the only one who may, so it is taken back once. Readers may still look at it: the
         // caller keeps what is returned until no pin from before is alive.
         unsafe {
             match bits & KIND_MASK {

@@ -139,6 +139,44 @@ fn as_many_solutions_are_made_as_are_wanted() {
     assert_eq!(rows("SELECT * { ?a ?b ?c } LIMIT 7"), 7);
 }
 
+/// More statements than are read between two looks at the limits, with one predicate and one object.
+fn hub() -> NaiveView {
+    let iri = |name: String| NamedNode::new_unchecked(format!("http://x/{name}"));
+    let quads: Vec<Quad> = (0..(1 << 16) + 1_000)
+        .map(|n| {
+            let (s, p, o) = (iri(format!("s{n}")), iri("p".into()), iri("o".into()));
+            Quad::new(s, p, o, GraphName::DefaultGraph)
+        })
+        .collect();
+    NaiveView::stored(&quads)
+}
+
+#[test]
+fn whoever_asks_for_all_that_there_is_stops_at_the_limits() {
+    let hub = hub();
+    let answer = |text: &str, cancel: bool| {
+        let prepared = Prepared::new(Parser::new().parse_query(text).expect("a query"));
+        let limits = Limits {
+            query_memory_bytes: 1 << 20,
+            ..Limits::default()
+        };
+        let execution = Execution {
+            cancel: Some(Arc::new(AtomicBool::new(cancel))),
+            ..Execution::new(limits, EventTime(0))
+        };
+        prepared.execute(&hub, &execution)
+    };
+    let all = "SELECT * { ?s ?p ?o }";
+    let stopped = answer(all, false);
+    assert!(matches!(stopped, Err(QueryError::Memory { .. })));
+    assert!(matches!(answer(all, true), Err(QueryError::Cancelled)));
+    // Seven statements are not held to what all of them take.
+    let Ok(Answer::Solutions(seven)) = answer("SELECT * { ?s ?p ?o } LIMIT 7", false) else {
+        panic!("seven solutions");
+    };
+    assert_eq!(seven.len(), 7);
+}
+
 #[test]
 fn planning_stops_at_the_time_limit_too() {
     let chain: String = (0..10_000)

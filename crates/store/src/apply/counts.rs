@@ -41,7 +41,8 @@ impl Pass<'_> {
             older,
         };
         self.state.live_bytes += counter.bytes() as isize;
-        let old = reached.publish_counter(counter);
+        // SAFETY: this is the writer.
+        let old = unsafe { reached.publish_counter(counter) };
         self.state.retire(old);
         if fresh {
             self.insert(cell, key);

@@ -111,7 +111,8 @@ impl Pass<'_> {
         let dates_kept = if all_are_new { &[] } else { &dates[..] };
         let made = Block::dated(self.sn, &ids, dates_kept);
         self.state.live_bytes += made.bytes() as isize;
-        let old = cell.publish_block(made);
+        // SAFETY: this is the writer.
+        let old = unsafe { cell.publish_block(made) };
         self.state.retire(old);
         self.state.dated = (ids, dates);
     }
@@ -187,14 +188,17 @@ impl Pass<'_> {
         base: Base,
         tail: Option<Arc<Tail>>,
     ) {
-        let old = match (base, tail) {
-            (Base::Flat(block), None) if block.is_empty() => cell.publish_nothing(),
-            // The block's own SN is that of the list, or 0 after folding.
-            (Base::Flat(block), None) => cell.publish_block(block),
-            (Base::One(one), None) => cell.publish_ids(born, &one),
-            (base, tail) => {
-                self.state.live_bytes += size_of::<List>() as isize;
-                cell.publish_list(List { born, base, tail })
+        // SAFETY: this is the writer.
+        let old = unsafe {
+            match (base, tail) {
+                (Base::Flat(block), None) if block.is_empty() => cell.publish_nothing(),
+                // The block's own SN is that of the list, or 0 after folding.
+                (Base::Flat(block), None) => cell.publish_block(block),
+                (Base::One(one), None) => cell.publish_ids(born, &one),
+                (base, tail) => {
+                    self.state.live_bytes += size_of::<List>() as isize;
+                    cell.publish_list(List { born, base, tail })
+                }
             }
         };
         self.state.retire(old);
@@ -204,10 +208,13 @@ impl Pass<'_> {
         if ids.len() > 1 {
             self.state.live_bytes += Block::bytes_of(ids.len()) as isize;
         }
-        let old = if ids.is_empty() {
-            cell.publish_nothing()
-        } else {
-            cell.publish_ids(born, ids)
+        // SAFETY: this is the writer.
+        let old = unsafe {
+            if ids.is_empty() {
+                cell.publish_nothing()
+            } else {
+                cell.publish_ids(born, ids)
+            }
         };
         self.state.retire(old);
     }
