@@ -1,5 +1,6 @@
 //! Streams: the Wukong+S paper's setting, and what else continuous queries have to reach, in parts that run alone. Each part
-//! leaves a file of figures, so that one can be measured again without the others.
+//! leaves a file of figures, so that one can be measured again without the others, and has a process of its own, so that
+//! none finds the memory as another left it.
 
 mod absorption;
 mod batches;
@@ -33,7 +34,9 @@ use crate::results::Results;
 use clap::{Args, ValueEnum};
 use serde::Serialize;
 use std::error::Error;
+use std::ffi::OsString;
 use std::path::PathBuf;
+use std::process::Command;
 
 /// Why a part has no figures.
 type Failure = Box<dyn Error + Send + Sync>;
@@ -123,23 +126,59 @@ pub(crate) fn run(options: &Options) -> Result<(), String> {
         "{}, {} cores, {} GiB, commit {}",
         machine.processor, machine.cores, machine.memory_gib, machine.commit
     );
+    let wanted = |part: &&Part| options.only.is_empty() || options.only.contains(*part);
+    let parts: Vec<Part> = (Part::value_variants().iter())
+        .filter(wanted)
+        .copied()
+        .collect();
     let mut failures = Vec::new();
-    for part in Part::value_variants() {
-        if options.only.is_empty() || options.only.contains(part) {
-            println!("\nstreams, {}", name(*part));
-            let kept = measured(*part, options);
-            failures.extend(
-                kept.err()
-                    .map(|error| format!("streams, {}: {error}", name(*part))),
-            );
-        }
+    for part in &parts {
+        let part_name = name(*part);
+        println!("\nstreams, {part_name}");
+        let kept = match parts.len() {
+            1 => measured(*part, options),
+            _ => in_own_process(&part_name),
+        };
+        failures.extend(
+            kept.err()
+                .map(|error| format!("streams, {part_name}: {error}")),
+        );
     }
-    println!("resident memory {} MiB", resident_bytes() >> 20);
+    if parts.len() == 1 {
+        println!("resident memory {} MiB", resident_bytes() >> 20);
+    }
     if failures.is_empty() {
         Ok(())
     } else {
         Err(failures.join("\n"))
     }
+}
+
+/// Measures one part as this process was asked to, in a process of its own.
+fn in_own_process(part: &str) -> Result<(), Failure> {
+    let arguments = with_only(std::env::args_os().skip(1), part);
+    let status = Command::new(std::env::current_exe()?)
+        .args(arguments)
+        .status()?;
+    match status.success() {
+        true => Ok(()),
+        false => Err(format!("its process ended with {status}").into()),
+    }
+}
+
+/// The arguments of a command line for one part alone.
+fn with_only(arguments: impl Iterator<Item = OsString>, part: &str) -> Vec<OsString> {
+    let mut kept = Vec::new();
+    let mut arguments = arguments.peekable();
+    while let Some(argument) = arguments.next() {
+        if argument == "--only" {
+            arguments.next();
+        } else if !argument.to_string_lossy().starts_with("--only=") {
+            kept.push(argument);
+        }
+    }
+    kept.extend(["--only".into(), part.into()]);
+    kept
 }
 
 fn measured(part: Part, options: &Options) -> Result<(), Failure> {
@@ -193,5 +232,24 @@ impl Options {
             data: PathBuf::new(),
             results: PathBuf::new(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_part_is_asked_for_as_all_were() {
+        let of = |line: &str| {
+            let arguments = line.split(' ').map(OsString::from);
+            let arguments = with_only(arguments, "paper");
+            let words = arguments.iter().map(|word| word.to_string_lossy());
+            words.collect::<Vec<_>>().join(" ")
+        };
+        let expected = "streams --stored 7 --only paper";
+        assert_eq!(of("streams --stored 7"), expected);
+        assert_eq!(of("streams --only terms,paper --stored 7"), expected);
+        assert_eq!(of("streams --stored 7 --only=terms,paper"), expected);
     }
 }
