@@ -1,11 +1,9 @@
 //! Exploration a row at a time: for every row the bound ends of the pattern decide how it is read.
 //! What the columns of `explore` do not cover comes here: predicates and graphs that are variables,
-//! cells without values, one variable at both ends. Only a pattern that asks for all that there is goes by the column
-//! here, too.
+//! cells without values, one variable at both ends.
 
 use crate::QueryError;
 use crate::Source;
-use crate::columns;
 use crate::execution::Guard;
 use crate::explore::{End, Explorer, ROWS_PER_CHECK};
 use crate::logical::{GraphPosition, Position, QuadPattern};
@@ -109,14 +107,6 @@ pub(crate) fn scan(
         GraphPosition::Named(Position::Variable(_)) => None,
         graph => Some(graphs.sources_of(graph, |c| constants[c.index()])),
     };
-    if let (1, Some(reads), usize::MAX, Some(variables)) = (
-        table.rows,
-        &fixed_graph,
-        wanted,
-        all_free(pattern, &table).filter(|all| !*once || all.iter().all(|v| keep.contains(*v))),
-    ) {
-        return whole(explorer, reads, variables, keep, table);
-    }
     let mut output = Output::new();
     let ends = [Some(subject), Some(predicate), Some(object), graph];
     let positions = [
@@ -193,51 +183,6 @@ pub(crate) fn scan(
         }
     }
     Ok(output.into_table(table, keep, workspace))
-}
-
-/// The variables of a pattern where they are three and none has a column.
-fn all_free(pattern: &QuadPattern, table: &Table) -> Option<[VarId; 3]> {
-    let [s, p, o] =
-        [pattern.subject, pattern.predicate, pattern.object].map(|position| position.variable());
-    let variables = [s?, p?, o?];
-    let [s, p, o] = variables;
-    let free = |variable: VarId| table.column(variable).is_none();
-    (s != p && p != o && s != o && variables.into_iter().all(free)).then_some(variables)
-}
-
-/// All that the sources hold, for one row that knows nothing of it: a predicate at a time, by the column.
-fn whole(
-    explorer: &mut Explorer<'_, '_>,
-    reads: &[Source],
-    variables: [VarId; 3],
-    keep: &VarSet,
-    table: Table,
-) -> Result<Table, QueryError> {
-    let view = explorer.graphs.view;
-    let mut ids = [(); 3].map(|()| explorer.workspace.ids());
-    let [subjects, predicates, objects] = &mut ids;
-    let mut all = Vec::new();
-    sources::predicates(view, reads, &mut all);
-    for predicate in all {
-        let guard = &mut *explorer.guard;
-        columns::edges(
-            view,
-            reads,
-            predicate,
-            usize::MAX,
-            (subjects, objects),
-            |edges| guard.making(&table, edges, 3),
-        )?;
-        predicates.resize(subjects.len(), predicate);
-    }
-    let mut parents = explorer.workspace.rows();
-    parents.resize(subjects.len(), 0);
-    let mut table = table.gather(&parents, keep, explorer.workspace);
-    explorer.workspace.give_rows(parents);
-    for (variable, column) in variables.into_iter().zip(ids) {
-        table.set_kept(variable, column, keep, explorer.workspace);
-    }
-    Ok(table)
 }
 
 /// Which of subject, predicate and object nothing asks for: they are free, in no other place of the

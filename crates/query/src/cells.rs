@@ -33,6 +33,11 @@ fn hash(ids: impl Iterator<Item = TermId>) -> u32 {
     mixed as u32
 }
 
+#[inline]
+fn hash_of(ids: &[TermId]) -> u32 {
+    hash(ids.iter().copied())
+}
+
 impl Cells {
     /// No cells, for so many constants.
     pub fn new(width: usize) -> Cells {
@@ -85,7 +90,7 @@ impl Cells {
                 (self.members.len() - 1) as u32
             }
         };
-        self.index.insert(hash(ids.iter().copied()), cell + 1);
+        self.index.insert(hash_of(ids), cell + 1);
         cell
     }
 
@@ -94,8 +99,7 @@ impl Cells {
         let left = &mut self.members[cell as usize];
         *left -= 1;
         if *left == 0 {
-            let hash = hash(self.get(cell).iter().copied());
-            self.index.remove(hash, cell + 1);
+            self.index.remove(hash_of(self.get(cell)), cell + 1);
             self.free.push(cell);
         }
     }
@@ -107,8 +111,7 @@ impl Cells {
         part.members.resize(self.members.len(), 0);
         for cell in numbers {
             part.members[*cell as usize] = self.members(*cell);
-            part.index
-                .insert(hash(self.get(*cell).iter().copied()), cell + 1);
+            part.index.insert(hash_of(self.get(*cell)), cell + 1);
         }
         part
     }
@@ -127,7 +130,7 @@ impl Cells {
     #[inline]
     pub fn find(&self, ids: &[TermId]) -> Option<u32> {
         let is_it = |number: u32| (self.get(number - 1) == ids).then_some(number - 1);
-        self.index.find(hash(ids.iter().copied()), is_it)
+        self.index.find(hash_of(ids), is_it)
     }
 
     /// Appends those of some rows to `kept` whose values are the constants of a cell. All rows are looked up together:

@@ -1,6 +1,6 @@
 //! Exploration: what a pattern makes of the rows of a table. The usual shapes (a constant predicate,
 //! ends that are known in every row or in none) are read by the column: as a check, along an edge,
-//! or from an index vertex. All others are left to `by_row`.
+//! from an index vertex, or all that there is. All others are read row by row (`by_row`).
 
 use crate::QueryError;
 use crate::by_row;
@@ -97,7 +97,12 @@ pub(crate) fn scan(
     let constants = explorer.constants;
     let predicate = match pattern.predicate {
         Position::Constant(constant) => constants[constant.index()],
-        Position::Variable(_) => return by_row::scan(explorer, pattern, keep, wanted, table),
+        Position::Variable(_) => {
+            return match asks_for_all(explorer, pattern, keep, wanted, &table) {
+                Some(variables) => all(explorer, pattern.graph, variables, keep, table),
+                None => by_row::scan(explorer, pattern, keep, wanted, table),
+            };
+        }
     };
     if matches!(pattern.graph, GraphPosition::Named(Position::Variable(_)))
         || pattern.subject == pattern.object
@@ -149,6 +154,63 @@ pub(crate) fn scan(
         ),
         _ => by_row::scan(explorer, pattern, keep, wanted, table),
     }
+}
+
+/// The variables of a pattern that asks for all that some graphs hold, for one row that knows nothing of it.
+fn asks_for_all(
+    explorer: &Explorer<'_, '_>,
+    pattern: &QuadPattern,
+    keep: &VarSet,
+    wanted: usize,
+    table: &Table,
+) -> Option<[VarId; 3]> {
+    let [s, p, o] =
+        [pattern.subject, pattern.predicate, pattern.object].map(|position| position.variable());
+    let variables = [s?, p?, o?];
+    let [s, p, o] = variables;
+    // Of what is not kept, one of each may be enough; of what is limited, less than all.
+    let is_new = |variable: VarId| {
+        table.column(variable).is_none() && (!explorer.once || keep.contains(variable))
+    };
+    let all = table.rows == 1 && wanted == usize::MAX && pattern.graph.variable().is_none();
+    (all && s != p && p != o && s != o && variables.into_iter().all(is_new)).then_some(variables)
+}
+
+/// All that the graphs hold, for one row: a predicate at a time.
+fn all(
+    explorer: &mut Explorer<'_, '_>,
+    graph: GraphPosition,
+    variables: [VarId; 3],
+    keep: &VarSet,
+    table: Table,
+) -> Result<Table, QueryError> {
+    let (graphs, constants) = (explorer.graphs, explorer.constants);
+    let reads = graphs.reads(graph, |c| constants[c.index()]);
+    let mut ids = [(); 3].map(|()| explorer.workspace.ids());
+    let [subjects, predicates, objects] = &mut ids;
+    let mut all = Vec::new();
+    sources::predicates(graphs.view, &reads, &mut all);
+    for predicate in all {
+        let guard = &mut *explorer.guard;
+        columns::edges(
+            graphs.view,
+            &reads,
+            predicate,
+            usize::MAX,
+            (subjects, objects),
+            |edges| guard.making(&table, edges, 3),
+        )?;
+        predicates.resize(subjects.len(), predicate);
+    }
+    let mut parents = explorer.workspace.rows();
+    parents.resize(subjects.len(), 0);
+    let workspace = &mut *explorer.workspace;
+    let mut table = table.gather(&parents, keep, workspace);
+    workspace.give_rows(parents);
+    for (variable, column) in variables.into_iter().zip(ids) {
+        table.set_kept(variable, column, keep, workspace);
+    }
+    Ok(table)
 }
 
 /// The edges that a pattern with a constant predicate reads.

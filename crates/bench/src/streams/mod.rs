@@ -121,31 +121,17 @@ pub(crate) struct Options {
 /// # Errors
 /// What keeps parts from being measured; the others are measured nevertheless.
 pub(crate) fn run(options: &Options) -> Result<(), String> {
-    let machine = Machine::read();
-    println!(
-        "{}, {} cores, {} GiB, commit {}",
-        machine.processor, machine.cores, machine.memory_gib, machine.commit
-    );
-    let wanted = |part: &&Part| options.only.is_empty() || options.only.contains(*part);
-    let parts: Vec<Part> = (Part::value_variants().iter())
-        .filter(wanted)
-        .copied()
-        .collect();
+    let wanted = |part: &Part| options.only.is_empty() || options.only.contains(part);
+    let parts = Part::value_variants().iter().copied();
+    let parts: Vec<Part> = parts.filter(wanted).collect();
+    let run_part = match parts.len() {
+        1 => measured,
+        _ => in_own_process,
+    };
     let mut failures = Vec::new();
-    for part in &parts {
-        let part_name = name(*part);
-        println!("\nstreams, {part_name}");
-        let kept = match parts.len() {
-            1 => measured(*part, options),
-            _ => in_own_process(&part_name),
-        };
-        failures.extend(
-            kept.err()
-                .map(|error| format!("streams, {part_name}: {error}")),
-        );
-    }
-    if parts.len() == 1 {
-        println!("resident memory {} MiB", resident_bytes() >> 20);
+    for part in parts {
+        let failed = run_part(part, options).err();
+        failures.extend(failed.map(|error| format!("streams, {}: {error}", name(part))));
     }
     if failures.is_empty() {
         Ok(())
@@ -155,8 +141,8 @@ pub(crate) fn run(options: &Options) -> Result<(), String> {
 }
 
 /// Measures one part as this process was asked to, in a process of its own.
-fn in_own_process(part: &str) -> Result<(), Failure> {
-    let arguments = with_only(std::env::args_os().skip(1), part);
+fn in_own_process(part: Part, _: &Options) -> Result<(), Failure> {
+    let arguments = with_only(std::env::args_os().skip(1), &name(part));
     let status = Command::new(std::env::current_exe()?)
         .args(arguments)
         .status()?;
@@ -167,9 +153,8 @@ fn in_own_process(part: &str) -> Result<(), Failure> {
 }
 
 /// The arguments of a command line for one part alone.
-fn with_only(arguments: impl Iterator<Item = OsString>, part: &str) -> Vec<OsString> {
+fn with_only(mut arguments: impl Iterator<Item = OsString>, part: &str) -> Vec<OsString> {
     let mut kept = Vec::new();
-    let mut arguments = arguments.peekable();
     while let Some(argument) = arguments.next() {
         if argument == "--only" {
             arguments.next();
@@ -181,7 +166,20 @@ fn with_only(arguments: impl Iterator<Item = OsString>, part: &str) -> Vec<OsStr
     kept
 }
 
+/// Measures one part here, and prints as it goes.
 fn measured(part: Part, options: &Options) -> Result<(), Failure> {
+    let machine = Machine::read();
+    println!(
+        "{}, {} cores, {} GiB, commit {}",
+        machine.processor, machine.cores, machine.memory_gib, machine.commit
+    );
+    println!("\nstreams, {}", name(part));
+    measure(part, options)?;
+    println!("resident memory {} MiB", resident_bytes() >> 20);
+    Ok(())
+}
+
+fn measure(part: Part, options: &Options) -> Result<(), Failure> {
     match part {
         Part::Paper => keep(part, options, &paper::run(options)?),
         Part::Rates => rates::run(options, &|lines| keep(part, options, lines)),

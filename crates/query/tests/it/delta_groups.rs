@@ -314,30 +314,29 @@ fn what_leaves_is_taken_back() {
     assert_eq!(by(&scenario), Some((8, 1)));
 }
 
-/// A text that is too long to be made ends the query, and is not merely an error that COUNT passes over.
-#[test]
-fn texts_that_are_too_long_are_refused_as_by_the_whole() {
-    let letters = Literal::new_simple_literal("a".repeat(1000));
-    let rounds = (0..6).map(|at| Round {
-        came: match at {
-            2 => [
-                vec![Triple::new(iri("a"), iri("p"), letters.clone())],
-                Vec::new(),
-            ],
-            n => [
-                vec![Triple::new(iri("b"), iri("p"), Literal::from(n))],
-                Vec::new(),
-            ],
-        },
+/// Nothing stored, and these statements, one round after the other, in windows of two rounds of the first stream.
+fn sliding(rounds: impl Iterator<Item = Vec<Triple>>) -> Scenario {
+    let rounds = rounds.map(|came| Round {
+        came: [came, Vec::new()],
         changed: None,
         late: None,
         is_skipped: false,
     });
-    let scenario = Scenario {
+    Scenario {
         stored: Vec::new(),
         shapes: [Shape { range: 2, step: 1 }; 2],
         rounds: rounds.collect(),
-    };
+    }
+}
+
+/// A text that is too long to be made ends the query, and is not merely an error that COUNT passes over.
+#[test]
+fn texts_that_are_too_long_are_refused_as_by_the_whole() {
+    let letters = Literal::new_simple_literal("a".repeat(1000));
+    let scenario = sliding((0..6).map(|at| match at {
+        2 => vec![Triple::new(iri("a"), iri("p"), letters.clone())],
+        n => vec![Triple::new(iri("b"), iri("p"), Literal::from(n))],
+    }));
     let million = "REPLACE(STR(?b), \"a\", STR(?b))";
     let text = format!(
         "PREFIX : <http://x/> SELECT (COUNT(REPLACE({million}, \"(a)\", CONCAT(\"$1\", {million}))) AS ?n) \
@@ -357,20 +356,10 @@ fn a_burst_leaves_no_memory_behind() {
         let subject = iri(&format!("s{}", n % 5000));
         Triple::new(subject, iri("p"), Literal::from(n))
     };
-    let rounds = (0..8).map(|at| Round {
-        came: match at {
-            1 => [(0..5000).map(value).collect(), Vec::new()],
-            at => [(at..at + 5).map(value).collect(), Vec::new()],
-        },
-        changed: None,
-        late: None,
-        is_skipped: false,
-    });
-    let scenario = Scenario {
-        stored: Vec::new(),
-        shapes: [Shape { range: 2, step: 1 }; 2],
-        rounds: rounds.collect(),
-    };
+    let scenario = sliding((0..8).map(|at| match at {
+        1 => (0..5000).map(value).collect(),
+        at => (at..at + 5).map(value).collect(),
+    }));
     for text in [
         "SELECT ?a (SUM(?b) AS ?s) (COUNT(DISTINCT ?b) AS ?n) (AVG(?b * 2) AS ?m) { GRAPH :v { ?a :p ?b } } GROUP BY ?a",
         "SELECT (COUNT(DISTINCT ?b) AS ?n) { GRAPH :v { ?a :p ?b } }",
