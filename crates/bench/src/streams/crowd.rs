@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 /// Played before a crowd is measured.
 const WARM_UP_MS: i64 = 2_000;
 /// How many shapes those have that are always there; the first of each comes first.
-const LIGHT_SHAPES: u64 = 3;
+pub(super) const LIGHT_SHAPES: u64 = 3;
 /// The shapes that are mixed in, and how many queries of each for a hundred of the others.
 const HEAVY: [&str; 3] = ["L4", "L5", "L6"];
 const HEAVY_IN_A_HUNDRED: u64 = 1;

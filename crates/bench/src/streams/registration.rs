@@ -2,15 +2,17 @@
 //! of JSON, which are made while they are sent, to the server on a loopback address.
 
 use super::Failure;
-use super::crowd::{drop_all, light};
+use super::crowd::{LIGHT_SHAPES, drop_all, light};
 use super::stage::{self, BATCH_MS, Stage};
+use crate::ALLOCATOR;
 use crate::check::{Row, at_most};
+use crate::heap::Count;
 use crate::http;
 use crate::machine::resident_bytes;
 use crate::table;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use somersault::{Engine, EngineConfig};
+use somersault::{Engine, EngineConfig, NewQuery};
 use somersault_generate::SocialNetwork;
 use somersault_server::{Running, ServerConfig};
 use std::net::TcpListener;
@@ -25,6 +27,7 @@ pub(super) struct Registration {
     pub(super) queries: u64,
     /// By one call of the engine.
     pub(super) seconds: Option<f64>,
+    /// Of the heap, see [`memory`].
     pub(super) bytes_per_query: Option<f64>,
     /// Over HTTP, from the connection to the whole answer.
     pub(super) http_seconds: Option<f64>,
@@ -32,30 +35,73 @@ pub(super) struct Registration {
     pub(super) http_bytes: u64,
 }
 
-/// What a query adds to what is resident where there are so many: in an engine without data, before anything has been loaded,
-/// since what loading leaves free would hide it. Of the second half of them, for the same reason: what registering so many needs
-/// on its way is there by then. The terms of their constants are among it.
+/// What is held at one moment, in bytes.
+struct Held {
+    /// Live on the heap.
+    heap: i64,
+    /// Of that the dictionary's part, which has the terms of constants.
+    dictionary: u64,
+    /// By what is stored: its large arrays are mapped, and not on the heap.
+    stored: u64,
+    resident: u64,
+}
+
+impl Held {
+    fn now(count: &Count<'_>, engine: &Engine) -> Held {
+        let memory = engine.metrics().memory;
+        Held {
+            heap: count.live_bytes(),
+            dictionary: memory.dictionary_bytes,
+            stored: memory.store_bytes,
+            resident: resident_bytes(),
+        }
+    }
+}
+
+/// What a query takes of the heap where there are so many, the terms of its constants among it: of the second half of them, in an
+/// engine without data, since what the first ones need for all is there by then. Nothing lies beside the heap but arrays of what is
+/// stored, and nothing is. What resident memory has grown by is printed to compare: it comes by pages, and what registering took on
+/// its way is among it for as long as the allocator keeps it.
 pub(super) fn memory(network: &SocialNetwork, queries: u64) -> Result<f64, Failure> {
+    let count = ALLOCATOR.count();
     let engine = Engine::open(EngineConfig::default())?;
     stage::declare(&engine, BATCH_MS)?;
     let mut all = light(network, queries);
     let half = queries.div_ceil(2);
-    for outcome in engine.register_many(all.by_ref().take(half as usize))? {
-        outcome?;
+    let probes: Vec<_> = light(network, LIGHT_SHAPES.min(half)).collect();
+    settled(&engine, all.by_ref().take(half as usize), &probes)?;
+    let before = Held::now(&count, &engine);
+    settled(&engine, all, &probes)?;
+    let after = Held::now(&count, &engine);
+    if after.stored != before.stored {
+        return Err("what is stored has grown while queries were registered, and the heap does not show all of that".into());
     }
-    let before = resident_bytes();
-    let second = engine.register_many(all)?;
-    let count = second.len().max(1);
-    second
-        .into_iter()
-        .try_for_each(|outcome| outcome.map(drop))?;
-    let bytes = resident_bytes().saturating_sub(before) as f64 / count as f64;
+    let each = |grown: i64| grown as f64 / (queries - half).max(1) as f64;
+    let bytes = each(after.heap - before.heap);
     println!(
-        "{} queries take {bytes:.0} bytes each",
-        table::thousands(queries)
+        "{} queries take {bytes:.1} bytes of the heap each, {:.1} of them for terms; resident memory grew by {:.0} for each",
+        table::thousands(queries),
+        each(after.dictionary.cast_signed() - before.dictionary.cast_signed()),
+        each(after.resident.cast_signed() - before.resident.cast_signed()),
     );
     engine.shutdown()?;
     Ok(bytes)
+}
+
+/// Registers queries and waits until they are where they stay: who asks for one finds all of its group in place. `probes` has one of
+/// each group.
+fn settled(
+    engine: &Engine,
+    queries: impl Iterator<Item = NewQuery>,
+    probes: &[NewQuery],
+) -> Result<(), Failure> {
+    for outcome in engine.register_many(queries)? {
+        outcome?;
+    }
+    for name in probes.iter().filter_map(|probe| probe.name.as_deref()) {
+        engine.query_info(name)?;
+    }
+    Ok(())
 }
 
 /// Registers so many queries in both ways, and prints what that took; none is left.
@@ -152,7 +198,7 @@ pub(super) fn sentence(figures: &Registration) -> String {
     };
     format!(
         "{} queries are registered over HTTP in {http:.1} s, {} MiB of lines in one request, and by one call in {seconds:.1} s; one \
-         takes {bytes:.0} bytes.\n\n",
+         takes {bytes:.0} bytes of the heap.\n\n",
         table::thousands(figures.queries),
         figures.http_bytes >> 20
     )
