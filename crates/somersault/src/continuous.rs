@@ -2,6 +2,8 @@
 //! query pool, over its pinned snapshot and the window versions of its close, and its answer goes to
 //! the query's hub.
 
+mod due;
+
 use crate::answer::Answer;
 use crate::changes::Changes;
 use crate::cohort::Cohort;
@@ -12,8 +14,10 @@ use crate::firing;
 use crate::hub::Hub;
 use crate::metrics::{QueryMetrics, Tally, Took};
 use crate::reporting::Reporting;
+use crate::share::{Share, Spare};
 use crate::subscription::{FiringId, FiringResult, SubscribeOptions, Subscription};
 use crate::turns::{Left, Turns};
+use due::{Due, Together};
 use oxrdf::{GraphName, Quad};
 use parking_lot::{Mutex, RwLock};
 use somersault_lang::lift::Shape;
@@ -41,7 +45,9 @@ pub(crate) struct Standing {
     pub(crate) pool: Arc<QueryPool>,
     answered: OnceLock<Answered>,
     queries: RwLock<HashMap<QueryUid, Arc<StandingQuery>>>,
-    cohorts: RwLock<HashMap<QueryUid, Arc<Cohort>>>,
+    cohorts: RwLock<HashMap<QueryUid, Together>>,
+    /// Threads for firings of queries that have one under way.
+    spare: Spare,
     /// The time of the stable SN, for NOW() of one-shot queries.
     stable_ms: AtomicI64,
     /// Set when the engine ends: executions under way give up.
@@ -55,19 +61,11 @@ pub(crate) struct StandingQuery {
     derives: bool,
     /// Or the sentence that says why it cannot be run.
     prepared: Result<Ready, String>,
-    /// Of ON OVERLOAD SKIP.
-    turn: Option<Mutex<Turn>>,
+    share: Share<Due>,
     /// In which its answers are given out.
     turns: Turns,
     hub: Mutex<Hub>,
     tally: Mutex<Tally>,
-}
-
-/// The firings of a query that skips what it has no time for: one is executed, and the newest due one waits.
-#[derive(Default)]
-struct Turn {
-    is_running: bool,
-    waiting: Option<(FiringJob, u64)>,
 }
 
 /// What a registered text comes to.
@@ -89,6 +87,7 @@ struct Ready {
 impl Standing {
     pub(crate) fn new(config: EngineConfig, store: Arc<Store>, pool: Arc<QueryPool>) -> Standing {
         Standing {
+            spare: Spare::of_threads(config.query_threads),
             config,
             store,
             pool,
@@ -105,7 +104,10 @@ impl Standing {
     }
 
     pub(crate) fn cohort(&self, uid: QueryUid) -> Option<Arc<Cohort>> {
-        self.cohorts.read().get(&uid).cloned()
+        let cohorts = self.cohorts.read();
+        cohorts
+            .get(&uid)
+            .map(|together| Arc::clone(&together.cohort))
     }
 
     /// What answers are decoded with.
@@ -164,7 +166,8 @@ impl Standing {
         let alone = queries.values().filter_map(|q| q.prepared.as_ref().ok());
         let alone: u64 = alone.map(|ready| ready.delta.kept_bytes()).sum();
         let cohorts = self.cohorts.read();
-        alone + (cohorts.values().map(|cohort| cohort.kept_bytes())).sum::<u64>()
+        let together = cohorts.values().map(|together| &together.cohort);
+        alone + together.map(|cohort| cohort.kept_bytes()).sum::<u64>()
     }
 
     /// How answers of one query are compared.
@@ -192,8 +195,8 @@ impl Standing {
         for query in self.queries.read().values() {
             query.hub.lock().end();
         }
-        for cohort in self.cohorts.read().values() {
-            cohort.end();
+        for together in self.cohorts.read().values() {
+            together.cohort.end();
         }
     }
 
@@ -279,7 +282,7 @@ impl Host for Standing {
                 name: name.to_owned(),
                 derives: parsed.derives,
                 prepared: Ok(parsed.ready),
-                turn: parsed.skips.then(Mutex::default),
+                share: Share::new(parsed.skips),
                 turns: Turns::new(parsed.changes, parsed.reporting),
                 hub: Mutex::new(Hub::new(kept)),
                 tally: Mutex::new(Tally::new()),
@@ -288,7 +291,7 @@ impl Host for Standing {
                 name: name.to_owned(),
                 derives: false,
                 prepared: Err(error),
-                turn: None,
+                share: Share::new(false),
                 turns: Turns::new(None, None),
                 hub: Mutex::new(Hub::new(kept)),
                 tally: Mutex::new(Tally::new()),
@@ -306,7 +309,11 @@ impl Host for Standing {
     fn formed(&self, uid: QueryUid, shape: Arc<Shape>, text: &str, namespace: Option<&str>) {
         let parser = Standing::parser(namespace);
         let cohort = Cohort::new(shape, (text, parser), &self.store, &self.config);
-        self.cohorts.write().insert(uid, Arc::new(cohort));
+        let together = Together {
+            cohort: Arc::new(cohort),
+            share: Arc::new(Share::new(false)),
+        };
+        self.cohorts.write().insert(uid, together);
     }
 
     fn joined(
@@ -339,49 +346,13 @@ impl Host for Standing {
     }
 
     fn ended(&self, uid: QueryUid) {
-        if let Some(cohort) = self.cohorts.write().remove(&uid) {
-            cohort.end();
+        if let Some(together) = self.cohorts.write().remove(&uid) {
+            together.cohort.end();
         }
     }
 
     fn fire(self: Arc<Self>, job: FiringJob) {
-        if let Some(cohort) = self.cohort(job.firing.query) {
-            let ticket = cohort.ticket();
-            let pool = Arc::clone(&self.pool);
-            pool.submit(Class::Continuous, move || {
-                cohort.execute(&self, job, ticket, self.answered.get());
-            });
-            return;
-        }
-        let Some(query) = self.query(job.firing.query) else {
-            // Dropped since: nobody waits for the answer, but the driver counts it.
-            if let Some(answered) = self.answered.get() {
-                answered.tell(job.firing.key());
-            }
-            return;
-        };
-        let ticket = query.turns.order.ticket();
-        if let Some(turn) = &query.turn {
-            let mut turn = turn.lock();
-            if turn.is_running {
-                let skipped = turn.waiting.replace((job, ticket));
-                drop(turn);
-                if let Some((job, ticket)) = skipped {
-                    query.tally.lock().skipped += 1;
-                    let left = Left {
-                        key: job.firing.key(),
-                        answered: None,
-                    };
-                    if query.turns.order.leave(ticket, left) {
-                        let pool = Arc::clone(&self.pool);
-                        pool.submit(Class::Continuous, move || self.give_out(&query));
-                    }
-                }
-                return;
-            }
-            turn.is_running = true;
-        }
-        self.submit(query, job, ticket);
+        self.take_due(job);
     }
 
     fn delivered(&self, key: FiringKey, sn: Sn) {
@@ -412,22 +383,6 @@ impl Host for Standing {
 }
 
 impl Standing {
-    fn submit(self: Arc<Self>, query: Arc<StandingQuery>, job: FiringJob, ticket: u64) {
-        let pool = Arc::clone(&self.pool);
-        pool.submit(Class::Continuous, move || {
-            self.execute(&query, job, ticket);
-            let next = query.turn.as_ref().and_then(|turn| {
-                let mut turn = turn.lock();
-                let next = turn.waiting.take();
-                turn.is_running = next.is_some();
-                next
-            });
-            if let Some((job, ticket)) = next {
-                self.submit(query, job, ticket);
-            }
-        });
-    }
-
     /// Gives out the answers whose turn it is, one after the other.
     fn give_out(&self, query: &StandingQuery) {
         while let Some(Left { key, answered }) = query.turns.order.next() {

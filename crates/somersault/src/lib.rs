@@ -42,6 +42,7 @@ mod order;
 mod push;
 pub mod replay;
 mod reporting;
+mod share;
 mod subscription;
 mod turns;
 

@@ -5,8 +5,10 @@
 mod changes;
 mod delta;
 mod derived;
+mod endpoint;
 mod groups;
 mod kinds;
+mod lifecycle;
 mod limits;
 mod lines;
 mod loading;
