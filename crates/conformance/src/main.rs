@@ -83,7 +83,8 @@ struct RspArguments {
     /// What is tested; spareval stands for the dull twin, which keeps the whole history and computes every window anew.
     #[arg(long, value_enum, default_value_t = System::Somersault)]
     engine: System,
-    /// What the continuous queries are written in: rsp-ql and cqels-ql translate them, and leave out those that cannot be.
+    /// What the continuous queries are written in: rsp-ql and cqels-ql translate them; the report names those that they have no
+    /// words for.
     #[arg(long, value_enum, default_value_t = Dialect::CSparql)]
     dialect: Dialect,
     /// Have queries keep rows from close to close wherever that is possible, instead of where it is quicker.

@@ -41,8 +41,8 @@ pub struct Judge {
 pub struct QueryReport {
     /// The entry's name.
     pub name: String,
-    /// `closes` or `snapshots`.
-    pub unit: &'static str,
+    /// What was compared.
+    pub kind: Kind,
     /// How many were compared.
     pub compared: usize,
     /// How many of them differ.
@@ -51,15 +51,34 @@ pub struct QueryReport {
     pub first_difference: Option<String>,
 }
 
+/// A query that was not asked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LeftOut {
+    /// The entry's name.
+    pub name: String,
+    /// Why.
+    pub reason: String,
+}
+
+impl std::fmt::Display for LeftOut {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "  {:<12} left out: {}", self.name, self.reason)
+    }
+}
+
 impl std::fmt::Display for QueryReport {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Self {
             name,
-            unit,
+            kind,
             compared,
             differing,
             ..
         } = self;
+        let unit = match kind {
+            Kind::Closes => "closes",
+            Kind::Snapshots => "snapshots",
+        };
         write!(
             f,
             "  {name:<12} {compared:>5} {unit:<9} compared  {differing:>4} differing"
@@ -180,10 +199,7 @@ impl Judge {
         }
         QueryReport {
             name: self.name,
-            unit: match self.kind {
-                Kind::Closes => "closes",
-                Kind::Snapshots => "snapshots",
-            },
+            kind: self.kind,
             compared: self.compared,
             differing: self.differing,
             first_difference: self.first_difference,

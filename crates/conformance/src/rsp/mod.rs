@@ -10,7 +10,7 @@ pub mod twin;
 use crate::error::ConformanceError;
 use child::{ChildHost, KillPlan};
 use dialect::Dialect;
-use expected::{Judge, Kind, QueryReport};
+use expected::{Judge, Kind, LeftOut, QueryReport};
 use host::{Counters, Firing, Host, HostOptions, InProcess};
 use somersault::replay::{ReplayPlan, Step, Steps, StreamFile};
 use std::collections::BTreeSet;
@@ -29,7 +29,7 @@ pub struct RunOptions {
     pub data: Option<PathBuf>,
     /// Run the dull twin in the engine's place.
     pub twin: bool,
-    /// What continuous queries are written in; those that cannot be are left out.
+    /// What continuous queries are written in; those that cannot be are left out, and the report says why.
     pub dialect: Dialect,
     /// Have queries keep rows from close to close wherever that is possible, instead of where it is quicker.
     pub delta: bool,
@@ -56,8 +56,10 @@ impl Default for RunOptions {
 pub struct SuiteReport {
     /// The suite's name.
     pub name: String,
-    /// One per query.
+    /// One per query that was asked.
     pub queries: Vec<QueryReport>,
+    /// The continuous queries that were not, each with the reason.
+    pub left_out: Vec<LeftOut>,
     /// Statements fed.
     pub statements: u64,
     /// What the engine counted.
@@ -74,9 +76,16 @@ pub struct SuiteReport {
 const SHOWN_FAULTS: usize = 5;
 
 impl SuiteReport {
-    /// Whether every answer is as expected.
+    /// Whether every answer is as expected. A run that compared no continuous query has a fault.
     pub fn is_exact(&self) -> bool {
         self.faults.is_empty() && self.queries.iter().all(|query| query.differing == 0)
+    }
+
+    /// The names of the queries of a kind that answers were compared of, in the order of the suite.
+    pub fn compared(&self, kind: Kind) -> Vec<&str> {
+        let of_kind = self.queries.iter().filter(|query| query.kind == kind);
+        let compared = of_kind.filter(|query| query.compared > 0);
+        compared.map(|query| query.name.as_str()).collect()
     }
 }
 
@@ -96,6 +105,9 @@ impl std::fmt::Display for SuiteReport {
         )?;
         for query in &self.queries {
             write!(f, "\n{query}")?;
+        }
+        for left_out in &self.left_out {
+            write!(f, "\n{left_out}")?;
         }
         for fault in self.faults.iter().take(SHOWN_FAULTS) {
             write!(f, "\n  fault: {fault}")?;
@@ -156,6 +168,7 @@ struct Queries {
     deriving: Vec<String>,
     continuous: Vec<(String, Judge)>,
     one_shot: Vec<OneShot>,
+    left_out: Vec<LeftOut>,
 }
 
 struct OneShot {
@@ -167,24 +180,27 @@ struct OneShot {
 
 impl Queries {
     fn read(suite: &Suite, options: &RunOptions) -> Result<Self, ConformanceError> {
-        let dialect = options.dialect;
         let mut deriving: Vec<String> = Vec::new();
         let mut continuous = Vec::new();
+        let mut left_out = Vec::new();
         for entry in &suite.continuous {
-            if let Some(over) = &entry.over {
-                if options.twin {
-                    // It keeps what is pushed, and nothing else.
-                    continue;
+            let asked = suite.text(&entry.query)?;
+            let over = match &entry.over {
+                Some(over) => Some(suite.text(over)?),
+                None => None,
+            };
+            match said(suite, options, &asked, over.as_deref()) {
+                Ok((text, over)) => {
+                    deriving.extend(over.filter(|over| !deriving.contains(over)));
+                    let judge =
+                        Judge::read(suite, &entry.name, Kind::Closes, &asked, &entry.expected)?;
+                    continuous.push((text, judge));
                 }
-                let text = suite.text(over)?;
-                let text = dialect.of_c_sparql(&text).unwrap_or(text);
-                if !deriving.contains(&text) {
-                    deriving.push(text);
-                }
+                Err(reason) => left_out.push(LeftOut {
+                    name: entry.name.clone(),
+                    reason,
+                }),
             }
-            let text = suite.text(&entry.query)?;
-            let judge = Judge::read(suite, &entry.name, Kind::Closes, &text, &entry.expected)?;
-            continuous.extend(dialect.of_c_sparql(&text).map(|text| (text, judge)));
         }
         let mut one_shot = Vec::new();
         for entry in &suite.oneshot {
@@ -201,7 +217,17 @@ impl Queries {
             deriving,
             continuous,
             one_shot,
+            left_out,
         })
+    }
+
+    /// What makes a run worthless, whatever its answers are.
+    fn faults(&self) -> Vec<String> {
+        let asks = !self.continuous.is_empty();
+        match asks || self.left_out.is_empty() && !self.one_shot.is_empty() {
+            true => Vec::new(),
+            false => vec!["no answer of a continuous query was compared".to_owned()],
+        }
     }
 
     fn replay_plan(&self, suite: &Suite) -> ReplayPlan {
@@ -266,6 +292,26 @@ impl Queries {
     }
 }
 
+/// The text of a continuous query and of what derives its stream as they are asked, or why they are not.
+fn said(
+    suite: &Suite,
+    options: &RunOptions,
+    text: &str,
+    over: Option<&str>,
+) -> Result<(String, Option<String>), String> {
+    if options.twin && over.is_some() {
+        return Err("the dull twin keeps what is pushed, and nothing that is derived".to_owned());
+    }
+    let say = |text: &str| {
+        options
+            .dialect
+            .say(text, suite.default_namespace.as_deref())
+    };
+    // The name of an entry may be a keyword, and none is asked by it.
+    let (text, _) = suite::renamed(text, "q");
+    Ok((say(&text)?, over.map(say).transpose()?))
+}
+
 /// How many requests a kill may fall on: what is asked in `run_on`, one by one.
 fn count_requests(
     suite: &Suite,
@@ -296,7 +342,7 @@ fn run_on(
     plan: &ReplayPlan,
 ) -> Result<SuiteReport, ConformanceError> {
     let begun = Instant::now();
-    let mut faults = Vec::new();
+    let mut faults = queries.faults();
     for stored in &suite.stored {
         host.load(&suite.path(&stored.file), stored.graph.as_deref())?;
     }
@@ -353,6 +399,7 @@ fn run_on(
             .chain(queries.one_shot.into_iter().map(|query| query.judge))
             .map(Judge::finish)
             .collect(),
+        left_out: queries.left_out,
         statements: statements_fed,
         counters,
         kills: 0,

@@ -1,7 +1,7 @@
 //! A checker is trusted once it has seen a bug: each test plants one and expects the suite to fail at the right query.
 
 use crate::{cases, run};
-use somersault_conformance::rsp::{RunOptions, suite::Suite};
+use somersault_conformance::rsp::{RunOptions, dialect::Dialect, suite::Suite};
 
 /// The names of the queries whose answers differ when the suite is run as it is, on the engine and on its twin alike.
 fn differing(suite: &Suite) -> Vec<String> {
@@ -112,4 +112,22 @@ fn a_window_that_is_closed_on_the_right_is_seen() {
     std::fs::write(&path, altered).expect("the altered stream is written");
     readings.file = path.to_string_lossy().into_owned();
     assert!(differing(&suite).contains(&"tumbling".to_owned()));
+}
+
+/// A translation that mended a query, or that none was made of, would hide this.
+#[test]
+fn a_shared_window_is_seen_in_each_dialect() {
+    let (suite, _folder) = with_query("unequal-ranges", "RANGE 5s", "RANGE 1s");
+    for dialect in [Dialect::CSparql, Dialect::RspQl, Dialect::CqelsQl] {
+        let options = RunOptions {
+            dialect,
+            ..RunOptions::default()
+        };
+        let queries = run(&suite, &options).queries.into_iter();
+        let differing: Vec<String> = queries
+            .filter(|query| query.differing > 0)
+            .map(|query| query.name)
+            .collect();
+        assert_eq!(differing, ["unequal-ranges"], "{dialect:?}");
+    }
 }

@@ -1,21 +1,55 @@
 //! Small public suites, in every `cargo test`.
 
-use crate::{assert_exact, public_data};
-use somersault_conformance::rsp::{RunOptions, suite::Suite};
+use crate::{public_data, run};
+use somersault_conformance::rsp::expected::Kind;
+use somersault_conformance::rsp::{RunOptions, dialect::Dialect, suite::Suite};
 use somersault_conformance::w3c::{self, skips::Skips, subject::EngineSubject};
 
-#[test]
-fn the_worked_example_of_the_paper() {
+/// The public suites, with the continuous queries that each has.
+const SUITES: [(&str, &[&str]); 5] = [
+    ("lsbench/fig1/suite.json", &["QC", "QC"]),
+    (
+        "lsbench/gen200/suite.json",
+        &["L1", "L1G", "L2", "L3", "L4", "L5", "L6", "E1", "E2", "E3"],
+    ),
+    ("citybench/suite.json", &C1_TO_C6),
+    ("citybench/suite-graph.json", &C1_TO_C6),
+    ("csrbench/suite.json", &["Q1", "Q2", "Q3", "Q4"]),
+];
+const C1_TO_C6: [&str; 6] = ["C1", "C2", "C3", "C4", "C5", "C6"];
+
+/// Runs every public suite, and looks at what was compared: nothing may be left out unnoticed.
+fn assert_all_exact_in(dialect: Dialect) {
     let Some(data) = public_data() else { return };
-    let suite = Suite::read(&data.join("lsbench/fig1/suite.json")).expect("the suite reads");
-    assert_exact(&suite, &RunOptions::default());
+    for (path, names) in SUITES {
+        let suite = Suite::read(&data.join(path)).expect("the suite reads");
+        let options = RunOptions {
+            dialect,
+            ..RunOptions::default()
+        };
+        let report = run(&suite, &options);
+        assert!(report.is_exact(), "{dialect:?}: {report}");
+        assert_eq!(report.left_out, [], "{dialect:?}: {path}");
+        let compared = report.compared(Kind::Closes);
+        assert_eq!(compared, names, "{dialect:?}: {path}");
+        let one_shot = report.compared(Kind::Snapshots);
+        assert_eq!(one_shot.len(), suite.oneshot.len(), "{dialect:?}: {path}");
+    }
 }
 
 #[test]
-fn the_social_network() {
-    let Some(data) = public_data() else { return };
-    let suite = Suite::read(&data.join("lsbench/gen200/suite.json")).expect("the suite reads");
-    assert_exact(&suite, &RunOptions::default());
+fn all_public_queries_are_exact_in_c_sparql() {
+    assert_all_exact_in(Dialect::CSparql);
+}
+
+#[test]
+fn all_public_queries_are_exact_in_rsp_ql() {
+    assert_all_exact_in(Dialect::RspQl);
+}
+
+#[test]
+fn all_public_queries_are_exact_in_cqels_ql() {
+    assert_all_exact_in(Dialect::CqelsQl);
 }
 
 #[test]
