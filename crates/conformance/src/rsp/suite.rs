@@ -215,7 +215,7 @@ pub fn computed_variables(text: &str) -> Vec<String> {
 }
 
 /// The words of a query: runs without space or bracket, outside of comments, IRIs in one piece and strings left out.
-pub(super) fn words(text: &str) -> impl Iterator<Item = std::ops::Range<usize>> + '_ {
+fn words(text: &str) -> impl Iterator<Item = std::ops::Range<usize>> + '_ {
     let bytes = text.as_bytes();
     let mut at = 0;
     std::iter::from_fn(move || {
