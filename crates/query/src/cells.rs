@@ -20,6 +20,8 @@ pub struct Cells {
     free: Vec<u32>,
     /// One more than the number of each that is not free.
     index: Slots,
+    /// How often a cell came to be or ceased to.
+    changes: u64,
 }
 
 /// Of the constants of a cell; well mixed in all its bits.
@@ -47,7 +49,13 @@ impl Cells {
             members: Vec::new(),
             free: Vec::new(),
             index: Slots::default(),
+            changes: 0,
         }
+    }
+
+    /// How often a cell came to be or ceased to; while this stays, so do the cells.
+    pub fn changes(&self) -> u64 {
+        self.changes
     }
 
     /// How many cells somebody is in.
@@ -91,6 +99,7 @@ impl Cells {
             }
         };
         self.index.insert(hash_of(ids), cell + 1);
+        self.changes += 1;
         cell
     }
 
@@ -101,6 +110,7 @@ impl Cells {
         if *left == 0 {
             self.index.remove(hash_of(self.get(cell)), cell + 1);
             self.free.push(cell);
+            self.changes += 1;
         }
     }
 

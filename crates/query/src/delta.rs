@@ -16,16 +16,19 @@ mod room;
 mod rows;
 mod states;
 
+use crate::cells::Cells;
 use crate::estimate::Cardinality;
 use crate::evaluate::Evaluation;
+use crate::execute::Run;
 use crate::execution::Guard;
 use crate::local::LocalTerms;
 use crate::logical::Position;
 use crate::parameters::Given;
-use crate::prepared::Prepared;
+use crate::prepared::{Prepared, Reuse};
 use crate::sources::Graphs;
 use crate::table::Table;
-use crate::{Answer, Execution, GraphView, QueryError, SnapshotView};
+use crate::workspace::Workspace;
+use crate::{Answer, Execution, GraphView, GroupAnswer, QueryError, SnapshotView};
 use cores::{Core, Splitter, obstacle};
 use folds::Fold;
 use groups::Groups;
@@ -40,8 +43,9 @@ use std::time::Instant;
 const MOST_CONSTANTS: usize = 1 << 12;
 
 /// A query taken apart into cores, whose rows are kept, and what lies above them; for one combination of its parameters'
-/// values, and one dataset.
+/// values or all queries of a shape ([`Grouped::maintained`](crate::Grouped::maintained)), and one dataset.
 pub struct Maintained {
+    /// The values of its parameters; of many queries none, since their cells come with each execution.
     ids: Vec<TermId>,
     cores: Vec<Core>,
     folds: Vec<Fold>,
@@ -65,6 +69,8 @@ pub struct KeptRows {
     close: EventTime,
     sn: Sn,
     constants: Vec<TermId>,
+    /// Of many queries: [`Cells::changes`].
+    cells: u64,
     /// As they were. Their terms may go before the next execution: what is kept is compared, and decoded only once rows that
     /// have left are dropped.
     windows: Vec<PastWindow>,
@@ -177,16 +183,13 @@ impl Maintained {
         view: &dyn GraphView,
     ) -> Result<Maintained, &'static str> {
         let inner = prepared.inner();
-        if inner.cohort.is_some() {
-            return Err("it is evaluated together with others of its shape");
-        }
         if inner.compiled.constants.terms.len() > MOST_CONSTANTS {
             return Err("it has very many constants");
         }
         if let Some(obstacle) = obstacle(&inner.compiled.root) {
             return Err(obstacle);
         }
-        let constants = constants(prepared, ids, view);
+        let constants = constants(prepared, Given::of_ids(ids), view);
         let mut splitter = Splitter {
             prepared,
             dataset: view.dataset(),
@@ -216,13 +219,8 @@ impl Maintained {
                 None => Grouping::Kept,
             },
             folds,
-            above: prepared.with_root(inner.query.form.clone(), root),
+            above: prepared.with_root(root),
         })
-    }
-
-    /// The values of the parameters that it was taken apart for.
-    pub fn ids(&self) -> &[TermId] {
-        &self.ids
     }
 
     /// How what is grouped is evaluated.
@@ -242,27 +240,57 @@ impl Maintained {
         view: &mut SnapshotView,
         execution: &Execution,
     ) -> Result<(Answer, Way), QueryError> {
+        let given = Given::of_ids(&self.ids);
+        self.evaluate(given, kept, view, execution, |run, table, workspace| {
+            run.answer(&self.above, table, workspace, Reuse::default())
+        })
+    }
+
+    /// The answers of queries that are evaluated together, as [`Maintained::execute`]. The cells are those of the earlier
+    /// executions, with those who have come and gone since.
+    ///
+    /// # Errors
+    /// As [`Maintained::execute`].
+    pub fn execute_cells(
+        &self,
+        cells: &Cells,
+        kept: &mut Option<KeptRows>,
+        view: &mut SnapshotView,
+        execution: &Execution,
+    ) -> Result<(GroupAnswer, Way), QueryError> {
+        let given = Given::of_cells(cells);
+        self.evaluate(given, kept, view, execution, |run, table, workspace| {
+            Ok(run.split(&self.above, table, cells, workspace))
+        })
+    }
+
+    fn evaluate<T>(
+        &self,
+        given: Given<'_>,
+        kept: &mut Option<KeptRows>,
+        view: &mut SnapshotView,
+        execution: &Execution,
+        answer: impl FnOnce(Run<'_>, Table, &mut Workspace) -> Result<T, QueryError>,
+    ) -> Result<(T, Way), QueryError> {
         let mut execution = execution.clone();
         if execution.deadline.is_none() {
             // All parts together have the time of one.
             let started = execution.started.unwrap_or_else(Instant::now);
             execution.deadline = Some(started + execution.limits.query_time);
         }
-        let constants = constants(&self.above, &self.ids, view);
-        let (mut now, way) = match kept
+        let constants = constants(&self.above, given, view);
+        let slid = kept
             .take()
-            .and_then(|kept| self.slid(kept, &constants, view))
-        {
+            .and_then(|kept| self.slid(kept, (&constants, given), view));
+        let of = (constants, given);
+        let (mut now, way) = match slid {
             Some((earlier, fresh)) => {
                 view.set_fresh(Some(fresh));
-                (
-                    self.advance(earlier, constants, view, &execution)?,
-                    Way::Delta,
-                )
+                (self.advance(earlier, of, view, &execution)?, Way::Delta)
             }
             None => {
                 view.set_fresh(None);
-                (self.anew(constants, view, &execution)?, Way::Anew)
+                (self.anew(of, view, &execution)?, Way::Anew)
             }
         };
         view.set_fresh(None);
@@ -270,9 +298,8 @@ impl Maintained {
         let answer = self.above.execute_over(
             &tables,
             |e, guard| now.tables(&self.folds, e, guard),
-            Given::of_ids(&self.ids),
-            view,
-            &execution,
+            (given, view, &execution),
+            answer,
         )?;
         if !view.is_valid() {
             return Err(QueryError::PinExpired);
@@ -288,12 +315,13 @@ impl Maintained {
     fn slid(
         &self,
         kept: KeptRows,
-        constants: &[TermId],
+        (constants, given): (&[TermId], Given<'_>),
         view: &SnapshotView,
     ) -> Option<(KeptRows, Vec<Arc<WindowVersion>>)> {
         let windows = view.windows();
         let is_later = kept.sn <= view.snapshot().sn();
-        if !is_later || kept.constants != constants || kept.windows.len() != windows.len() {
+        let is_of_the_same = kept.constants == constants && kept.cells == changes(given);
+        if !is_later || !is_of_the_same || kept.windows.len() != windows.len() {
             return None;
         }
         if self.cores.iter().any(|core| {
@@ -319,15 +347,13 @@ impl Maintained {
     /// All rows of all cores.
     fn anew(
         &self,
-        constants: Vec<TermId>,
+        (constants, given): (Vec<TermId>, Given<'_>),
         view: &SnapshotView,
         execution: &Execution,
     ) -> Result<KeptRows, QueryError> {
         let mut all: Vec<Rows> = Vec::with_capacity(self.cores.len());
         for core in &self.cores {
-            let table = core
-                .whole
-                .table(Given::of_ids(&self.ids), view, execution)?;
+            let table = core.whole.table(given, view, execution)?;
             let looks = Looks {
                 core,
                 constants: &constants,
@@ -341,6 +367,7 @@ impl Maintained {
             close: execution.close,
             sn: view.snapshot().sn(),
             constants,
+            cells: changes(given),
             windows: pasts(view),
             rows: all,
             groups: self.folds.iter().map(Groups::new).collect(),
@@ -351,7 +378,7 @@ impl Maintained {
     fn advance(
         &self,
         mut kept: KeptRows,
-        constants: Vec<TermId>,
+        (constants, given): (Vec<TermId>, Given<'_>),
         view: &SnapshotView,
         execution: &Execution,
     ) -> Result<KeptRows, QueryError> {
@@ -378,7 +405,7 @@ impl Maintained {
                     continue;
                 }
                 let found = core.variant(pattern);
-                let found = found.table(Given::of_ids(&self.ids), view, execution)?;
+                let found = found.table(given, view, execution)?;
                 if found.rows > 0 {
                     kept.rows[at].add(looks, pattern, found, &kept.windows);
                     fit(kept.bytes(), execution)?;
@@ -396,14 +423,14 @@ impl Maintained {
 }
 
 /// The ids of a query's constants, with these for its parameters.
-fn constants(prepared: &Prepared, ids: &[TermId], view: &dyn GraphView) -> Vec<TermId> {
+fn constants(prepared: &Prepared, given: Given<'_>, view: &dyn GraphView) -> Vec<TermId> {
     let mut local = LocalTerms::default();
-    prepared.constants(
-        Given::of_ids(ids),
-        view.dictionary(),
-        &mut local,
-        Vec::new(),
-    )
+    prepared.constants(given, view.dictionary(), &mut local, Vec::new())
+}
+
+/// What says whether the cells are still the same.
+fn changes(given: Given<'_>) -> u64 {
+    given.cells.map_or(0, Cells::changes)
 }
 
 fn pasts(view: &SnapshotView) -> Vec<PastWindow> {

@@ -145,9 +145,14 @@ impl<'a> Evaluation<'a> {
         }
     }
 
-    /// The same over a view.
-    pub(crate) fn over(mut self, view: &'a dyn GraphView) -> Evaluation<'a> {
+    /// The same over a view, of queries that are evaluated together for their cells.
+    pub(crate) fn over(
+        mut self,
+        view: &'a dyn GraphView,
+        cells: Option<&'a Cells>,
+    ) -> Evaluation<'a> {
         self.view = Some(view);
+        self.cells = cells;
         self
     }
 

@@ -16,7 +16,7 @@ use crate::sources::Graphs;
 use crate::table::Table;
 use crate::term_order::in_order;
 use crate::workspace::Workspace;
-use crate::{Answer, Execution, GraphView, PlanChoices, QueryError, Solutions};
+use crate::{Answer, Execution, GraphView, GroupAnswer, PlanChoices, QueryError, Solutions};
 use somersault_lang::{QueryForm, VarId};
 use somersault_model::TermId;
 use std::cell::OnceCell;
@@ -35,7 +35,7 @@ pub(crate) struct Run<'a> {
 impl<'a> Run<'a> {
     pub(crate) fn start(
         prepared: &'a Prepared,
-        given: Given<'_>,
+        given: Given<'a>,
         view: &'a dyn GraphView,
         execution: &'a Execution,
         ids: Vec<TermId>,
@@ -45,9 +45,9 @@ impl<'a> Run<'a> {
         let mut local = LocalTerms::default();
         let constants = prepared.constants(given, dictionary, &mut local, ids);
         let base = prepared.inner().query.base.as_deref();
+        let evaluation = Evaluation::new(dictionary, constants, local, base, execution.now, random);
         Run {
-            evaluation: Evaluation::new(dictionary, constants, local, base, execution.now, random)
-                .over(view),
+            evaluation: evaluation.over(view, given.cells),
             guard: Guard::start(execution),
             view,
         }
@@ -67,7 +67,9 @@ impl<'a> Run<'a> {
         let keeps =
             prepared.keeps_plans(self.view) && self.guard.plan_choices() == PlanChoices::default();
         let held = workspace.plans.take(kept);
-        let earlier = keeps.then(|| kept.get(&graphs, held)).flatten();
+        let earlier = keeps
+            .then(|| kept.get(&graphs, beside.cells, held))
+            .flatten();
         let was_kept = earlier.is_some();
         let held = match earlier {
             Some(held) => held,
@@ -110,14 +112,14 @@ impl<'a> Run<'a> {
         table
     }
 
-    /// The solutions of queries that were evaluated together, and the cell of each.
+    /// The answers of queries that were evaluated together.
     pub(crate) fn split(
         self,
         prepared: &Prepared,
         mut table: Table,
         cells: &Cells,
         workspace: &mut Workspace,
-    ) -> (Solutions, Vec<u32>) {
+    ) -> GroupAnswer {
         let variables = prepared.inner().cohort.as_ref().map(|c| &*c.variables);
         let variables = variables.unwrap_or_default();
         let keys: Vec<&[TermId]> = variables.iter().filter_map(|v| table.column(*v)).collect();
@@ -141,7 +143,7 @@ impl<'a> Run<'a> {
         };
         workspace.give(table);
         workspace.give_ids(self.evaluation.constants);
-        (solutions, found)
+        GroupAnswer::split(solutions, &found)
     }
 
     pub(crate) fn answer(
@@ -215,21 +217,20 @@ impl Prepared {
         })
     }
 
-    /// Evaluates it over what is kept from one execution to the next, as `make` gives it.
-    pub(crate) fn execute_over(
+    /// Evaluates it over what is kept from one execution to the next, as `make` gives it; `answer` makes the answer.
+    pub(crate) fn execute_over<T>(
         &self,
         maintained: &OnceCell<Vec<Table>>,
         make: impl FnOnce(&mut Evaluation<'_>, &mut Guard<'_>) -> Result<Vec<Table>, QueryError>,
-        given: Given<'_>,
-        view: &dyn GraphView,
-        execution: &Execution,
-    ) -> Result<Answer, QueryError> {
+        (given, view, execution): (Given<'_>, &dyn GraphView, &Execution),
+        answer: impl FnOnce(Run<'_>, Table, &mut Workspace) -> Result<T, QueryError>,
+    ) -> Result<T, QueryError> {
         Workspace::of_thread(|workspace| {
             let mut run = Run::start(self, given, view, execution, workspace.ids());
             let made = make(&mut run.evaluation, &mut run.guard)?;
             run.evaluation.maintained = maintained.get_or_init(|| made);
             let table = run.solutions(self, workspace)?;
-            run.answer(self, table, workspace, Reuse::default())
+            answer(run, table, workspace)
         })
     }
 }

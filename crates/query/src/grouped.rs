@@ -12,21 +12,17 @@ use crate::cells::Cells;
 use crate::compile::Compiled;
 use crate::expression::{ConstantId, Expr};
 use crate::flatten::{group_node, union};
-use crate::kept::far_apart;
 use crate::logical::{Group, Node, Operator, Position, QuadPattern, Tail};
 use crate::prepared::Cohort;
 use crate::varset::VarSet;
-use crate::{Execution, GraphView, Prepared, QueryError, Solutions};
-use parking_lot::RwLock;
+use crate::{Execution, GraphView, Maintained, Prepared, QueryError, Solutions};
 use somersault_lang::{QueryForm, VarId};
 use std::sync::Arc;
 
 /// A prepared query with parameters, to be evaluated for many values of them at once.
 pub struct Grouped {
-    /// With the parameters as such.
-    single: Prepared,
-    /// With the parameters as variables, and for how many cells its plans were made.
-    together: RwLock<(usize, Prepared)>,
+    /// With the parameters as variables.
+    together: Prepared,
 }
 
 /// The answers of all cells.
@@ -42,10 +38,7 @@ impl Grouped {
     /// `None` where the query has to be evaluated for each cell by itself.
     pub fn new(single: &Prepared) -> Option<Grouped> {
         let together = generalised(single)?;
-        Some(Grouped {
-            single: single.clone(),
-            together: RwLock::new((0, together)),
-        })
+        Some(Grouped { together })
     }
 
     /// Evaluates the query for all cells.
@@ -58,9 +51,16 @@ impl Grouped {
         view: &dyn GraphView,
         execution: &Execution,
     ) -> Result<GroupAnswer, QueryError> {
-        let together = self.of(cells.len());
-        let (rows, found) = together.execute_cells(cells, view, execution)?;
-        Ok(GroupAnswer::split(rows, &found))
+        self.together.execute_cells(cells, view, execution)
+    }
+
+    /// Takes the query apart, to keep rows from one execution for all cells to the next; over a view with the dataset
+    /// that it will always have.
+    ///
+    /// # Errors
+    /// As [`Maintained::new`].
+    pub fn maintained(&self, view: &dyn GraphView) -> Result<Maintained, &'static str> {
+        Maintained::new(&self.together, &[], view)
     }
 
     /// How it would be evaluated for these cells.
@@ -73,29 +73,13 @@ impl Grouped {
         view: &dyn GraphView,
         execution: &Execution,
     ) -> Result<crate::Explanation, QueryError> {
-        self.of(cells.len()).explain_cells(cells, view, execution)
-    }
-
-    /// The query whose plans are made for about so many cells.
-    fn of(&self, cells: usize) -> Prepared {
-        {
-            let together = self.together.read();
-            if !far_apart(together.0 as u64, cells as u64) {
-                return together.1.clone();
-            }
-        }
-        let mut together = self.together.write();
-        if far_apart(together.0 as u64, cells as u64)
-            && let Some(prepared) = generalised(&self.single)
-        {
-            *together = (cells, prepared);
-        }
-        together.1.clone()
+        self.together.explain_cells(cells, view, execution)
     }
 }
 
 impl GroupAnswer {
-    fn split(rows: Solutions, cells: &[u32]) -> GroupAnswer {
+    /// Of rows, and for each the cell that it belongs to.
+    pub(crate) fn split(rows: Solutions, cells: &[u32]) -> GroupAnswer {
         // The number of the row behind that of the cell: rows of one cell keep their order.
         let mut order: Vec<u64> = (cells.iter().zip(0u64..))
             .map(|(cell, row)| u64::from(*cell) << 32 | row)

@@ -31,18 +31,18 @@ const LONGEST_PAUSE: u32 = 63;
 #[derive(Debug)]
 pub(crate) struct KeptPlan {
     pub(crate) plan: Plan,
-    /// How many statements each source held.
+    /// How many statements each source held, and how many cells there were.
     sizes: Vec<u64>,
     /// How many rows all its steps together are expected to make; raised when more turn out usual.
     expected: AtomicU64,
 }
 
 impl KeptPlan {
-    pub(crate) fn new(plan: Plan, graphs: &Graphs<'_>) -> KeptPlan {
+    pub(crate) fn new(plan: Plan, graphs: &Graphs<'_>, cells: usize) -> KeptPlan {
         let expected = plan.expected_rows() as u64;
         KeptPlan {
             plan,
-            sizes: sizes(graphs).collect(),
+            sizes: sizes(graphs, cells).collect(),
             expected: AtomicU64::new(expected),
         }
     }
@@ -52,11 +52,11 @@ impl KeptPlan {
         self.expected.load(Ordering::Relaxed)
     }
 
-    /// Whether the view is still about as large as the plan was made for.
-    fn fits(&self, graphs: &Graphs<'_>) -> bool {
+    /// Whether the view is still about as large as the plan was made for, and the cells about as many.
+    fn fits(&self, graphs: &Graphs<'_>, cells: usize) -> bool {
         let mut before = self.sizes.iter();
-        let alike =
-            sizes(graphs).all(|now| before.next().is_some_and(|before| !far_apart(*before, now)));
+        let alike = sizes(graphs, cells)
+            .all(|now| before.next().is_some_and(|before| !far_apart(*before, now)));
         alike && before.next().is_none()
     }
 
@@ -67,17 +67,18 @@ impl KeptPlan {
 }
 
 /// Whether a plan that was made for so much of something is doubtful for so much of it.
-pub(crate) fn far_apart(before: u64, now: u64) -> bool {
+fn far_apart(before: u64, now: u64) -> bool {
     let (before, now) = (before.max(SMALL), now.max(SMALL));
     now > before.saturating_mul(CHANGE) || before > now.saturating_mul(CHANGE)
 }
 
 /// The sizes of what a plan's estimates come from.
-fn sizes<'g>(graphs: &'g Graphs<'_>) -> impl Iterator<Item = u64> + 'g {
+fn sizes<'g>(graphs: &'g Graphs<'_>, cells: usize) -> impl Iterator<Item = u64> + 'g {
     let dataset = graphs.view.dataset();
     let named = dataset.named.listed();
     let sources = dataset.default.iter().chain(named.iter().map(|(_, s)| s));
-    sources.map(|source| graphs.view.statement_count(*source))
+    let statements = sources.map(|source| graphs.view.statement_count(*source));
+    statements.chain([cells as u64])
 }
 
 /// A plan that an execution uses, and its thread holds on to afterwards: many threads that execute one
@@ -142,8 +143,13 @@ impl Default for Kept {
 }
 
 impl Kept {
-    /// The plan, if there is one that suits the view; `held` is what the thread held in its place.
-    pub(crate) fn get(&self, graphs: &Graphs<'_>, held: Option<HeldPlan>) -> Option<HeldPlan> {
+    /// The plan, if there is one that suits the view and so many cells; `held` is what the thread held in its place.
+    pub(crate) fn get(
+        &self,
+        graphs: &Graphs<'_>,
+        cells: usize,
+        held: Option<HeldPlan>,
+    ) -> Option<HeldPlan> {
         let newest = self.version.load(Ordering::Relaxed);
         let own = held.filter(|held| held.kept == self.number && held.version == newest);
         let held = match own {
@@ -157,7 +163,7 @@ impl Kept {
                 }
             }
         };
-        held.plan.fits(graphs).then_some(held)
+        held.plan.fits(graphs, cells).then_some(held)
     }
 
     /// How many rows the plan expects to make, if there is one.

@@ -2,6 +2,7 @@
 //! placeholder stands for each; the one thing to know before changing it: no part of a compiled query
 //! may depend on a placeholder's term, and [`Prepared::placed`] refuses those that hold one.
 
+use crate::cells::Cells;
 use crate::compile::{Compiled, compile};
 use crate::expression::ConstantId;
 use crate::kept::KnownIds;
@@ -28,29 +29,36 @@ pub(crate) struct Parameter {
 }
 
 /// The values of all parameters for one execution.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 pub(crate) struct Given<'g> {
     values: &'g [Term],
     /// The ids that are known of them.
     known: Option<&'g KnownIds>,
     /// Or all ids.
     ids: &'g [TermId],
+    /// Or those of many queries that are evaluated together, whose parameters are variables.
+    pub(crate) cells: Option<&'g Cells>,
 }
 
 impl<'g> Given<'g> {
     pub(crate) fn new(values: &'g [Term]) -> Given<'g> {
         Given {
             values,
-            known: None,
-            ids: &[],
+            ..Given::default()
         }
     }
 
     pub(crate) fn of_ids(ids: &'g [TermId]) -> Given<'g> {
         Given {
-            values: &[],
-            known: None,
             ids,
+            ..Given::default()
+        }
+    }
+
+    pub(crate) fn of_cells(cells: &'g Cells) -> Given<'g> {
+        Given {
+            cells: Some(cells),
+            ..Given::default()
         }
     }
 
@@ -277,7 +285,7 @@ impl Bound {
         let given = Given {
             values: &self.values,
             known: Some(&self.known),
-            ids: &[],
+            ..Given::default()
         };
         self.prepared
             .execute_given(given, view, execution, Reuse::default())

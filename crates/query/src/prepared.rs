@@ -17,7 +17,7 @@ use crate::sources::Graphs;
 use crate::table::Table;
 use crate::varset::VarSet;
 use crate::workspace::Workspace;
-use crate::{Answer, Execution, Explanation, GraphView, QueryError, Solutions, identity};
+use crate::{Answer, Execution, Explanation, GraphView, GroupAnswer, QueryError, identity};
 use oxrdf::Term;
 use somersault_lang::{
     NameOrVariable, QuadTemplate, Query, QueryForm, TemplateGraph, TemplateTerm, TripleTemplate,
@@ -42,6 +42,7 @@ pub(crate) struct Reuse {
 }
 
 /// Queries that are evaluated together: the variables that stand for their constants.
+#[derive(Clone)]
 pub(crate) struct Cohort {
     pub(crate) variables: Arc<[VarId]>,
 }
@@ -84,24 +85,46 @@ impl Prepared {
         Prepared::build(query, compiled, Vec::new(), Some(cohort))
     }
 
-    /// A query with another tree in the place of its own, which is made from it: nothing is left to be written into
+    /// The query with another tree in the place of its own, which is made from it: nothing is left to be written into
     /// its patterns.
-    pub(crate) fn with_root(&self, form: QueryForm, root: Node) -> Prepared {
+    pub(crate) fn with_root(&self, root: Node) -> Prepared {
         let Inner {
             query,
+            needed,
+            cohort,
+            ..
+        } = self.inner();
+        self.made_from(query.clone(), root, needed.clone(), cohort.clone())
+    }
+
+    /// The rows of a part of the query; some of these variables may have no names.
+    pub(crate) fn part(&self, variables: &[VarId], root: Node) -> Prepared {
+        let mut query = self.inner().query.clone();
+        query.form = QueryForm::Select {
+            projection: Vec::new(),
+        };
+        let needed = VarSet::of(variables.iter().copied());
+        self.made_from(query, root, needed, None)
+    }
+
+    fn made_from(
+        &self,
+        query: Query,
+        root: Node,
+        needed: VarSet,
+        cohort: Option<Cohort>,
+    ) -> Prepared {
+        let Inner {
             compiled,
             parameters,
             ..
         } = self.inner();
-        let mut query = query.clone();
-        query.form = form;
         let compiled = Compiled {
             root,
             variables: compiled.variables,
             constants: compiled.constants.clone(),
         };
-        let needed = needed(&query.form);
-        Prepared::assemble(query, compiled, needed, parameters.clone(), None, false)
+        Prepared::assemble(query, compiled, needed, parameters.clone(), cohort, false)
     }
 
     fn build(
@@ -240,16 +263,16 @@ impl Prepared {
         Ok(answer)
     }
 
-    /// Evaluates it for all cells at once: its rows, and for each the cell that it belongs to.
+    /// Evaluates it for all cells at once.
     pub(crate) fn execute_cells(
         &self,
         cells: &Cells,
         view: &dyn GraphView,
         execution: &Execution,
-    ) -> Result<(Solutions, Vec<u32>), QueryError> {
+    ) -> Result<GroupAnswer, QueryError> {
         let answer = Workspace::of_thread(|workspace| {
-            let mut run = Run::start(self, Given::new(&[]), view, execution, workspace.ids());
-            run.evaluation.cells = Some(cells);
+            let given = Given::of_cells(cells);
+            let mut run = Run::start(self, given, view, execution, workspace.ids());
             let table = run.solutions(self, workspace)?;
             Ok(run.split(self, table, cells, workspace))
         })?;
@@ -266,7 +289,7 @@ impl Prepared {
         view: &dyn GraphView,
         execution: &Execution,
     ) -> Result<Explanation, QueryError> {
-        let run = Run::start(self, Given::new(&[]), view, execution, Vec::new());
+        let run = Run::start(self, Given::of_cells(cells), view, execution, Vec::new());
         let graphs = Graphs::new(view);
         let constants = &run.evaluation.constants;
         let beside = Beside {
@@ -423,7 +446,7 @@ impl Prepared {
         let plan = planner.plan(&compiled.root, &self.inner.needed, once);
         // Out of time the planner leaves off comparing; such a plan must not run.
         guard.look()?;
-        Ok((KeptPlan::new(plan, graphs), planner.steps()))
+        Ok((KeptPlan::new(plan, graphs, beside.cells), planner.steps()))
     }
 
     /// Whether its plan may serve on another view of the same size.

@@ -14,7 +14,7 @@ mod places;
 use crate::answer::Answer;
 use crate::config::{DeltaMode, EngineConfig};
 use crate::continuous::{Standing, Summary, continuous_dataset};
-use crate::delta::Delta;
+use crate::delta::{Delta, One, Together};
 use crate::firing;
 use crate::metrics::QueryMetrics;
 use crate::order::Order;
@@ -28,7 +28,8 @@ use somersault_lang::lift::Shape;
 use somersault_lang::{ContinuousQuery, ParseError, Parser};
 use somersault_model::{EventTime, QueryUid, TermId};
 use somersault_query::{
-    Answer as Evaluated, Cells, Dataset, Execution, Grouped, Prepared, QueryError, SnapshotView,
+    Answer as Evaluated, Cells, Dataset, Execution, GroupAnswer, Grouped, Prepared, QueryError,
+    SnapshotView,
 };
 use somersault_runtime::{Answered, FiringJob};
 use somersault_store::{Dictionary, Store};
@@ -60,7 +61,7 @@ enum Evaluator {
     Shared {
         single: Prepared,
         grouped: Option<Grouped>,
-        /// Of a single cell.
+        /// Of a single cell, or of all at once.
         delta: Box<Delta>,
     },
     /// The shape cannot have parameters: each cell has a query of its own.
@@ -161,7 +162,7 @@ impl Cohort {
     pub(crate) fn paused(&self, place: u32, pause: Pause) {
         self.changes.lock().push(Change::Paused { place, pause });
         if let Evaluator::Shared { delta, .. } = &self.evaluator {
-            // Nobody knows when it goes on, and by then the rows would be of no use.
+            // It may have been the last one: nobody knows when it goes on, and by then the rows would be of no use.
             delta.forget();
         }
     }
@@ -303,10 +304,12 @@ impl Cohort {
         match &self.evaluator {
             Evaluator::Shared {
                 grouped: Some(grouped),
+                delta,
                 ..
             } if size.cells > 1 => {
                 text.push_str("all are evaluated at once for each close:\n");
                 text.push_str(&grouped.explain(&cells, view, execution)?.to_string());
+                text.push_str(&delta.explain(&Together(grouped, &cells), view));
             }
             _ if size.cells < 2 => text.push_str("evaluated once for each close\n"),
             _ => text.push_str(
@@ -365,8 +368,8 @@ impl Cohort {
             Evaluator::Broken(error) => return Outcome::failed(error.clone()),
             Evaluator::Shared { single, delta, .. } if cells.len() == 1 => {
                 for cell in cells.numbers() {
-                    let query = (single, cells.get(cell));
-                    let answer = delta.execute(query, view, execution);
+                    let query = One(single, cells.get(cell));
+                    let answer = delta.execute(&query, view, execution);
                     let answer = answer.map_err(firing::sentence);
                     outcome.add_one(cell, wrap(answer, standing));
                 }
@@ -376,10 +379,12 @@ impl Cohort {
                 single,
                 delta,
             } if cells.len() > 1 => {
-                delta.forget();
                 // A firing's time for all at once, and as much again for those that then go apart.
                 let until = Instant::now() + 2 * execution.limits.query_time;
-                together(
+                let within = until_half_of(until, execution);
+                let answer = delta.execute(&Together(grouped, cells), view, &within);
+                add_or_halve(
+                    answer,
                     (grouped, single),
                     cells,
                     view,
@@ -413,9 +418,10 @@ impl Cohort {
     }
 }
 
-/// Evaluates all cells at once, in half of the time that there is; where that hits a limit that one of them alone might
-/// not, in halves, each in its half of what is left.
-fn together(
+/// Adds the answer of all these cells; where they hit a limit together that one of them alone might not, they are evaluated in
+/// halves, each in its half of the time that is left.
+fn add_or_halve(
+    answer: Result<GroupAnswer, QueryError>,
     (grouped, single): (&Grouped, &Prepared),
     cells: &Cells,
     view: &SnapshotView,
@@ -423,11 +429,7 @@ fn together(
     standing: &Standing,
     outcome: &mut Outcome,
 ) {
-    let within = |until: Instant| Execution {
-        deadline: Some(until),
-        ..execution.clone()
-    };
-    match grouped.execute(cells, view, &within(half_of_the_time(until))) {
+    match answer {
         Ok(answer) => outcome.add(answer),
         Err(error @ (QueryError::Cancelled | QueryError::PinExpired)) => {
             *outcome = Outcome::failed(error.to_string());
@@ -435,7 +437,11 @@ fn together(
         Err(error) => {
             let numbers: Vec<u32> = cells.numbers().collect();
             if let [cell] = numbers[..] {
-                let answer = single.execute_with_ids(cells.get(cell), view, &within(until));
+                let alone = Execution {
+                    deadline: Some(until),
+                    ..execution.clone()
+                };
+                let answer = single.execute_with_ids(cells.get(cell), view, &alone);
                 outcome.add_one(cell, wrap(answer.map_err(firing::sentence), standing));
                 return;
             }
@@ -447,7 +453,9 @@ fn together(
             let (first, second) = numbers.split_at(numbers.len() / 2);
             for (half, until) in [(first, half_of_the_time(until)), (second, until)] {
                 let part = cells.part(half);
-                together(
+                let answer = grouped.execute(&part, view, &until_half_of(until, execution));
+                add_or_halve(
+                    answer,
                     (grouped, single),
                     &part,
                     view,
@@ -457,6 +465,14 @@ fn together(
                 );
             }
         }
+    }
+}
+
+/// An execution that has half of the time that there is until then.
+fn until_half_of(until: Instant, execution: &Execution) -> Execution {
+    Execution {
+        deadline: Some(half_of_the_time(until)),
+        ..execution.clone()
     }
 }
 

@@ -9,7 +9,7 @@ use crate::changes::Changes;
 use crate::cohort::Cohort;
 use crate::comparison::Comparison;
 use crate::config::EngineConfig;
-use crate::delta::Delta;
+use crate::delta::{Delta, One};
 use crate::firing;
 use crate::hub::Hub;
 use crate::metrics::{QueryMetrics, Tally, Took};
@@ -437,8 +437,8 @@ impl Standing {
         let (firing, answer, took) = firing::execute(self, job, |work| {
             let ready = query.prepared.as_ref().map_err(Clone::clone)?;
             let (mut view, execution) = work.over(&ready.dataset);
-            let query = (&ready.prepared, &[][..]);
-            let answer = ready.delta.execute(query, &mut view, &execution);
+            let query = One(&ready.prepared, &[]);
+            let answer = ready.delta.execute(&query, &mut view, &execution);
             let answer = answer.map_err(firing::sentence)?;
             Ok(Answer::new(answer, self.decoder()))
         });

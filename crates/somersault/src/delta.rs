@@ -7,7 +7,8 @@ use parking_lot::Mutex;
 use somersault_lang::{ContinuousQuery, Extent};
 use somersault_model::TermId;
 use somersault_query::{
-    Answer, Execution, Grouping, KeptRows, Maintained, Prepared, QueryError, SnapshotView, Way,
+    Answer, Cells, Execution, GroupAnswer, Grouped, Grouping, KeptRows, Maintained, Prepared,
+    QueryError, SnapshotView, Way,
 };
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -26,7 +27,89 @@ const SETTLED: u32 = 4096;
 const PAUSE: u32 = 64;
 const LONGEST_PAUSE: u32 = 1 << 14;
 
-/// Of one standing query.
+/// What a firing evaluates.
+pub(crate) trait Evaluable {
+    type Answer;
+
+    /// The values of its parameters; `None` where they are those of many queries.
+    fn ids(&self) -> Option<&[TermId]>;
+
+    /// Takes it apart, to keep rows; or says why that cannot be.
+    fn maintained(&self, view: &SnapshotView) -> Result<Maintained, &'static str>;
+
+    /// Evaluates it as a whole.
+    fn whole(&self, view: &SnapshotView, execution: &Execution)
+    -> Result<Self::Answer, QueryError>;
+
+    /// Evaluates it from kept rows.
+    fn from_kept(
+        &self,
+        maintained: &Maintained,
+        kept: &mut Option<KeptRows>,
+        view: &mut SnapshotView,
+        execution: &Execution,
+    ) -> Result<(Self::Answer, Way), QueryError>;
+}
+
+/// A query, with these values of its parameters.
+pub(crate) struct One<'q>(pub(crate) &'q Prepared, pub(crate) &'q [TermId]);
+
+impl Evaluable for One<'_> {
+    type Answer = Answer;
+
+    fn ids(&self) -> Option<&[TermId]> {
+        Some(self.1)
+    }
+
+    fn maintained(&self, view: &SnapshotView) -> Result<Maintained, &'static str> {
+        Maintained::new(self.0, self.1, view)
+    }
+
+    fn whole(&self, view: &SnapshotView, execution: &Execution) -> Result<Answer, QueryError> {
+        self.0.execute_with_ids(self.1, view, execution)
+    }
+
+    fn from_kept(
+        &self,
+        maintained: &Maintained,
+        kept: &mut Option<KeptRows>,
+        view: &mut SnapshotView,
+        execution: &Execution,
+    ) -> Result<(Answer, Way), QueryError> {
+        maintained.execute(kept, view, execution)
+    }
+}
+
+/// All queries of a group at once.
+pub(crate) struct Together<'q>(pub(crate) &'q Grouped, pub(crate) &'q Cells);
+
+impl Evaluable for Together<'_> {
+    type Answer = GroupAnswer;
+
+    fn ids(&self) -> Option<&[TermId]> {
+        None
+    }
+
+    fn maintained(&self, view: &SnapshotView) -> Result<Maintained, &'static str> {
+        self.0.maintained(view)
+    }
+
+    fn whole(&self, view: &SnapshotView, execution: &Execution) -> Result<GroupAnswer, QueryError> {
+        self.0.execute(self.1, view, execution)
+    }
+
+    fn from_kept(
+        &self,
+        maintained: &Maintained,
+        kept: &mut Option<KeptRows>,
+        view: &mut SnapshotView,
+        execution: &Execution,
+    ) -> Result<(GroupAnswer, Way), QueryError> {
+        maintained.execute_cells(self.1, kept, view, execution)
+    }
+}
+
+/// Of one standing query, or of a group.
 pub(crate) struct Delta {
     mode: DeltaMode,
     /// Why its windows are not worth keeping rows for.
@@ -39,8 +122,8 @@ pub(crate) struct Delta {
 
 #[derive(Default)]
 struct State {
-    /// The query taken apart, for the values that its parameters had last; or why it cannot be.
-    maintained: Option<(Vec<TermId>, Result<Maintained, &'static str>)>,
+    /// What is evaluated, taken apart for the [`Evaluable::ids`] that it had last; or why it cannot be.
+    maintained: Option<(Option<Vec<TermId>>, Result<Maintained, &'static str>)>,
     kept: Option<KeptRows>,
     pace: Pace,
 }
@@ -78,24 +161,55 @@ impl Delta {
         }
     }
 
-    /// Evaluates a query for a firing, with these values of its parameters.
-    pub(crate) fn execute(
+    /// Whether a query, or a group, is evaluated by delta, and what is kept then, as lines of EXPLAIN.
+    pub(crate) fn explain(&self, evaluable: &impl Evaluable, view: &SnapshotView) -> String {
+        let maintained = (self.obstacle).map_or_else(|| evaluable.maintained(view), Err);
+        let grouping = match maintained {
+            Ok(maintained) => maintained.grouping(),
+            Err(obstacle) => return format!("evaluated as a whole at each close: {obstacle}\n"),
+        };
+        let when = match self.mode {
+            DeltaMode::Auto => " where that takes less time than the whole",
+            DeltaMode::Always | DeltaMode::Never => "",
+        };
+        let groups = match grouping {
+            Grouping::None => String::new(),
+            Grouping::Kept => {
+                "what is grouped is kept by group: only groups that rows came to or went from are touched\n"
+                    .to_owned()
+            }
+            Grouping::Anew(why) => {
+                format!("what is grouped is made of all kept rows at each close: {why}\n")
+            }
+        };
+        let members = match evaluable.ids() {
+            Some(_) => "",
+            None => ", when a combination of constants has come or gone",
+        };
+        format!(
+            "evaluated by delta{when}: rows are kept from close to close, and only what has come and gone is looked at; as a whole at \
+             the first close{members}, and when what it reads of stored graphs has changed or its windows have not merely slid\n{groups}"
+        )
+    }
+
+    /// Evaluates a query, or a group, for a firing.
+    pub(crate) fn execute<E: Evaluable>(
         &self,
-        (prepared, ids): (&Prepared, &[TermId]),
+        evaluable: &E,
         view: &mut SnapshotView,
         execution: &Execution,
-    ) -> Result<Answer, QueryError> {
+    ) -> Result<E::Answer, QueryError> {
         if self.obstacle.is_some() {
-            return prepared.execute_with_ids(ids, view, execution);
+            return evaluable.whole(view, execution);
         }
         let state = self.state.try_lock().filter(|state| {
             let kept = state.kept.as_ref();
             !kept.is_some_and(|kept| kept.is_ahead_of(execution.close, view))
         });
         let Some(mut state) = state else {
-            return prepared.execute_with_ids(ids, view, execution);
+            return evaluable.whole(view, execution);
         };
-        let answer = state.execute((prepared, ids), view, execution, self.mode);
+        let answer = state.execute(evaluable, view, execution, self.mode);
         let bytes = state.kept.as_ref().map_or(0, |kept| kept.bytes() as u64);
         self.kept_bytes.store(bytes, Ordering::Relaxed);
         drop(state);
@@ -105,36 +219,38 @@ impl Delta {
 }
 
 impl State {
-    fn execute(
+    fn execute<E: Evaluable>(
         &mut self,
-        (prepared, ids): (&Prepared, &[TermId]),
+        evaluable: &E,
         view: &mut SnapshotView,
         execution: &Execution,
         mode: DeltaMode,
-    ) -> Result<Answer, QueryError> {
-        let whole = |view: &SnapshotView| prepared.execute_with_ids(ids, view, execution);
+    ) -> Result<E::Answer, QueryError> {
         let keeps = mode == DeltaMode::Always || self.pace.keeps();
         if !keeps {
             self.kept = None;
             let started = Instant::now();
-            let answer = whole(view)?;
+            let answer = evaluable.whole(view, execution)?;
             self.pace.took(None, started.elapsed());
             return Ok(answer);
         }
-        if self.maintained.as_ref().is_none_or(|(of, _)| of != ids) {
+        let ids = evaluable.ids();
+        let is_of = |of: &Option<Vec<TermId>>| of.as_deref() == ids;
+        if self.maintained.as_ref().is_none_or(|(of, _)| !is_of(of)) {
             self.kept = None;
-            let made = Maintained::new(prepared, ids, view);
-            self.maintained = Some((ids.to_vec(), made));
+            let made = evaluable.maintained(view);
+            self.maintained = Some((ids.map(<[TermId]>::to_vec), made));
         }
         let Some((_, Ok(maintained))) = &self.maintained else {
             self.pace.stop();
-            return whole(view);
+            return evaluable.whole(view, execution);
         };
         let started = Instant::now();
         let mut limited = execution.clone();
         let time = execution.limits.query_time;
-        limited.deadline = Some(started + time.min(self.pace.patience(mode)));
-        match maintained.execute(&mut self.kept, view, &limited) {
+        let patience = started + time.min(self.pace.patience(mode));
+        limited.deadline = Some(execution.deadline.map_or(patience, |own| own.min(patience)));
+        match evaluable.from_kept(maintained, &mut self.kept, view, &limited) {
             Ok((answer, way)) => {
                 self.pace.took(Some(way), started.elapsed());
                 Ok(answer)
@@ -142,7 +258,7 @@ impl State {
             // An evaluation that keeps no rows may do with less: it may not need all of them.
             Err(QueryError::Memory { .. } | QueryError::TableRows | QueryError::Time { .. }) => {
                 self.pace.stop();
-                whole(view)
+                evaluable.whole(view, execution)
             }
             Err(error) => Err(error),
         }
@@ -264,39 +380,6 @@ fn obstacle(mode: DeltaMode, query: &ContinuousQuery) -> Option<&'static str> {
     let gains = mode == DeltaMode::Always || extents.any(overlaps);
     (!gains).then_some(
         "no window of it has a RANGE of twice its STEP, so that little stays from close to close",
-    )
-}
-
-/// Whether a query is evaluated by delta, and what is kept then, as lines of EXPLAIN.
-pub(crate) fn explain(
-    mode: DeltaMode,
-    query: &ContinuousQuery,
-    prepared: &Prepared,
-    view: &SnapshotView,
-) -> String {
-    let obstacle = obstacle(mode, query);
-    let maintained = obstacle.map_or_else(|| Maintained::new(prepared, &[], view), Err);
-    let grouping = match maintained {
-        Ok(maintained) => maintained.grouping(),
-        Err(obstacle) => return format!("evaluated as a whole at each close: {obstacle}\n"),
-    };
-    let when = match mode {
-        DeltaMode::Auto => " where that takes less time than the whole",
-        DeltaMode::Always | DeltaMode::Never => "",
-    };
-    let groups = match grouping {
-        Grouping::None => String::new(),
-        Grouping::Kept => {
-            "what is grouped is kept by group: only groups that rows came to or went from are touched\n"
-                .to_owned()
-        }
-        Grouping::Anew(why) => {
-            format!("what is grouped is made of all kept rows at each close: {why}\n")
-        }
-    };
-    format!(
-        "evaluated by delta{when}: rows are kept from close to close, and only what has come and gone is looked at; as a whole at \
-         the first close, and when what it reads of stored graphs has changed or its windows have not merely slid\n{groups}"
     )
 }
 

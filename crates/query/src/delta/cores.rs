@@ -17,7 +17,7 @@ use crate::prepared::Prepared;
 use crate::varset::VarSet;
 use crate::{Dataset, Source};
 use rustc_hash::FxHashSet;
-use somersault_lang::{AggregateFunction, Function, QueryForm, VarId};
+use somersault_lang::{AggregateFunction, Function, VarId};
 use somersault_model::TermId;
 use std::sync::{Arc, OnceLock};
 
@@ -54,7 +54,7 @@ impl Core {
         windows.dedup();
         let variants = group.patterns.iter().map(|_| OnceLock::new()).collect();
         Core {
-            whole: of.with_root(form(&variables), group_node(group.clone())),
+            whole: of.part(&variables, group_node(group.clone())),
             group,
             reads,
             variables,
@@ -76,8 +76,7 @@ impl Core {
                 group.filters.push(Arc::new(Expr::Not(Box::new(new))));
             }
             group.patterns[at] = self.fresh(at);
-            self.whole
-                .with_root(form(&self.variables), group_node(group))
+            self.whole.part(&self.variables, group_node(group))
         })
     }
 
@@ -89,12 +88,6 @@ impl Core {
             _ => GraphPosition::FreshDefault,
         };
         QuadPattern { graph, ..pattern }
-    }
-}
-
-fn form(variables: &[VarId]) -> QueryForm {
-    QueryForm::Select {
-        projection: variables.to_vec(),
     }
 }
 
@@ -359,15 +352,19 @@ fn tells(group: &Group, condition: &Expr) -> bool {
     group.core_certain().includes(&condition.variables())
 }
 
-/// Whether a block does nothing but drop rows that have values for these variables: constants, each combination once.
+/// Whether a block does nothing but drop rows that have values for these variables: constants, or cells, each combination once.
 fn narrows(block: &Node, bound: &VarSet) -> bool {
-    let Operator::Values(values) = &block.operator else {
-        return false;
-    };
-    let Values { variables, rows } = &**values;
-    let mut seen = FxHashSet::default();
-    variables.iter().all(|v| bound.contains(*v))
-        && (rows.iter()).all(|row| row.iter().all(Option::is_some) && seen.insert(row))
+    let has = |variables: &[VarId]| variables.iter().all(|v| bound.contains(*v));
+    match &block.operator {
+        Operator::Cells(variables) => has(variables),
+        Operator::Values(values) => {
+            let Values { variables, rows } = &**values;
+            let mut seen = FxHashSet::default();
+            has(variables)
+                && (rows.iter()).all(|row| row.iter().all(Option::is_some) && seen.insert(row))
+        }
+        _ => false,
+    }
 }
 
 /// Whether what an expression comes to hangs on the values in its row alone, and not on when and where it is asked.

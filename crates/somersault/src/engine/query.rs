@@ -4,7 +4,7 @@
 use super::execute::Light;
 use super::{Engine, QueryOptions, QueryResults, UpdateOptions, UpdateSummary};
 use crate::continuous::continuous_dataset;
-use crate::delta;
+use crate::delta::{Delta, One};
 use crate::error::{EngineError, LimitKind};
 use parking_lot::Mutex;
 use somersault_lang::{DatasetClause, Update};
@@ -184,8 +184,8 @@ impl Engine {
         let view = SnapshotView::new(snapshot, windows, dataset);
         let prepared = Prepared::new(query.query.clone());
         text.push_str(&self.explain_on(&prepared, &view, options, analyze)?);
-        let mode = self.inner.config.delta;
-        text.push_str(&delta::explain(mode, query, &prepared, &view));
+        let delta = Delta::new(self.inner.config.delta, query);
+        text.push_str(&delta.explain(&One(&prepared, &[]), &view));
         text.push_str(&self.explain_group(query, &view, options)?);
         Ok(text)
     }
