@@ -143,9 +143,15 @@ impl Cells {
         self.index.find(hash_of(ids), is_it)
     }
 
-    /// Appends those of some rows to `kept` whose values are the constants of a cell. All rows are looked up together:
-    /// the memory of some is asked for while others are compared.
-    pub(crate) fn keep_rows(&self, columns: &[&[TermId]], rows: Range<usize>, kept: &mut Vec<u32>) {
+    /// Says of some rows, one after the other, whose constants their values are: the cell, if there is one. Rows are looked up
+    /// together: the memory of some is asked for while others are compared.
+    #[inline]
+    pub(crate) fn look_up(
+        &self,
+        columns: &[&[TermId]],
+        rows: Range<usize>,
+        mut found: impl FnMut(usize, Option<u32>),
+    ) {
         let mut hashes = [0; TOGETHER];
         for first in rows.clone().step_by(TOGETHER) {
             let together = first..(first + TOGETHER).min(rows.end);
@@ -161,11 +167,9 @@ impl Cells {
             for (row, hashed) in together.zip(&hashes) {
                 let is_it = |number: u32| {
                     let mut pairs = self.get(number - 1).iter().zip(columns);
-                    pairs.all(|(id, ids)| *id == ids[row]).then_some(())
+                    pairs.all(|(id, ids)| *id == ids[row]).then_some(number - 1)
                 };
-                if self.index.find(*hashed, is_it).is_some() {
-                    kept.push(row as u32);
-                }
+                found(row, self.index.find(*hashed, is_it));
             }
         }
     }
@@ -235,11 +239,12 @@ mod tests {
             let values: Vec<TermId> = (0..600).map(|row| id(row * 7 % 300)).collect();
             let columns = vec![&values[..]; width];
             for rows in [0..0, 0..1, 5..68, 5..69, 5..70, 17..217, 0..600] {
-                let mut kept = vec![9];
-                cells.keep_rows(&columns, rows.clone(), &mut kept);
-                let found = rows.filter(|row| cells.find(&vec![values[*row]; width]).is_some());
-                let found: Vec<u32> = [9].into_iter().chain(found.map(|row| row as u32)).collect();
-                assert_eq!(kept, found);
+                let mut together = Vec::new();
+                cells.look_up(&columns, rows.clone(), |row, cell| {
+                    together.push((row, cell));
+                });
+                let alone = rows.map(|row| (row, cells.find(&vec![values[row]; width])));
+                assert_eq!(together, alone.collect::<Vec<_>>());
             }
         }
     }

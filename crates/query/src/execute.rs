@@ -123,14 +123,10 @@ impl<'a> Run<'a> {
         let variables = prepared.inner().cohort.as_ref().map(|c| &*c.variables);
         let variables = variables.unwrap_or_default();
         let keys: Vec<&[TermId]> = variables.iter().filter_map(|v| table.column(*v)).collect();
-        let mut key = Vec::with_capacity(keys.len());
-        let found = (0..table.rows).map(|row| {
-            key.clear();
-            key.extend(keys.iter().map(|ids| ids[row]));
-            cells.find(&key)
+        let mut found = Vec::with_capacity(table.rows);
+        cells.look_up(&keys, 0..table.rows, |_, cell| {
+            found.push(cell.expect("every row was joined with the cells"));
         });
-        let found: Option<Vec<u32>> = found.collect();
-        let found = found.expect("every row was joined with the cells");
         let projection = prepared.inner().query.projection();
         let columns = columns(&mut table, projection, workspace, Vec::new());
         let solutions = Solutions {

@@ -463,7 +463,9 @@ impl<'a> Runner<'_, 'a> {
             for first in (0..table.rows).step_by(ROWS_PER_CHECK) {
                 self.guard.look()?;
                 let rows = first..(first + ROWS_PER_CHECK).min(table.rows);
-                cells.keep_rows(&columns, rows, &mut kept);
+                cells.look_up(&columns, rows, |row, cell| {
+                    kept.extend(cell.map(|_| row as u32));
+                });
             }
             let table = table.gather(&kept, keep, self.workspace);
             self.workspace.give_rows(kept);

@@ -206,10 +206,10 @@ mod tests {
         #[test]
         #[cfg_attr(miri, ignore = "minutes under miri")]
         fn merging_equals_sorting(
-            batches in prop::collection::vec(
-                prop::collection::vec((0u64..9, 0u64..3, 0u64..9), 0..30), 0..7),
+            batches in prop_oneof![0..7usize, 9..40usize].prop_flat_map(|count| prop::collection::vec(
+                prop::collection::vec((0u64..9, 0u64..3, 0u64..9), 0..30), count)),
             first in 0usize..4,
-            from in 0i64..7,
+            from in 0i64..12,
         ) {
             let slices: Vec<Run> = (batches.iter().zip(0..))
                 .map(|(statements, batch)| {

@@ -1,10 +1,15 @@
 //! One direction of a run: edges in columns, by predicate, vertex and neighbour. Two sides are
-//! merged column by column in one pass over both; nothing is sorted.
+//! merged column by column in one pass over both; the edges of many small ones are sorted.
 
 use somersault_model::{BatchNumber, TermId};
-use std::cmp::Ordering;
+use std::cmp::{Ordering, Reverse};
 use std::ops::Range;
 use std::sync::OnceLock;
+
+/// More sides than this, with no more edges each than that on average, are sorted: to merge two has its price even where they have
+/// no edge.
+const FEW_SIDES: usize = 8;
+const FEW_EDGES: usize = 64;
 
 /// For the i-th predicate its vertices are `vertices[vertex_starts[i]..]`, for the j-th of all
 /// vertices its neighbours are `neighbours[neighbour_starts[j]..]`, each up to the next start.
@@ -129,7 +134,7 @@ impl Side {
         }
     }
 
-    /// Adds an edge of the one batch that the side is of; edges come in order and without repeats.
+    /// Adds an edge; edges come in order and without repeats. Its batch is that of all, or is noted beside it.
     pub(crate) fn push(&mut self, predicate: TermId, vertex: TermId, neighbour: TermId) {
         let same_predicate = self.predicates.last() == Some(&predicate);
         if !same_predicate || self.vertices.last() != Some(&vertex) {
@@ -191,8 +196,11 @@ impl Side {
             [long, rest @ ..] => {
                 // A window that slides: one long side and some short ones, which are joined first.
                 let edges: usize = rest.iter().map(|side| side.neighbours.len()).sum();
+                let all = long.neighbours.len() + edges;
                 let (left, right) = if long.neighbours.len() >= edges {
                     (&sides[..1], rest)
+                } else if sides.len() > FEW_SIDES && all <= FEW_EDGES * sides.len() {
+                    return Side::sorted(sides, all, from);
                 } else {
                     sides.split_at(sides.len() / 2)
                 };
@@ -203,6 +211,29 @@ impl Side {
                 }
             }
         }
+    }
+
+    /// As [`Side::merge`], of sides that have so many edges together.
+    fn sorted(sides: &[&Side], edges: usize, from: BatchNumber) -> Side {
+        let mut all = Vec::with_capacity(edges);
+        for side in sides {
+            let edges = side.edges_in_order().zip(0..);
+            let edges = edges.map(|(edge, at)| (edge, Reverse(side.newest(at))));
+            all.extend(edges.filter(|(_, Reverse(newest))| *newest >= from));
+        }
+        // Ascending stretches, which the stable sort merges; of equal edges the newest comes first.
+        all.sort();
+        all.dedup_by_key(|(edge, _)| *edge);
+        let mut out = Side::with_capacity(all.len(), all.len());
+        for ((predicate, vertex, neighbour), Reverse(newest)) in all {
+            out.push(predicate, vertex, neighbour);
+            out.newest.push(newest);
+        }
+        let oldest = sides.iter().map(|side| side.oldest).min();
+        out.oldest = oldest.unwrap_or(from).max(from);
+        let out = out.finish();
+        sides.iter().for_each(|side| out.prepare_as(side));
+        out
     }
 
     fn merge_two(left: &Side, right: &Side, from: BatchNumber) -> Side {

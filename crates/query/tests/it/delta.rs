@@ -107,6 +107,10 @@ impl World {
         }
     }
 
+    pub(crate) fn dictionary(&self) -> &Dictionary {
+        self.store.dictionary()
+    }
+
     fn graph(&self, name: &str) -> TermId {
         match name {
             "" => TermId::DEFAULT_GRAPH,
@@ -121,6 +125,13 @@ impl World {
             dictionary.intern(triple.predicate.as_ref().into()),
             dictionary.intern(triple.object.as_ref()),
         )
+    }
+
+    pub(crate) fn store_all(&mut self, stored: &[(&'static str, Triple)]) {
+        let stored: Vec<_> = (stored.iter())
+            .map(|(graph, triple)| (Operation::Insert, self.graph(graph), self.ids(triple)))
+            .collect();
+        self.change(&stored);
     }
 
     fn change(&mut self, changes: &[(Operation, TermId, TripleIds)]) {
@@ -148,7 +159,7 @@ impl World {
         Slice::build(BatchNumber(batch as i64), INTERVAL, 0, &statements)
     }
 
-    fn close(&mut self, round: &Round) {
+    pub(crate) fn close(&mut self, round: &Round) {
         for (stream, came) in round.came.iter().enumerate() {
             let ids = came.iter().map(|triple| self.ids(triple)).collect();
             self.came[stream].push(ids);
@@ -245,7 +256,7 @@ fn spelt(term: Option<Term>) -> String {
     term.map(|term| term.to_string()).unwrap_or_default()
 }
 
-fn rows(answer: Answer, dictionary: &Dictionary) -> Vec<Vec<String>> {
+pub(crate) fn rows(answer: Answer, dictionary: &Dictionary) -> Vec<Vec<String>> {
     match answer {
         Answer::Boolean(value) => vec![vec![value.to_string()]],
         Answer::Graph(triples) => triples.iter().map(|t| vec![t.to_string()]).collect(),
@@ -291,10 +302,7 @@ pub(crate) fn play_within(
     spoil: impl Fn(&Maintained, &mut Option<KeptRows>),
 ) -> Result<Option<Played>, TestCaseError> {
     let mut world = World::new();
-    let stored: Vec<_> = (scenario.stored.iter())
-        .map(|(graph, triple)| (Operation::Insert, world.graph(graph), world.ids(triple)))
-        .collect();
-    world.change(&stored);
+    world.store_all(&scenario.stored);
     let dataset = world.dataset();
     // Of generated texts a few give a variable two values.
     let Ok(query) = Parser::new().parse_query(text) else {
@@ -343,7 +351,7 @@ pub(crate) fn play_within(
             Way::Delta => played.by_delta += 1,
             Way::Anew => played.anew += 1,
         }
-        let dictionary = world.store.dictionary();
+        let dictionary = world.dictionary();
         prop_assert_eq!(
             sequence.comparable(rows(answer, dictionary)),
             sequence.comparable(rows(twin, dictionary)),

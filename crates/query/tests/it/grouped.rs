@@ -15,7 +15,7 @@ fn execution() -> Execution {
 }
 
 /// A shape with the constants of one text; `None` where texts of it share nothing.
-fn shape(text: &str) -> Option<(Prepared, Vec<Term>)> {
+pub(crate) fn shape(text: &str) -> Option<(Prepared, Vec<Term>)> {
     let lifted = lift(text, None)?;
     let template = lifted.template();
     let plain = Parser::new().parse_query(text).ok()?;
@@ -25,7 +25,7 @@ fn shape(text: &str) -> Option<(Prepared, Vec<Term>)> {
 }
 
 /// Constants in the place of these: nodes become others, by turns and by `salt`.
-fn others(constants: &[Term], salt: usize) -> Vec<Term> {
+pub(crate) fn others(constants: &[Term], salt: usize) -> Vec<Term> {
     const NODES: [&str; 6] = ["a", "b", "c", "d", "e", "nowhere"];
     let turned = constants.iter().enumerate().map(|(at, term)| match term {
         Term::NamedNode(_) => {

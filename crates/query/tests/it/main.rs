@@ -3,6 +3,7 @@
 
 mod answers;
 mod delta;
+mod delta_cells;
 mod delta_groups;
 mod equals_spareval;
 mod functions;
