@@ -338,9 +338,7 @@ impl Maintained {
             return None;
         }
         let pairs = windows.iter().zip(&kept.windows);
-        let fresh: Option<Vec<_>> = pairs
-            .map(|(now, before)| now.since(before).map(Arc::new))
-            .collect();
+        let fresh: Option<Vec<_>> = pairs.map(|(now, before)| now.since(before)).collect();
         Some((kept, fresh?))
     }
 

@@ -467,13 +467,12 @@ impl View {
 
     /// The runs that were made for its versions, each once.
     fn own_runs(&self) -> impl Iterator<Item = &Arc<Run>> {
-        let latest = self
-            .latest
-            .as_ref()
-            .and_then(|(_, version)| version.own_run());
+        let newest = self.latest.as_ref().map(|(_, version)| version);
+        let latest = newest.and_then(|version| version.own_run());
+        let fresh = newest.and_then(|version| version.fresh_run());
         let base = self.base.as_ref().and_then(|version| version.own_run());
         let base = base.filter(|base| latest.is_none_or(|latest| !Arc::ptr_eq(base, latest)));
-        latest.into_iter().chain(base)
+        latest.into_iter().chain(fresh).chain(base)
     }
 
     /// Whether it is the newest version.

@@ -22,6 +22,8 @@ pub struct WindowVersion {
     runs: Vec<Arc<Run>>,
     slices: Vec<Arc<Slice>>,
     distinct: OnceLock<usize>,
+    /// What came since an earlier version, which all who keep rows from one close to the next ask for.
+    fresh: OnceLock<Arc<WindowVersion>>,
     /// Whether the first run was made for this window; all others are of slices, or of several windows.
     has_own_run: bool,
 }
@@ -139,6 +141,7 @@ impl WindowVersion {
             runs,
             slices,
             distinct: OnceLock::new(),
+            fresh: OnceLock::new(),
             has_own_run,
         }
     }
@@ -173,8 +176,9 @@ impl WindowVersion {
     }
 
     /// What came since an earlier version of the same window, if it has merely slid: whatever of the earlier one has not
-    /// passed is still there, and has not been amended. What it holds may have been in the earlier version, too.
-    pub fn since(&self, earlier: &PastWindow) -> Option<WindowVersion> {
+    /// passed is still there, and has not been amended. What it holds may have been in the earlier version, too. Made once for
+    /// all who have had the same earlier version.
+    pub fn since(&self, earlier: &PastWindow) -> Option<Arc<WindowVersion>> {
         let passed = earlier
             .slices
             .partition_point(|(batch, ..)| *batch < self.lo);
@@ -189,7 +193,15 @@ impl WindowVersion {
         if !same || !after {
             return None;
         }
-        Some(WindowVersion::unshared(fresh.to_vec(), earlier.hi, self.hi))
+        let make = || {
+            let fresh = WindowVersion::unshared(fresh.to_vec(), earlier.hi, self.hi);
+            Arc::new(fresh)
+        };
+        let shared = self.fresh.get_or_init(make);
+        Some(match shared.lo == earlier.hi {
+            true => Arc::clone(shared),
+            false => make(),
+        })
     }
 
     /// The first batch, and the one after the last.
@@ -364,6 +376,11 @@ impl WindowVersion {
     /// The run that was made for this window, if it has one.
     pub(crate) fn own_run(&self) -> Option<&Arc<Run>> {
         self.runs.first().filter(|_| self.has_own_run)
+    }
+
+    /// The run that was made of what came last, if there is one.
+    pub(crate) fn fresh_run(&self) -> Option<&Arc<Run>> {
+        self.fresh.get()?.own_run()
     }
 
     /// The union of one list of each run: borrowed where at most one has members.

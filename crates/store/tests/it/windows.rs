@@ -10,6 +10,7 @@ use somersault_model::{
 use somersault_store::{Pace, Slice, SliceStore, Store, ViewKey, WindowVersion};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
+use std::sync::Arc;
 
 pub(crate) const STREAM: StreamUid = StreamUid(1);
 pub(crate) const INTERVAL: Millis = Millis(10);
@@ -208,6 +209,33 @@ fn large_windows_equal_their_statements() {
         compare(&window, &twin(&statements, lo, hi));
         let sum = window.len_estimate();
         assert!(sum > 1 << 16 && sum >= window.len());
+    }
+}
+
+/// Whoever has had the same earlier version shares what came since, and others get what came since theirs, whoever asks first.
+#[test]
+fn what_came_since_an_earlier_version_is_of_that_version() {
+    let statements = many(12, 3);
+    let since = |of: i64| twin(&statements, BatchNumber(of), BatchNumber(12));
+    for first in [11, 5] {
+        let store = Store::new(1);
+        fill(store.slices(), &statements);
+        let version = |hi: i64| {
+            let (lo, hi) = (BatchNumber(hi - 8), BatchNumber(hi));
+            store.slices().window(STREAM, lo, hi, key(8, 1))
+        };
+        let pasts = [1, 5, 11].map(|hi| (hi, version(hi).past()));
+        let newest = version(12);
+        let ask = |of: i64| {
+            let (_, past) = pasts.iter().find(|(hi, _)| *hi == of).expect("there is");
+            newest.since(past).expect("it has slid")
+        };
+        let asked = ask(first);
+        for of in [11, 5, 11] {
+            compare(&ask(of), &since(of));
+        }
+        assert!(Arc::ptr_eq(&asked, &ask(first)));
+        compare(&ask(1), &since(4));
     }
 }
 
