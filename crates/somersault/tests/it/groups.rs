@@ -4,8 +4,8 @@
 use crate::scenario::*;
 use proptest::prelude::*;
 use somersault::{
-    Engine, EngineConfig, EngineError, NewQuery, QueryOptions, Registered, SubscribeOptions,
-    Subscription, UpdateOptions,
+    DeltaMode, Engine, EngineConfig, EngineError, NewQuery, QueryOptions, Registered,
+    SubscribeOptions, Subscription, UpdateOptions,
 };
 use std::time::Duration;
 
@@ -68,9 +68,10 @@ struct World {
 }
 
 impl World {
-    fn new(alone: bool) -> World {
+    fn new(alone: bool, delta: DeltaMode) -> World {
         let engine = Engine::open(EngineConfig {
             kept_firings: 1000,
+            delta,
             ..config()
         })
         .unwrap();
@@ -206,19 +207,20 @@ proptest! {
 
     #[test]
     fn queries_in_groups_answer_as_each_alone(steps in proptest::collection::vec(step(), 5..70)) {
-        let (mut together, mut apart) = (World::new(false), World::new(true));
-        for step in &steps {
-            together.take(step);
-            apart.take(step);
-        }
-        for world in [&mut together, &mut apart] {
+        let seen = |alone: bool, delta: DeltaMode| {
+            let mut world = World::new(alone, delta);
+            steps.iter().for_each(|step| world.take(step));
             world.take(&Step::Both(4000));
+            world.seen()
+        };
+        let apart = seen(true, DeltaMode::Never);
+        for delta in [DeltaMode::Never, DeltaMode::Always] {
+            let together = seen(false, delta);
+            for (own, other) in together.iter().zip(&apart) {
+                prop_assert_eq!(own, other);
+            }
+            prop_assert_eq!(together.len(), apart.len());
         }
-        let (together, apart) = (together.seen(), apart.seen());
-        for (own, other) in together.iter().zip(&apart) {
-            prop_assert_eq!(own, other);
-        }
-        prop_assert_eq!(together.len(), apart.len());
     }
 }
 
@@ -284,6 +286,8 @@ fn a_group_is_executed_once_and_says_so() {
         plan.contains("a query group of 30 queries") && plan.contains("cells ("),
         "{plan}"
     );
+    let by_delta = "at the first close, when a combination of constants has come or gone, and";
+    assert!(plan.contains(by_delta), "{plan}");
     let apart = engine
         .register(Some("alone"), &text(3, 1, 0, false))
         .unwrap();
@@ -292,6 +296,31 @@ fn a_group_is_executed_once_and_says_so() {
         .register(Some("apart"), &text(0, 1, 0, true))
         .unwrap();
     assert!(apart.group.is_none());
+}
+
+/// A group's rows are kept once for all; they go with its last member, and until somebody resumes where one is paused.
+#[test]
+fn a_group_keeps_its_rows_until_nobody_needs_them() {
+    let engine = with_stream(EngineConfig {
+        delta: DeltaMode::Always,
+        ..config()
+    });
+    let kept = || {
+        engine.quiesce(Duration::from_secs(60)).unwrap();
+        engine.metrics().memory.kept_rows_bytes
+    };
+    let registered = engine.register_many(of_one_shape(12)).unwrap();
+    assert!(registered.iter().all(Result::is_ok));
+    first_second(&engine);
+    assert!(kept() > 0);
+    engine.pause_query("q3").unwrap();
+    assert_eq!(kept(), 0);
+    advance(&engine, 2000);
+    assert!(kept() > 0);
+    for at in 0..12 {
+        engine.drop_query(&format!("q{at}")).unwrap();
+    }
+    assert_eq!(kept(), 0);
 }
 
 #[test]
