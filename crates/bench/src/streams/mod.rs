@@ -8,6 +8,7 @@ mod case;
 mod citybench;
 mod crowd;
 mod figures;
+mod long_query;
 mod measure;
 mod memory;
 mod oneshot;
