@@ -61,6 +61,12 @@ pub enum Plant {
     NewestSkipped,
     /// Queries that differ in constants alone all get the answer of one of them.
     OneForAll,
+    /// A FILTER that stands outside of all blocks is passed over.
+    FiltersIgnored,
+    /// A repeated triple leaves a window with the first of its statements.
+    DuplicateLost,
+    /// A stream is only as far as its newest statement, so that a silent one makes no close due.
+    NeverCloses,
 }
 
 /// More consecutive closes than this, due at once and with nothing in their windows, may be passed in bulk.
@@ -350,8 +356,13 @@ impl Twin {
             Some(Plant::OneForAll) => self.queries.values().find(alike).unwrap_or(query),
             _ => query,
         };
+        let unfiltered = (self.plant == Some(Plant::FiltersIgnored)).then(|| {
+            let mut model = asked.model.clone();
+            model.pattern.filters.clear();
+            model
+        });
         let seen = Seen {
-            query: &asked.model,
+            query: unfiltered.as_ref().unwrap_or(&asked.model),
             windows: &windows,
             stored: &due.stored,
         };

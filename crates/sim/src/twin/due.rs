@@ -203,10 +203,11 @@ impl Twin {
         let streams = &self.streams;
         for (number, query) in self.queries.iter_mut().filter(|(_, query)| !query.paused) {
             let own = || (query.model.windows.iter()).map(|window| &streams[&window.stream]);
-            let times = own().map(|stream| stream.complete_through);
+            let times = || own().map(|stream| stream.complete_through);
             let reached = match self.plant {
-                Some(Plant::Hasty) => times.max().flatten(),
-                _ => times.min().flatten(),
+                Some(Plant::Hasty) => times().max().flatten(),
+                Some(Plant::NeverCloses) => own().map(Stream::heard_through).min().flatten(),
+                _ => times().min().flatten(),
             };
             let begin = own().map(|stream| stream.begin).max().flatten();
             let (Some(reached), Some(begin)) = (reached, begin) else {

@@ -109,6 +109,12 @@ impl Stream {
         }
     }
 
+    /// How far it is by its statements alone, whatever it was advanced to.
+    pub(super) fn heard_through(&self) -> Option<i64> {
+        let newest = self.taken.iter().map(|statement| statement.at_ms).max();
+        newest.min(self.complete_through)
+    }
+
     /// Takes what a query derived at a close, with which the stream is complete through its next one.
     pub(super) fn derive(
         &mut self,

@@ -2,8 +2,9 @@
 
 use super::{Due, Plant, Query, Twin};
 use crate::algebra::Content;
-use crate::model::{Dialect, Extent, QueryModel, Statement, WindowModel};
+use crate::model::{Dialect, Extent, QueryModel, Statement, Triple, WindowModel};
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 impl Twin {
     /// What each window shows at a firing, of what is complete.
@@ -50,7 +51,11 @@ impl Twin {
             }
             _ => (from_ms, to_ms),
         };
-        (due.taken[&window.stream].iter())
+        let mut taken = Arc::clone(&due.taken[&window.stream]);
+        if self.plant == Some(Plant::DuplicateLost) {
+            taken = Arc::new(without_repeats(&taken, window.range_ms));
+        }
+        (taken.iter())
             .filter(|statement| (from_ms..to_ms).contains(&statement.at_ms))
             .copied()
             .collect()
@@ -107,6 +112,22 @@ impl Twin {
         }
         newest.into_iter().collect()
     }
+}
+
+/// The statements whose triple has none within a span before them that is left.
+fn without_repeats(statements: &[Statement], span_ms: i64) -> Vec<Statement> {
+    let mut ordered = statements.to_vec();
+    ordered.sort_by_key(|statement| statement.at_ms);
+    let mut left: BTreeMap<Triple, i64> = BTreeMap::new();
+    ordered.retain(|statement| {
+        let known = left.get(&statement.triple);
+        let is_left = known.is_none_or(|at_ms| statement.at_ms - at_ms >= span_ms);
+        if is_left {
+            left.insert(statement.triple, statement.at_ms);
+        }
+        is_left
+    });
+    ordered
 }
 
 impl WindowModel {

@@ -39,6 +39,9 @@ fn planted_bugs_are_seen() {
         Plant::ReportedAll,
         Plant::NewestSkipped,
         Plant::OneForAll,
+        Plant::FiltersIgnored,
+        Plant::DuplicateLost,
+        Plant::NeverCloses,
     ] {
         let seen = (1..=400).any(|seed| run_planted(seed, 100, plant).is_err());
         assert!(seen, "no seed saw {plant:?}");
