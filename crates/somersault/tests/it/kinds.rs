@@ -3,19 +3,24 @@
 use crate::scenario::*;
 use somersault::oxrdf::GraphName;
 use somersault::{
-    Answer, AnswerKind, Engine, QueryOptions, RdfFormat, SubscribeOptions, SubscriptionEvent,
+    Answer, AnswerKind, DeltaMode, Engine, EngineConfig, QueryOptions, RdfFormat, SubscribeOptions,
+    SubscriptionEvent,
 };
 use std::time::Duration;
 
 fn set_up(clauses: &str, queries: &[(&str, &str)]) -> Engine {
     let engine = engine();
+    declare(&engine, clauses, queries);
+    engine
+}
+
+fn declare(engine: &Engine, clauses: &str, queries: &[(&str, &str)]) {
     let text = format!("CREATE STREAM <{NS}s> TIMING ALL BATCH 1s IDLE NEVER {clauses}");
     engine.create_stream(None, &text).unwrap();
     for (name, query) in queries {
         let text = format!("PREFIX : <{NS}> {query}");
         engine.register(Some(name), &text).unwrap();
     }
-    engine
 }
 
 fn feed(engine: &Engine, seconds: std::ops::Range<i64>) {
@@ -481,5 +486,43 @@ fn every_kind_of_window_is_explained() {
         let text = format!("SELECT ?s WHERE {{ STREAM <urn:s> [{window}] {{ ?s ?p ?o }} }}");
         let explained = engine.explain(&text, &QueryOptions::default(), true);
         assert!(explained.is_ok(), "{window}: {explained:?}");
+    }
+}
+
+/// NOW() is the close, however a firing is evaluated, and when it is executed again after a restart.
+#[test]
+fn now_is_the_close() {
+    let stamped = "SELECT ?x (NOW() AS ?t) FROM NAMED STREAM :s [RANGE 2s STEP 1s] WHERE { GRAPH :s { ?x :p ?o } }";
+    let later = "SELECT ?x FROM NAMED STREAM :s [RANGE 2s STEP 1s]
+                 WHERE { GRAPH :s { ?x :p ?o } FILTER(NOW() > \"1970-01-01T00:00:01Z\"^^<http://www.w3.org/2001/XMLSchema#dateTime>) }";
+    let at = |x: &str, second: i64| {
+        format!("{x} \"1970-01-01T00:00:0{second}Z\"^^<http://www.w3.org/2001/XMLSchema#dateTime")
+    };
+    let stamps = vec![
+        (1000, vec![at("s0", 1)]),
+        (2000, vec![at("s0", 2), at("s1", 2)]),
+        (3000, vec![at("s1", 3), at("s2", 3)]),
+    ];
+    let filtered = expected(&[(1000, &[]), (2000, &["s0", "s1"]), (3000, &["s1", "s2"])]);
+    for delta in [DeltaMode::Never, DeltaMode::Always] {
+        let folder = tempfile::tempdir().unwrap();
+        let open = || {
+            Engine::open(EngineConfig {
+                data: Some(folder.path().to_owned()),
+                delta,
+                ..config()
+            })
+        };
+        let engine = open().unwrap();
+        declare(&engine, "", &[("stamped", stamped), ("later", later)]);
+        advance(&engine, 0);
+        feed(&engine, 0..3);
+        let check = |engine: &Engine| {
+            assert_eq!(firings(engine, "stamped", None), stamps, "{delta:?}");
+            assert_eq!(firings(engine, "later", None), filtered, "{delta:?}");
+        };
+        check(&engine);
+        drop(engine);
+        check(&open().unwrap());
     }
 }

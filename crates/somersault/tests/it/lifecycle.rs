@@ -2,8 +2,15 @@
 
 use crate::endpoint::{LONG, Slow};
 use crate::scenario::*;
-use somersault::{Engine, FiringResult, SubscribeOptions, Subscription};
+use somersault::replay::{ReplayPlan, Speed, StreamFile, replay};
+use somersault::{
+    Engine, EngineConfig, FiringResult, NewQuery, Registered, SubscribeOptions, Subscription,
+    UpdateOptions,
+};
+use std::collections::BTreeSet;
+use std::io::Write;
 use std::sync::Arc;
+use std::time::Instant;
 
 /// Text of a query over `:s` that differs from others in its constants alone, or that stands alone, as a BASE leaves a text as it is.
 fn text(alone: bool, query: &str) -> String {
@@ -30,6 +37,15 @@ fn next(subscription: &Subscription) -> Arc<FiringResult> {
     let event = subscription.recv_timeout(LONG);
     let event = event.expect("the answer comes").expect("the query stands");
     firing(event).expect("nothing is missed")
+}
+
+/// Returns when something holds that others bring about.
+fn wait_until(holds: impl Fn() -> bool) {
+    let begun = Instant::now();
+    while !holds() {
+        assert!(begun.elapsed() < LONG, "it never comes about");
+        std::thread::yield_now();
+    }
 }
 
 /// A slow query's firings come and wait for it while all closes of the others are answered: those who wait for the endpoint
@@ -107,4 +123,259 @@ fn the_firings_of_a_dropped_query_are_given_up() {
     slow.endpoint.open();
     engine.quiesce(LONG).unwrap();
     assert_eq!(slow.endpoint.asked(), 1);
+}
+
+/// What is pushed for the second that ends at this close: who likes what. It says what every window must hold.
+fn batch(close_ms: i64) -> Vec<(i64, i64)> {
+    let at = close_ms / 1000;
+    (0..at % 4)
+        .map(|n| ((at * 7 + n) % 5, (at + n) % 3))
+        .collect()
+}
+
+/// The answer that a query for this constant must have at a close, whoever came and went meanwhile.
+fn expected_rows(counts: bool, constant: i64, close_ms: i64) -> Vec<String> {
+    let seconds = if counts { 3 } else { 2 };
+    let batches = (0..seconds).flat_map(|back| batch(close_ms - back * 1000));
+    let who: BTreeSet<i64> = batches
+        .filter(|(_, what)| *what == constant)
+        .map(|(who, _)| who)
+        .collect();
+    if counts {
+        let count = who.len();
+        return vec![format!(
+            "\"{count}\"^^<http://www.w3.org/2001/XMLSchema#integer"
+        )];
+    }
+    who.into_iter().map(|who| format!("a{who}")).collect()
+}
+
+/// One of the queries that come and go.
+struct Visitor {
+    name: String,
+    counts: bool,
+    constant: i64,
+    alone: bool,
+}
+
+impl Visitor {
+    fn query(&self) -> NewQuery {
+        let (rows, seconds) = match self.counts {
+            true => ("(COUNT(?who) AS ?n)", 3),
+            false => ("?who", 2),
+        };
+        let query = format!(
+            "SELECT {rows} FROM NAMED STREAM :s [RANGE {seconds}s STEP 1s] WHERE {{ GRAPH :s {{ ?who :likes :p{} }} }}",
+            self.constant
+        );
+        NewQuery {
+            name: Some(self.name.clone()),
+            text: text(self.alone, &query),
+        }
+    }
+
+    /// A life: it is registered, answers, pauses, answers again, and goes. What it answered is as if it were alone.
+    fn live(&self, engine: &Engine) {
+        let stream = format!("{NS}s");
+        let reached = || engine.stream(&stream).unwrap().complete_through_ms.unwrap();
+        let before_ms = reached();
+        let registered = engine.register_many([self.query()]).unwrap();
+        assert_eq!(
+            registered.into_iter().next().unwrap().unwrap(),
+            Registered::New
+        );
+        let after_ms = reached();
+        let everything = SubscribeOptions {
+            capacity: usize::MAX,
+            ..SubscribeOptions::default()
+        };
+        let answers = engine.subscribe(&self.name, everything).unwrap();
+        let mut closes = Vec::new();
+        self.take(&answers, 3, &mut closes);
+        engine.pause_query(&self.name).unwrap();
+        // It stands still until time has gone on for the others.
+        let paused_ms = reached();
+        wait_until(|| reached() > paused_ms + 2000);
+        engine.resume_query(&self.name).unwrap();
+        let first_ms = closes[0];
+        assert!(
+            before_ms < first_ms && first_ms <= after_ms + 1000,
+            "{before_ms} {first_ms} {after_ms}"
+        );
+        let resumed_ms = reached();
+        while closes.last().is_some_and(|last| *last <= resumed_ms) {
+            self.take(&answers, 1, &mut closes);
+        }
+        let passed = engine.query_info(&self.name).unwrap().passed_while_paused;
+        engine.drop_query(&self.name).unwrap();
+        while let Some(event) = answers.recv() {
+            closes.push(self.check(&firing(event).unwrap()));
+        }
+        let gaps = closes.windows(2).map(|pair| (pair[1] - pair[0]) / 1000 - 1);
+        let gaps: Vec<i64> = gaps.filter(|missed| *missed != 0).collect();
+        assert!(
+            passed >= 2 && gaps == [passed as i64],
+            "{passed} passed in {closes:?}"
+        );
+    }
+
+    fn take(&self, answers: &Subscription, count: usize, closes: &mut Vec<i64>) {
+        for _ in 0..count {
+            closes.push(self.check(&next(answers)));
+        }
+    }
+
+    /// The close of a firing, whose answer is the one that it must have.
+    fn check(&self, firing: &FiringResult) -> i64 {
+        let rows = shown(firing.answer.as_ref().unwrap());
+        let close_ms = firing.close_ms;
+        assert_eq!(
+            rows,
+            expected_rows(self.counts, self.constant, close_ms),
+            "{} at {close_ms}",
+            self.name
+        );
+        close_ms
+    }
+}
+
+/// While one thread pushes, others register queries, pause, resume and drop them: each answers every close of its life, and of
+/// no other time, as if it stood alone. Some stand in groups, whose members come and go by other threads meanwhile.
+#[test]
+fn queries_come_and_go_while_data_flows() {
+    let engine = Engine::open(EngineConfig {
+        // However far the data flows before somebody listens.
+        kept_firings: 100_000,
+        ..config()
+    })
+    .unwrap();
+    let s = stream(&engine, "");
+    advance(&engine, 0);
+    let visit = |visitor: i64| {
+        for life in 0..25 {
+            let visitor = Visitor {
+                name: format!("{visitor}.{life}"),
+                counts: life % 2 == 0,
+                constant: (life + visitor) % 3,
+                alone: life % 4 == 3,
+            };
+            visitor.live(&engine);
+        }
+    };
+    std::thread::scope(|scope| {
+        let visitors = [0, 1, 2].map(|visitor| scope.spawn(move || visit(visitor)));
+        for close_ms in (1000..).step_by(1000) {
+            if visitors.iter().all(|visitor| visitor.is_finished()) {
+                break;
+            }
+            let likes = batch(close_ms).into_iter();
+            let likes: Vec<String> = likes
+                .map(|(who, what)| format!("a{who} likes p{what}"))
+                .collect();
+            let likes: Vec<(i64, &str)> = likes
+                .iter()
+                .map(|like| (close_ms - 1, like.as_str()))
+                .collect();
+            engine.push(&s, push(&likes)).unwrap();
+            advance(&engine, close_ms);
+        }
+    });
+    engine.quiesce(LONG).unwrap();
+    assert!(engine.queries().is_empty());
+    engine.check().unwrap();
+}
+
+/// What has expired while a firing still read it is freed when that is done: nobody pushes, reads or advances then.
+#[test]
+fn what_has_expired_goes_by_itself() {
+    let slow = Slow::open(config());
+    let engine = &slow.engine;
+    let s = stream(engine, "KEEP 1s");
+    engine.register(Some("slow"), &slow_text()).unwrap();
+    let held_bytes = || engine.stream(&s).unwrap().memory_bytes;
+    advance(engine, 0);
+    let mut second_bytes = 0;
+    for second in 0..10 {
+        let likes: Vec<String> = (0..200).map(|n| format!("a{second}.{n} likes p")).collect();
+        let likes: Vec<(i64, &str)> = likes
+            .iter()
+            .map(|like| (second * 1000, like.as_str()))
+            .collect();
+        // Neither waits for the firing.
+        engine.push(&s, push(&likes)).unwrap();
+        advance(engine, (second + 1) * 1000);
+        if second == 0 {
+            second_bytes = held_bytes();
+        }
+    }
+    slow.endpoint.wait_until_asked(1);
+    let before = held_bytes();
+    assert!(
+        second_bytes > 0 && before > 8 * second_bytes,
+        "{second_bytes} {before}"
+    );
+    assert_eq!(engine.query_info("slow").unwrap().firings, 0);
+    slow.endpoint.open();
+    wait_until(|| held_bytes() <= 2 * second_bytes);
+}
+
+/// A recording of far more than its stream may hold, played as fast as it goes while a firing reads what has been played: the
+/// replay waits for that instead of being refused, and nothing is lost.
+#[test]
+fn a_replay_waits_where_the_budget_is_full() {
+    const AT_ONCE: i64 = 100;
+    let slow = Slow::open(config());
+    let engine = &slow.engine;
+    let s = stream(engine, "KEEP 1s BUDGET 24000");
+    engine.register(Some("slow"), &slow_text()).unwrap();
+    let answers = engine.subscribe("slow", SubscribeOptions::default());
+    let answers = answers.unwrap();
+    let mut recording = tempfile::NamedTempFile::new().unwrap();
+    for second in 0..30 {
+        for n in 0..AT_ONCE {
+            let at_ms = second * 1000 + n;
+            writeln!(recording, "{at_ms}\t<{NS}a{at_ms}> <{NS}likes> <{NS}p> .").unwrap();
+        }
+    }
+    let plan = ReplayPlan {
+        files: vec![StreamFile {
+            stream: s.clone(),
+            path: recording.path().to_owned(),
+        }],
+        batch_ms: 1000,
+        until_ms: None,
+        snapshots_ms: vec![],
+    };
+    let (mut held_bytes, mut was_full) = (0, false);
+    let summary = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            wait_until(|| !engine.has_room(&s, AT_ONCE as usize));
+            // Who does not wait has been refused before all these are through.
+            for n in 0..20 {
+                let update = format!("INSERT DATA {{ <urn:a> <urn:b> {n} }}");
+                engine.update(&update, &UpdateOptions::default()).unwrap();
+            }
+            slow.endpoint.open();
+        });
+        replay(engine, &plan, Speed::Max, &mut |_, _| {
+            held_bytes = held_bytes.max(engine.stream(&s).unwrap().memory_bytes);
+            was_full |= !engine.has_room(&s, AT_ONCE as usize);
+            Ok(())
+        })
+    });
+    let summary = summary.unwrap();
+    assert_eq!(
+        (summary.statements, summary.end_ms),
+        (30 * AT_ONCE as u64, 30_000)
+    );
+    assert!(
+        was_full && held_bytes > 0 && held_bytes <= 24_000,
+        "{held_bytes}"
+    );
+    for close_ms in (1000..=30_000).step_by(1000) {
+        let firing = next(&answers);
+        let rows = firing.answer.as_ref().unwrap().len();
+        assert_eq!((firing.close_ms, rows), (close_ms, AT_ONCE as usize));
+    }
+    assert_eq!(engine.metrics().refused, 0);
 }

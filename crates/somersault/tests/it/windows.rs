@@ -208,6 +208,11 @@ fn unbound_values_asks_and_graphs() {
         "graph",
         "CONSTRUCT { ?b :r ?a } FROM STREAM :s [RANGE 1s STEP 1s] WHERE { ?a :p ?b }",
     );
+    register(
+        &engine,
+        "describe",
+        "DESCRIBE ?a FROM STREAM :s [RANGE 1s STEP 1s] WHERE { ?a :q ?c }",
+    );
     advance(&engine, 0);
     engine
         .push(&s, push(&[(10, "a p b"), (10, "x p y"), (20, "b q c")]))
@@ -225,6 +230,11 @@ fn unbound_values_asks_and_graphs() {
     assert_eq!(
         firings(&engine, "graph", None),
         expected(&[(1000, &["b r a", "y r x"]), (2000, &[])])
+    );
+    // What is said of it in the window, and nothing of others.
+    assert_eq!(
+        firings(&engine, "describe", None),
+        expected(&[(1000, &["b q c"]), (2000, &[])])
     );
 }
 
