@@ -3,10 +3,20 @@
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Nothing in these tests takes longer; a hang becomes a failure.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Returns when something holds that others bring about.
+#[track_caller]
+pub(crate) fn until(what: &str, mut holds: impl FnMut() -> bool) {
+    let started = Instant::now();
+    while !holds() {
+        assert!(started.elapsed() < PATIENCE, "in vain: {what}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
 
 /// An answer, complete.
 #[derive(Debug)]

@@ -1,13 +1,13 @@
 //! How answers reach the client: in pieces that make the whole, one after the other on one connection, at
 //! the pace of a slow reader, and not at all when nobody reads any more.
 
-use crate::client::{PATIENCE, connect, read_body, read_head, read_reply, request_bytes};
+use crate::client::{connect, read_body, read_head, read_reply, request_bytes, until};
 use crate::server::{TestServer, encode, engine_config};
 use somersault::{LoadOptions, QueryOptions, QueryResultsFormat, RdfFormat};
 use somersault_server::ServerConfig;
 use std::io::{BufReader, Read, Write};
 use std::net::TcpStream;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 const QUERY: &str = "application/sparql-query";
 const ALL: &str = "SELECT ?s ?o { ?s <http://e/p> ?o }";
@@ -37,15 +37,6 @@ fn ask_for_all(server: &TestServer) -> TcpStream {
     let bytes = request_bytes("POST", "/query", &headers, Some(ALL.as_bytes()));
     socket.write_all(&bytes).expect("the request is sent");
     socket
-}
-
-#[track_caller]
-fn until(what: &str, mut holds: impl FnMut() -> bool) {
-    let started = Instant::now();
-    while !holds() {
-        assert!(started.elapsed() < PATIENCE, "in vain: {what}");
-        std::thread::sleep(Duration::from_millis(10));
-    }
 }
 
 #[test]

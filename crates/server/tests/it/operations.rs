@@ -1,6 +1,6 @@
 //! Health, metrics, the description, the index page, many clients at once, and stopping.
 
-use crate::client::{connect, read_head, request_bytes};
+use crate::client::{connect, read_head, request_bytes, until};
 use crate::server::{TestServer, engine_config};
 use somersault_server::ServerConfig;
 use std::io::{BufReader, Read, Write};
@@ -81,6 +81,62 @@ fn metrics_count_what_happened() {
     assert_eq!(
         value("somersault_http_requests_total{route=\"other\",method=\"GET\",status=\"404\"}"),
         1.0
+    );
+}
+
+/// The value of a sample in `/metrics`.
+#[track_caller]
+fn sample(server: &TestServer, name: &str) -> f64 {
+    let reply = server.get("/metrics").expect(200);
+    let text = reply.text();
+    let line = text.lines().find_map(|line| line.strip_prefix(name));
+    let value = line.unwrap_or_else(|| panic!("no {name} in\n{text}"));
+    value.trim().parse().expect("a number")
+}
+
+#[test]
+fn metrics_say_what_snapshots_take_and_who_stands_together() {
+    let mut config = engine_config();
+    config.limits.query_time = Duration::from_secs(600);
+    let server = TestServer::with(config, ServerConfig::default());
+    let retained = || sample(&server, "somersault_retained_sns ");
+    let bytes = || sample(&server, "somersault_snapshots_bytes ");
+    let values: String = (0..400)
+        .map(|i| format!("<http://e/s> <http://e/p> {i} .\n"))
+        .collect();
+    let turtle = [("Content-Type", "text/turtle")];
+    server.send("PUT", "/store?default", &turtle, Some(values.as_bytes()));
+    until("it is quiet", || retained() == 1.0);
+    let quiet_bytes = bytes();
+    // Somebody looks at what there is for longer than the test takes, and hangs up at its end.
+    let heavy = "SELECT (COUNT(*) AS ?n) { ?a ?p ?x . ?b ?p ?y . ?c ?p ?z . ?d ?p ?u FILTER(?x + ?y + ?z + ?u < 0) }";
+    let mut socket = connect(server.address());
+    let headers = [("Content-Type", "application/sparql-query")];
+    let request = request_bytes("POST", "/query", &headers, Some(heavy.as_bytes()));
+    socket.write_all(&request).expect("the request is sent");
+    until("the query runs", || {
+        sample(&server, "somersault_pins ") > 0.0
+    });
+    for value in 0..400 {
+        server.update(&format!(
+            "DELETE DATA {{ <http://e/s> <http://e/p> {value} }}"
+        ));
+    }
+    assert!(retained() >= 2.0);
+    assert!(bytes() > quiet_bytes);
+    drop(socket);
+    until("nobody looks any more", || retained() == 1.0);
+
+    server.stream("s", "");
+    for who in ["a", "b", "c"] {
+        let text = format!(
+            "SELECT ?o FROM STREAM <http://e/s> [RANGE 1s STEP 1s] WHERE {{ <http://e/{who}> <http://e/p> ?o }}"
+        );
+        server.put(&format!("/queries/{who}"), &text).expect(201);
+    }
+    assert_eq!(
+        sample(&server, "somersault_query_group_members{query=\"a\"}"),
+        3.0
     );
 }
 
