@@ -1,7 +1,8 @@
 //! The command as a user runs it: exit codes, messages, and one tour through a server.
 
 use std::fs;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 
@@ -433,6 +434,75 @@ fn a_tour_through_a_server_that_restarts() {
     assert!(answers.contains("urn:post1"), "{answers}");
     let in_use = fails(&["query", "ASK {}", "--data", data], 1);
     assert!(in_use.contains(data), "{in_use}");
+}
+
+/// One request to a server of this test, and its answer whole.
+fn http(server: &Server, request: &str) -> String {
+    let address = server.url.trim_start_matches("http://");
+    let mut connection = TcpStream::connect(address).expect("the server listens");
+    write!(
+        connection,
+        "{request} HTTP/1.1\r\nHost: {address}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+    )
+    .expect("it is sent");
+    let mut answer = String::new();
+    connection
+        .read_to_string(&mut answer)
+        .expect("it is answered");
+    answer
+}
+
+/// What `/metrics` says of this.
+fn counted(server: &Server, sample: &str) -> u64 {
+    let metrics = http(server, "GET /metrics");
+    let line = metrics.lines().find_map(|line| line.strip_prefix(sample));
+    let value = line.unwrap_or_else(|| panic!("no {sample} in\n{metrics}"));
+    value.trim().parse().expect("a number")
+}
+
+#[test]
+fn a_push_waits_as_long_as_the_server_asks() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    fs::write(
+        path("streams.sql"),
+        "CREATE STREAM <urn:s> BUDGET 2000 BATCH 1s IDLE NEVER;\nCREATE STREAM <urn:behind> BATCH 1s IDLE NEVER;\n",
+    )
+    .unwrap();
+    fs::write(
+        path("q.csparql"),
+        "REGISTER QUERY waits AS SELECT ?x FROM NAMED STREAM <urn:s> [RANGE 1s STEP 1s] FROM NAMED STREAM <urn:behind> [RANGE 1s STEP 1s]\n\
+         WHERE { GRAPH <urn:s> { ?x <urn:p> ?y } GRAPH <urn:behind> { ?x <urn:p> ?z } }",
+    )
+    .unwrap();
+    let lines = |second: usize| -> String {
+        (0..20)
+            .map(|n| format!("{second}000\t<urn:a{n}> <urn:p> <urn:b{second}> .\n"))
+            .collect()
+    };
+    fs::write(path("behind.tsv"), "0\t<urn:a1> <urn:p> <urn:c> .\n").unwrap();
+    fs::write(path("first.tsv"), lines(0)).unwrap();
+    fs::write(path("second.tsv"), lines(2)).unwrap();
+    let server = Server::start(&[]);
+    let with_server =
+        |arguments: &[&str]| succeeds(&[arguments, &["--server", &server.url]].concat());
+    with_server(&["register", &path("streams.sql"), &path("q.csparql")]);
+    with_server(&["push", "urn:behind", &path("behind.tsv")]);
+    with_server(&["push", "urn:s", &path("first.tsv"), "--advance", "1000"]);
+    let refused = || counted(&server, "somersault_pushes_refused_total ");
+    let taken = || counted(&server, "somersault_stream_tuples_total{stream=\"urn:s\"}");
+    assert_eq!((refused(), taken()), (0, 20));
+    std::thread::scope(|scope| {
+        let push = scope.spawn(|| with_server(&["push", "urn:s", &path("second.tsv")]));
+        while refused() == 0 {
+            assert!(!push.is_finished(), "it was not refused");
+        }
+        assert_eq!(taken(), 20);
+        // It holds what the stream is full of.
+        let paused = http(&server, "POST /queries/waits/pause");
+        assert!(paused.starts_with("HTTP/1.1 2"), "{paused}");
+    });
+    assert_eq!(taken(), 40);
 }
 
 #[test]
