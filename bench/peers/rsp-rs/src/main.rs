@@ -4,9 +4,10 @@
 
 use oxigraph::io::{RdfFormat, RdfParser};
 use oxigraph::model::{GraphName, NamedNode, Quad};
-use oxigraph::sparql::QueryResults;
+use oxigraph::sparql::{QueryResults, QuerySolution};
 use rsp_rs::{CSPARQLWindow, R2ROperator, RSPEngine, StreamType};
 use serde::Deserialize;
+use sha2::{Digest, Sha256};
 use std::error::Error;
 use std::fmt::Write as _;
 use std::fs;
@@ -157,9 +158,9 @@ fn run(
             }
         }
         let start = Instant::now();
-        let rows = match operator.execute(&container) {
-            Ok(QueryResults::Solutions(solutions)) => solutions.filter(Result::is_ok).count(),
-            Ok(_) => 0,
+        let rows: Vec<QuerySolution> = match operator.execute(&container) {
+            Ok(QueryResults::Solutions(solutions)) => solutions.flatten().collect(),
+            Ok(_) => Vec::new(),
             Err(error) => {
                 if let Ok(mut failure) = failure.lock() {
                     *failure = Some(error.to_string());
@@ -170,13 +171,44 @@ fn run(
         let nanoseconds = start.elapsed().as_nanos();
         let close_ms = close_ms - SHIFT_MS;
         if close_ms >= first_close_ms {
-            println!("close {name} {close_ms} {rows} {nanoseconds} 0");
+            let (count, hash) = (rows.len(), hash(&rows));
+            println!("close {name} {close_ms} {count} {hash} {nanoseconds} 0");
         }
     });
     drop(window);
     feed(case, &windows, streamed, &now_ms)?;
     let failed: Option<String> = failure.lock().map_err(|_| "a callback panicked")?.take();
     failed.map_or(Ok(()), |reason| Err(reason.into()))
+}
+
+/// The hash of some rows, see ../README.md.
+fn hash(rows: &[QuerySolution]) -> String {
+    let line = |row: &QuerySolution| {
+        let terms = row.values().iter();
+        let terms = terms.map(|term| spelled(term.as_ref().map_or(String::new(), |t| t.to_string())));
+        terms.collect::<Vec<_>>().join("\t") + "\n"
+    };
+    let mut lines: Vec<String> = rows.iter().map(line).collect();
+    lines.sort_unstable();
+    let digest = Sha256::digest(lines.concat());
+    digest.iter().fold(String::new(), |mut hex, byte| {
+        let _ = write!(hex, "{byte:02x}");
+        hex
+    })
+}
+
+/// A number by its value, everything else as it is.
+fn spelled(term: String) -> String {
+    const NUMBER: &str = "\"^^<http://www.w3.org/2001/XMLSchema#";
+    let number = || {
+        let (lexical, datatype) = term.strip_prefix('"')?.split_once(NUMBER)?;
+        let is_number = ["integer>", "decimal>", "double>", "float>"].contains(&datatype)
+            && lexical.chars().all(|c| c.is_ascii_digit() || "+-.eE".contains(c));
+        let value: f64 = is_number.then(|| lexical.parse().ok())??;
+        let bits = (value + 0.0).to_bits();
+        Some(format!("\"{bits:016x}{NUMBER}{datatype}"))
+    };
+    number().unwrap_or(term)
 }
 
 /// Adds the statements to the windows of their streams, until all are in or the time is over.

@@ -163,6 +163,8 @@ pub(super) enum Said {
         query: String,
         close_ms: i64,
         rows: u64,
+        /// Of the rows, see [`super::bag`].
+        hash: String,
         evaluation: Duration,
         windows: Duration,
     },
@@ -182,10 +184,11 @@ impl Said {
                 triples: triples.parse().ok()?,
                 took: nanoseconds(took)?,
             }),
-            ("close", [query, close, rows, evaluation, windows]) => Some(Said::Close {
+            ("close", [query, close, rows, hash, evaluation, windows]) => Some(Said::Close {
                 query: (*query).to_owned(),
                 close_ms: close.parse().ok()?,
                 rows: rows.parse().ok()?,
+                hash: (*hash).to_owned(),
                 evaluation: nanoseconds(evaluation)?,
                 windows: nanoseconds(windows)?,
             }),
@@ -229,17 +232,18 @@ mod tests {
             query: "L1".to_owned(),
             close_ms: 100,
             rows: 7,
+            hash: "a0".to_owned(),
             evaluation: Duration::from_nanos(5),
             windows: Duration::from_nanos(6),
         };
-        assert_eq!(Said::read("close L1 100 7 5 6"), Some(close));
+        assert_eq!(Said::read("close L1 100 7 a0 5 6"), Some(close));
         let failed = Said::read("failed L2 over time");
         assert!(matches!(failed, Some(Said::Failed { reason, .. }) if reason == "over time"));
         for line in [
             "",
             "close",
-            "close L1 100 7 5",
-            "close L1 100 x 5 6",
+            "close L1 100 7 5 6",
+            "close L1 100 x a0 5 6",
             "hello you",
         ] {
             assert_eq!(Said::read(line), None, "{line}");

@@ -4,7 +4,7 @@ use super::Failure;
 use super::figures::{QueryFigures, Stolen, quantile_ms};
 use super::stage::{BATCH_MS, Stage};
 use crate::machine::processor_time_of;
-use somersault::{Engine, SubscribeOptions, Subscription, SubscriptionEvent};
+use somersault::{Answer, Engine, SubscribeOptions, Subscription, SubscriptionEvent};
 use somersault_generate::NamedQuery;
 use std::time::Duration;
 
@@ -54,6 +54,14 @@ impl Reader {
 
     /// Calls `each` with the close and the rows of all answers that are there, with what they took.
     pub(super) fn read(&self, mut each: impl FnMut(Firing)) -> Result<(), Failure> {
+        self.read_answers(|firing, _| each(firing))
+    }
+
+    /// The same with the answers.
+    pub(super) fn read_answers(
+        &self,
+        mut each: impl FnMut(Firing, &Answer),
+    ) -> Result<(), Failure> {
         while let Some(event) = self.answers.try_recv() {
             let SubscriptionEvent::Firing(firing) = event else {
                 let name = &self.name;
@@ -62,12 +70,13 @@ impl Reader {
             let close_ms = firing.close_ms;
             let answer = (firing.answer.as_ref())
                 .map_err(|reason| format!("{} at {close_ms}: {reason}", self.name))?;
-            each(Firing {
+            let counted = Firing {
                 close_ms,
                 rows: answer.len() as u64,
                 execution: firing.execution,
                 delay: firing.delay,
-            });
+            };
+            each(counted, answer);
         }
         Ok(())
     }

@@ -3,6 +3,7 @@
 //! none finds the memory as another left it.
 
 mod absorption;
+mod bag;
 mod batches;
 mod case;
 mod citybench;

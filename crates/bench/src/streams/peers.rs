@@ -1,6 +1,7 @@
 //! The same continuous queries by others: by re-evaluating each window with pyoxigraph, which is what a user scripts today, and by
-//! rsp-rs. All get the same statements; ours are played batch by batch, each close on a quiet engine; rows are compared close by close.
+//! rsp-rs. All get the same statements; ours are played batch by batch, each close on a quiet engine; rows are compared close by close, by what is in them.
 
+use super::bag;
 use super::case::{Case, Said};
 use super::figures::{PeerCase, PeerQuery, Peers, Stolen, quantile_ms};
 use super::measure::{Firing, QUIESCE, Reader, named};
@@ -27,13 +28,22 @@ const RSP_RS_RATE: u32 = 10;
 const RSP_RS: &str = "rsp-rs";
 const PYOXIGRAPH: &str = "pyoxigraph";
 
+/// How many closes with other rows are named.
+const NAMED: usize = 5;
+
+/// One close of ours: how many rows, and the hash of them.
+struct Answered {
+    firing: Firing,
+    hash: String,
+}
+
 /// A case with our own answers.
 struct Ours {
     data: String,
     stored_triples: u64,
     case: Case,
     /// By query, in order.
-    firings: Vec<(String, Vec<Firing>)>,
+    firings: Vec<(String, Vec<Answered>)>,
 }
 
 /// Measures, and prints as it goes.
@@ -138,12 +148,15 @@ fn city(options: &Options) -> Result<Ours, Failure> {
     })
 }
 
-fn read(readers: &[(String, Reader)]) -> Result<Vec<(String, Vec<Firing>)>, Failure> {
+fn read(readers: &[(String, Reader)]) -> Result<Vec<(String, Vec<Answered>)>, Failure> {
     readers
         .iter()
         .map(|(name, reader)| {
             let mut firings = Vec::new();
-            reader.read(|firing| firings.push(firing))?;
+            reader.read_answers(|firing, answer| {
+                let hash = bag::hash_of(answer);
+                firings.push(Answered { firing, hash });
+            })?;
             Ok((name.clone(), firings))
         })
         .collect()
@@ -152,6 +165,7 @@ fn read(readers: &[(String, Reader)]) -> Result<Vec<(String, Vec<Firing>)>, Fail
 /// One close of a peer.
 struct Close {
     rows: u64,
+    hash: String,
     evaluation: Duration,
     windows: Duration,
 }
@@ -181,11 +195,13 @@ fn beside(name: &'static str, ours: &Ours) -> Result<PeerCase, Failure> {
                     query,
                     close_ms,
                     rows,
+                    hash,
                     evaluation,
                     windows,
                 } => {
                     let close = Close {
                         rows,
+                        hash,
                         evaluation,
                         windows,
                     };
@@ -210,23 +226,24 @@ fn beside(name: &'static str, ours: &Ours) -> Result<PeerCase, Failure> {
     Ok(figures)
 }
 
-/// One query's row: medians over the closes that both answered, and whether all of them have as many rows.
+/// One query's row: medians over the closes that both answered, and whether all of them have the same rows.
 fn compared(
     query: &str,
-    ours: &[Firing],
+    ours: &[Answered],
     theirs: &BTreeMap<i64, Close>,
     failure: Option<String>,
 ) -> Result<PeerQuery, Failure> {
-    let mut executions: Vec<Duration> = ours.iter().map(|firing| firing.execution).collect();
+    let mut executions: Vec<Duration> = ours.iter().map(|one| one.firing.execution).collect();
     executions.sort_unstable();
-    let both: Vec<(&Firing, &Close)> = ours
+    let both: Vec<(&Answered, &Close)> = ours
         .iter()
-        .filter_map(|firing| Some((firing, theirs.get(&firing.close_ms)?)))
+        .filter_map(|one| Some((one, theirs.get(&one.firing.close_ms)?)))
         .collect();
-    let differ = both
+    let differ: Vec<i64> = both
         .iter()
-        .filter(|(firing, close)| firing.rows != close.rows)
-        .count();
+        .filter(|(one, close)| (one.firing.rows, &one.hash) != (close.rows, &close.hash))
+        .map(|(one, _)| one.firing.close_ms)
+        .collect();
     let unanswered = ours.len() - both.len();
     let median = |of: fn(&Close) -> Duration| {
         let mut times: Vec<Duration> = both.iter().map(|(_, close)| of(close)).collect();
@@ -234,8 +251,15 @@ fn compared(
         (!times.is_empty()).then(|| quantile_ms(&times, 50))
     };
     let mut remarks: Vec<String> = failure.into_iter().collect();
-    if differ > 0 {
-        remarks.push(format!("other rows at {differ} of {} closes", both.len()));
+    if !differ.is_empty() {
+        let mut named: Vec<String> = differ.iter().take(NAMED).map(i64::to_string).collect();
+        named.extend((differ.len() > NAMED).then(|| "…".to_owned()));
+        remarks.push(format!(
+            "other rows at {} of {} closes ({} ms)",
+            differ.len(),
+            both.len(),
+            named.join(", ")
+        ));
     }
     if unanswered > 0 {
         remarks.push(format!(
@@ -249,7 +273,7 @@ fn compared(
     Ok(PeerQuery {
         query: query.to_owned(),
         closes: ours.len(),
-        rows: ours.iter().map(|firing| firing.rows).sum(),
+        rows: ours.iter().map(|one| one.firing.rows).sum(),
         ours_p50_ms: quantile_ms(&executions, 50),
         theirs_p50_ms: median(|close| close.evaluation),
         theirs_window_p50_ms: median(|close| close.windows),
@@ -280,19 +304,23 @@ fn print_row(row: &PeerQuery, name: &str) {
 mod tests {
     use super::*;
 
-    fn firing(close_ms: i64, rows: u64, ms: u64) -> Firing {
+    fn firing(close_ms: i64, rows: u64, ms: u64) -> Answered {
         let execution = Duration::from_millis(ms);
-        Firing {
-            close_ms,
-            rows,
-            execution,
-            delay: execution,
+        Answered {
+            firing: Firing {
+                close_ms,
+                rows,
+                execution,
+                delay: execution,
+            },
+            hash: format!("rows of {close_ms}"),
         }
     }
 
-    fn close(rows: u64, ms: u64) -> Close {
+    fn close(close_ms: i64, rows: u64, ms: u64) -> Close {
         Close {
             rows,
+            hash: format!("rows of {close_ms}"),
             evaluation: Duration::from_millis(ms),
             windows: Duration::from_millis(1),
         }
@@ -302,20 +330,26 @@ mod tests {
     fn answers_are_compared_close_by_close() {
         let ours = [firing(100, 2, 1), firing(200, 3, 2), firing(300, 4, 3)];
         let mut theirs = BTreeMap::from([
-            (100, close(2, 10)),
-            (200, close(3, 20)),
-            (300, close(4, 30)),
+            (100, close(100, 2, 10)),
+            (200, close(200, 3, 20)),
+            (300, close(300, 4, 30)),
         ]);
         let same = compared("L1", &ours, &theirs, None).unwrap();
         assert_eq!((same.rows, same.closes, same.remark.clone()), (9, 3, None));
         assert_eq!(same.times(), Some(10.0));
-        theirs.insert(200, close(5, 20));
+        // As many rows as ours, and other ones.
+        theirs.insert(100, close(101, 2, 10));
+        let other = compared("L1", &ours, &theirs, None).unwrap();
+        let remark = other.remark.unwrap();
+        assert_eq!(remark, "other rows at 1 of 3 closes (100 ms)");
+        theirs.insert(100, close(100, 2, 10));
+        theirs.insert(200, close(200, 5, 20));
         theirs.remove(&300);
         let other = compared("L1", &ours, &theirs, Some("over time".to_owned())).unwrap();
         let remark = other.remark.unwrap();
         assert_eq!(
             remark,
-            "over time; other rows at 1 of 2 closes; no answer at 1 of 3 closes"
+            "over time; other rows at 1 of 2 closes (200 ms); no answer at 1 of 3 closes"
         );
         let none = compared("L1", &ours, &BTreeMap::new(), None).unwrap();
         assert_eq!((none.theirs_p50_ms, none.times()), (None, None));

@@ -1,0 +1,96 @@
+//! The rows of an answer as one hash that does not depend on their order, which peers make as well (`bench/peers/README.md`): so
+//! that answers are compared by what is in them, and not by how many rows they have.
+
+use sha2::{Digest, Sha256};
+use somersault::Answer;
+use somersault::answer_format::{AnswerRow, answer_rows};
+use std::fmt::Write as _;
+
+/// Of numbers that are compared by value: stores that keep them as such give them back in another spelling.
+const NUMBER: &str = "\"^^<http://www.w3.org/2001/XMLSchema#";
+const NUMBERS: [&str; 4] = ["integer>", "decimal>", "double>", "float>"];
+
+/// The hash of an answer's rows.
+pub(super) fn hash_of(answer: &Answer) -> String {
+    hash(&answer_rows(answer))
+}
+
+/// Hex SHA-256 of the rows, a line each, sorted.
+fn hash(rows: &[AnswerRow]) -> String {
+    let mut lines: Vec<String> = rows.iter().map(line).collect();
+    lines.sort_unstable();
+    let mut digest = Sha256::new();
+    lines.iter().for_each(|line| digest.update(line));
+    let bytes = digest.finalize();
+    bytes.iter().fold(String::new(), |mut hex, byte| {
+        // Writing into a string does not fail.
+        let _ = write!(hex, "{byte:02x}");
+        hex
+    })
+}
+
+/// A row's terms as N-Triples has them, which escapes tabs and line feeds; what is unbound is empty.
+fn line(row: &AnswerRow) -> String {
+    let cells = row
+        .iter()
+        .map(|cell| spelled(cell.as_deref().unwrap_or("")));
+    cells.collect::<Vec<_>>().join("\t") + "\n"
+}
+
+/// A number by the bits of the double that is nearest to it, with its datatype; everything else as it is.
+fn spelled(term: &str) -> String {
+    let number = || {
+        let (lexical, datatype) = term.strip_prefix('"')?.split_once(NUMBER)?;
+        let is_plain = |c: char| c.is_ascii_digit() || "+-.eE".contains(c);
+        let is_number = NUMBERS.contains(&datatype) && lexical.chars().all(is_plain);
+        let value: f64 = is_number.then(|| lexical.parse().ok())??;
+        // Which makes one zero of the two.
+        let bits = (value + 0.0).to_bits();
+        Some(format!("\"{bits:016x}{NUMBER}{datatype}"))
+    };
+    number().unwrap_or_else(|| term.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(cells: &[&str]) -> AnswerRow {
+        let cell = |text: &&str| (!text.is_empty()).then(|| (*text).to_owned());
+        cells.iter().map(cell).collect()
+    }
+
+    #[test]
+    fn rows_are_the_same_in_any_order_and_spelling_of_numbers() {
+        let double = |text| format!("\"{text}\"^^<http://www.w3.org/2001/XMLSchema#double>");
+        let one = [row(&["<a>", &double("1.50")]), row(&["<b>", ""])];
+        let same = [row(&["<b>", ""]), row(&["<a>", &double("15E-1")])];
+        assert_eq!(hash(&one), hash(&same));
+        assert_eq!(spelled(&double("-0.0")), spelled(&double("0")));
+        for other in [
+            [row(&["<a>", &double("1.51")]), row(&["<b>", ""])],
+            [row(&["<a>", "\"1.50\""]), row(&["<b>", ""])],
+            [row(&["<a>", &double("1.50")]), row(&["", "<b>"])],
+        ] {
+            assert_ne!(hash(&one), hash(&other), "{other:?}");
+        }
+        let twice = [row(&["<b>", ""]), row(&["<b>", ""])];
+        assert_ne!(hash(&twice), hash(&twice[..1]));
+        assert_eq!(spelled(&double("NaN")), double("NaN"));
+    }
+
+    /// What `rows_hash` of `bench/peers/pyoxigraph/streams.py` says of the same rows.
+    #[test]
+    fn peers_make_the_same_hash() {
+        let integer = "\"+042\"^^<http://www.w3.org/2001/XMLSchema#integer>";
+        let rows = [row(&["<http://e/é>", integer]), row(&["", "\"a\\tb\"@en"])];
+        assert_eq!(
+            hash(&rows),
+            "d0d77c99e23ef653590b965480e3dc510af56c3fcca34d37330604834687f483"
+        );
+        assert_eq!(
+            hash(&[]),
+            "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+        );
+    }
+}
