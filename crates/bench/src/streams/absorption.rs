@@ -3,7 +3,7 @@
 //! The text goes the way of a push over HTTP without HTTP: lines to ids, ids to the engine. Threads that push own
 //! streams; one more thread advances each batch, so that pushing goes on while a batch becomes stable.
 
-use super::figures::{Absorption, AbsorptionRun, Stolen};
+use super::figures::{Absorption, AbsorptionRun, PUSHING, Stolen};
 use super::stage::{BATCH_MS, Stage, Stretch, configuration, network, streams};
 use super::threads::{Spent, own_spent};
 use super::{Failure, Options};
@@ -208,7 +208,7 @@ fn take(engine: &Engine, batches: &[Batch], way: Way) -> Result<AbsorptionRun, F
         }
         let advancing = join(advancer)?;
         let own = [
-            ("callers: decode and encode".to_owned(), pushing),
+            (PUSHING.to_owned(), pushing),
             ("callers: advance".to_owned(), advancing),
         ];
         Ok((tuples, own))

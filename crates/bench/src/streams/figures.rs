@@ -124,6 +124,30 @@ impl AbsorptionRun {
     }
 }
 
+/// The thread of a caller that pushes text, in the words of the figures.
+pub(super) const PUSHING: &str = "callers: decode and encode";
+
+impl Absorption {
+    /// What a tuple costs in a run, by what is done: each part with its name. What is not a part of its own is the last one.
+    pub(crate) fn parts(&self, run: &AbsorptionRun) -> [(&'static str, f64); 5] {
+        let of = |name: &str| {
+            let found = run.us_per_tuple.iter().find(|(thread, _)| thread == name);
+            found.map_or(0.0, |(_, us)| *us)
+        };
+        let pushing = of(PUSHING);
+        let decode = self.decode_us_per_tuple.min(pushing);
+        let (log, injectors) = (of("log"), of("injectors"));
+        let rest = run.all_us_per_tuple() - pushing - log - injectors;
+        [
+            ("decode", decode),
+            ("encode", pushing - decode),
+            ("log", log),
+            ("inject and index", injectors),
+            ("order", rest),
+        ]
+    }
+}
+
 /// One-shot queries while the streams stand still and while they run, in turns.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct OneShot {

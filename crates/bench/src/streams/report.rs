@@ -176,6 +176,28 @@ fn absorption(figures: &Absorption) -> String {
     };
     let names = ["how", "tuples/s", "processor time a tuple", "by thread, µs"];
     markdown::table(&mut out, names, figures.runs.iter().map(line));
+    out.push_str(
+        "\nThe same by what is done, µs a tuple. Decode is what it takes alone, on the same kind of text, and encode what else the callers \
+         spend on a push; log is its thread, and order the sequencer and who advances. Inject and index are one figure: an injector \
+         stores a statement by writing it into the lists that are its index, and builds slices in the same call, into which the bench \
+         does not see.\n\n",
+    );
+    let line = |run: &AbsorptionRun| {
+        let parts = figures.parts(run).map(|(_, us)| format!("{us:.2}"));
+        let [decode, encode, log, inject, order] = parts;
+        let whole = format!("{:.2}", run.all_us_per_tuple());
+        [way_in_words(run), decode, encode, log, inject, order, whole]
+    };
+    let names = [
+        "how",
+        "decode",
+        "encode",
+        "log",
+        "inject and index",
+        "order",
+        "all",
+    ];
+    markdown::table(&mut out, names, figures.runs.iter().map(line));
     out
 }
 

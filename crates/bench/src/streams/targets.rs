@@ -254,7 +254,7 @@ fn peers(peers: Option<&Peers>) -> Vec<Row> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::streams::figures::{AbsorptionRun, QueryFigures, StreamMemory};
+    use crate::streams::figures::{AbsorptionRun, PUSHING, QueryFigures, StreamMemory};
 
     fn figures(query: &str, p50: f64, p99: f64) -> QueryFigures {
         QueryFigures {
@@ -348,6 +348,39 @@ mod tests {
         let mut old = serde_json::to_value(&lines).unwrap();
         old.as_object_mut().unwrap().remove("complete").unwrap();
         assert_eq!(serde_json::from_value::<Lines>(old).unwrap(), lines);
+    }
+
+    #[test]
+    fn what_a_tuple_costs_is_the_sum_of_its_parts() {
+        let of = |name: &str, us| (name.to_owned(), us);
+        let run = AbsorptionRun {
+            us_per_tuple: vec![
+                of(PUSHING, 0.68),
+                of("callers: advance", 0.01),
+                of("sequencer", 0.10),
+                of("log", 0.08),
+                of("injectors", 0.77),
+            ],
+            ..AbsorptionRun::default()
+        };
+        let absorption = Absorption {
+            decode_us_per_tuple: 0.10,
+            ..Absorption::default()
+        };
+        let parts = absorption.parts(&run);
+        let expected = [
+            ("decode", 0.10),
+            ("encode", 0.58),
+            ("log", 0.08),
+            ("inject and index", 0.77),
+            ("order", 0.11),
+        ];
+        for ((name, us), (expected_name, expected_us)) in parts.into_iter().zip(expected) {
+            assert_eq!(name, expected_name);
+            assert!((us - expected_us).abs() < 1e-9, "{name}: {us}");
+        }
+        let sum: f64 = parts.iter().map(|(_, us)| us).sum();
+        assert!((sum - run.all_us_per_tuple()).abs() < 1e-9);
     }
 
     #[test]
