@@ -116,19 +116,26 @@ impl<'a> Run<'a> {
     pub(crate) fn split(
         self,
         prepared: &Prepared,
-        mut table: Table,
+        table: Table,
         cells: &Cells,
         workspace: &mut Workspace,
     ) -> GroupAnswer {
         let variables = prepared.inner().cohort.as_ref().map(|c| &*c.variables);
         let variables = variables.unwrap_or_default();
         let keys: Vec<&[TermId]> = variables.iter().filter_map(|v| table.column(*v)).collect();
-        let mut found = Vec::with_capacity(table.rows);
-        cells.look_up(&keys, 0..table.rows, |_, cell| {
-            found.push(cell.expect("every row was joined with the cells"));
+        // The number of the row behind that of its cell: rows of one cell keep their order.
+        let order = workspace.order();
+        cells.look_up(&keys, 0..table.rows, |row, cell| {
+            let cell = cell.expect("every row was joined with the cells");
+            order.push(u64::from(cell) << 32 | row as u64);
         });
-        let projection = prepared.inner().query.projection();
-        let columns = columns(&mut table, projection, workspace, Vec::new());
+        order.sort_unstable();
+        let projection = prepared.inner().query.projection().iter();
+        let columns = projection.map(|variable| match table.column(*variable) {
+            Some(ids) => order.iter().map(|key| ids[*key as u32 as usize]).collect(),
+            None => vec![TermId::UNBOUND; order.len()],
+        });
+        let columns: Vec<Vec<TermId>> = columns.collect();
         let solutions = Solutions {
             variables: Arc::clone(&prepared.inner().names),
             rows: table.rows,
@@ -137,9 +144,10 @@ impl<'a> Run<'a> {
             columns,
             local: self.evaluation.local.into_terms(),
         };
+        let answer = GroupAnswer::new(solutions, order.iter().map(|key| (key >> 32) as u32));
         workspace.give(table);
         workspace.give_ids(self.evaluation.constants);
-        GroupAnswer::split(solutions, &found)
+        answer
     }
 
     pub(crate) fn answer(

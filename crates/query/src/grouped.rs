@@ -78,32 +78,16 @@ impl Grouped {
 }
 
 impl GroupAnswer {
-    /// Of rows, and for each the cell that it belongs to.
-    pub(crate) fn split(rows: Solutions, cells: &[u32]) -> GroupAnswer {
-        // The number of the row behind that of the cell: rows of one cell keep their order.
-        let mut order: Vec<u64> = (cells.iter().zip(0u64..))
-            .map(|(cell, row)| u64::from(*cell) << 32 | row)
-            .collect();
-        order.sort_unstable();
+    /// Of rows in the order of their cells, and for each its cell.
+    pub(crate) fn new(rows: Solutions, cells: impl Iterator<Item = u32>) -> GroupAnswer {
         let mut spans: Vec<(u32, u32)> = Vec::new();
-        for (at, key) in order.iter().enumerate() {
-            let cell = (key >> 32) as u32;
+        for (cell, at) in cells.zip(0..) {
             if spans.last().is_none_or(|(last, _)| *last != cell) {
-                spans.push((cell, at as u32));
+                spans.push((cell, at));
             }
         }
-        spans.push((u32::MAX, order.len() as u32));
-        let columns = rows.columns.iter().map(|column| {
-            let ids = order.iter().map(|key| column[*key as u32 as usize]);
-            ids.collect()
-        });
-        GroupAnswer {
-            rows: Solutions {
-                columns: columns.collect(),
-                ..rows
-            },
-            spans,
-        }
+        spans.push((u32::MAX, rows.rows as u32));
+        GroupAnswer { rows, spans }
     }
 
     /// How many rows all cells have.

@@ -300,20 +300,6 @@ impl Table {
         self.rows -= rows.len();
     }
 
-    /// Adds the rows of a table with the same columns below, without a workspace: what is kept grows in place.
-    pub(crate) fn extend(&mut self, other: Table) {
-        if self.rows == 0 {
-            *self = other;
-            return;
-        }
-        for (variable, column) in self.columns.iter_mut().enumerate() {
-            if let (Some(column), Some(more)) = (column, other.column(VarId(variable as u32))) {
-                column.extend_from_slice(more);
-            }
-        }
-        self.rows += other.rows;
-    }
-
     /// Adds the rows of another table below; columns that one of them lacks are unbound there.
     pub(crate) fn append(&mut self, mut other: Table, workspace: &mut Workspace) {
         if self.rows == 0 && self.origin.is_none() {

@@ -23,6 +23,7 @@ pub(crate) struct Workspace {
     truths: Vec<Vec<Truth>>,
     shells: Vec<Vec<Option<Column>>>,
     pairs: Vec<(u32, TermId)>,
+    order: Vec<u64>,
     kept_bytes: usize,
     /// Beside buffers, the plans that this thread has used last.
     pub(crate) plans: HeldPlans,
@@ -130,6 +131,12 @@ impl Workspace {
         if let Some(origin) = origin {
             self.give_rows(origin);
         }
+    }
+
+    /// A list for putting rows in the order of a number.
+    pub(crate) fn order(&mut self) -> &mut Vec<u64> {
+        self.order.clear();
+        &mut self.order
     }
 
     /// A list for putting rows of several sources in order.

@@ -10,6 +10,7 @@ use crate::SnapshotView;
 use crate::explore::End;
 use crate::logical::{Position, QuadPattern};
 use crate::table::{Table, remove};
+use crate::workspace::Workspace;
 use rustc_hash::FxHashMap;
 use somersault_model::{BatchNumber, TermId, TripleIds};
 use somersault_store::PastWindow;
@@ -275,7 +276,7 @@ impl Rows {
         for (own, found) in self.until.iter_mut().zip(until) {
             own.extend(found);
         }
-        self.table.extend(table);
+        Workspace::of_thread(|workspace| self.table.append(table, workspace));
     }
 
     /// Memory of what is held, in use or not.
