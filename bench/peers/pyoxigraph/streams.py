@@ -14,14 +14,16 @@ from collections import Counter
 from pyoxigraph import NamedNode, Quad, RdfFormat, Store, parse
 
 
-NUMBER = re.compile(r'"([-+.0-9eE]+)"(\^\^<http://www\.w3\.org/2001/XMLSchema#(?:integer|decimal|double|float)>)')
+NUMBER = re.compile(r'"([-+.0-9eE]+)"\^\^<http://www\.w3\.org/2001/XMLSchema#\w+>')
 
 
 def spelled(term):
-    """A term as ../README.md has it: numbers by their value."""
+    """A term as ../README.md has it: numbers by their value, blank nodes without label."""
     if term is None:
         return ""
     text = str(term)
+    if text.startswith("_:"):
+        return "_:"
     number = NUMBER.fullmatch(text)
     if not number:
         return text
@@ -29,7 +31,7 @@ def spelled(term):
         value = float(number[1]) + 0.0
     except ValueError:
         return text
-    return f'"{struct.pack(">d", value).hex()}"{number[2]}'
+    return struct.pack(">d", value).hex()
 
 
 def rows_hash(rows):

@@ -185,7 +185,8 @@ fn run(
 fn hash(rows: &[QuerySolution]) -> String {
     let line = |row: &QuerySolution| {
         let terms = row.values().iter();
-        let terms = terms.map(|term| spelled(term.as_ref().map_or(String::new(), |t| t.to_string())));
+        let terms =
+            terms.map(|term| spelled(term.as_ref().map_or(String::new(), |t| t.to_string())));
         terms.collect::<Vec<_>>().join("\t") + "\n"
     };
     let mut lines: Vec<String> = rows.iter().map(line).collect();
@@ -197,16 +198,18 @@ fn hash(rows: &[QuerySolution]) -> String {
     })
 }
 
-/// A number by its value, everything else as it is.
+/// A number by its value, a blank node without its label, everything else as it is.
 fn spelled(term: String) -> String {
-    const NUMBER: &str = "\"^^<http://www.w3.org/2001/XMLSchema#";
+    const DATATYPE: &str = "\"^^<http://www.w3.org/2001/XMLSchema#";
+    if term.starts_with("_:") {
+        return "_:".to_owned();
+    }
     let number = || {
-        let (lexical, datatype) = term.strip_prefix('"')?.split_once(NUMBER)?;
-        let is_number = ["integer>", "decimal>", "double>", "float>"].contains(&datatype)
-            && lexical.chars().all(|c| c.is_ascii_digit() || "+-.eE".contains(c));
-        let value: f64 = is_number.then(|| lexical.parse().ok())??;
+        let (lexical, _) = term.strip_prefix('"')?.split_once(DATATYPE)?;
+        let is_plain = |c: char| c.is_ascii_digit() || "+-.eE".contains(c);
+        let value: f64 = (lexical.chars().all(is_plain)).then(|| lexical.parse().ok())??;
         let bits = (value + 0.0).to_bits();
-        Some(format!("\"{bits:016x}{NUMBER}{datatype}"))
+        Some(format!("{bits:016x}"))
     };
     number().unwrap_or(term)
 }
