@@ -42,7 +42,7 @@ pub(crate) trait Evaluable {
     -> Result<Self::Answer, QueryError>;
 
     /// Evaluates it from kept rows.
-    fn from_kept(
+    fn evaluate_kept(
         &self,
         maintained: &Maintained,
         kept: &mut Option<KeptRows>,
@@ -69,7 +69,7 @@ impl Evaluable for One<'_> {
         self.0.execute_with_ids(self.1, view, execution)
     }
 
-    fn from_kept(
+    fn evaluate_kept(
         &self,
         maintained: &Maintained,
         kept: &mut Option<KeptRows>,
@@ -98,7 +98,7 @@ impl Evaluable for Together<'_> {
         self.0.execute(self.1, view, execution)
     }
 
-    fn from_kept(
+    fn evaluate_kept(
         &self,
         maintained: &Maintained,
         kept: &mut Option<KeptRows>,
@@ -122,10 +122,16 @@ pub(crate) struct Delta {
 
 #[derive(Default)]
 struct State {
-    /// What is evaluated, taken apart for the [`Evaluable::ids`] that it had last; or why it cannot be.
-    maintained: Option<(Option<Vec<TermId>>, Result<Maintained, &'static str>)>,
+    maintained: Option<TakenApart>,
     kept: Option<KeptRows>,
     pace: Pace,
+}
+
+/// What is evaluated, taken apart; or why it cannot be.
+struct TakenApart {
+    /// The [`Evaluable::ids`] that it had.
+    ids: Option<Vec<TermId>>,
+    outcome: Result<Maintained, &'static str>,
 }
 
 impl Delta {
@@ -235,13 +241,16 @@ impl State {
             return Ok(answer);
         }
         let ids = evaluable.ids();
-        let is_of = |of: &Option<Vec<TermId>>| of.as_deref() == ids;
-        if self.maintained.as_ref().is_none_or(|(of, _)| !is_of(of)) {
+        let is_of_it = |taken: &TakenApart| taken.ids.as_deref() == ids;
+        if !self.maintained.as_ref().is_some_and(is_of_it) {
             self.kept = None;
-            let made = evaluable.maintained(view);
-            self.maintained = Some((ids.map(<[TermId]>::to_vec), made));
+            self.maintained = Some(TakenApart {
+                ids: ids.map(<[TermId]>::to_vec),
+                outcome: evaluable.maintained(view),
+            });
         }
-        let Some((_, Ok(maintained))) = &self.maintained else {
+        let taken = self.maintained.as_ref();
+        let Some(Ok(maintained)) = taken.map(|taken| &taken.outcome) else {
             self.pace.stop();
             return evaluable.whole(view, execution);
         };
@@ -250,7 +259,7 @@ impl State {
         let time = execution.limits.query_time;
         let patience = started + time.min(self.pace.patience(mode));
         limited.deadline = Some(execution.deadline.map_or(patience, |own| own.min(patience)));
-        match evaluable.from_kept(maintained, &mut self.kept, view, &limited) {
+        match evaluable.evaluate_kept(maintained, &mut self.kept, view, &limited) {
             Ok((answer, way)) => {
                 self.pace.took(Some(way), started.elapsed());
                 Ok(answer)

@@ -166,7 +166,8 @@ fn steady(rounds: usize) -> Scenario {
 }
 
 fn by(scenario: &Scenario, moves: &[Moves]) -> Outcome {
-    play(scenario, SHAPE, moves, PlanChoices::default(), |_, _| ()).unwrap()
+    let outcome = play(scenario, SHAPE, moves, PlanChoices::default(), |_, _| ());
+    outcome.expect("the answers are equal")
 }
 
 /// Rows are made anew at the first close, where constants come that nobody had or the last leaves who had them, and where
