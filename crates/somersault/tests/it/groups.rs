@@ -116,7 +116,11 @@ impl World {
             }
             Step::Pause(at) => _ = named(at).map(|name| self.engine.pause_query(&name)),
             Step::Resume(at) => _ = named(at).map(|name| self.engine.resume_query(&name)),
-            Step::Drop(at) => _ = named(at).map(|name| self.engine.drop_query(&name)),
+            Step::Drop(at) => {
+                // Whether a firing that is due is answered before its query goes hangs on the machine.
+                self.engine.quiesce(Duration::from_secs(60)).unwrap();
+                _ = named(at).map(|name| self.engine.drop_query(&name));
+            }
             Step::Subscribe(at, empties) => {
                 let options = SubscribeOptions {
                     empties: *empties,

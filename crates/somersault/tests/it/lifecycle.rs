@@ -4,8 +4,8 @@ use crate::endpoint::{LONG, Slow};
 use crate::scenario::*;
 use somersault::replay::{ReplayPlan, Speed, StreamFile, replay};
 use somersault::{
-    Engine, EngineConfig, FiringResult, NewQuery, Registered, SubscribeOptions, Subscription,
-    UpdateOptions,
+    DeltaMode, Engine, EngineConfig, FiringResult, NewQuery, Registered, SubscribeOptions,
+    Subscription, UpdateOptions,
 };
 use std::collections::BTreeSet;
 use std::io::Write;
@@ -243,9 +243,16 @@ impl Visitor {
 /// no other time, as if it stood alone. Some stand in groups, whose members come and go by other threads meanwhile.
 #[test]
 fn queries_come_and_go_while_data_flows() {
+    for delta in [DeltaMode::Auto, DeltaMode::Always] {
+        come_and_go(delta);
+    }
+}
+
+fn come_and_go(delta: DeltaMode) {
     let engine = Engine::open(EngineConfig {
         // However far the data flows before somebody listens.
         kept_firings: 100_000,
+        delta,
         ..config()
     })
     .unwrap();
