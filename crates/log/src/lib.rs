@@ -24,5 +24,5 @@ pub use numbered::{Numbered, NumberedBuilder, NumberedStatement, PushStatements,
 pub use open::{Recovered, TornTail};
 pub use record::{
     AdvanceRecord, Command, CommandRecord, DeliveredRecord, DerivedRecord, LoadRecord, LoadSegment,
-    PlanRecord, Position, PushRecord, Record, Resolved, StreamStatement, UpdateRecord,
+    PlanRecord, Position, PushRecord, Record, Replaced, Resolved, StreamStatement, UpdateRecord,
 };

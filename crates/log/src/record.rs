@@ -160,6 +160,16 @@ pub enum Command {
         /// Names, with the words.
         members: Vec<(String, Vec<String>)>,
     },
+    /// A query that takes the place of the one that is registered under its name: that one is dropped and this one
+    /// registered, or neither.
+    ReplaceQuery {
+        /// The name of both.
+        name: String,
+        /// The whole text of the new one.
+        text: String,
+        /// The default namespace for bare names in `text`, as it was set at the time.
+        namespace: Option<String>,
+    },
     /// `DROP QUERY`.
     DropQuery {
         /// The query's name.
@@ -190,6 +200,17 @@ pub struct Resolved {
     pub stream_times: Vec<(StreamUid, EventTime)>,
     /// The first close of a registered query, where its streams already have a time.
     pub first_close: Option<EventTime>,
+    /// Of a query that takes another's place: whose.
+    pub replaced: Option<Replaced>,
+}
+
+/// The query whose place another takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Replaced {
+    /// Its uid.
+    pub query: QueryUid,
+    /// It fired for closes up to this time, the new one fires for those after it.
+    pub after: EventTime,
 }
 
 /// Statements that were written to a load segment before this record (see [`crate::LoadSegmentWriter`]).

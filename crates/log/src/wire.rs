@@ -31,7 +31,7 @@ const DELIVERED_AT_TAG: u8 = 9;
 const COMMAND_TAG: u32 = 2;
 /// The greatest discriminants of records and of commands: what is greater was written by a newer version.
 const NEWEST_KIND: u32 = 9;
-const NEWEST_COMMAND: u32 = 6;
+const NEWEST_COMMAND: u32 = 7;
 
 /// The discriminants are postcard's: the order counts. Whoever adds one says so above, and to `tests/fixtures`.
 #[derive(Serialize, Deserialize)]
@@ -111,6 +111,13 @@ enum WireCommand<'a> {
         namespace: Option<&'a str>,
         #[serde(borrow)]
         members: Vec<(&'a str, Vec<&'a str>)>,
+    },
+    /// With the uid of the query that is replaced, and the time after which the new one fires.
+    ReplaceQuery {
+        name: &'a str,
+        text: &'a str,
+        namespace: Option<&'a str>,
+        replaced: Option<(u64, i64)>,
     },
 }
 

@@ -11,7 +11,7 @@ use super::{
 use crate::error::LogError;
 use crate::record::{
     AdvanceRecord, Command, CommandRecord, DeliveredRecord, DerivedRecord, LoadRecord, LoadSegment,
-    PlanRecord, Position, PushRecord, Record, Resolved, StreamStatement, UpdateRecord,
+    PlanRecord, Position, PushRecord, Record, Replaced, Resolved, StreamStatement, UpdateRecord,
 };
 use oxrdf::{
     BaseDirection, BlankNode, GraphName, Literal, NamedNode, NamedOrBlankNode, Quad, Term, Triple,
@@ -222,6 +222,7 @@ fn update(wire: WireUpdate<'_>) -> Result<UpdateRecord, &'static str> {
 
 fn command_record(wire: WireCommandRecord<'_>) -> CommandRecord {
     let owned = |name: &str| name.to_owned();
+    let mut replaces = None;
     let command = match wire.command {
         WireCommand::CreateStream {
             iri,
@@ -242,6 +243,22 @@ fn command_record(wire: WireCommandRecord<'_>) -> CommandRecord {
             text: owned(text),
             namespace: namespace.map(owned),
         },
+        WireCommand::ReplaceQuery {
+            name,
+            text,
+            namespace,
+            replaced,
+        } => {
+            replaces = replaced.map(|(query, after)| Replaced {
+                query: QueryUid(query),
+                after: EventTime(after),
+            });
+            Command::ReplaceQuery {
+                name: owned(name),
+                text: owned(text),
+                namespace: namespace.map(owned),
+            }
+        }
         WireCommand::DropQuery { name } => Command::DropQuery { name: owned(name) },
         WireCommand::PauseQuery { name } => Command::PauseQuery { name: owned(name) },
         WireCommand::ResumeQuery { name } => Command::ResumeQuery { name: owned(name) },
@@ -268,6 +285,7 @@ fn command_record(wire: WireCommandRecord<'_>) -> CommandRecord {
             query: resolved.query.map(QueryUid),
             stream_times: stream_times(resolved.stream_times),
             first_close: resolved.first_close.map(EventTime),
+            replaced: replaces,
         },
     }
 }

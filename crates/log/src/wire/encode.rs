@@ -196,6 +196,16 @@ fn command_record(record: &CommandRecord) -> WireCommandRecord<'_> {
             text,
             namespace: namespace.as_deref(),
         },
+        Command::ReplaceQuery {
+            name,
+            text,
+            namespace,
+        } => WireCommand::ReplaceQuery {
+            name,
+            text,
+            namespace: namespace.as_deref(),
+            replaced: (record.resolved.replaced).map(|it| (it.query.0, it.after.0)),
+        },
         Command::DropQuery { name } => WireCommand::DropQuery { name },
         Command::PauseQuery { name } => WireCommand::PauseQuery { name },
         Command::ResumeQuery { name } => WireCommand::ResumeQuery { name },

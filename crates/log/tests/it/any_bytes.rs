@@ -1,6 +1,8 @@
 //! Any record comes back from its bytes, and any bytes are refused or read, never trusted.
 
-use crate::samples::{every_kind, kinds_since_version_1, numbered, open, written};
+use crate::samples::{
+    every_kind, kinds_added_last, kinds_since_version_1, numbered, open, written,
+};
 use oxrdf::vocab::xsd;
 use oxrdf::{BlankNode, GraphName, Literal, NamedNode, NamedOrBlankNode, Quad, Term, Triple};
 use proptest::prelude::*;
@@ -101,6 +103,7 @@ proptest! {
     ) {
         let mut records = every_kind(LoadSegment { name: "load".to_owned(), hash: [1; 32], statements: 1 });
         records.extend(kinds_since_version_1());
+        records.extend(kinds_added_last());
         let mut whole = which.get(&records).to_bytes().unwrap();
         let at = at.index(whole.len());
         let end = whole.len().min(at + 3);

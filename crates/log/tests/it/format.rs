@@ -1,10 +1,12 @@
 //! The format stays readable: a log of each released version lies in tests/fixtures and is opened here, and one with the
-//! kinds of records that were added to the version since (`v1-added`).
+//! kinds of records that were added to the version since (`v1-added`, then `v1-replace`).
 //!
 //! `cargo test -p somersault-log -- --ignored write_fixture` writes the newest one, where it is not there: whoever adds a kind writes
 //! another one, and changes none.
 
-use crate::samples::{every_kind, kinds_since_version_1, number_of, push_read_before, small};
+use crate::samples::{
+    every_kind, kinds_added_last, kinds_since_version_1, number_of, push_read_before, small,
+};
 use somersault_log::{Command, CommandRecord, LoadSegment, Log, RealDisk, Record, SimDisk};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -49,14 +51,15 @@ fn version_1_reads_back() {
 fn kinds_that_came_later_read_back() {
     let disk = SimDisk::new();
     let (log, _) = Log::open(Arc::new(disk.clone()), small()).unwrap();
-    for record in kinds_since_version_1() {
-        let position = log.append(&record).unwrap();
+    let later = [kinds_since_version_1(), kinds_added_last()].concat();
+    for record in &later {
+        let position = log.append(record).unwrap();
         log.wait_durable(position).unwrap();
     }
     log.close().unwrap();
     let (_log, recovered) = Log::open(Arc::new(disk), small()).unwrap();
     let read: Vec<Record> = recovered.map(|item| item.unwrap().1).collect();
-    assert_eq!(read, kinds_since_version_1());
+    assert_eq!(read, later);
 }
 
 #[test]
@@ -65,20 +68,23 @@ fn what_was_added_to_version_1_reads_back() {
     let read: Vec<Record> = recovered.map(|item| item.unwrap().1).collect();
     let [push, _] = push_read_before();
     assert_eq!(read, [kinds_since_version_1(), vec![push]].concat());
+    let (_log, recovered) = Log::open(Arc::new(planted("v1-replace")), small()).unwrap();
+    let read: Vec<Record> = recovered.map(|item| item.unwrap().1).collect();
+    assert_eq!(read, kinds_added_last());
 }
 
 #[test]
 fn a_kind_that_this_version_does_not_know_was_written_by_a_newer_one() {
-    // 7 is kept free for streaming transactions; 10 and command 7 are the next to come.
+    // 7 is kept free for streaming transactions; 10 and command 8 are the next to come.
     let command = |tag: u8| [2, 0, tag, 0].to_vec();
-    for bytes in [vec![7], vec![10, 1, 2], vec![200, 1], command(7)] {
+    for bytes in [vec![7], vec![10, 1, 2], vec![200, 1], command(8)] {
         let error = Record::from_bytes(&bytes).unwrap_err().to_string();
         for part in ["newer version", "Open the data folder with"] {
             assert!(error.contains(part), "{bytes:?}: {error}");
         }
     }
     // Of the kinds that are known the bytes are damaged, as any others.
-    for bytes in [vec![9], vec![], command(6)] {
+    for bytes in [vec![9], vec![], command(7)] {
         let error = Record::from_bytes(&bytes).unwrap_err().to_string();
         assert!(
             error.contains("do not fit the format"),
@@ -92,10 +98,10 @@ fn a_kind_that_this_version_does_not_know_was_written_by_a_newer_one() {
         of_kind.map(|record| record.to_bytes().unwrap()[0]).max()
     };
     assert_eq!((newest(false), newest(true)), (Some(9), Some(2)));
-    assert!(kinds_since_version_1().iter().any(|record| matches!(
+    assert!(kinds_added_last().iter().any(|record| matches!(
         record,
         Record::Command(CommandRecord {
-            command: Command::RegisterQueries { .. },
+            command: Command::ReplaceQuery { .. },
             ..
         })
     )));
@@ -104,13 +110,12 @@ fn a_kind_that_this_version_does_not_know_was_written_by_a_newer_one() {
 #[test]
 #[ignore = "writes the newest fixture"]
 fn write_fixture() {
-    let folder = fixture("v1-added");
+    let folder = fixture("v1-replace");
     std::fs::create_dir_all(&folder).unwrap();
     let disk = Arc::new(RealDisk::new(&folder).unwrap());
     let (log, recovered) = Log::open(disk, small()).unwrap();
     assert!(recovered.is_empty(), "a fixture is written once");
-    let [_, push] = push_read_before();
-    for record in [kinds_since_version_1(), vec![push]].concat() {
+    for record in kinds_added_last() {
         let position = log.append(&record).unwrap();
         log.wait_durable(position).unwrap();
     }

@@ -7,7 +7,8 @@ use oxrdf::{
 use somersault_log::{
     AdvanceRecord, Command, CommandRecord, DeliveredRecord, DerivedRecord, Disk, LoadRecord,
     LoadSegment, Log, LogError, LogOptions, Numbered, NumberedBuilder, PlanRecord, Position,
-    PushRecord, PushStatements, Record, Recovered, Resolved, StreamStatement, UpdateRecord,
+    PushRecord, PushStatements, Record, Recovered, Replaced, Resolved, StreamStatement,
+    UpdateRecord,
 };
 use somersault_model::{EventTime, QuadIds, QueryUid, Sn, StreamUid, TermId};
 use std::sync::Arc;
@@ -85,6 +86,7 @@ fn command(command: Command) -> Record {
             query: None,
             stream_times: vec![(StreamUid(3), EventTime(-5)), (StreamUid(4), EventTime(5))],
             first_close: Some(EventTime(1_000)),
+            replaced: None,
         },
     })
 }
@@ -236,6 +238,25 @@ pub fn kinds_since_version_1() -> Vec<Record> {
                 .to_vec(),
         }),
     ]
+}
+
+/// What came after the fixture of those was written.
+pub fn kinds_added_last() -> Vec<Record> {
+    let replace = Command::ReplaceQuery {
+        name: "q1".to_owned(),
+        text: "SELECT * FROM s [RANGE 2s TUMBLING] WHERE { ?s p ?o }".to_owned(),
+        namespace: Some("http://example.org/".to_owned()),
+    };
+    let [Record::Command(mut replaced), other] = [command(replace.clone()), command(replace)]
+    else {
+        unreachable!("a command makes a command's record")
+    };
+    replaced.resolved.query = Some(QueryUid(4));
+    replaced.resolved.replaced = Some(Replaced {
+        query: QueryUid(3),
+        after: EventTime(i64::MIN),
+    });
+    vec![Record::Command(replaced), other]
 }
 
 /// Small segments, so that short tests roll; no idle witnesses, so that they are repeatable.
