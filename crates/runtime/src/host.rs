@@ -99,6 +99,9 @@ pub trait Host: Send + Sync + 'static {
     /// A query was dropped; firings under way may still finish.
     fn dropped(&self, uid: QueryUid);
 
+    /// A query took the place of another, which answered closes up to this one; `place` says where it is in its cohort.
+    fn answered_before(&self, uid: QueryUid, place: Option<Place>, close: EventTime);
+
     /// Execute this. Firings of one query come in close order.
     fn fire(self: Arc<Self>, job: FiringJob);
 

@@ -172,6 +172,11 @@ impl Cohort {
         self.hub.lock().note_gone(id);
     }
 
+    /// A member took another query's place, which answered closes up to this one.
+    pub(crate) fn answered_before(&self, place: u32, id: FiringId) {
+        self.hub.lock().answered_before(place, id);
+    }
+
     /// A member was dropped: its subscriptions end.
     pub(crate) fn left(&self, place: u32) {
         self.changes.lock().push(Change::Left { place });

@@ -351,6 +351,22 @@ impl Host for Standing {
         }
     }
 
+    fn answered_before(&self, uid: QueryUid, place: Option<Place>, close: EventTime) {
+        let id = FiringId::at(close.0);
+        match place {
+            Some(place) => {
+                if let Some(cohort) = self.cohort(place.cohort) {
+                    cohort.answered_before(place.place, id);
+                }
+            }
+            None => {
+                if let Some(query) = self.query(uid) {
+                    query.hub.lock().note_gone(id);
+                }
+            }
+        }
+    }
+
     fn fire(self: Arc<Self>, job: FiringJob) {
         self.take_due(job);
     }

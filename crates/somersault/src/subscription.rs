@@ -231,6 +231,17 @@ impl Gone {
         }
     }
 
+    /// The same, and where nothing is gone, what was answered before.
+    pub(crate) fn or(self, before: Option<FiringId>) -> Gone {
+        match self.newest() {
+            Some(_) => self,
+            None => Gone {
+                unamended: before,
+                amended: None,
+            },
+        }
+    }
+
     /// Whether a subscriber is not given something that it has not seen.
     pub(crate) fn is_missed(&self, options: &SubscribeOptions) -> bool {
         match options.after {

@@ -22,11 +22,15 @@ use somersault_log::{
 use somersault_model::{EventTime, QueryUid, StreamUid};
 
 /// A registered query, by name.
-struct Known<'c> {
-    uid: QueryUid,
-    is_paused: bool,
+pub(crate) struct Known<'c> {
+    pub(crate) uid: QueryUid,
+    pub(crate) is_paused: bool,
+    /// The time after which it fires, or did before it was paused.
+    pub(crate) base: EventTime,
+    /// The newest close that it fired for.
+    pub(crate) last_close: Option<EventTime>,
     /// Itself, or its cohort.
-    query: &'c Query,
+    pub(crate) query: &'c Query,
 }
 
 impl Coordinator {
@@ -51,7 +55,8 @@ impl Coordinator {
                 text,
                 namespace,
                 declaration,
-            } => self.admit_register(received_ms, (name, text, namespace), &declaration),
+                replaces,
+            } => self.admit_register(received_ms, (name, text, namespace), &declaration, replaces),
             Input::RegisterQueries {
                 received_ms,
                 shape,
@@ -112,19 +117,24 @@ impl Coordinator {
             })
     }
 
-    fn known_query(&self, name: &str) -> Result<Known<'_>, Refusal> {
+    pub(crate) fn known_query(&self, name: &str) -> Result<Known<'_>, Refusal> {
         let known = match self.named(name) {
             Some(Named::Alone(uid)) => self.queries.get(&uid).map(|query| Known {
                 uid,
                 is_paused: matches!(query.state, State::Paused { .. }),
+                base: query.base,
+                last_close: query.last_close,
                 query,
             }),
             Some(Named::Member(place)) => {
+                let members = self.cohorts.of(place);
                 let query = self.queries.get(&place.cohort);
-                let found = self.cohorts.of(place).find(place.place);
+                let found = members.find(place.place);
                 query.zip(found).map(|(query, found)| Known {
                     uid: found.uid,
                     is_paused: found.earlier.paused.is_some(),
+                    base: found.base,
+                    last_close: members.last_close(place.place, query.last_close),
                     query,
                 })
             }
@@ -255,7 +265,7 @@ impl Coordinator {
     }
 
     /// The queries that window a stream, as a list for people; `None` where there are none.
-    fn readers_of(&self, stream: &Stream) -> Option<String> {
+    pub(crate) fn readers_of(&self, stream: &Stream) -> Option<String> {
         const NAMED: usize = 5;
         let (names, count) = self.names_of(stream.windowed_by.keys().copied(), NAMED);
         let mut queries = names.join(", ");

@@ -39,7 +39,7 @@ pub(crate) enum Named {
 /// All cohorts, by shape, and their members, by name.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Cohorts {
-    /// By default namespace and shape.
+    /// By default namespace and shape: of several of one shape the newest, which others may join.
     by_shape: BTreeMap<(Option<String>, String), QueryUid>,
     /// Looked up only, never walked over.
     members: FxHashMap<QueryUid, Members>,
@@ -236,7 +236,11 @@ impl Coordinator {
         let Some((name, words)) = members.first() else {
             return Ok(());
         };
-        let cohort = match self.cohorts.of_shape(namespace, &shape) {
+        let base = Self::base_of(resolved);
+        let cohort = self.cohorts.of_shape(namespace, &shape);
+        // Who takes another's place may begin before those that came last: then a cohort of its own begins.
+        let takes_it = |cohort| (self.cohorts.get(cohort)).is_some_and(|it| it.takes(base));
+        let cohort = match cohort.filter(|cohort| takes_it(*cohort)) {
             Some(cohort) => cohort,
             None => {
                 let text = shape.text(words);
@@ -260,7 +264,6 @@ impl Coordinator {
             }
         };
         self.next_query = self.next_query.max(first.0 + members.len() as u64);
-        let base = Self::base_of(resolved);
         let mut joining = Vec::with_capacity(members.len());
         if let Some(list) = self.cohorts.get_mut(cohort) {
             list.reserve(members.len());

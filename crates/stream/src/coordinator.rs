@@ -13,6 +13,7 @@ use crate::groups::{Groups, PassedRun, Streams};
 use crate::input::Input;
 use crate::output::{Firing, FiringKey, Output};
 use crate::registry::Query;
+use crate::replace::Leaving;
 use crate::stream::{Batch, Pushed, Stream};
 use rustc_hash::FxHashMap;
 use somersault_log::{Command, CommandRecord, DeliveredRecord, Record, UpdateRecord};
@@ -56,6 +57,8 @@ pub struct Coordinator {
     pub(crate) lagging: BTreeMap<Sn, Lagging>,
     /// The SN of each unfinished firing; looked up only.
     pub(crate) unfinished: FxHashMap<FiringKey, Sn>,
+    /// Queries that were replaced and whose last firings are not done, by what fires.
+    pub(crate) leaving: FxHashMap<QueryUid, Vec<Leaving>>,
     /// Up to where each query's answers have been delivered; looked up only.
     pub(crate) delivered: FxHashMap<QueryUid, DeliveredRecord>,
 }
@@ -109,6 +112,7 @@ impl Coordinator {
             cuts: VecDeque::new(),
             lagging: BTreeMap::new(),
             unfinished: FxHashMap::default(),
+            leaving: FxHashMap::default(),
             delivered: FxHashMap::default(),
         }
     }
@@ -157,7 +161,11 @@ impl Coordinator {
             }
             Record::Update(update) => self.update(update, resolve),
             Record::Plan(plan) => self.cut(plan, out),
-            Record::Delivered(delivered) => self.expect_delivered(delivered),
+            // The last firings of a query that was replaced are delivered after it is gone.
+            Record::Delivered(delivered) if self.queries.contains_key(&delivered.query) => {
+                self.expect_delivered(delivered);
+            }
+            Record::Delivered(_) => {}
             Record::Derived(derived) => self.derive(derived, resolve, out),
         }
         Ok(())
@@ -320,6 +328,14 @@ impl Coordinator {
                 let members = (namespace.as_deref(), &members[..]);
                 self.register_logged_members(pieces, members, resolved, resolve, out)?;
             }
+            Command::ReplaceQuery {
+                name,
+                text,
+                namespace,
+            } => {
+                let named = (name.as_str(), text.as_str(), namespace.as_deref());
+                self.replace_logged(named, resolved, resolve, out)?;
+            }
             Command::DropQuery { name } => match self.logged_query(name) {
                 Named::Alone(uid) => self.drop_query(uid, out),
                 Named::Member(place) => self.drop_member(place, out),
@@ -336,7 +352,7 @@ impl Coordinator {
         Ok(())
     }
 
-    fn logged_query(&self, name: &str) -> Named {
+    pub(crate) fn logged_query(&self, name: &str) -> Named {
         self.named(name)
             .expect("S2: the log names only queries that it registered before")
     }
@@ -360,6 +376,7 @@ impl Coordinator {
         if !absorbed.is_empty() {
             self.effects.push_back(Effects::Mutations(absorbed));
         }
+        self.note_dropped(uid, out);
         out.push(Output::StreamDropped {
             uid,
             iri: iri.to_owned(),

@@ -8,7 +8,7 @@
 
 use crate::coordinator::{Coordinator, Cut, Effects, Lagging};
 use crate::output::{ClosedBatch, Firing, FiringKey, Inject, Output};
-use crate::registry::{Delivery, Query};
+use crate::registry::Delivery;
 use somersault_log::{PlanRecord, Position};
 use somersault_model::{BatchNumber, EventTime, Sn, StreamUid};
 use std::collections::BTreeSet;
@@ -278,8 +278,12 @@ impl Coordinator {
                 let mark = self.delivered.get(&firing.query);
                 let query = self.queries.get(&firing.query);
                 let this = (firing.close, firing.sn);
-                let is_done = |query: &Query| query.delivery(this, mark) == Delivery::Done;
-                if query.is_none_or(is_done) {
+                let is_done = match query {
+                    Some(query) => query.delivery(this, mark) == Delivery::Done,
+                    // It was dropped; the last firings of one that was replaced are its own.
+                    None => !self.leaving.contains_key(&firing.query),
+                };
+                if is_done {
                     let key = firing.key();
                     out.push(Output::Cancelled(firing));
                     self.on_fired(key, out);
@@ -294,6 +298,7 @@ impl Coordinator {
     /// call changes nothing and gives none.
     pub fn on_fired(&mut self, key: FiringKey, out: &mut Vec<Output>) -> Option<Sn> {
         let sn = self.unfinished.remove(&key)?;
+        self.note_done(key.query, sn, out);
         let lagging = self.lagging.get_mut(&sn)?;
         lagging.firings -= 1;
         if lagging.firings > 0 {

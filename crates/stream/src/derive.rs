@@ -51,11 +51,12 @@ impl Derivation {
 }
 
 impl Coordinator {
-    /// Whether a query may derive this stream: it must be new, and not feed itself.
+    /// Whether a query may derive this stream: it must be new, or end with the query that is replaced, and not feed itself.
     pub(crate) fn check_derivation(
         &self,
         declaration: &QueryDeclaration,
         derived: &DerivedStream,
+        replaced: Option<QueryUid>,
     ) -> Result<(), Refusal> {
         let iri = derived.iri.as_str();
         if declaration.counts() && declaration.computed_every.is_none() {
@@ -71,7 +72,8 @@ impl Coordinator {
                 cycle: names.join(" from "),
             });
         }
-        match self.by_iri.contains_key(iri) {
+        let ends = self.deriving(iri).is_some() && self.deriving(iri) == replaced;
+        match self.by_iri.contains_key(iri) && !ends {
             true => Err(Refusal::DerivedStreamTaken {
                 stream: iri.to_owned(),
             }),

@@ -269,10 +269,16 @@ impl Groups {
         for window in windows {
             *group.windows.entry(*window).or_default() += 1;
         }
-        if group.next.is_some() {
-            self.need(streams, id);
-        } else {
-            self.settle(streams, id, passed);
+        let first = group.first_to_come(streams, member.0);
+        match group.next {
+            // Who takes another's place may begin before those that came while one stream held up all of them.
+            Some(next) if first < next => {
+                group.next = Some(first);
+                group.first = group.first.min(Some(first));
+                self.settle(streams, id, passed);
+            }
+            Some(_) => self.need(streams, id),
+            None => self.settle(streams, id, passed),
         }
         id
     }
@@ -546,6 +552,17 @@ impl Group {
             .map(|uid| (*uid, streams[uid].retained_from))
             .collect();
         self.candidate_after(streams, after)
+    }
+}
+
+impl Group {
+    /// The first close after a base that the group has not passed.
+    fn first_to_come(&self, streams: &Streams, base: EventTime) -> EventTime {
+        let of_group = self.key.streams.iter().map(|uid| &streams[uid]);
+        let ready = of_group.clone().map(|it| it.complete_through).min();
+        let began = of_group.filter_map(|stream| stream.begin);
+        let passed = began.chain(ready.flatten()).max();
+        self.candidate_after(streams, passed.map_or(base, |passed| passed.max(base)))
     }
 }
 

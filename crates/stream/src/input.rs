@@ -45,7 +45,8 @@ pub enum Input {
         /// The stream.
         iri: String,
     },
-    /// A continuous query. The same text under the same name again is a repeat.
+    /// A continuous query. The same text under the same name again is a repeat; another text takes the place of the one
+    /// that there is, if it says so.
     RegisterQuery {
         /// When it was received.
         received_ms: i64,
@@ -57,6 +58,8 @@ pub enum Input {
         namespace: Option<String>,
         /// What the text says about windows and closes.
         declaration: QueryDeclaration,
+        /// Whether it takes the place of a query of this name.
+        replaces: bool,
     },
     /// Continuous queries of one shape, spaced alike. Each is taken or refused for itself.
     RegisterQueries {

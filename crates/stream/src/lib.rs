@@ -21,6 +21,7 @@ mod numbered;
 mod output;
 mod refusal;
 mod registry;
+mod replace;
 mod schedule;
 mod status;
 mod stream;

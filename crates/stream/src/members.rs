@@ -133,6 +133,11 @@ impl Members {
         self.list.len() - self.gaps
     }
 
+    /// Whether one may join that fires after this time.
+    pub(crate) fn takes(&self, base: EventTime) -> bool {
+        self.joins.last().is_none_or(|last| last.base <= base)
+    }
+
     /// The number of the form that is cut like this one.
     pub(crate) fn form(&mut self, shape: &Arc<Shape>) -> u32 {
         let same = |form: &Arc<Shape>| form.pieces() == shape.pieces();
@@ -182,7 +187,7 @@ impl Members {
         self.next += 1;
         let last = self.joins.last();
         assert!(
-            last.is_none_or(|last| last.base <= base),
+            self.takes(base),
             "VT-1: the times of streams go on, and with them those at which queries join"
         );
         if last.is_none_or(|last| last.base != base || last.before.is_some()) {

@@ -116,7 +116,17 @@ pub enum Output {
         /// Its first close, where its streams have a time already.
         first_close: Option<EventTime>,
     },
-    /// A query was dropped.
+    /// A query took the place of another, which had fired for closes up to this one: who comes back and saw an earlier one
+    /// last has missed some.
+    AnsweredBefore {
+        /// The uid of the new one.
+        uid: QueryUid,
+        /// Where it is, if it stands in a cohort.
+        place: Option<Place>,
+        /// The last close that the old one fired for.
+        close: EventTime,
+    },
+    /// A query was dropped. Of one that was replaced it comes after its last firing is done, as those of members do.
     QueryDropped {
         /// Its uid.
         uid: QueryUid,

@@ -44,7 +44,7 @@ pub enum Refusal {
     },
     /// The query exists with another text.
     #[error(
-        "query {name} is registered with another text; DROP QUERY {name} first, or use another name"
+        "query {name} is registered with another text; replace it, DROP QUERY {name} first, or use another name"
     )]
     QueryConflict {
         /// The query.
@@ -99,6 +99,16 @@ pub enum Refusal {
         stream: String,
         /// The queries that window it, as a list for people.
         queries: String,
+    },
+    /// A query would window the stream that ends with the one whose place it takes.
+    #[error(
+        "query {query} has a window on <{stream}>, which the query that it would replace derives, and which ends with that one; register it under another name"
+    )]
+    EndsWithReplaced {
+        /// The query.
+        query: String,
+        /// The stream.
+        stream: String,
     },
     /// An event time went back further than LATENESS allows.
     #[error(
@@ -253,7 +263,8 @@ impl Refusal {
             | Refusal::StreamInUse { .. }
             | Refusal::DerivedStreamTaken { .. }
             | Refusal::Derived { .. }
-            | Refusal::DerivedInUse { .. } => RefusalKind::Conflict,
+            | Refusal::DerivedInUse { .. }
+            | Refusal::EndsWithReplaced { .. } => RefusalKind::Conflict,
             Refusal::OverBudget { .. } | Refusal::Overtaken { .. } => RefusalKind::Retry,
             _ => RefusalKind::Invalid,
         }

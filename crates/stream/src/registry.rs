@@ -34,6 +34,8 @@ pub(crate) struct Query {
     /// In the order of the text.
     windows: Vec<Window>,
     pub(crate) state: State,
+    /// The time after which it fires, or did before it was paused.
+    pub(crate) base: EventTime,
     pub(crate) firings: u64,
     /// Firings that late statements caused, among them.
     pub(crate) amended: u64,
@@ -302,8 +304,12 @@ impl Window {
 }
 
 impl Coordinator {
-    /// The latest of the times that a command resolved to: no close at or before it fires.
+    /// No close at or before this fires: where the query that is replaced has been, else the latest of the times that a
+    /// command resolved to.
     pub(crate) fn base_of(resolved: &Resolved) -> EventTime {
+        if let Some(replaced) = resolved.replaced {
+            return replaced.after;
+        }
         let times = resolved.stream_times.iter().map(|(_, time)| *time);
         times.max().unwrap_or(EventTime::MIN)
     }
@@ -356,6 +362,7 @@ impl Coordinator {
             declaration: Arc::new(declaration),
             derives,
             state: State::Paused { next: None },
+            base: EventTime::MIN,
             firings: 0,
             amended: 0,
             last_close: None,
@@ -417,6 +424,7 @@ impl Coordinator {
             .groups
             .join(&mut self.streams, key, (base, uid), &shapes, &mut passed);
         query.state = State::Running { group, base };
+        query.base = base;
         self.assert_first_close(uid, group, resolved);
         self.report_passed(&passed, out);
     }

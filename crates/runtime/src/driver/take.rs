@@ -223,6 +223,9 @@ impl Sequencer {
                 host.ended(cohort);
                 self.firings.dropped(cohort);
             }
+            Output::AnsweredBefore { uid, place, close } => {
+                host.answered_before(uid, place, close);
+            }
             Output::Delivered { key, sn } => host.delivered(key, sn),
             Output::PassedInBulk {
                 query, last, count, ..

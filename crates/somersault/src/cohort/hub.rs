@@ -52,6 +52,8 @@ pub(crate) struct CohortHub {
     /// What they take.
     kept_bytes: usize,
     gone: Gone,
+    /// Of members that took another query's place, by the first place that they had: the last firing of that one.
+    before: FxHashMap<u32, FiringId>,
     pub(crate) places: Places,
     /// By place.
     listeners: FxHashMap<u32, Listener>,
@@ -66,6 +68,7 @@ impl CohortHub {
             kept: VecDeque::new(),
             kept_bytes: 0,
             gone: Gone::default(),
+            before: FxHashMap::default(),
             places: Places::default(),
             listeners: FxHashMap::default(),
             ended: false,
@@ -83,6 +86,11 @@ impl CohortHub {
     /// A firing was answered before a restart, and is not kept: who has not seen it has missed it.
     pub(crate) fn note_gone(&mut self, id: FiringId) {
         self.gone.note(id);
+    }
+
+    /// The query whose place a member took was answered up to here: who has not seen that has missed it.
+    pub(crate) fn answered_before(&mut self, place: u32, id: FiringId) {
+        self.before.insert(place, id);
     }
 
     /// Counts and keeps a result; returns who is to hear it.
@@ -131,8 +139,9 @@ impl CohortHub {
         let newest = self.kept.back().map(|result| result.id());
         let options = &options.at(newest.or(self.gone.newest()));
         let capacity = options.capacity.max(self.kept.len()).max(1);
-        // What went before the member came it never had.
-        let gone = self.gone.after(self.places.first_base_ms(place));
+        // What went before the member came it never had; but who was there before it may have had some.
+        let before = self.before.get(&self.places.first(place)).copied();
+        let gone = (self.gone.after(self.places.first_base_ms(place))).or(before);
         let mailbox = Arc::new(Mailbox::new(options, capacity, gone));
         let Some(cell) = self.places.cell(place) else {
             mailbox.end();
@@ -167,6 +176,7 @@ impl CohortHub {
 
     /// A member was dropped: nothing more comes for its subscribers.
     pub(crate) fn end_member(&mut self, place: u32) {
+        self.before.remove(&self.places.first(place));
         if let Some(listener) = self.listeners.remove(&place) {
             listener.end();
         }

@@ -203,11 +203,16 @@ impl Places {
 
     /// The time after which a member fired for the first time.
     pub(crate) fn first_base_ms(&self, place: u32) -> i64 {
-        let mut first = place;
-        while let Some(before) = self.earlier.get(&first) {
-            first = *before;
-        }
+        let first = self.first(place);
         self.join_of(first).map_or(i64::MIN, |join| join.base.0)
+    }
+
+    /// Where the member was first that is at a place: it may have been resumed since.
+    pub(crate) fn first(&self, mut place: u32) -> u32 {
+        while let Some(before) = self.earlier.get(&place) {
+            place = *before;
+        }
+        place
     }
 
     /// Whether the member at a place, or where it was before, fires in a result.

@@ -38,6 +38,23 @@ pub enum Registered {
     Before,
 }
 
+/// How a registration in the place of another query went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Replacement {
+    /// There was no query of that name.
+    New,
+    /// The same text was registered under this name before; nothing has changed.
+    Before,
+    /// It has taken the place of another one.
+    Replaced {
+        /// The uid of that one.
+        uid: u64,
+        /// That one had the closes up to this time, the new one has those after it; `None` while no stream of theirs has a
+        /// time.
+        after_ms: Option<i64>,
+    },
+}
+
 /// Texts of one shape, and those of them that are to be registered next.
 struct Known {
     shape: Arc<Shape>,

@@ -1,7 +1,7 @@
 //! Streams and continuous queries: declarations, pushes, time, subscriptions.
 
 use super::Engine;
-use super::batch::Registered;
+use super::batch::{Registered, Replacement};
 use super::data::check_nesting;
 use crate::error::{EngineError, LimitKind};
 use crate::info::{GroupInfo, QueryInfo, Reached, StreamInfo, WindowInfo};
@@ -9,6 +9,7 @@ use crate::push::{Push, PushLines, PushReceipt, lines};
 use crate::subscription::{SubscribeOptions, Subscription};
 use oxrdf::QuadRef;
 use somersault_lang::{CreateStream, Extent, Statement};
+use somersault_log::{Replaced, Resolved};
 use somersault_model::EventTime;
 use somersault_runtime::{Done, Outcome, RuntimeError, TimedLines};
 use somersault_stream::{
@@ -284,12 +285,55 @@ impl Engine {
         self.query_info(&name)
     }
 
+    /// Registers a continuous query in the place of the one of its name, if there is one: in one step, so that each close is
+    /// answered by one of them. The old one answers what is due by then, and its subscriptions end; the new one begins with
+    /// the next close. The same text again changes nothing.
+    ///
+    /// # Errors
+    /// As those of [`Engine::register`], and where the old query derives a stream that others window. The old one is as it
+    /// was then.
+    pub fn replace(
+        &self,
+        name: Option<&str>,
+        text: &str,
+    ) -> Result<(QueryInfo, Replacement), EngineError> {
+        self.check_running()?;
+        self.check_text(text)?;
+        let (name, resolved) = self.declare_query(name.map(str::to_owned), text, true)?;
+        let replacement = match resolved {
+            None => Replacement::Before,
+            Some(resolved) => match resolved.replaced {
+                None => Replacement::New,
+                Some(Replaced { query, after }) => Replacement::Replaced {
+                    uid: query.0,
+                    after_ms: (after > EventTime::MIN).then_some(after.0),
+                },
+            },
+        };
+        Ok((self.query_info(&name)?, replacement))
+    }
+
     /// The name that a query is registered under now, and whether it was before.
     pub(super) fn register_text(
         &self,
         name: Option<String>,
         text: &str,
     ) -> Result<(String, Registered), EngineError> {
+        let (name, resolved) = self.declare_query(name, text, false)?;
+        let registered = match resolved {
+            None => Registered::Before,
+            Some(_) => Registered::New,
+        };
+        Ok((name, registered))
+    }
+
+    /// The name that a query is registered under now, and what that came to unless it was before.
+    fn declare_query(
+        &self,
+        name: Option<String>,
+        text: &str,
+        replaces: bool,
+    ) -> Result<(String, Option<Resolved>), EngineError> {
         let query = self.parser(None).parse_continuous(text)?;
         let name = one_name(name, query.name.clone())?;
         let is_new = self.inner.driver.query(&name).is_none();
@@ -302,12 +346,13 @@ impl Engine {
             text: text.to_owned(),
             namespace: self.inner.config.default_namespace.clone(),
             declaration: QueryDeclaration::from(&query),
+            replaces,
         })?;
-        let registered = match done.outcome {
-            Outcome::Repeat(_) => Registered::Before,
-            _ => Registered::New,
+        let resolved = match done.outcome {
+            Outcome::Command(resolved) => Some(resolved),
+            _ => None,
         };
-        Ok((name, registered))
+        Ok((name, resolved))
     }
 
     /// How many more queries may be registered.

@@ -2,7 +2,7 @@
 //!
 //! Before changing anything here: a command's record carries what it resolved to (S5), so that recovery asks nothing anew.
 
-use super::{check_span, command};
+use super::{Known, check_span, command};
 use crate::cohorts::Named;
 use crate::coordinator::Coordinator;
 use crate::declaration::{QueryDeclaration, WindowDeclaration};
@@ -24,17 +24,7 @@ impl Coordinator {
         name: String,
     ) -> Result<Admission, Refusal> {
         let query = self.known_query(&name)?;
-        let derived = query.query.derives.as_ref();
-        let derived = derived.and_then(|derived| self.streams.get(&derived.stream));
-        if let Some(stream) = derived
-            && let Some(queries) = self.readers_of(stream)
-        {
-            return Err(Refusal::DerivedInUse {
-                query: name,
-                stream: stream.iri().to_owned(),
-                queries,
-            });
-        }
+        self.check_droppable(&name, query.query)?;
         let resolved = self.resolved_for(query.uid);
         Ok(command(received_ms, Command::DropQuery { name }, resolved))
     }
@@ -44,24 +34,38 @@ impl Coordinator {
         received_ms: i64,
         (name, text, namespace): (String, String, Option<String>),
         declaration: &QueryDeclaration,
+        replaces: bool,
     ) -> Result<Admission, Refusal> {
-        if let Ok(existing) = self.known_query(&name) {
+        let old = self.known_query(&name).ok();
+        if let Some(old) = &old {
             if self.has_text(&name, &text, namespace.as_deref()) {
-                return Ok(Admission::Repeat(Repeat::Query(existing.uid)));
+                return Ok(Admission::Repeat(Repeat::Query(old.uid)));
             }
-            return Err(Refusal::QueryConflict { name });
+            if !replaces {
+                return Err(Refusal::QueryConflict { name });
+            }
+            self.check_successor(&name, declaration, old.query)?;
         }
         if let Some(derived) = &declaration.derives {
-            self.check_derivation(declaration, derived)?;
+            let ended = old.as_ref().map(|old| old.uid);
+            self.check_derivation(declaration, derived, ended)?;
         }
         self.check_windows(&name, declaration)?;
-        let mut resolved = self.resolved_first_close(QueryUid(self.next_query), declaration);
+        let uid = QueryUid(self.next_query);
+        let mut resolved = self.resolved_first_close(uid, declaration, old.as_ref());
         let new_stream = StreamUid(self.next_stream);
         resolved.stream = declaration.derives.as_ref().map(|_| new_stream);
-        let command_given = Command::RegisterQuery {
-            name,
-            text,
-            namespace,
+        let command_given = match old {
+            None => Command::RegisterQuery {
+                name,
+                text,
+                namespace,
+            },
+            Some(_) => Command::ReplaceQuery {
+                name,
+                text,
+                namespace,
+            },
         };
         Ok(command(received_ms, command_given, resolved))
     }
@@ -121,7 +125,7 @@ impl Coordinator {
                     namespace,
                     members: new,
                 },
-                resolved: self.resolved_first_close(QueryUid(self.next_query), declaration),
+                resolved: self.resolved_first_close(QueryUid(self.next_query), declaration, None),
             })
         });
         Ok(Admission::Several(record, outcomes))
@@ -136,7 +140,7 @@ impl Coordinator {
         if !query.is_paused {
             return Ok(Admission::Nothing);
         }
-        let resolved = self.resolved_first_close(query.uid, &query.query.declaration);
+        let resolved = self.resolved_first_close(query.uid, &query.query.declaration, None);
         Ok(command(
             received_ms,
             Command::ResumeQuery { name },
@@ -152,8 +156,14 @@ impl Coordinator {
         }
     }
 
-    /// The streams' times and, where all of them have one, the first close after the latest (S5).
-    fn resolved_first_close(&self, query: QueryUid, declaration: &QueryDeclaration) -> Resolved {
+    /// The streams' times and, where all of them have one, the first close after the latest, or after those of the query that
+    /// is replaced (S5).
+    fn resolved_first_close(
+        &self,
+        query: QueryUid,
+        declaration: &QueryDeclaration,
+        old: Option<&Known<'_>>,
+    ) -> Resolved {
         let uids: BTreeSet<StreamUid> = declaration
             .windows
             .iter()
@@ -163,15 +173,18 @@ impl Coordinator {
             .iter()
             .filter_map(|uid| self.streams[uid].complete_through.map(|time| (*uid, time)));
         let stream_times: Vec<(StreamUid, EventTime)> = times.collect();
+        let replaced = old.map(|old| self.replaced(old, &uids, &stream_times));
         let latest = stream_times.iter().map(|(_, time)| *time).max();
+        let base = replaced.map(|replaced| replaced.after).or(latest);
         // When so many statements will have come, nobody knows.
         let by_time = declaration.computed_every.is_some() || !declaration.counts();
-        let first_close = latest
+        let first_close = base
             .filter(|_| by_time && stream_times.len() == uids.len())
-            .map(|latest| self.schedule_of(declaration).first_after(latest));
+            .map(|base| self.schedule_of(declaration).first_after(base));
         Resolved {
             stream_times,
             first_close,
+            replaced,
             ..self.resolved_for(query)
         }
     }

@@ -180,6 +180,8 @@ pub(crate) struct Seen {
     pub(crate) windows: Vec<Vec<(i64, u64)>>,
     /// The statement numbers that are stored at the firing's SN.
     pub(crate) stored: BTreeSet<u64>,
+    /// How many outputs had been decided when it was executed.
+    pub(crate) decided: usize,
 }
 
 pub(crate) struct Driver {
@@ -380,6 +382,7 @@ impl Driver {
         Seen {
             windows: windows.collect(),
             stored: stored.collect(),
+            decided: self.decided.len(),
             firing: firing.clone(),
         }
     }
@@ -466,6 +469,24 @@ impl Driver {
         name: &str,
         declaration: QueryDeclaration,
     ) -> Result<Admission, Refusal> {
+        self.declare(name, declaration, false)
+    }
+
+    /// Registers a query in the place of the one of its name, if there is one.
+    pub(crate) fn replace(
+        &mut self,
+        name: &str,
+        declaration: QueryDeclaration,
+    ) -> Result<Admission, Refusal> {
+        self.declare(name, declaration, true)
+    }
+
+    fn declare(
+        &mut self,
+        name: &str,
+        declaration: QueryDeclaration,
+        replaces: bool,
+    ) -> Result<Admission, Refusal> {
         let text = format!("{declaration:?}");
         let texts = &self.world.queries;
         texts.borrow_mut().insert(text.clone(), declaration.clone());
@@ -475,6 +496,7 @@ impl Driver {
             text,
             namespace: None,
             declaration,
+            replaces,
         })
     }
 

@@ -1,0 +1,219 @@
+//! Replacement: a query takes the place of another of its name, by one record. The old one fires for closes up to a time,
+//! the new one for those after it, so that no close is answered by both and none that is to come by neither.
+//!
+//! Before changing anything here: the old one is gone with the record, as if it had been dropped, but for its firings that
+//! became due before: they are executed, and only after the last of them is the driver told that it has gone. When that
+//! is follows the pace of firings, like `Output::Retire`, and nothing that `apply` decides hangs on it.
+
+use crate::admit::Known;
+use crate::cohorts::Named;
+use crate::coordinator::Coordinator;
+use crate::declaration::{QueryDeclaration, Resolve, ResolveError};
+use crate::output::{Output, Pause};
+use crate::refusal::Refusal;
+use crate::registry::Query;
+use somersault_log::{Replaced, Resolved};
+use somersault_model::{EventTime, QueryUid, Sn, StreamUid};
+use std::collections::BTreeSet;
+
+/// A query that was replaced while firings of it were not done.
+#[derive(Clone, Debug)]
+pub(crate) struct Leaving {
+    /// What its windows are over.
+    streams: BTreeSet<StreamUid>,
+    /// Its firings became due with this SN or before; its cohort may have later ones.
+    through: Sn,
+    /// How many of them are not done.
+    firings: usize,
+    /// What the driver is told after the last.
+    farewell: Vec<Output>,
+}
+
+impl Coordinator {
+    /// Whether a query with this declaration may stand where another does now, which must be one that may be dropped.
+    pub(crate) fn check_successor(
+        &self,
+        name: &str,
+        declaration: &QueryDeclaration,
+        old: &Query,
+    ) -> Result<(), Refusal> {
+        self.check_droppable(name, old)?;
+        let ended = old.derives.as_ref();
+        let ended = ended.and_then(|derived| self.streams.get(&derived.stream));
+        let mut windowed = declaration.windows.iter().map(|window| &window.stream);
+        match ended {
+            Some(stream) if windowed.any(|windowed| windowed.as_str() == stream.iri()) => {
+                Err(Refusal::EndsWithReplaced {
+                    query: name.to_owned(),
+                    stream: stream.iri().to_owned(),
+                })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// A query that derives a stream goes when nobody windows that any more.
+    pub(crate) fn check_droppable(&self, name: &str, query: &Query) -> Result<(), Refusal> {
+        let derived = query.derives.as_ref();
+        let derived = derived.and_then(|derived| self.streams.get(&derived.stream));
+        if let Some(stream) = derived
+            && let Some(queries) = self.readers_of(stream)
+        {
+            return Err(Refusal::DerivedInUse {
+                query: name.to_owned(),
+                stream: stream.iri().to_owned(),
+                queries,
+            });
+        }
+        Ok(())
+    }
+
+    /// What a replacement resolves to. The new query fires after all closes that the old one has had, which are those up to
+    /// where all of its streams are. What is complete on all streams of the new one, and what was before one of them began,
+    /// has passed for it too; and where the old one was paused, all that one of them has passed, as for one that is resumed.
+    pub(crate) fn replaced(
+        &self,
+        old: &Known<'_>,
+        windowed: &BTreeSet<StreamUid>,
+        stream_times: &[(StreamUid, EventTime)],
+    ) -> Replaced {
+        let passed = match old.is_paused {
+            true => stream_times.iter().map(|(_, time)| *time).max(),
+            false => {
+                let begun = windowed.iter().filter_map(|uid| self.streams[uid].begin);
+                let old_streams = self.complete_on_all(&old.query.streams());
+                let new_streams = self.complete_on_all(windowed);
+                old_streams.max(new_streams).max(begun.max())
+            }
+        };
+        let after = passed.max(old.last_close).unwrap_or(old.base);
+        Replaced {
+            query: old.uid,
+            after: after.max(old.base),
+        }
+    }
+
+    /// The time through which all of these streams are complete; `None` where one of them has none.
+    fn complete_on_all(&self, streams: &BTreeSet<StreamUid>) -> Option<EventTime> {
+        let times = streams
+            .iter()
+            .map(|uid| self.streams.get(uid)?.complete_through);
+        times.min().flatten()
+    }
+
+    /// Takes the place of the query of this name.
+    pub(crate) fn replace_logged(
+        &mut self,
+        named: (&str, &str, Option<&str>),
+        resolved: &Resolved,
+        resolve: &dyn Resolve,
+        out: &mut Vec<Output>,
+    ) -> Result<(), ResolveError> {
+        let (name, text, namespace) = named;
+        // Before anything changes: whether the text can still be read.
+        resolve.query_declaration(text, namespace)?;
+        let old = self.known_query(name).ok();
+        let last_close = old.and_then(|old| old.last_close);
+        self.drop_replaced(name, out);
+        self.register_logged(named, resolved, resolve, out)?;
+        let new = self.named(name).zip(resolved.query);
+        if let Some(((new, uid), close)) = new.zip(last_close) {
+            let place = match new {
+                Named::Alone(_) => None,
+                Named::Member(place) => Some(place),
+            };
+            out.push(Output::AnsweredBefore { uid, place, close });
+        }
+        Ok(())
+    }
+
+    /// Drops the query of a name; the driver hears of it once its firings are done.
+    fn drop_replaced(&mut self, name: &str, out: &mut Vec<Output>) {
+        let named = self.logged_query(name);
+        let uid = match named {
+            Named::Alone(uid) => uid,
+            Named::Member(place) => place.cohort,
+        };
+        let streams = self.queries.get(&uid).map(Query::streams);
+        let firings = self.unfinished.keys().filter(|key| key.query == uid);
+        let firings = firings.count();
+        let mut dropped = Vec::new();
+        match named {
+            Named::Alone(uid) => self.drop_query(uid, &mut dropped),
+            Named::Member(place) => {
+                let is_running = |name| self.known_query(name).is_ok_and(|it| !it.is_paused);
+                if firings > 0 && is_running(name) {
+                    let through = self.last_cut;
+                    let next = self.next_of_member(place);
+                    let pause = Pause { through, next };
+                    out.push(Output::MemberPaused { place, pause });
+                }
+                self.drop_member(place, &mut dropped);
+            }
+        }
+        if firings == 0 {
+            out.append(&mut dropped);
+            return;
+        }
+        let (farewell, now): (Vec<Output>, Vec<Output>) =
+            dropped.into_iter().partition(Output::is_farewell);
+        out.extend(now);
+        self.leaving.entry(uid).or_default().push(Leaving {
+            streams: streams.unwrap_or_default(),
+            through: self.last_cut,
+            firings,
+            farewell,
+        });
+    }
+
+    /// A firing is done: whoever has left and waited for it only is gone.
+    pub(crate) fn note_done(&mut self, query: QueryUid, sn: Sn, out: &mut Vec<Output>) {
+        let Some(leaving) = self.leaving.get_mut(&query) else {
+            return;
+        };
+        for one in leaving.iter_mut().filter(|one| sn <= one.through) {
+            one.firings -= 1;
+        }
+        self.say_farewell(query, |one| one.firings == 0, out);
+    }
+
+    /// A stream is dropped: who has left has no use for firings whose slices go.
+    pub(crate) fn note_dropped(&mut self, stream: StreamUid, out: &mut Vec<Output>) {
+        let reads_it = |one: &Leaving| one.streams.contains(&stream);
+        let mut readers: Vec<QueryUid> = (self.leaving.iter())
+            .filter(|(_, leaving)| leaving.iter().any(reads_it))
+            .map(|(query, _)| *query)
+            .collect();
+        readers.sort_unstable();
+        for query in readers {
+            self.say_farewell(query, reads_it, out);
+        }
+    }
+
+    fn say_farewell(
+        &mut self,
+        query: QueryUid,
+        is_over: impl Fn(&Leaving) -> bool,
+        out: &mut Vec<Output>,
+    ) {
+        let Some(leaving) = self.leaving.get_mut(&query) else {
+            return;
+        };
+        for one in leaving.extract_if(.., |one| is_over(one)) {
+            out.extend(one.farewell);
+        }
+        if leaving.is_empty() {
+            self.leaving.remove(&query);
+        }
+    }
+}
+
+impl Output {
+    /// Whether it says that a query is gone, which would end its firings.
+    fn is_farewell(&self) -> bool {
+        matches!(
+            self,
+            Output::QueryDropped { .. } | Output::MemberDropped { .. } | Output::CohortEnded { .. }
+        )
+    }
+}
