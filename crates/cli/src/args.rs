@@ -47,7 +47,7 @@ pub(crate) enum Command {
     Explain(ExplainArgs),
     /// Register continuous queries, and declare streams, from files
     #[command(
-        after_help = "Examples:\n  somersault register streams.sql --server http://127.0.0.1:7878       CREATE STREAM statements\n  somersault register trending.csparql --name trending --server http://127.0.0.1:7878"
+        after_help = "Examples:\n  somersault register streams.sql --server http://127.0.0.1:7878       CREATE STREAM statements\n  somersault register trending.csparql --name trending --server http://127.0.0.1:7878\n  somersault register trending.csparql --name trending --replace                      in the place of the one there is"
     )]
     Register(RegisterArgs),
     /// Push a file of statements into a stream
@@ -203,8 +203,11 @@ pub(crate) struct RegisterArgs {
     #[arg(required = true, value_name = "FILE")]
     pub(crate) files: Vec<PathBuf>,
     /// The files hold many queries, a line {"name": …, "query": …} each; .gz and .zst too
-    #[arg(long, conflicts_with = "name")]
+    #[arg(long, conflicts_with_all = ["name", "replace"])]
     pub(crate) batch: bool,
+    /// Put each query in the place of the one of its name, if there is one, with no close lost between the two
+    #[arg(long)]
+    pub(crate) replace: bool,
     /// Name of the query, when the text gives none
     #[arg(long, value_name = "NAME")]
     pub(crate) name: Option<String>,

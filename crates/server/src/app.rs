@@ -152,7 +152,7 @@ pub(crate) fn routes() -> Vec<(&'static str, &'static [&'static str], MethodRout
             "/queries/{name}",
             &["GET", "PUT", "DELETE"],
             get(declarations::show::<Queries>)
-                .put(declarations::declare::<Queries>)
+                .put(queries::register)
                 .delete(declarations::drop::<Queries>),
         ),
         ("/queries/{name}/pause", &["POST"], post(queries::pause)),

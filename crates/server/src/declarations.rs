@@ -38,9 +38,14 @@ pub(crate) async fn show<D: Declared>(State(app): State<App>, request: Request) 
 
 /// Declares one: 201, or 200 where the same text was declared under this name before.
 pub(crate) async fn declare<D: Declared>(State(app): State<App>, request: Request) -> ApiResult {
+    Params::of(request.uri())?.only(&[])?;
+    declare_new::<D>(app, request).await
+}
+
+/// The same, whatever parameters there are.
+pub(crate) async fn declare_new<D: Declared>(app: App, request: Request) -> ApiResult {
     let (head, body) = request.into_parts();
     let name = name_of(head.uri.path(), D::PATH, "")?;
-    Params::of(&head.uri)?.only(&[])?;
     let held = body::read(&app, &head.headers, body).await?;
     let text = held.text()?.to_owned();
     let shared = app.clone();

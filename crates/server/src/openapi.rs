@@ -79,6 +79,7 @@ const GRAPH: &[&str] = &["graph", "default"];
 const DIRECT: &[&str] = &["path"];
 const STREAM: &[&str] = &["stream"];
 const QUERY_NAME: &[&str] = &["name"];
+const QUERY_PUT: &[&str] = &["name", "replace"];
 const PUSH: &[&str] = &[
     "stream",
     "Event-Time-Ms",
@@ -164,8 +165,9 @@ fn operations() -> Vec<Operation> {
             ..op("put", "/queries:batch", "registerQueries", "continuous queries", "Register many continuous queries") },
         Operation { parameters: QUERY_NAME, success: &[("200", "The query.", Content::Json("Query"))], errors: &["404"],
             ..op("get", "/queries/{name}", "showQuery", "continuous queries", "Show a continuous query") },
-        Operation { parameters: QUERY_NAME, body: Body::Text("A C-SPARQL query. The URL's name is the query's; a REGISTER header must not say another."), errors: &["404", "409", "413"],
-            success: &[("200", "The same text was registered before.", Content::Json("Query")), ("201", "It is registered.", Content::Json("Query"))],
+        Operation { parameters: QUERY_PUT, body: Body::Text("A C-SPARQL query. The URL's name is the query's; a REGISTER header must not say another."), errors: &["404", "409", "413"],
+            success: &[("200", "The same text was registered before, or with `replace` another one, whose place it has taken.", Content::Json("Query")), ("201", "It is registered.", Content::Json("Query"))],
+            description: "With `replace` it takes the place of the query of this name in one step, so that each close is answered by one of them; if it is refused, that one is as it was. `replaced` in the answer says which that was.",
             ..op("put", "/queries/{name}", "registerQuery", "continuous queries", "Register a continuous query") },
         Operation { parameters: QUERY_NAME, success: &[("204", "It is dropped; its event streams end.", Content::None)], errors: &["404", "409"],
             ..op("delete", "/queries/{name}", "dropQuery", "continuous queries", "Drop a continuous query") },

@@ -2,15 +2,18 @@
 //! Their answers are in `events`.
 
 use crate::app::App;
-use crate::declarations::{Declared, command, name_of};
+use crate::body;
+use crate::declarations::{Declared, command, declare_new, name_of};
 use crate::error::{ApiError, ApiResult};
 use crate::gate::Lane;
 use crate::text::{Params, percent_encode, shorten};
 use axum::Json;
 use axum::extract::{Request, State};
+use axum::http::StatusCode;
 use axum::response::IntoResponse;
 use serde_json::{Value, json};
-use somersault::{Engine, EngineError, QueryInfo, Reached};
+use somersault::{Engine, EngineError, QueryInfo, Reached, Replacement};
+use std::sync::PoisonError;
 use std::time::Duration;
 
 /// A duration in whole microseconds, for JSON.
@@ -89,6 +92,38 @@ impl Declared for Queries {
     fn json(info: &QueryInfo) -> Value {
         query_json(info)
     }
+}
+
+/// Registers one, with `?replace=true` in the place of the one of its name: 201, or 200 where there was one.
+pub(crate) async fn register(State(app): State<App>, request: Request) -> ApiResult {
+    let params = Params::of(request.uri())?;
+    params.only(&["replace"])?;
+    if !params.flag("replace")? {
+        return declare_new::<Queries>(app, request).await;
+    }
+    let (head, body) = request.into_parts();
+    let name = name_of(head.uri.path(), Queries::PATH, "")?;
+    let held = body::read(&app, &head.headers, body).await?;
+    let text = held.text()?.to_owned();
+    let shared = app.clone();
+    let (info, replacement) = (app.gate)
+        .run(Lane::Control, move || {
+            // In turn with those that do not replace: whether theirs are new is asked before they are registered.
+            let turn = shared.declarations.lock();
+            let _turn = turn.unwrap_or_else(PoisonError::into_inner);
+            shared.engine.replace(Some(&name), &text)
+        })
+        .await??;
+    let status = match replacement {
+        Replacement::New => StatusCode::CREATED,
+        Replacement::Before | Replacement::Replaced { .. } => StatusCode::OK,
+    };
+    let mut json = query_json(&info);
+    json["replaced"] = match replacement {
+        Replacement::Replaced { uid, after_ms } => json!({ "uid": uid, "after_ms": after_ms }),
+        Replacement::New | Replacement::Before => Value::Null,
+    };
+    Ok((status, Json(json)).into_response())
 }
 
 /// How many queries a page has where nothing is said, and at the most.

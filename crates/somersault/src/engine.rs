@@ -14,7 +14,7 @@ mod prepared;
 mod query;
 mod streams;
 
-pub use batch::{NewQuery, Registered};
+pub use batch::{NewQuery, Registered, Replacement};
 pub(crate) use data::NESTING_LIMIT;
 pub use execute::{HeavyQuery, Light};
 pub use listing::QueryPage;

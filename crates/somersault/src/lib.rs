@@ -50,7 +50,7 @@ pub use answer::{Answer, AnswerKind, AnswerWriter, Cell, CellKind, Cursor, Row, 
 pub use config::{Clock, DeltaMode, EngineConfig, FabricKind};
 pub use engine::{
     Engine, HeavyQuery, Light, NewQuery, PreparedQuery, QueryOptions, QueryPage, QueryResults,
-    Registered, UpdateOptions, UpdateSummary,
+    Registered, Replacement, UpdateOptions, UpdateSummary,
 };
 pub use error::{EngineError, LimitKind};
 pub use info::{GroupInfo, Health, HealthStatus, QueryInfo, Reached, StreamInfo, WindowInfo};

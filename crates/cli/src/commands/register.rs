@@ -6,6 +6,8 @@ use crate::error::CliError;
 use crate::files::{self, read_text};
 use serde_json::Value;
 use std::path::Path;
+use ureq::Body;
+use ureq::http::Response;
 
 /// Sends each file: CREATE STREAM statements one by one, anything else as one query.
 ///
@@ -31,11 +33,16 @@ pub(crate) fn run(args: &RegisterArgs) -> Result<(), CliError> {
                     ))
                 })?,
             };
-            client
-                .put(&format!("/queries/{}", segment(&name)), &text)
+            let replace = if args.replace { "?replace=true" } else { "" };
+            let answer = client
+                .put(&format!("/queries/{}{replace}", segment(&name)), &text)
                 .map_err(|error| CliError::failed(path.display(), error))?;
+            let what = match args.replace && has_replaced(answer)? {
+                true => "replaced",
+                false => "registered",
+            };
             println!(
-                "query {name} registered; its answers: somersault subscribe {name} --server {}",
+                "query {name} {what}; its answers: somersault subscribe {name} --server {}",
                 args.server
             );
         }
@@ -47,6 +54,15 @@ pub(crate) fn run(args: &RegisterArgs) -> Result<(), CliError> {
         }
     }
     Ok(())
+}
+
+/// Whether a server's answer says that the query took another's place.
+fn has_replaced(mut answer: Response<Body>) -> Result<bool, CliError> {
+    let text = answer.body_mut().read_to_string();
+    let text = text.map_err(|error| CliError::failed("the server's answer", error))?;
+    let json: Value = serde_json::from_str(&text)
+        .map_err(|error| CliError::failed("the server's answer", error))?;
+    Ok(!json["replaced"].is_null())
 }
 
 /// Sends a file of lines, each a query with its name.

@@ -334,6 +334,8 @@ fn files_are_queried_in_process() {
     assert!(error.contains("bad.nt"), "{error}");
 }
 
+const LIKES: &str = "SELECT ?post FROM NAMED STREAM <urn:likes> [RANGE 2s STEP 1s] WHERE { GRAPH <urn:likes> { <urn:WHO> <urn:like> ?post } }";
+
 #[test]
 fn a_tour_through_a_server_that_restarts() {
     let folder = tempfile::tempdir().unwrap();
@@ -401,6 +403,22 @@ fn a_tour_through_a_server_that_restarts() {
         );
         let answers = succeeds(&[&["subscribe", "liked", "--count", "1"][..], &at].concat());
         assert!(answers.contains("<urn:post1>"), "{answers}");
+        let replace = |flag: &[&str]| {
+            [
+                &["register", &path("other.csparql"), "--name", "bobs"][..],
+                flag,
+                &at,
+            ]
+            .concat()
+        };
+        fs::write(path("other.csparql"), LIKES.replace("WHO", "bob")).unwrap();
+        let registered = succeeds(&replace(&["--replace"]));
+        assert!(registered.contains("bobs registered"), "{registered}");
+        fs::write(path("other.csparql"), LIKES.replace("WHO", "eve")).unwrap();
+        let refused = fails(&replace(&[]), 1);
+        assert!(refused.contains("another text"), "{refused}");
+        let replaced = succeeds(&replace(&["--replace"]));
+        assert!(replaced.contains("bobs replaced"), "{replaced}");
         let updated = succeeds(
             &[
                 &["update", "INSERT DATA { <urn:ada> <urn:knows> <urn:bob> }"][..],

@@ -259,6 +259,17 @@ fn queries(all: &mut Map<String, Value>) {
                 "execution_us": refer("Quantiles"),
                 "delay_us": refer("Quantiles"),
                 "waiting_us": refer("Quantiles"),
+                "replaced": json!({ "anyOf": [refer("Replaced"), { "type": "null" }], "description": "In the answer to a registration with `replace` alone: the query whose place it took; null where there was none, or the same." }),
+            }),
+            &["replaced"],
+        ),
+    );
+    all.insert(
+        "Replaced".into(),
+        object(
+            json!({
+                "uid": integer("The number that the old query had."),
+                "after_ms": optional("The old one had the closes up to this time, the new one has those after it; null while no stream of theirs has a time."),
             }),
             &[],
         ),
@@ -319,6 +330,7 @@ pub(super) fn parameters() -> Value {
         "from": query("from", "Where to begin without an id: with the oldest firing that is kept, or with the next.", json!({ "type": "string", "enum": ["kept", "now"], "default": "kept" })),
         "after": query("after", "Only queries whose names come after this one.", string()),
         "limit": query("limit", "How many queries at the most.", json!({ "type": "integer", "minimum": 1, "maximum": 10000, "default": 1000 })),
+        "replace": query("replace", "Takes the place of the query of this name, if there is one.", switch()),
         "empties": query("empties", "Also firings without rows.", switch()),
     })
 }

@@ -243,6 +243,12 @@ fn the_end_is_said() {
     server.put("/queries/seen", SEEN).expect(201);
     let mut events = server.events(RESULTS, &[]);
     assert!(events.comment());
+    let other = SEEN.replace("?s", "?subject");
+    server.put("/queries/seen?replace=true", &other).expect(200);
+    let end = events.next().expect("an end");
+    assert_eq!(end.json()["reason"], "dropped", "its place is another's");
+    let mut events = server.events(RESULTS, &[]);
+    assert!(events.comment());
     server.stop();
     let end = events.next().expect("an end");
     assert_eq!(end.json()["reason"], "stopping");

@@ -64,6 +64,40 @@ fn registered_once_shown_and_dropped() {
 }
 
 #[test]
+fn one_takes_the_place_of_another() {
+    let server = TestServer::start();
+    server.stream("s", "");
+    let put = |text: &str| server.put("/queries/seen?replace=true", text);
+    let first = put(SEEN).expect(201).json();
+    assert!(first["replaced"].is_null(), "{first}");
+    let same = put(SEEN).expect(200).json();
+    assert_eq!(
+        (&same["uid"], &same["replaced"]),
+        (&first["uid"], &serde_json::Value::Null)
+    );
+    let wider = SEEN.replace("2s", "4s");
+    server
+        .put("/queries/seen?replace=false", &wider)
+        .expect_error(409, "conflict", &["seen", "replace"]);
+    put("SELECT ?s FROM").expect_error(400, "syntax", &[]);
+    put(&SEEN.replace("1s", "1500ms")).expect_error(400, "invalid", &["BATCH"]);
+    server
+        .put("/queries/seen?replace=perhaps", &wider)
+        .expect_error(400, "bad_parameter", &["replace"]);
+    let shown = server.get("/queries/seen").expect(200).json();
+    assert_eq!(
+        (&shown["uid"], &shown["text"]),
+        (&first["uid"], &SEEN.into())
+    );
+    let replaced = put(&wider).expect(200).json();
+    assert_eq!(replaced["replaced"]["uid"], first["uid"]);
+    assert_ne!(replaced["uid"], first["uid"]);
+    assert_eq!(replaced["windows"][0]["range_ms"], 4000);
+    let listed = server.get("/queries").expect(200).json();
+    assert_eq!(listed["total"], 1);
+}
+
+#[test]
 fn what_registration_refuses() {
     let server = TestServer::start();
     server.stream("s", "");

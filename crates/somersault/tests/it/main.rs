@@ -15,6 +15,7 @@ mod loading;
 mod passing;
 mod queries;
 mod refusals;
+mod replacing;
 mod restart;
 mod scenario;
 mod shards;

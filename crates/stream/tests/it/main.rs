@@ -8,5 +8,6 @@ mod derived;
 mod harness;
 mod laws;
 mod refusals;
+mod replacing;
 mod time;
 mod twin;
