@@ -403,21 +403,16 @@ fn a_tour_through_a_server_that_restarts() {
         );
         let answers = succeeds(&[&["subscribe", "liked", "--count", "1"][..], &at].concat());
         assert!(answers.contains("<urn:post1>"), "{answers}");
-        let replace = |flag: &[&str]| {
-            [
-                &["register", &path("other.csparql"), "--name", "bobs"][..],
-                flag,
-                &at,
-            ]
-            .concat()
-        };
-        fs::write(path("other.csparql"), LIKES.replace("WHO", "bob")).unwrap();
-        let registered = succeeds(&replace(&["--replace"]));
+        let other = path("other.csparql");
+        let register = [&["register", &other, "--name", "bobs"][..], &at].concat();
+        let replace = [&register[..], &["--replace"]].concat();
+        fs::write(&other, LIKES.replace("WHO", "bob")).unwrap();
+        let registered = succeeds(&replace);
         assert!(registered.contains("bobs registered"), "{registered}");
-        fs::write(path("other.csparql"), LIKES.replace("WHO", "eve")).unwrap();
-        let refused = fails(&replace(&[]), 1);
+        fs::write(&other, LIKES.replace("WHO", "eve")).unwrap();
+        let refused = fails(&register, 1);
         assert!(refused.contains("another text"), "{refused}");
-        let replaced = succeeds(&replace(&["--replace"]));
+        let replaced = succeeds(&replace);
         assert!(replaced.contains("bobs replaced"), "{replaced}");
         let updated = succeeds(
             &[

@@ -138,7 +138,7 @@ fn what_is_refused_changes_nothing() {
     let name = format!("{NS}d");
     let derives = |range: i64| {
         format!(
-            "PREFIX : <{NS}> REGISTER STREAM :d TIMING AS CONSTRUCT {{ ?x :at :d }} FROM NAMED STREAM :s [RANGE {range}s STEP 1s] WHERE {{ GRAPH :s {{ ?x :at :home }} }}"
+            "PREFIX : <{NS}> REGISTER STREAM :d TIMING ALL AS CONSTRUCT {{ ?x :at :d }} FROM NAMED STREAM :s [RANGE {range}s STEP 1s] WHERE {{ GRAPH :s {{ ?x :at :home }} }}"
         )
     };
     engine.register(Some(&name), &derives(1)).unwrap();
