@@ -260,7 +260,7 @@ impl Maintained {
     ) -> Result<(GroupAnswer, Way), QueryError> {
         let given = Given::of_cells(cells);
         self.evaluate(given, kept, view, execution, |run, table, workspace| {
-            Ok(run.split(&self.above, table, cells, workspace))
+            run.split(&self.above, table, cells, workspace)
         })
     }
 

@@ -119,12 +119,15 @@ impl<'a> Run<'a> {
         table: Table,
         cells: &Cells,
         workspace: &mut Workspace,
-    ) -> GroupAnswer {
+    ) -> Result<GroupAnswer, QueryError> {
         let variables = prepared.inner().cohort.as_ref().map(|c| &*c.variables);
         let variables = variables.unwrap_or_default();
         let keys: Vec<&[TermId]> = variables.iter().filter_map(|v| table.column(*v)).collect();
         // The number of the row behind that of its cell: rows of one cell keep their order.
-        let order = workspace.order();
+        let mut order = workspace.order();
+        let columns = prepared.inner().query.projection().len();
+        self.guard
+            .fits(table.rows * (size_of::<u64>() + columns * size_of::<TermId>()))?;
         cells.look_up(&keys, 0..table.rows, |row, cell| {
             let cell = cell.expect("every row was joined with the cells");
             order.push(u64::from(cell) << 32 | row as u64);
@@ -146,8 +149,9 @@ impl<'a> Run<'a> {
         };
         let answer = GroupAnswer::new(solutions, order.iter().map(|key| (key >> 32) as u32));
         workspace.give(table);
+        workspace.give_order(order);
         workspace.give_ids(self.evaluation.constants);
-        answer
+        Ok(answer)
     }
 
     pub(crate) fn answer(

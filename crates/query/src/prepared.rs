@@ -274,7 +274,7 @@ impl Prepared {
             let given = Given::of_cells(cells);
             let mut run = Run::start(self, given, view, execution, workspace.ids());
             let table = run.solutions(self, workspace)?;
-            Ok(run.split(self, table, cells, workspace))
+            run.split(self, table, cells, workspace)
         })?;
         match view.is_valid() {
             true => Ok(answer),

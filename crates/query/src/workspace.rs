@@ -14,6 +14,9 @@ const KEPT_BYTES: usize = 64 << 20;
 /// to what was taken, each time it runs.
 const KEPT_BUFFERS: usize = 1 << 10;
 
+/// The list for an order is kept beside these, as long as it is no larger.
+const KEPT_ORDER_BYTES: usize = 1 << 20;
+
 /// Reusable buffers of executions: one execution at a time, any number one after the other, of any
 /// queries on any views.
 #[derive(Default)]
@@ -134,9 +137,16 @@ impl Workspace {
     }
 
     /// A list for putting rows in the order of a number.
-    pub(crate) fn order(&mut self) -> &mut Vec<u64> {
-        self.order.clear();
-        &mut self.order
+    pub(crate) fn order(&mut self) -> Vec<u64> {
+        std::mem::take(&mut self.order)
+    }
+
+    /// Takes such a list back, unless it has become a large one.
+    pub(crate) fn give_order(&mut self, mut order: Vec<u64>) {
+        if order.capacity() * size_of::<u64>() <= KEPT_ORDER_BYTES {
+            order.clear();
+            self.order = order;
+        }
     }
 
     /// A list for putting rows of several sources in order.
@@ -166,6 +176,10 @@ mod tests {
             workspace.shells.len(),
         ];
         assert_eq!(lengths, [KEPT_BUFFERS; 4]);
+        workspace.give_order(vec![0; KEPT_ORDER_BYTES]);
+        assert_eq!(workspace.order.capacity(), 0);
+        workspace.give_order(vec![0; 8]);
+        assert!(workspace.order().is_empty() && workspace.order.capacity() == 0);
         // What is taken comes empty, and is counted no more.
         for _ in 0..KEPT_BUFFERS {
             assert!(workspace.ids().is_empty() && workspace.rows().is_empty());

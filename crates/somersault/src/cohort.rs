@@ -16,7 +16,7 @@ use crate::config::{DeltaMode, EngineConfig};
 use crate::continuous::{Standing, Summary, continuous_dataset};
 use crate::delta::{Delta, One, Together};
 use crate::firing;
-use crate::metrics::QueryMetrics;
+use crate::metrics::{QueryMetrics, Took};
 use crate::order::Order;
 use crate::subscription::{FiringId, SubscribeOptions, Subscription};
 use hub::{CohortHub, CohortResult};
@@ -341,6 +341,24 @@ impl Cohort {
             firing,
             outcome: outcome.unwrap_or_else(Outcome::failed),
             took,
+        };
+        if self.order.leave(ticket, result) {
+            self.publish(&standing.decoder(), answered);
+        }
+    }
+
+    /// Leaves out a firing that is not executed any more, since the last member has gone.
+    pub(crate) fn give_up(
+        &self,
+        standing: &Standing,
+        job: FiringJob,
+        ticket: u64,
+        answered: Option<&Answered>,
+    ) {
+        let result = CohortResult {
+            firing: job.firing,
+            outcome: Outcome::failed("all of its queries have been dropped".to_owned()),
+            took: Took::default(),
         };
         if self.order.leave(ticket, result) {
             self.publish(&standing.decoder(), answered);

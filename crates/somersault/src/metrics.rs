@@ -162,7 +162,7 @@ pub(crate) struct Recorder {
 }
 
 /// How long one firing took.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Took {
     pub(crate) execution: Duration,
     pub(crate) delay: Duration,

@@ -110,6 +110,17 @@ pub enum Refusal {
         /// The stream.
         stream: String,
     },
+    /// A query cannot take the place of one that has been where no stream of its own is yet.
+    #[error(
+        "query {query} has answered closes up to {after}, and none of the streams that the new text windows is there yet; advance them to {after} first, or drop the query and register the new text",
+        after = .after.0
+    )]
+    SuccessorBehind {
+        /// The query.
+        query: String,
+        /// Its newest close, or where its streams are.
+        after: EventTime,
+    },
     /// An event time went back further than LATENESS allows.
     #[error(
         "statement {index} of the push to <{stream}>, {statement}, has event time {at}, but {source_phrase} complete through {complete_through} already; send statements in order of event time, or declare the stream with a LATENESS of at least {needed_ms}ms. Nothing of the push was taken",
@@ -264,7 +275,8 @@ impl Refusal {
             | Refusal::DerivedStreamTaken { .. }
             | Refusal::Derived { .. }
             | Refusal::DerivedInUse { .. }
-            | Refusal::EndsWithReplaced { .. } => RefusalKind::Conflict,
+            | Refusal::EndsWithReplaced { .. }
+            | Refusal::SuccessorBehind { .. } => RefusalKind::Conflict,
             Refusal::OverBudget { .. } | Refusal::Overtaken { .. } => RefusalKind::Retry,
             _ => RefusalKind::Invalid,
         }

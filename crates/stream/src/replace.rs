@@ -52,6 +52,23 @@ impl Coordinator {
         }
     }
 
+    /// The new query fires after a time that one of its streams has reached: whoever resumes later, or joins the same group, fires
+    /// after the newest time of the streams, which must not be an earlier one (VT-1).
+    pub(crate) fn check_is_there(
+        name: &str,
+        replaced: Replaced,
+        stream_times: &[(StreamUid, EventTime)],
+    ) -> Result<(), Refusal> {
+        let newest = stream_times.iter().map(|(_, time)| *time).max();
+        match replaced.after > newest.unwrap_or(EventTime::MIN) {
+            true => Err(Refusal::SuccessorBehind {
+                query: name.to_owned(),
+                after: replaced.after,
+            }),
+            false => Ok(()),
+        }
+    }
+
     /// A query that derives a stream goes when nobody windows that any more.
     pub(crate) fn check_droppable(&self, name: &str, query: &Query) -> Result<(), Refusal> {
         let derived = query.derives.as_ref();
@@ -77,13 +94,14 @@ impl Coordinator {
         windowed: &BTreeSet<StreamUid>,
         stream_times: &[(StreamUid, EventTime)],
     ) -> Replaced {
+        let newest = stream_times.iter().map(|(_, time)| *time).max();
         let passed = match old.is_paused {
-            true => stream_times.iter().map(|(_, time)| *time).max(),
+            true => newest,
             false => {
                 let begun = windowed.iter().filter_map(|uid| self.streams[uid].begin);
                 let old_streams = self.complete_on_all(&old.query.streams());
                 let new_streams = self.complete_on_all(windowed);
-                old_streams.max(new_streams).max(begun.max())
+                old_streams.max(new_streams).max(begun.max().min(newest))
             }
         };
         let after = passed.max(old.last_close).unwrap_or(old.base);

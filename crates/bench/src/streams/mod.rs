@@ -104,8 +104,8 @@ pub(crate) struct Options {
     /// How many standing queries are registered, one figure after the other
     #[arg(long, value_delimiter = ',', default_values_t = [1_000, 115_000, 1_000_000])]
     standing: Vec<u64>,
-    /// The batches of the streams that standing queries are over, in milliseconds, one figure after the other
-    #[arg(long, value_delimiter = ',', default_values_t = [100, 10, 1])]
+    /// The batches of the streams that standing queries are over, in milliseconds, one figure after the other; what is stored grows meanwhile
+    #[arg(long, value_delimiter = ',', default_values_t = [1, 10, 100])]
     batches: Vec<i64>,
     /// How much is stored for the peers, in percent of 10 million triples
     #[arg(long, default_value_t = 100)]

@@ -298,7 +298,9 @@ fn memory(figures: &Memory) -> String {
 fn peers(figures: &Peers) -> String {
     let words = "The same statements and the same closes, rows compared at every close. pyoxigraph: what is stored is loaded once, each window \
                  is a graph that is brought up to date at each close (the windows' column), and the query is asked again. rsp-rs copies its \
-                 windows and all that is stored into a new store at each evaluation. Ours holds the window as well, in batches that come before.";
+                 windows and all that is stored into a new store at each evaluation. Ours holds the window as well, in batches that come before. \
+                 Where rsp-rs has other rows, ours are those of pyoxigraph and of the reference answers; we drive its windows ourselves, and \
+                 whether the difference lies there or within has not been found out.";
     let mut out = section("Streams: beside others", &figures.machine, words);
     for case in &figures.cases {
         peer_case(&mut out, case);

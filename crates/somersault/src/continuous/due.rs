@@ -82,12 +82,30 @@ impl Standing {
                     self.submit(firer, due);
                     return;
                 }
-                self.tell_given_up(&due.job);
+                self.give_up(&firer, due);
             }
         });
     }
 
-    /// A firing of a query that has been dropped since is not executed: nobody waits for the answer, but the driver counts it.
+    /// Leaves a firing that waited and is not executed any more: it has a place in the order of answers, and others come after it.
+    fn give_up(&self, firer: &Firer, Due { job, ticket }: Due) {
+        match firer {
+            Firer::Alone(query) => {
+                let left = Left {
+                    key: job.firing.key(),
+                    answered: None,
+                };
+                if query.turns.order.leave(ticket, left) {
+                    self.give_out(query);
+                }
+            }
+            Firer::Together(Together { cohort, .. }) => {
+                cohort.give_up(self, job, ticket, self.answered.get());
+            }
+        }
+    }
+
+    /// A firing of a query that was dropped before is not executed: nobody waits for the answer, but the driver counts it.
     fn tell_given_up(&self, job: &FiringJob) {
         if let Some(answered) = self.answered.get() {
             answered.tell(job.firing.key());

@@ -53,6 +53,9 @@ impl Coordinator {
         self.check_windows(&name, declaration)?;
         let uid = QueryUid(self.next_query);
         let mut resolved = self.resolved_first_close(uid, declaration, old.as_ref());
+        if let Some(replaced) = resolved.replaced {
+            Coordinator::check_is_there(&name, replaced, &resolved.stream_times)?;
+        }
         let new_stream = StreamUid(self.next_stream);
         resolved.stream = declaration.derives.as_ref().map(|_| new_stream);
         let command_given = match old {

@@ -259,8 +259,9 @@ impl World {
             replaces: true,
         };
         self.name_next(name);
-        if let Admission::Repeat(_) = self.driver.input(input).unwrap() {
-            self.uids -= 1;
+        match self.driver.input(input) {
+            Ok(Admission::Repeat(_)) | Err(Refusal::SuccessorBehind { .. }) => self.uids -= 1,
+            other => _ = other.unwrap(),
         }
     }
 

@@ -158,6 +158,37 @@ fn a_refused_one_leaves_the_old_one_alone() {
     assert!(driver.coordinator.stream(D).is_some());
 }
 
+/// Its members would fire after a time that their streams have yet to reach, and whoever is resumed after an earlier one.
+#[test]
+fn one_whose_streams_are_behind_is_refused() {
+    let mut driver = Driver::with_streams(&[A, B]);
+    driver.register("q", windows(&[(A, 20, 20)])).unwrap();
+    driver.register("other", windows(&[(B, 20, 20)])).unwrap();
+    driver.push(A, &[(1, 1), (101, 2)]).unwrap();
+    for behind in [None, Some(41)] {
+        if let Some(at) = behind {
+            driver.advance(&[(B, at)]).unwrap();
+        }
+        let before = driver.log.len();
+        let refusal = driver.replace("q", windows(&[(B, 20, 20)])).unwrap_err();
+        assert_eq!(refusal.kind(), RefusalKind::Conflict);
+        let says = "has answered closes up to 101";
+        assert!(refusal.to_string().contains(says), "{refusal}");
+        assert_eq!(driver.log.len(), before);
+    }
+    driver.advance(&[(B, 121)]).unwrap();
+    let old = uid(&driver, "q");
+    driver.replace("q", windows(&[(B, 20, 20)])).unwrap();
+    let new = uid(&driver, "q");
+    for name in ["q", "other"] {
+        driver.pause(name);
+        driver.resume(name);
+    }
+    driver.advance(&[(B, 161)]).unwrap();
+    assert_eq!(closes_of(&driver, old), [20, 40, 60, 80, 100]);
+    assert_eq!(closes_of(&driver, new), [140, 160]);
+}
+
 #[test]
 fn a_derived_stream_ends_with_the_old_one_and_begins_anew() {
     let mut driver = Driver::with_streams(&[A]);
@@ -193,6 +224,7 @@ fn a_stream_that_goes_takes_the_last_firings_with_it() {
     driver.push(A, &[(1, 1)]).unwrap();
     driver.stable_at_once = false;
     driver.push(A, &[(25, 2)]).unwrap();
+    driver.advance(&[(B, 30)]).unwrap();
     driver.replace("q", windows(&[(B, 20, 20)])).unwrap();
     driver
         .input(somersault_stream::Input::DropStream {
