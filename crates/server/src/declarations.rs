@@ -44,26 +44,40 @@ pub(crate) async fn declare<D: Declared>(State(app): State<App>, request: Reques
 
 /// The same, whatever parameters there are.
 pub(crate) async fn declare_new<D: Declared>(app: App, request: Request) -> ApiResult {
-    let (head, body) = request.into_parts();
-    let name = name_of(head.uri.path(), D::PATH, "")?;
-    let held = body::read(&app, &head.headers, body).await?;
-    let text = held.text()?.to_owned();
-    let shared = app.clone();
-    let (existed, info) = (app.gate)
-        .run(Lane::Control, move || {
-            // One declaration at a time, so that of two equal ones exactly one is the first.
-            let turn = shared.declarations.lock();
-            let _turn = turn.unwrap_or_else(PoisonError::into_inner);
-            let existed = D::one(&shared.engine, &name).is_ok();
-            D::declare(&shared.engine, &name, &text).map(|info| (existed, info))
-        })
-        .await??;
+    let (existed, info) = in_turn(app, request, D::PATH, |engine, name, text| {
+        let existed = D::one(engine, name).is_ok();
+        D::declare(engine, name, text).map(|info| (existed, info))
+    })
+    .await?;
     let status = if existed {
         StatusCode::OK
     } else {
         StatusCode::CREATED
     };
     Ok((status, Json(D::json(&info))).into_response())
+}
+
+/// Does something with the name and the text of a request, one after the other: so that of two equal declarations exactly one is
+/// the first.
+pub(crate) async fn in_turn<T: Send + 'static>(
+    app: App,
+    request: Request,
+    path: &'static str,
+    declare: impl FnOnce(&Engine, &str, &str) -> Result<T, EngineError> + Send + 'static,
+) -> Result<T, ApiError> {
+    let (head, body) = request.into_parts();
+    let name = name_of(head.uri.path(), path, "")?;
+    let held = body::read(&app, &head.headers, body).await?;
+    let text = held.text()?.to_owned();
+    let shared = app.clone();
+    let declared = (app.gate)
+        .run(Lane::Control, move || {
+            let turn = shared.declarations.lock();
+            let _turn = turn.unwrap_or_else(PoisonError::into_inner);
+            declare(&shared.engine, &name, &text)
+        })
+        .await??;
+    Ok(declared)
 }
 
 pub(crate) async fn drop<D: Declared>(State(app): State<App>, request: Request) -> ApiResult {

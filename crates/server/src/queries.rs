@@ -2,8 +2,7 @@
 //! Their answers are in `events`.
 
 use crate::app::App;
-use crate::body;
-use crate::declarations::{Declared, command, declare_new, name_of};
+use crate::declarations::{Declared, command, declare_new, in_turn, name_of};
 use crate::error::{ApiError, ApiResult};
 use crate::gate::Lane;
 use crate::text::{Params, percent_encode, shorten};
@@ -13,7 +12,6 @@ use axum::http::StatusCode;
 use axum::response::IntoResponse;
 use serde_json::{Value, json};
 use somersault::{Engine, EngineError, QueryInfo, Reached, Replacement};
-use std::sync::PoisonError;
 use std::time::Duration;
 
 /// A duration in whole microseconds, for JSON.
@@ -101,19 +99,10 @@ pub(crate) async fn register(State(app): State<App>, request: Request) -> ApiRes
     if !params.flag("replace")? {
         return declare_new::<Queries>(app, request).await;
     }
-    let (head, body) = request.into_parts();
-    let name = name_of(head.uri.path(), Queries::PATH, "")?;
-    let held = body::read(&app, &head.headers, body).await?;
-    let text = held.text()?.to_owned();
-    let shared = app.clone();
-    let (info, replacement) = (app.gate)
-        .run(Lane::Control, move || {
-            // In turn with those that do not replace: whether theirs are new is asked before they are registered.
-            let turn = shared.declarations.lock();
-            let _turn = turn.unwrap_or_else(PoisonError::into_inner);
-            shared.engine.replace(Some(&name), &text)
-        })
-        .await??;
+    let (info, replacement) = in_turn(app, request, Queries::PATH, |engine, name, text| {
+        engine.replace(Some(name), text)
+    })
+    .await?;
     let status = match replacement {
         Replacement::New => StatusCode::CREATED,
         Replacement::Before | Replacement::Replaced { .. } => StatusCode::OK,

@@ -91,11 +91,7 @@ impl Standing {
     fn give_up(&self, firer: &Firer, Due { job, ticket }: Due) {
         match firer {
             Firer::Alone(query) => {
-                let left = Left {
-                    key: job.firing.key(),
-                    answered: None,
-                };
-                if query.turns.order.leave(ticket, left) {
+                if query.leave_unanswered(&job, ticket) {
                     self.give_out(query);
                 }
             }
@@ -117,13 +113,20 @@ impl Standing {
             unreachable!("groups skip nothing");
         };
         query.tally.lock().skipped += 1;
-        let left = Left {
-            key: due.job.firing.key(),
-            answered: None,
-        };
-        if query.turns.order.leave(due.ticket, left) {
+        if query.leave_unanswered(&due.job, due.ticket) {
             let pool = Arc::clone(&self.pool);
             pool.submit(Class::Continuous, move || self.give_out(&query));
         }
+    }
+}
+
+impl StandingQuery {
+    /// Leaves a firing that has no answer. Whether answers are to be given out now.
+    fn leave_unanswered(&self, job: &FiringJob, ticket: u64) -> bool {
+        let left = Left {
+            key: job.firing.key(),
+            answered: None,
+        };
+        self.turns.order.leave(ticket, left)
     }
 }

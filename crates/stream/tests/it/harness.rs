@@ -3,89 +3,22 @@
 //! The one thing to know: texts of streams and queries are looked up in a list and not parsed, so that these tests do
 //! not depend on the parser.
 
-use oxrdf::{GraphName, NamedNode, NamedOrBlankNode, Quad, Term, TermRef};
-use rustc_hash::FxHashMap;
+pub(crate) use crate::world::World;
+use oxrdf::{GraphName, NamedNode, NamedOrBlankNode, Quad, Term};
 use somersault_lang::{
     Classification, CreateStream, DerivedStream, Extent, LatePolicy, Overload, Report,
     StreamOperator, TimeDomain,
 };
-use somersault_log::{LoadSegment, PlanRecord, Position, Record};
+use somersault_log::{PlanRecord, Position, Record};
 use somersault_model::{
-    BatchNumber, EventTime, Intern, Millis, Operation, QuadIds, QueryUid, Sn, StreamUid, Tag,
-    TermId, TimedTriple, TripleIds, VirtualShard,
+    BatchNumber, EventTime, Millis, Operation, QuadIds, QueryUid, Sn, StreamUid, TimedTriple,
+    TripleIds,
 };
 use somersault_stream::{
     Admission, BatchChange, Coordinator, Firing, Input, Output, Push, PushStatement,
-    QueryDeclaration, Refusal, Repeat, Resolve, ResolveError, WindowDeclaration,
+    QueryDeclaration, Refusal, Repeat, WindowDeclaration,
 };
-use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::sync::Arc;
-
-/// Terms in order of appearance, and the declarations by their texts.
-#[derive(Default)]
-pub(crate) struct World {
-    terms: RefCell<(FxHashMap<Term, TermId>, Vec<Term>)>,
-    pub(crate) streams: RefCell<BTreeMap<String, CreateStream>>,
-    pub(crate) queries: RefCell<BTreeMap<String, QueryDeclaration>>,
-    pub(crate) segments: RefCell<BTreeMap<String, Arc<[QuadIds]>>>,
-}
-
-impl World {
-    /// The same texts and segments with no term interned yet: what recovery starts from.
-    pub(crate) fn after_restart(&self) -> World {
-        World {
-            terms: RefCell::default(),
-            streams: self.streams.clone(),
-            queries: self.queries.clone(),
-            segments: self.segments.clone(),
-        }
-    }
-
-    pub(crate) fn term(&self, id: TermId) -> Term {
-        self.terms.borrow().1[usize::try_from(id.sequence()).unwrap()].clone()
-    }
-}
-
-impl Intern for World {
-    fn intern(&self, term: TermRef<'_>) -> TermId {
-        let (ids, list) = &mut *self.terms.borrow_mut();
-        *ids.entry(term.into_owned()).or_insert_with_key(|term| {
-            list.push(term.clone());
-            TermId::in_dictionary(
-                Tag::NamedNode,
-                VirtualShard::new(0).unwrap(),
-                list.len() as u64 - 1,
-            )
-        })
-    }
-}
-
-impl Resolve for World {
-    fn load_segment(&self, segment: &LoadSegment) -> Result<Arc<[QuadIds]>, ResolveError> {
-        let known = self.segments.borrow().get(&segment.name).cloned();
-        known.ok_or_else(|| ResolveError::Segment {
-            name: segment.name.clone(),
-            reason: "it is not there".to_owned(),
-        })
-    }
-
-    fn stream_declaration(
-        &self,
-        text: &str,
-        _namespace: Option<&str>,
-    ) -> Result<CreateStream, ResolveError> {
-        Ok(self.streams.borrow()[text].clone())
-    }
-
-    fn query_declaration(
-        &self,
-        text: &str,
-        _namespace: Option<&str>,
-    ) -> Result<QueryDeclaration, ResolveError> {
-        Ok(self.queries.borrow()[text].clone())
-    }
-}
 
 /// A stream with BATCH 10ms, IDLE NEVER and KEEP 100ms whose predicate `fact` is timeless.
 pub(crate) fn stream(iri: &str) -> CreateStream {

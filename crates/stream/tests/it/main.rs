@@ -11,3 +11,4 @@ mod refusals;
 mod replacing;
 mod time;
 mod twin;
+mod world;
