@@ -57,6 +57,8 @@ pub(crate) struct Seen {
 /// A member that was paused at its place.
 struct Until {
     pause: Pause,
+    /// The last close before its pause that was passed. Firings of earlier closes may still be under way by then.
+    passed_ms: Option<i64>,
     /// Once no firing of before is under way.
     seen: Option<Seen>,
 }
@@ -95,7 +97,10 @@ pub(crate) struct Places {
     later: FxHashMap<u32, u32>,
     /// Results of the cohort.
     firings: u64,
-    last_close_ms: Option<i64>,
+    /// The last close with a result.
+    answered_ms: Option<i64>,
+    /// The last one that was passed without.
+    passed_ms: Option<i64>,
 }
 
 impl Places {
@@ -138,7 +143,12 @@ impl Places {
     }
 
     pub(crate) fn pause(&mut self, place: u32, pause: Pause) {
-        self.until.insert(place, Until { pause, seen: None });
+        let until = Until {
+            pause,
+            passed_ms: self.passed_ms,
+            seen: None,
+        };
+        self.until.insert(place, until);
         self.pausing.push(place);
     }
 
@@ -237,12 +247,12 @@ impl Places {
         rows: impl Iterator<Item = (u32, u64)> + Clone,
     ) -> Counted {
         self.cover(firing.members);
-        self.note_paused(|pause| pause.through < firing.sn);
+        self.note_paused(firing);
         if firing.members < self.covered {
             self.pass_over_younger(firing.members, rows.clone());
         }
         self.firings += 1;
-        self.last_close_ms = self.last_close_ms.max(Some(firing.close.0));
+        self.answered_ms = self.answered_ms.max(Some(firing.close.0));
         let mut counted = Counted {
             executions: self.firing,
             ..Counted::default()
@@ -258,10 +268,16 @@ impl Places {
         counted
     }
 
-    /// Closes up to this were passed without a result.
+    /// Closes up to this were passed without a result. This is known at once, also while firings of earlier closes are under way.
     pub(crate) fn passed(&mut self, last: EventTime) {
-        self.note_paused(|pause| pause.next.is_none_or(|next| next <= last));
-        self.last_close_ms = self.last_close_ms.max(Some(last.0));
+        for place in &self.pausing {
+            if let Some(until) = self.until.get_mut(place)
+                && until.pause.next.is_some_and(|next| last < next)
+            {
+                until.passed_ms = until.passed_ms.max(Some(last.0));
+            }
+        }
+        self.passed_ms = self.passed_ms.max(Some(last.0));
     }
 
     /// An amended firing is of an earlier close, for which those do not fire that joined since: what their cells count
@@ -313,14 +329,14 @@ impl Places {
         self.covered = members;
     }
 
-    /// Fixes what those have seen that were paused before what happens now.
-    fn note_paused(&mut self, is_before: impl Fn(&Pause) -> bool) {
+    /// Fixes what those have seen that were paused before a firing became due.
+    fn note_paused(&mut self, firing: &Firing) {
         let mut pausing = std::mem::take(&mut self.pausing);
         pausing.retain(|place| {
             let Some(until) = self.until.get(place) else {
                 return false;
             };
-            if !is_before(&until.pause) {
+            if firing.sn <= until.pause.through {
                 return true;
             }
             self.fix(*place);
@@ -359,7 +375,8 @@ impl Places {
 
     /// What the member at a place has seen there.
     fn seen_at(&self, place: u32) -> Seen {
-        if let Some(seen) = self.until.get(&place).and_then(|until| until.seen) {
+        let until = self.until.get(&place);
+        if let Some(seen) = until.and_then(|until| until.seen) {
             return seen;
         }
         let (Some(at), Some(join)) = (self.at(place), self.join_of(place)) else {
@@ -370,10 +387,14 @@ impl Places {
             return Seen::default();
         }
         let rows = self.cells[slot.cell as usize].rows as i64 + slot.rows;
+        let passed_ms = until.map_or(self.passed_ms, |until| until.passed_ms);
         Seen {
             firings: join.before.map_or(0, |before| self.firings - before),
             rows: u64::try_from(rows).unwrap_or(0),
-            last_close_ms: self.last_close_ms.filter(|close| *close > join.base.0),
+            last_close_ms: self
+                .answered_ms
+                .max(passed_ms)
+                .filter(|close| *close > join.base.0),
         }
     }
 }
@@ -416,5 +437,31 @@ mod tests {
         }
         let counted = |place| (places.seen(place).firings, places.seen(place).rows);
         assert_eq!([counted(0), counted(1)], [(2, 7), (3, 11)]);
+    }
+
+    #[test]
+    fn what_is_passed_meanwhile_takes_no_firing_from_a_paused_member_that_is_still_under_way() {
+        let mut places = Places::default();
+        places.begin(2, EventTime(0));
+        for place in 0..2 {
+            places.join(Standby { place, cell: 0 }, None);
+        }
+        places.count(&firing(1000, 0, 4), std::iter::once((0, 3)));
+        let next = Some(EventTime(3000));
+        let through = Sn(5);
+        places.pause(0, Pause { through, next });
+        // The close of 2000 is being executed while later ones are passed: some for both, some for the other alone.
+        let last = |places: &Places| [0, 1].map(|place| places.seen(place).last_close_ms);
+        places.passed(EventTime(2500));
+        assert_eq!(last(&places), [Some(2500); 2]);
+        places.passed(EventTime(9000));
+        assert_eq!(last(&places), [Some(2500), Some(9000)]);
+        places.count(&firing(2000, 0, 5), std::iter::once((0, 4)));
+        let counted = |place| (places.seen(place).firings, places.seen(place).rows);
+        assert_eq!([counted(0), counted(1)], [(2, 7); 2]);
+        places.count(&firing(10_000, 0, 6), std::iter::once((0, 1)));
+        let counted = |place| (places.seen(place).firings, places.seen(place).rows);
+        assert_eq!([counted(0), counted(1)], [(2, 7), (3, 8)]);
+        assert_eq!(last(&places), [Some(2500), Some(10_000)]);
     }
 }
