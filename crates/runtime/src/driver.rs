@@ -21,7 +21,7 @@ use crate::acks::Acks;
 use crate::clock::Clock;
 use crate::error::RuntimeError;
 use crate::fabric::Fabric;
-use crate::host::{Answered, Fired, Host};
+use crate::host::{Answered, Fired, Host, PinClock};
 use crate::resolver::Resolver;
 use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 use parking_lot::Mutex;
@@ -80,7 +80,7 @@ pub(crate) struct Shared {
     pub(crate) acks: Acks<Done>,
     /// When which position became durable, until the sequencer has taken note.
     pub(crate) durable_at: Mutex<VecDeque<(Position, Instant)>>,
-    pub(crate) started: Instant,
+    pub(crate) pin_clock: PinClock,
     pub(crate) failure: Mutex<Option<RuntimeError>>,
     pub(crate) aborted: AtomicBool,
     pub(crate) unstable: AtomicU64,
@@ -88,11 +88,6 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    /// The driver's own clock, by which pins expire; it only goes on.
-    pub(crate) fn uptime_ms(&self) -> i64 {
-        self.started.elapsed().as_millis() as i64
-    }
-
     pub(crate) fn failure(&self) -> Option<RuntimeError> {
         self.log
             .failed()
@@ -151,6 +146,10 @@ impl Driver {
         let waker = Waker(wake);
         let (requests, inbox) = bounded(parts.config.inbox);
         let (fired, fired_inbox) = unbounded();
+        let pin_clock = PinClock {
+            started: Instant::now(),
+            time: parts.config.pin_time,
+        };
         let shared = Arc::new(Shared {
             resolver: Resolver::new(Arc::clone(&parts.store), Arc::clone(&parts.log)),
             config: parts.config,
@@ -161,7 +160,7 @@ impl Driver {
             clock: parts.clock,
             acks: Acks::new(),
             durable_at: Mutex::new(VecDeque::new()),
-            started: Instant::now(),
+            pin_clock,
             failure: Mutex::new(None),
             aborted: AtomicBool::new(false),
             unstable: AtomicU64::new(0),
@@ -310,13 +309,12 @@ impl Driver {
 
     /// Milliseconds on the clock by which pins expire.
     pub fn uptime_ms(&self) -> i64 {
-        self.shared.uptime_ms()
+        self.shared.pin_clock.now_ms()
     }
 
     /// As [`Driver::uptime_ms`], at a time that the caller has read already.
     pub fn uptime_ms_at(&self, at: Instant) -> i64 {
-        let uptime = at.saturating_duration_since(self.shared.started);
-        uptime.as_millis() as i64
+        self.shared.pin_clock.ms_at(at)
     }
 
     /// When something is received, by the clock that the driver was given.

@@ -9,20 +9,63 @@ use somersault_model::{EventTime, QueryUid, Sn};
 use somersault_store::Snapshot;
 use somersault_stream::{Firing, FiringKey, JoiningMember, Pause, Place};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// A firing whose snapshot is stable and pinned.
 pub struct FiringJob {
     /// What to execute.
     pub firing: Firing,
-    /// The stored graph that it reads; dropping it unpins.
-    pub snapshot: Snapshot,
+    /// The stored graph that it reads.
+    pub snapshot: DueSnapshot,
     /// The windows that it reads, made already; to be held until it has the answer.
     pub windows: Option<Arc<DueWindows>>,
     /// When the last record that the firing needed was acknowledged; `None` during recovery.
     pub acknowledged: Option<Instant>,
     /// When its snapshot became stable: from here on it waits only behind other queries.
     pub released: Instant,
+}
+
+/// What a firing reads that waits to be executed: pinned for as long as that takes; dropping it unpins.
+pub struct DueSnapshot {
+    snapshot: Snapshot,
+    clock: PinClock,
+}
+
+impl DueSnapshot {
+    pub(crate) fn new(snapshot: Snapshot, clock: PinClock) -> DueSnapshot {
+        DueSnapshot { snapshot, clock }
+    }
+
+    /// It is read from now on, for as long as a firing may (S9).
+    pub fn begin(self) -> Snapshot {
+        self.snapshot.until(self.clock.deadline_ms())
+    }
+}
+
+/// The clock by which pins expire: it only goes on.
+#[derive(Clone, Copy)]
+pub(crate) struct PinClock {
+    /// When it was 0.
+    pub(crate) started: Instant,
+    /// For how long a firing may read.
+    pub(crate) time: Duration,
+}
+
+impl PinClock {
+    pub(crate) fn ms_at(self, at: Instant) -> i64 {
+        let since = at.saturating_duration_since(self.started).as_millis();
+        i64::try_from(since).unwrap_or(i64::MAX)
+    }
+
+    pub(crate) fn now_ms(self) -> i64 {
+        self.ms_at(Instant::now())
+    }
+
+    /// When the pin of a firing expires that is executed from now on.
+    fn deadline_ms(self) -> i64 {
+        let time = i64::try_from(self.time.as_millis()).unwrap_or(i64::MAX);
+        self.now_ms().saturating_add(time)
+    }
 }
 
 /// By which a host says that a firing has been answered.
@@ -117,4 +160,30 @@ pub trait Host: Send + Sync + 'static {
 
     /// Nothing becomes stable any more.
     fn failed(&self, error: &RuntimeError);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use somersault_store::Store;
+
+    #[test]
+    fn a_firings_time_begins_with_its_execution() {
+        let store = Store::new(1);
+        let clock = PinClock {
+            started: Instant::now(),
+            time: Duration::from_secs(3600),
+        };
+        let due = DueSnapshot::new(store.pin_stable(), clock);
+        assert_eq!(
+            store.snapshots().expire(i64::MAX - 1),
+            0,
+            "however long it waits"
+        );
+        let snapshot = due.begin();
+        assert_eq!(store.snapshots().expire(3_599_999), 0);
+        assert!(snapshot.is_valid());
+        assert_eq!(store.snapshots().expire(clock.deadline_ms()), 1);
+        assert!(!snapshot.is_valid());
+    }
 }

@@ -30,7 +30,7 @@ pub use error::RuntimeError;
 pub use fabric::{
     Apply, Fabric, FabricError, OnApplied, ShardWork, SimFabric, SliceKind, SliceWork, TimelyFabric,
 };
-pub use host::{Answered, Derives, FiringJob, Host};
+pub use host::{Answered, Derives, DueSnapshot, FiringJob, Host};
 pub use injectors::{Injectors, ShardCounters};
 pub use lines::{LineSyntax, LinesError, TakeLines, TimedLines, read_lines};
 pub use pool::QueryPool;

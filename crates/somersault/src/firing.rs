@@ -66,7 +66,7 @@ pub(crate) fn execute<T>(
     let work = Work {
         standing,
         firing: &firing,
-        snapshot,
+        snapshot: snapshot.begin(),
     };
     let answer = catch_unwind(AssertUnwindSafe(|| evaluate(work)))
         .unwrap_or_else(|_| Err("internal fault: the evaluation panicked".to_owned()));

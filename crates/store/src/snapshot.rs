@@ -125,6 +125,13 @@ impl Snapshot {
         }
     }
 
+    /// The same, from now on with a deadline as for [`Store::pin_stable_until`], if it had none.
+    #[must_use]
+    pub fn until(self, deadline_ms: i64) -> Snapshot {
+        self.pin.limit(deadline_ms);
+        self
+    }
+
     /// The SN that this shows.
     #[inline]
     pub fn sn(&self) -> Sn {

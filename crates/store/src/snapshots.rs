@@ -99,6 +99,12 @@ impl Deadline {
         self.0.load(Ordering::Acquire) == EXPIRED
     }
 
+    /// Sets it where there is none.
+    fn limit(&self, deadline_ms: i64) {
+        // What it is otherwise, it stays: a deadline, or over.
+        let _ = (self.0).compare_exchange(NEVER, deadline_ms, Ordering::AcqRel, Ordering::Acquire);
+    }
+
     /// Makes it at least so late; `false` where it is over.
     fn prolong(&self, deadline_ms: i64) -> bool {
         let later = |now: i64| (now != EXPIRED).then(|| now.max(deadline_ms));
@@ -142,6 +148,11 @@ impl Pin {
     #[inline]
     pub(crate) fn is_expired(&self) -> bool {
         self.deadline.is_over()
+    }
+
+    /// Gives it a deadline, if it has none.
+    pub(crate) fn limit(&self, deadline_ms: i64) {
+        self.deadline.limit(deadline_ms);
     }
 }
 
@@ -425,6 +436,19 @@ mod tests {
         drop(pin);
         assert_eq!(snapshots.horizon().oldest_pin, snapshots.horizon().next_pin);
         assert!(snapshots.check().is_ok());
+    }
+
+    #[test]
+    fn a_deadline_is_set_once() {
+        let snapshots = Snapshots::new();
+        snapshots.publish_stable(Sn(1));
+        let pin = snapshots.pin(None, None).expect("stable");
+        assert_eq!(snapshots.expire(i64::MAX - 1), 0);
+        pin.limit(100);
+        pin.limit(200);
+        assert_eq!((snapshots.expire(99), snapshots.expire(100)), (0, 1));
+        pin.limit(300);
+        assert!(pin.is_expired());
     }
 
     #[test]

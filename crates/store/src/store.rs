@@ -209,19 +209,6 @@ impl Store {
         Ok(Snapshot::new(Arc::clone(self), pin))
     }
 
-    /// As [`Store::pin`], with a deadline as for [`Store::pin_stable_until`].
-    ///
-    /// # Errors
-    /// As [`Store::pin`].
-    pub fn pin_until(
-        self: &Arc<Self>,
-        sn: Sn,
-        deadline_ms: i64,
-    ) -> Result<Snapshot, SnapshotError> {
-        let pin = self.snapshots.pin(Some(sn), Some(deadline_ms))?;
-        Ok(Snapshot::new(Arc::clone(self), pin))
-    }
-
     /// Memory by part.
     pub fn memory(&self) -> Memory {
         let sum = |part: fn(&Shard) -> &std::sync::atomic::AtomicUsize| {

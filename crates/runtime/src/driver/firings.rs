@@ -3,14 +3,14 @@
 //!
 //! Before changing anything here: one record may make a million firings due, all with one SN (windows of a number of
 //! statements, amendments). So nothing may walk over the firings of an SN for each of them, the SN is pinned once, and they
-//! are handed out in portions: the time that a pin may last begins when its firing is.
+//! are handed out in portions.
 
 mod answered;
 
 use super::Shared;
 use super::sequencer::Sequencer;
 use crate::due_windows::DueWindows;
-use crate::host::{Derives, Fired, FiringJob};
+use crate::host::{Derives, DueSnapshot, Fired, FiringJob};
 use answered::AnsweredFirings;
 use somersault_log::{DeliveredRecord, Record};
 use somersault_model::{QueryUid, Sn};
@@ -182,9 +182,8 @@ impl Firings {
                 continue;
             };
             let windows = due.windows.clone();
-            let deadline_ms = shared.uptime_ms() + shared.config.pin_time.as_millis() as i64;
             // Its SN is pinned already, so that this does not fail.
-            let pinned = shared.store.pin_until(due.snapshot.sn(), deadline_ms);
+            let pinned = shared.store.pin(due.snapshot.sn());
             self.leave_due(firing.sn);
             let snapshot = match pinned {
                 Ok(snapshot) => snapshot,
@@ -197,7 +196,7 @@ impl Firings {
             };
             Arc::clone(&shared.host).fire(FiringJob {
                 firing,
-                snapshot,
+                snapshot: DueSnapshot::new(snapshot, shared.pin_clock),
                 windows,
                 acknowledged,
                 released: at,

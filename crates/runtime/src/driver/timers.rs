@@ -37,7 +37,7 @@ impl Sequencer {
                 .shared
                 .store
                 .snapshots()
-                .expire(self.shared.uptime_ms());
+                .expire(self.shared.pin_clock.now_ms());
             if expired > 0 {
                 tracing::warn!("{expired} snapshots were pinned for too long and given up");
             }

@@ -236,7 +236,7 @@ pub(crate) fn run(store: Arc<Store>, vertices: &[TermId], steps: Vec<Step>) {
             Step::Pin | Step::PinWithDeadline => {
                 let snapshot = match step {
                     Step::Pin => store.pin_stable(),
-                    _ => store.pin_until(sn, 10).expect("stable"),
+                    _ => store.pin_stable_until(10),
                 };
                 let print = fingerprint(&snapshot);
                 pins.push((snapshot, model.clone(), print));
