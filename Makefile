@@ -18,6 +18,9 @@ DURATION ?= 20
 USERS ?= 1000
 LISTEN ?= 127.0.0.1:7878
 
+# make unit
+PROPTEST_RNG_SEED ?= 1
+
 .PHONY: help demo build test lint fmt unit examples programs w3c rsp bench bench-oneshot bench-http bench-load bench-streams bench-check bench-report fuzz nightly doctor clean
 
 help: ## this list
@@ -48,8 +51,8 @@ lint: ## formatting, clippy, rustdoc, licences and sources
 fmt: ## formats everything
 	$(CARGO) fmt --all
 
-unit: ## unit, property, integration and doc tests of every crate
-	$(CARGO) test --workspace --locked --quiet
+unit: ## unit, property, integration and doc tests of every crate; generated inputs are the same each time (PROPTEST_RNG_SEED=)
+	PROPTEST_RNG_SEED=$(PROPTEST_RNG_SEED) $(CARGO) test --workspace --locked --quiet
 
 # The others there measure, and want data.
 EXAMPLES = continuous durable one_shot
@@ -111,7 +114,8 @@ fuzz: ## lists the fuzz targets; they run with a nightly cargo-fuzz
 SEEDS ?= 10000
 FUZZ_SECONDS ?= 60
 
-nightly: doctor ## what takes too long for make test: SEEDS=10000 of the simulator, each fuzz target for FUZZ_SECONDS=60
+nightly: doctor ## what takes too long for make test: SEEDS=10000 of the simulator, inputs generated anew, each fuzz target for FUZZ_SECONDS=60
+	@seed=$$RANDOM$$RANDOM; echo "PROPTEST_RNG_SEED=$$seed"; PROPTEST_RNG_SEED=$$seed $(CARGO) test --workspace --locked --quiet
 	$(CARGO) run --release --locked -p somersault-sim -- --seeds $(SEEDS)
 	@if cargo fuzz --version >/dev/null 2>&1 && cargo +nightly --version >/dev/null 2>&1; then \
 	  for t in $$(ls fuzz/fuzz_targets | sed 's/\.rs$$//'); do \

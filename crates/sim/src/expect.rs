@@ -4,11 +4,13 @@ use crate::algebra::Bag;
 use crate::engine::ALL_FIRINGS;
 use crate::model::{FIRST_DERIVED, QueryModel};
 use crate::render::{bag_of_answer, iri, query_text, stream_iri};
+use crate::report::Summary;
 use crate::twin::{Due, Plant, Twin};
 use somersault::{
     Engine, FiringId, FiringResult, SubscribeOptions, Subscription, SubscriptionEvent,
 };
 use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
 
 /// A registered query.
 pub(crate) struct Registered {
@@ -33,6 +35,13 @@ pub(crate) struct Registered {
 pub(crate) struct Read {
     pub(crate) firings: u64,
     pub(crate) rows: u64,
+}
+
+impl Read {
+    pub(crate) fn add_to(&self, summary: &mut Summary) {
+        summary.firings += self.firings;
+        summary.rows += self.rows;
+    }
 }
 
 /// The name that a query is registered under: of one that derives a stream, the stream's.
@@ -167,17 +176,34 @@ impl Registered {
         ))
     }
 
-    /// The first close that is due and has not come, at the end.
-    pub(crate) fn owes(&self, twin: &mut Twin) -> Result<Option<i64>, String> {
+    /// Everything that is due has come, at the end.
+    pub(crate) fn owes_nothing(&self, twin: &mut Twin) -> Result<(), String> {
         if self.has_missed {
             twin.forgive(self.number);
         }
         while let Some(next) = twin.take_due(self.number)? {
             if !twin.may_be_left_out(self.number, &next) {
-                return Ok(Some(next.close_ms));
+                return Err(format!(
+                    "{} never fired for {}, which is due\n{}",
+                    self.name, next.close_ms, self.text
+                ));
             }
         }
-        Ok(None)
+        Ok(())
+    }
+
+    /// Waits for the last of what comes, which is to be read then.
+    pub(crate) fn await_end(&mut self, patience: Duration) -> Result<(), String> {
+        let Some(subscription) = self.subscription.take() else {
+            return Ok(());
+        };
+        loop {
+            match subscription.recv_timeout(patience) {
+                Ok(Some(event)) => self.left.push_back(event),
+                Ok(None) => return Ok(()),
+                Err(()) => return Err(format!("{} was replaced and has no end", self.name)),
+            }
+        }
     }
 }
 

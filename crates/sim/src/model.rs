@@ -320,6 +320,8 @@ pub enum Step {
     Advance(Vec<(usize, i64)>),
     /// A registration under a number.
     Register(u8, Box<QueryModel>),
+    /// The same, in the place of the query that has the number, if there is one.
+    Replace(u8, Box<QueryModel>),
     /// DROP QUERY
     Drop(u8),
     /// PAUSE QUERY

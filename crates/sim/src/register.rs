@@ -22,10 +22,15 @@ impl Generator {
         draw_pattern_and_form(&mut self.draw, &mut query);
         self.draw_what_is_given(&mut query);
         let number = self.draw.small(QUERIES);
-        if self.draw.chance(30) {
-            // Replaced, not refused.
-            self.steps.push(Step::Drop(number));
-        }
+        // A number that is taken is refused, dropped before, or replaced.
+        let replaces = match self.draw.below(10) {
+            0..=2 => {
+                self.steps.push(Step::Drop(number));
+                false
+            }
+            3..=5 => true,
+            _ => false,
+        };
         let mut models = vec![query];
         match self.draw.below(10) {
             0..=3 => {
@@ -49,8 +54,11 @@ impl Generator {
             _ => {}
         }
         for (model, number) in models.into_iter().zip(number..) {
-            self.steps
-                .push(Step::Register(number % QUERIES, Box::new(model)));
+            let (number, model) = (number % QUERIES, Box::new(model));
+            self.steps.push(match replaces {
+                true => Step::Replace(number, model),
+                false => Step::Register(number, model),
+            });
         }
     }
 

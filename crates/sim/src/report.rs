@@ -104,6 +104,7 @@ fn describe(step: &Step) -> String {
     match step {
         Step::Push(push) => push_text(push),
         Step::Register(number, query) => query_text(*number, query),
+        Step::Replace(number, query) => format!("replace by {}", query_text(*number, query)),
         Step::Update {
             insert,
             graph,

@@ -108,6 +108,7 @@ impl Simulation {
             Step::Push(push) => self.pushes(push),
             Step::Advance(to) => self.advance(to),
             Step::Register(number, query) => self.register(*number, query),
+            Step::Replace(number, query) => self.replace(*number, query),
             Step::Drop(number) => self.drop_query(*number),
             Step::Pause(number) => {
                 let name = name_of(*number);
@@ -358,10 +359,21 @@ impl Simulation {
 
     /// Registers a query; where the name is taken by another text, that is refused.
     fn register(&mut self, number: u8, model: &QueryModel) -> Result<(), String> {
+        self.register_by(number, model, |engine, text| {
+            engine.register(None, text).map(|_| ())
+        })
+    }
+
+    fn register_by(
+        &mut self,
+        number: u8,
+        model: &QueryModel,
+        request: impl Fn(&Engine, &str) -> Result<(), EngineError>,
+    ) -> Result<(), String> {
         let mut registered = Registered::new(number, model);
-        let is_possible = (model.windows.iter()).all(|window| self.twin.has_stream(window.stream));
+        let is_possible = self.is_possible(model);
         let text = registered.text.clone();
-        let asked = self.ask(|engine| engine.register(None, &text).map(|_| ()))?;
+        let asked = self.ask(|engine| request(engine, &text))?;
         let before = self.queries.get(&number);
         match (asked, before) {
             (Asked::Done(()), None) if !is_possible => Err(format!(
@@ -381,6 +393,65 @@ impl Simulation {
             (Asked::Refused(_), None) if !is_possible => Ok(()),
             (Asked::Refused(why), _) => Err(format!("a registration was refused: {why}\n{text}")),
         }
+    }
+
+    /// Registers a query in the place of the one of its number, if there is another.
+    fn replace(&mut self, number: u8, model: &QueryModel) -> Result<(), String> {
+        let mut registered = Registered::new(number, model);
+        let text = registered.text.clone();
+        let is_other = |old: &Registered| old.text != text;
+        // After a crash that the replacement survives there is nothing to subscribe to.
+        let mut old = match self.queries.remove(&number) {
+            Some(old) if is_other(&old) => old,
+            before => {
+                self.queries.extend(before.map(|same| (number, same)));
+                return self.register_by(number, model, |engine, text| {
+                    engine.replace(None, text).map(|_| ())
+                });
+            }
+        };
+        let is_possible = self.is_possible(model) && !self.twin.is_behind(number, model);
+        let crashes = self.subject.crashes;
+        let asked = self.ask(|engine| engine.replace(None, &text).map(|_| ()))?;
+        let has_crashed = crashes < self.subject.crashes;
+        match asked {
+            Asked::Done(()) if !is_possible => Err(format!(
+                "{text}\nreplaced\n{}\nalthough it could not",
+                old.text
+            )),
+            Asked::Refused(why) if is_possible => {
+                Err(format!("a replacement was refused: {why}\n{text}"))
+            }
+            Asked::Refused(_) => {
+                if has_crashed {
+                    old.subscribe(self.subject.engine())?;
+                }
+                self.queries.insert(number, old);
+                Ok(())
+            }
+            Asked::Done(()) => {
+                if !has_crashed && !self.subject.has_crash_planned() {
+                    self.see_off(old)?;
+                }
+                self.twin.replace(number, model);
+                registered.subscribe(self.subject.engine())?;
+                self.queries.insert(number, registered);
+                Ok(())
+            }
+        }
+    }
+
+    /// Whether there are the streams that a query windows.
+    fn is_possible(&self, model: &QueryModel) -> bool {
+        (model.windows.iter()).all(|window| self.twin.has_stream(window.stream))
+    }
+
+    /// All that was due of a query when it was replaced comes, and then no more.
+    fn see_off(&mut self, mut old: Registered) -> Result<(), String> {
+        old.await_end(SETTLE)?;
+        let read = old.read(&mut self.twin, self.plant)?;
+        read.add_to(&mut self.summary);
+        old.owes_nothing(&mut self.twin)
     }
 
     fn subscribe_all(&mut self) -> Result<(), String> {
@@ -465,8 +536,7 @@ impl Simulation {
     fn read(&mut self) -> Result<(), String> {
         for query in self.queries.values_mut() {
             let read = query.read(&mut self.twin, self.plant)?;
-            self.summary.firings += read.firings;
-            self.summary.rows += read.rows;
+            read.add_to(&mut self.summary);
         }
         Ok(())
     }
@@ -481,12 +551,7 @@ impl Simulation {
         self.insist(|engine| engine.quiesce(SETTLE))?;
         self.read()?;
         for query in self.queries.values() {
-            if let Some(close_ms) = query.owes(&mut self.twin)? {
-                return Err(format!(
-                    "{} never fired for {close_ms}, which is due\n{}",
-                    query.name, query.text
-                ));
-            }
+            query.owes_nothing(&mut self.twin)?;
             self.count(query)?;
         }
         self.look()?;

@@ -65,6 +65,8 @@ pub enum Plant {
     FiltersIgnored,
     /// A repeated triple leaves a window with the first of its statements.
     DuplicateLost,
+    /// Who takes another's place begins like one that is new.
+    HandedOverLate,
     /// A stream is only as far as its newest statement, so that a silent one makes no close due.
     NeverCloses,
 }
@@ -209,6 +211,11 @@ impl Twin {
     }
 
     pub(crate) fn register(&mut self, number: u8, model: &QueryModel) {
+        self.insert(number, model);
+        self.resume(number);
+    }
+
+    fn insert(&mut self, number: u8, model: &QueryModel) {
         if model.derives.is_some() {
             let stream = Stream::new(&stream_of(model));
             self.streams.insert(number.into(), stream);
@@ -233,7 +240,50 @@ impl Twin {
             }),
         };
         self.queries.insert(number, query);
-        self.resume(number);
+    }
+
+    /// A query takes the place of one that derives nothing.
+    pub(crate) fn replace(&mut self, number: u8, model: &QueryModel) {
+        let after = match self.plant {
+            Some(Plant::HandedOverLate) => self.newest_time(model),
+            _ => self.handed_over_after(number, model),
+        };
+        self.insert(number, model);
+        self.begin(number, after);
+    }
+
+    /// The time after which a query would fire that took the place of another: of what that one has had, or lost while it was
+    /// paused, nothing comes again, and nothing that its own streams have passed.
+    fn handed_over_after(&self, number: u8, model: &QueryModel) -> Option<i64> {
+        let old = &self.queries[&number];
+        let reached = |model: &QueryModel| {
+            let own = model.windows.iter().map(|w| &self.streams[&w.stream]);
+            let times = own.clone().map(|stream| stream.complete_through);
+            (
+                times.min().flatten(),
+                own.filter_map(|stream| stream.begin).max(),
+            )
+        };
+        let newest = self.newest_time(model);
+        let passed = match old.paused {
+            true => newest,
+            false => {
+                let ((had, _), (reached, begun)) = (reached(&old.model), reached(model));
+                had.max(reached).max(begun.min(newest))
+            }
+        };
+        passed.max(Some(old.after)).max(old.closes.last().copied())
+    }
+
+    /// Whether no stream of a query has come to where the one has been whose place it would take.
+    pub(crate) fn is_behind(&self, number: u8, model: &QueryModel) -> bool {
+        self.handed_over_after(number, model) > self.newest_time(model).max(Some(i64::MIN))
+    }
+
+    /// The latest time of the streams of a query.
+    fn newest_time(&self, model: &QueryModel) -> Option<i64> {
+        let times = (model.windows.iter()).map(|w| self.streams[&w.stream].complete_through);
+        times.max().flatten()
     }
 
     /// Drops a query, and the stream that it derives. What of that is a fact is stored, whether its batch is over or not.
@@ -249,15 +299,19 @@ impl Twin {
 
     /// A query that is resumed begins like one that is new.
     pub(crate) fn resume(&mut self, number: u8) {
-        let Some(query) = self.queries.get_mut(&number).filter(|query| query.paused) else {
-            return;
-        };
-        let times = (query.model.windows.iter())
-            .filter_map(|window| self.streams[&window.stream].complete_through);
-        query.after = times.max().unwrap_or(i64::MIN);
-        query.paused = false;
-        query.fired_through = None;
-        query.closes.clear();
+        if let Some(query) = self.queries.get(&number).filter(|query| query.paused) {
+            self.begin(number, self.newest_time(&query.model));
+        }
+    }
+
+    /// A query that is paused fires for closes after a time.
+    fn begin(&mut self, number: u8, after: Option<i64>) {
+        if let Some(query) = self.queries.get_mut(&number) {
+            query.after = after.unwrap_or(i64::MIN);
+            query.paused = false;
+            query.fired_through = None;
+            query.closes.clear();
+        }
         self.settle();
     }
 

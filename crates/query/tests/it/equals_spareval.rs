@@ -218,10 +218,18 @@ fn value_expression() -> impl Strategy<Value = String> {
 }
 
 fn text_test() -> impl Strategy<Value = String> {
-    let text = variable().prop_flat_map(|v| select(vec![v.clone(), format!("STR({v})")]));
+    let text = variable()
+        .prop_flat_map(|v| select(vec![v.clone(), format!("STR({v})")]))
+        .boxed();
     let test = select(vec!["REGEX", "CONTAINS", "STRSTARTS", "STRENDS"]);
-    let part = select(vec!["x/a", "a", "1", "", "[ab]", "http:", "c"]);
-    (test, text, part).prop_map(|(test, text, part)| format!("{test}({text}, \"{part}\")"))
+    let part = select(vec!["x/a", "a", "", "[ab]", "http:", "c"]);
+    let anywhere = select(vec!["REGEX", "CONTAINS"]);
+    prop_oneof![
+        6 => (test, text.clone(), part)
+            .prop_map(|(test, text, part)| format!("{test}({text}, \"{part}\")")),
+        // Where a number begins and ends hangs on its spelling, which spareval does not keep.
+        1 => (anywhere, text).prop_map(|(test, text)| format!("{test}({text}, \"1\")")),
+    ]
 }
 
 fn condition(inner: BoxedStrategy<String>) -> impl Strategy<Value = String> {

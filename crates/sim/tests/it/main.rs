@@ -41,6 +41,7 @@ fn planted_bugs_are_seen() {
         Plant::OneForAll,
         Plant::FiltersIgnored,
         Plant::DuplicateLost,
+        Plant::HandedOverLate,
         Plant::NeverCloses,
     ] {
         let seen = (1..=400).any(|seed| run_planted(seed, 100, plant).is_err());
