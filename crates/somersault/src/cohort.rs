@@ -47,7 +47,7 @@ pub(crate) struct Cohort {
     dataset: Arc<Dataset>,
     evaluator: Evaluator,
     /// Who has come and gone and is not in place yet.
-    changes: Mutex<Vec<Change>>,
+    pending: Mutex<Pending>,
     /// The constants, each distinct combination once. Taken before the hub where both are.
     cells: RwLock<Cells>,
     /// In which results are published.
@@ -91,6 +91,14 @@ enum Change {
     },
 }
 
+/// Changes that nobody has put in place yet.
+#[derive(Default)]
+struct Pending {
+    changes: Vec<Change>,
+    /// Of members that are resumed by one of them: the place that they had before.
+    resumed: FxHashMap<u32, u32>,
+}
+
 /// How a cohort is, for people.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct CohortSize {
@@ -121,7 +129,7 @@ impl Cohort {
             shape,
             dataset: Arc::new(dataset),
             evaluator,
-            changes: Mutex::new(Vec::new()),
+            pending: Mutex::default(),
             cells: RwLock::new(Cells::new(width)),
             order: Order::new(),
             hub: Mutex::new(CohortHub::new(config.kept_firings)),
@@ -150,8 +158,12 @@ impl Cohort {
             }
             _ => Vec::new(),
         };
-        let members = ids.collect();
-        self.changes.lock().push(Change::Joined {
+        let members: Vec<(u32, Vec<TermId>)> = ids.collect();
+        let mut pending = self.pending.lock();
+        if let Some(before) = resumed {
+            (pending.resumed).extend(members.iter().map(|(place, _)| (*place, before)));
+        }
+        pending.changes.push(Change::Joined {
             base,
             members,
             texts,
@@ -160,7 +172,8 @@ impl Cohort {
     }
 
     pub(crate) fn paused(&self, place: u32, pause: Pause) {
-        self.changes.lock().push(Change::Paused { place, pause });
+        let paused = Change::Paused { place, pause };
+        self.pending.lock().changes.push(paused);
         if let Evaluator::Shared { delta, .. } = &self.evaluator {
             // It may have been the last one: nobody knows when it goes on, and by then the rows would be of no use.
             delta.forget();
@@ -179,20 +192,27 @@ impl Cohort {
 
     /// A member was dropped: its subscriptions end.
     pub(crate) fn left(&self, place: u32) {
-        self.changes.lock().push(Change::Left { place });
-        self.hub.lock().end_member(place);
+        let mut hub = self.hub.lock();
+        let mut pending = self.pending.lock();
+        pending.changes.push(Change::Left { place });
+        // Who listens to it is where it was when it was last put in place.
+        let mut at = Some(place);
+        while let Some(place) = at {
+            hub.end_member(place);
+            at = pending.resumed.get(&place).copied();
+        }
     }
 
     /// Puts everybody in place who has come or gone.
     pub(crate) fn settle(&self) {
-        if self.changes.lock().is_empty() {
+        if self.pending.lock().changes.is_empty() {
             return;
         }
         let mut cells = self.cells.write();
         // Taken once the hub is held: who finds none and then asks the hub finds them in place.
         let mut hub = self.hub.lock();
-        let changes = std::mem::take(&mut *self.changes.lock());
-        for change in changes {
+        let pending = std::mem::take(&mut *self.pending.lock());
+        for change in pending.changes {
             self.put(change, &mut cells, &mut hub);
         }
     }

@@ -59,6 +59,8 @@ pub struct Coordinator {
     pub(crate) unfinished: FxHashMap<FiringKey, Sn>,
     /// Queries that were replaced and whose last firings are not done, by what fires.
     pub(crate) leaving: FxHashMap<QueryUid, Vec<Leaving>>,
+    /// Of names whose query took another's place: the last close that one of those before it fired for.
+    pub(crate) answered_before: BTreeMap<String, EventTime>,
     /// Up to where each query's answers have been delivered; looked up only.
     pub(crate) delivered: FxHashMap<QueryUid, DeliveredRecord>,
 }
@@ -113,6 +115,7 @@ impl Coordinator {
             lagging: BTreeMap::new(),
             unfinished: FxHashMap::default(),
             leaving: FxHashMap::default(),
+            answered_before: BTreeMap::new(),
             delivered: FxHashMap::default(),
         }
     }
@@ -336,10 +339,13 @@ impl Coordinator {
                 let named = (name.as_str(), text.as_str(), namespace.as_deref());
                 self.replace_logged(named, resolved, resolve, out)?;
             }
-            Command::DropQuery { name } => match self.logged_query(name) {
-                Named::Alone(uid) => self.drop_query(uid, out),
-                Named::Member(place) => self.drop_member(place, out),
-            },
+            Command::DropQuery { name } => {
+                self.answered_before.remove(name);
+                match self.logged_query(name) {
+                    Named::Alone(uid) => self.drop_query(uid, out),
+                    Named::Member(place) => self.drop_member(place, out),
+                }
+            }
             Command::PauseQuery { name } => match self.logged_query(name) {
                 Named::Alone(uid) => self.pause_query(uid, out),
                 Named::Member(place) => self.pause_member(place, out),

@@ -134,8 +134,12 @@ impl Coordinator {
         let last_close = old.and_then(|old| old.last_close);
         self.drop_replaced(name, out);
         self.register_logged(named, resolved, resolve, out)?;
+        if let Some(close) = last_close {
+            self.answered_before.insert(name.to_owned(), close);
+        }
         let new = self.named(name).zip(resolved.query);
-        if let Some(((new, uid), close)) = new.zip(last_close) {
+        let close = self.answered_before.get(name).copied();
+        if let Some(((new, uid), close)) = new.zip(close) {
             let place = match new {
                 Named::Alone(_) => None,
                 Named::Member(place) => Some(place),

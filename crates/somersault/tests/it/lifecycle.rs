@@ -241,6 +241,27 @@ impl Visitor {
 
 /// While one thread pushes, others register queries, pause, resume and drop them: each answers every close of its life, and of
 /// no other time, as if it stood alone. Some stand in groups, whose members come and go by other threads meanwhile.
+/// Nothing fires in between, so that nobody has been put in place when the query goes.
+#[test]
+fn who_listens_to_a_query_that_was_resumed_hears_its_end() {
+    let engine = engine();
+    stream(&engine, "TIMELESS");
+    for name in ["q", "other"] {
+        let text = format!(
+            "PREFIX : <{NS}> SELECT ?s FROM STREAM :s [RANGE 1s STEP 1s] WHERE {{ ?s :p :{name} }}"
+        );
+        engine.register(Some(name), &text).unwrap();
+    }
+    let listening = engine.subscribe("q", SubscribeOptions::default()).unwrap();
+    for _ in 0..2 {
+        engine.pause_query("q").unwrap();
+        engine.resume_query("q").unwrap();
+    }
+    engine.drop_query("q").unwrap();
+    let ended = listening.recv_timeout(LONG);
+    assert!(matches!(ended, Ok(None)), "{ended:?}");
+}
+
 #[test]
 fn queries_come_and_go_while_data_flows() {
     for delta in [DeltaMode::Auto, DeltaMode::Always] {

@@ -46,6 +46,16 @@ fn to_the_end(subscription: &Subscription) -> (Vec<i64>, bool) {
     (closes, missed)
 }
 
+/// Whether somebody who saw the close at this time last is told of others since.
+fn has_missed(engine: &Engine, after: i64) -> bool {
+    let options = SubscribeOptions {
+        after: Some(FiringId::at(after)),
+        ..SubscribeOptions::default()
+    };
+    let first = engine.subscribe("q", options).unwrap().try_recv();
+    matches!(first, Some(SubscriptionEvent::Lagged { missed: None }))
+}
+
 #[test]
 fn each_close_is_answered_by_one_of_the_two() {
     for alone in [false, true] {
@@ -75,19 +85,34 @@ fn each_close_is_answered_by_one_of_the_two() {
             expected(&[(4000, &["p2", "p3"])])
         );
         // Who comes back goes on with the new one, and hears of what it had not seen of the old one.
-        let missed = |after: i64| {
-            let options = SubscribeOptions {
-                after: Some(FiringId::at(after)),
-                ..SubscribeOptions::default()
-            };
-            let first = engine.subscribe("q", options).unwrap().try_recv();
-            matches!(first, Some(SubscriptionEvent::Lagged { missed: None }))
-        };
+        let missed = |after| has_missed(&engine, after);
         assert_eq!([missed(2000), missed(3000)], [true, false]);
         // Its neighbour has noticed nothing.
         assert_eq!(engine.query_info("n").unwrap().uid, neighbour.uid);
         assert_eq!(firings(&engine, "n", None).len(), 4);
         engine.check().unwrap();
+    }
+}
+
+#[test]
+fn what_the_last_but_one_had_answered_is_missed_too() {
+    for alone in [false, true] {
+        let engine = engine();
+        with_stream(&engine);
+        engine.register(Some("q"), &text(1, alone)).unwrap();
+        for number in 0..3 {
+            second(&engine, number);
+        }
+        // The second one has answered nothing when the third one comes.
+        for range in [2, 3] {
+            engine.replace(Some("q"), &text(range, alone)).unwrap();
+        }
+        let missed = |after| has_missed(&engine, after);
+        assert_eq!([missed(2000), missed(3000)], [true, false]);
+        // Who is registered under a name that was free has followed nobody.
+        engine.drop_query("q").unwrap();
+        engine.register(Some("q"), &text(1, alone)).unwrap();
+        assert!(!has_missed(&engine, 2000));
     }
 }
 
