@@ -201,7 +201,12 @@ impl Registered {
             match subscription.recv_timeout(patience) {
                 Ok(Some(event)) => self.left.push_back(event),
                 Ok(None) => return Ok(()),
-                Err(()) => return Err(format!("{} was replaced and has no end", self.name)),
+                Err(()) => {
+                    return Err(format!(
+                        "{} is gone, and who listens to it is not told",
+                        self.name
+                    ));
+                }
             }
         }
     }

@@ -161,8 +161,12 @@ impl Simulation {
             return self.command(false, |engine| engine.drop_query(&name));
         }
         // Taken out first: after a crash that the drop survives there is nothing to subscribe to.
-        let is_known = self.queries.remove(&number).is_some();
-        self.command(is_known, |engine| engine.drop_query(&name))?;
+        let old = self.queries.remove(&number);
+        let crashes = self.subject.crashes;
+        self.command(old.is_some(), |engine| engine.drop_query(&name))?;
+        if let Some(mut old) = old.filter(|_| !self.may_have_crashed_since(crashes)) {
+            old.await_end(SETTLE)?;
+        }
         self.twin.drop(number);
         Ok(())
     }
@@ -413,7 +417,6 @@ impl Simulation {
         let is_possible = self.is_possible(model) && !self.twin.is_behind(number, model);
         let crashes = self.subject.crashes;
         let asked = self.ask(|engine| engine.replace(None, &text).map(|_| ()))?;
-        let has_crashed = crashes < self.subject.crashes;
         match asked {
             Asked::Done(()) if !is_possible => Err(format!(
                 "{text}\nreplaced\n{}\nalthough it could not",
@@ -423,14 +426,14 @@ impl Simulation {
                 Err(format!("a replacement was refused: {why}\n{text}"))
             }
             Asked::Refused(_) => {
-                if has_crashed {
+                if crashes < self.subject.crashes {
                     old.subscribe(self.subject.engine())?;
                 }
                 self.queries.insert(number, old);
                 Ok(())
             }
             Asked::Done(()) => {
-                if !has_crashed && !self.subject.has_crash_planned() {
+                if !self.may_have_crashed_since(crashes) {
                     self.see_off(old)?;
                 }
                 self.twin.replace(number, model);
@@ -439,6 +442,11 @@ impl Simulation {
                 Ok(())
             }
         }
+    }
+
+    /// Whether the engine that had crashed so often is another one by now, or will be at any time.
+    fn may_have_crashed_since(&self, crashes: u64) -> bool {
+        crashes < self.subject.crashes || self.subject.has_crash_planned()
     }
 
     /// Whether there are the streams that a query windows.
