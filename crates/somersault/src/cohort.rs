@@ -35,7 +35,7 @@ use somersault_runtime::{Answered, FiringJob};
 use somersault_store::{Dictionary, Store};
 use somersault_stream::{JoiningMember, Pause};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Instant;
 
 /// So many cells that are evaluated one by one are taken at once by a thread that helps.
@@ -46,6 +46,8 @@ pub(crate) struct Cohort {
     shape: Arc<Shape>,
     dataset: Arc<Dataset>,
     evaluator: Evaluator,
+    /// Set once its last member is: a firing under way stops.
+    dropped: Arc<AtomicBool>,
     /// Who has come and gone and is not in place yet.
     pending: Mutex<Pending>,
     /// The constants, each distinct combination once. Taken before the hub where both are.
@@ -129,6 +131,7 @@ impl Cohort {
             shape,
             dataset: Arc::new(dataset),
             evaluator,
+            dropped: Arc::default(),
             pending: Mutex::default(),
             cells: RwLock::new(Cells::new(width)),
             order: Order::new(),
@@ -265,6 +268,12 @@ impl Cohort {
         self.hub.lock().passed(last, count);
     }
 
+    /// All members are gone for good: nobody wants what is under way.
+    pub(crate) fn dropped(&self) {
+        self.dropped.store(true, Ordering::Relaxed);
+        self.end();
+    }
+
     /// Nobody will be answered any more.
     pub(crate) fn end(&self) {
         self.hub.lock().end();
@@ -354,7 +363,7 @@ impl Cohort {
     ) {
         let (firing, outcome, took) = firing::execute(standing, job, |work| {
             self.settle();
-            let (mut view, execution) = work.over(&self.dataset);
+            let (mut view, execution) = work.over(&self.dataset, &self.dropped);
             Ok(self.evaluate(&self.cells.read(), &mut view, &execution, standing))
         });
         let result = CohortResult {

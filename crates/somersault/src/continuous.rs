@@ -62,6 +62,8 @@ pub(crate) struct StandingQuery {
     /// Or the sentence that says why it cannot be run.
     prepared: Result<Ready, String>,
     share: Share<Due>,
+    /// Set once it is dropped: a firing under way stops.
+    dropped: Arc<AtomicBool>,
     /// In which its answers are given out.
     turns: Turns,
     hub: Mutex<Hub>,
@@ -283,6 +285,7 @@ impl Host for Standing {
                 derives: parsed.derives,
                 prepared: Ok(parsed.ready),
                 share: Share::new(parsed.skips),
+                dropped: Arc::default(),
                 turns: Turns::new(parsed.changes, parsed.reporting),
                 hub: Mutex::new(Hub::new(kept)),
                 tally: Mutex::new(Tally::new()),
@@ -292,6 +295,7 @@ impl Host for Standing {
                 derives: false,
                 prepared: Err(error),
                 share: Share::new(false),
+                dropped: Arc::default(),
                 turns: Turns::new(None, None),
                 hub: Mutex::new(Hub::new(kept)),
                 tally: Mutex::new(Tally::new()),
@@ -302,6 +306,7 @@ impl Host for Standing {
 
     fn dropped(&self, uid: QueryUid) {
         if let Some(query) = self.queries.write().remove(&uid) {
+            query.dropped.store(true, Ordering::Relaxed);
             query.hub.lock().end();
         }
     }
@@ -347,7 +352,7 @@ impl Host for Standing {
 
     fn ended(&self, uid: QueryUid) {
         if let Some(together) = self.cohorts.write().remove(&uid) {
-            together.cohort.end();
+            together.cohort.dropped();
         }
     }
 
@@ -452,9 +457,9 @@ impl Standing {
     fn execute(&self, query: &StandingQuery, job: FiringJob, ticket: u64) {
         let (firing, answer, took) = firing::execute(self, job, |work| {
             let ready = query.prepared.as_ref().map_err(Clone::clone)?;
-            let (mut view, execution) = work.over(&ready.dataset);
-            let query = One(&ready.prepared, &[]);
-            let answer = ready.delta.execute(&query, &mut view, &execution);
+            let (mut view, execution) = work.over(&ready.dataset, &query.dropped);
+            let one = One(&ready.prepared, &[]);
+            let answer = ready.delta.execute(&one, &mut view, &execution);
             let answer = answer.map_err(firing::sentence)?;
             Ok(Answer::new(answer, self.decoder()))
         });

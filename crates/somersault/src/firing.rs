@@ -11,6 +11,7 @@ use somersault_store::Snapshot;
 use somersault_stream::Firing;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
 /// A firing that is being executed.
@@ -21,8 +22,12 @@ pub(crate) struct Work<'f> {
 }
 
 impl Work<'_> {
-    /// What a query that ranges over this dataset sees, and what its execution is given.
-    pub(crate) fn over(self, dataset: &Arc<Dataset>) -> (SnapshotView, Execution) {
+    /// What a query that ranges over this dataset sees, and what its execution is given, which stops once the query is dropped.
+    pub(crate) fn over(
+        self,
+        dataset: &Arc<Dataset>,
+        dropped: &Arc<AtomicBool>,
+    ) -> (SnapshotView, Execution) {
         let Work {
             standing,
             firing,
@@ -33,6 +38,7 @@ impl Work<'_> {
         let view = SnapshotView::new(snapshot, windows.collect(), Arc::clone(dataset));
         let mut execution = standing.execution(firing.close, firing.query);
         execution.close = firing.close;
+        execution.abandoned = Some(Arc::clone(dropped));
         execution.limits.query_time = standing.config.limits.firing_time;
         (view, execution)
     }

@@ -27,13 +27,17 @@ fn engine(firing_time: Duration) -> somersault::Engine {
     engine
 }
 
-/// Fires once, over 300 statements; the answers of these queries.
-fn fired(engine: &somersault::Engine, names: &[&str]) -> Vec<Result<Vec<String>, String>> {
+fn push_fans(engine: &somersault::Engine) {
     let texts: Vec<String> = (0..300)
         .map(|at| format!("fan{} likes p{at}", at % 7))
         .collect();
     let statements: Vec<(i64, &str)> = texts.iter().map(|text| (5, text.as_str())).collect();
     engine.push(&format!("{NS}s"), push(&statements)).unwrap();
+}
+
+/// Fires once, over 300 statements; the answers of these queries.
+fn fired(engine: &somersault::Engine, names: &[&str]) -> Vec<Result<Vec<String>, String>> {
+    push_fans(engine);
     advance(engine, 1_000);
     engine.quiesce(Duration::from_secs(60)).unwrap();
     let answer = |name: &&str| {
@@ -114,4 +118,28 @@ fn in_a_group_the_time_of_one_is_not_that_of_the_others() {
     let sentence = fired.sentence;
     assert!(sentence.contains("(firing_time)"), "{sentence}");
     assert_eq!(fired.others, [[""; 0], []]);
+}
+
+/// Its time would be over in an hour.
+#[test]
+fn a_firing_of_a_query_that_is_dropped_stops() {
+    let hour = Duration::from_secs(3600);
+    for names in [vec!["alone"], vec!["fan1", "fan2"]] {
+        let engine = engine(hour);
+        for name in &names {
+            let text = match *name {
+                "alone" => format!("BASE <urn:x> {}", heavy("fan1")),
+                _ => heavy(name),
+            };
+            engine.register(Some(name), &text).unwrap();
+        }
+        push_fans(&engine);
+        advance(&engine, 1_000);
+        let waiting = engine.quiesce(Duration::from_millis(200));
+        assert!(waiting.is_err(), "it is being executed");
+        for name in &names {
+            engine.drop_query(name).unwrap();
+        }
+        engine.quiesce(Duration::from_secs(60)).unwrap();
+    }
 }
