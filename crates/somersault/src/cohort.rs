@@ -4,8 +4,9 @@
 //!
 //! The one thing to know before changing it: members come and go on the driver's thread, which must not wait for a
 //! firing, nor for its result to be given out. So it only notes them, and whoever needs them next puts them in place
-//! ([`Cohort::settle`]), in that order; and nobody holds the hub's lock for as long as evaluating takes, or cutting for all
-//! who listen. Who subscribes has his own part of what is kept cut under it.
+//! ([`Cohort::settle`]), in that order; and nobody holds a lock for as long as evaluating takes, or cutting for all
+//! who listen: a firing is evaluated for the cells that there were when it began. Who subscribes has his own part of what is
+//! kept cut under the hub's lock.
 
 mod hub;
 mod outcome;
@@ -18,10 +19,10 @@ use crate::delta::{Delta, One, Together};
 use crate::firing;
 use crate::metrics::{QueryMetrics, Took};
 use crate::order::Order;
-use crate::subscription::{FiringId, SubscribeOptions, Subscription};
+use crate::subscription::{FiringId, Gone, SubscribeOptions, Subscription};
 use hub::{CohortHub, CohortResult};
 use outcome::Outcome;
-use parking_lot::{Mutex, RwLock};
+use parking_lot::{Mutex, MutexGuard, RwLock};
 use places::Standby;
 use rustc_hash::FxHashMap;
 use somersault_lang::lift::Shape;
@@ -51,7 +52,7 @@ pub(crate) struct Cohort {
     /// Who has come and gone and is not in place yet.
     pending: Mutex<Pending>,
     /// The constants, each distinct combination once. Taken before the hub where both are.
-    cells: RwLock<Cells>,
+    cells: RwLock<Arc<Cells>>,
     /// In which results are published.
     order: Order<CohortResult>,
     hub: Mutex<CohortHub>,
@@ -69,13 +70,16 @@ enum Evaluator {
     /// The shape cannot have parameters: each cell has a query of its own.
     Each {
         parser: Parser,
-        prepared: RwLock<FxHashMap<u32, Result<Prepared, String>>>,
+        prepared: RwLock<Arc<OwnQueries>>,
     },
     /// The text does not parse: why.
     Broken(String),
 }
 
-/// A change of the members.
+/// The queries of cells that have one of their own.
+type OwnQueries = FxHashMap<u32, Result<Prepared, String>>;
+
+/// A change of the members, or what they have to see in its place among those.
 enum Change {
     Joined {
         base: EventTime,
@@ -91,6 +95,10 @@ enum Change {
     Left {
         place: u32,
     },
+    /// Closes up to this one were passed.
+    Passed(EventTime),
+    /// These were answered before a restart.
+    Gone(Gone),
 }
 
 /// Changes that nobody has put in place yet.
@@ -133,7 +141,7 @@ impl Cohort {
             evaluator,
             dropped: Arc::default(),
             pending: Mutex::default(),
-            cells: RwLock::new(Cells::new(width)),
+            cells: RwLock::new(Arc::new(Cells::new(width))),
             order: Order::new(),
             hub: Mutex::new(CohortHub::new(config.kept_firings)),
         }
@@ -185,7 +193,18 @@ impl Cohort {
 
     /// A firing was answered before a restart.
     pub(crate) fn note_gone(&self, id: FiringId) {
-        self.hub.lock().note_gone(id);
+        let mut hub = self.hub.lock();
+        let changes = &mut self.pending.lock().changes;
+        if let Some(Change::Gone(gone)) = changes.last_mut() {
+            gone.note(id);
+            return;
+        }
+        let mut gone = Gone::default();
+        gone.note(id);
+        match changes.is_empty() {
+            true => hub.note_gone(gone),
+            false => changes.push(Change::Gone(gone)),
+        }
     }
 
     /// A member took another query's place, which answered closes up to this one.
@@ -220,7 +239,18 @@ impl Cohort {
         }
     }
 
-    fn put(&self, change: Change, cells: &mut Cells, hub: &mut CohortHub) {
+    /// The hub, with everybody in place who has come or gone by now: whoever goes next finds it as its caller leaves it.
+    fn settled_hub(&self) -> MutexGuard<'_, CohortHub> {
+        loop {
+            self.settle();
+            let hub = self.hub.lock();
+            if self.pending.lock().changes.is_empty() {
+                return hub;
+            }
+        }
+    }
+
+    fn put(&self, change: Change, cells: &mut Arc<Cells>, hub: &mut CohortHub) {
         match change {
             Change::Joined {
                 base,
@@ -229,6 +259,7 @@ impl Cohort {
                 resumed,
             } => {
                 let mut texts = texts.into_iter();
+                let cells = Arc::make_mut(cells);
                 hub.places.begin(members.len(), base);
                 for (place, ids) in members {
                     let cell = cells.enter(&ids);
@@ -236,6 +267,7 @@ impl Cohort {
                         (&self.evaluator, texts.next())
                     {
                         let mut prepared = prepared.write();
+                        let prepared = Arc::make_mut(&mut prepared);
                         prepared.entry(cell).or_insert_with(|| own(parser, &text));
                     }
                     hub.places.join(Standby { place, cell }, resumed);
@@ -246,15 +278,18 @@ impl Cohort {
             }
             Change::Paused { place, pause } => hub.places.pause(place, pause),
             Change::Left { place } => {
-                for cell in hub.places.leave(place) {
+                let cells = Arc::make_mut(cells);
+                for cell in hub.leave(place) {
                     cells.leave(cell);
                     if let Evaluator::Each { prepared, .. } = &self.evaluator
                         && cells.members(cell) == 0
                     {
-                        prepared.write().remove(&cell);
+                        Arc::make_mut(&mut prepared.write()).remove(&cell);
                     }
                 }
             }
+            Change::Passed(last) => hub.places.passed(last),
+            Change::Gone(gone) => hub.note_gone(gone),
         }
     }
 
@@ -265,7 +300,14 @@ impl Cohort {
 
     /// Closes were passed without a firing.
     pub(crate) fn passed(&self, last: EventTime, count: u64) {
-        self.hub.lock().passed(last, count);
+        let mut hub = self.hub.lock();
+        hub.count_passed(last, count);
+        let changes = &mut self.pending.lock().changes;
+        match changes.is_empty() {
+            true => hub.places.passed(last),
+            // Who paused before has not passed them.
+            false => changes.push(Change::Passed(last)),
+        }
     }
 
     /// All members are gone for good: nobody wants what is under way.
@@ -285,15 +327,13 @@ impl Cohort {
         options: &SubscribeOptions,
         standing: &Standing,
     ) -> Subscription {
-        self.settle();
         let decoder = standing.decoder();
-        let mut hub = self.hub.lock();
+        let mut hub = self.settled_hub();
         hub.subscribe((place, uid, name), options, &decoder)
     }
 
     pub(crate) fn summary(&self, place: u32) -> Summary {
-        self.settle();
-        self.hub.lock().summary(place)
+        self.settled_hub().summary(place)
     }
 
     pub(crate) fn size(&self) -> CohortSize {
@@ -330,7 +370,7 @@ impl Cohort {
         execution: &Execution,
     ) -> Result<String, QueryError> {
         let size = self.size();
-        let cells = self.cells.read();
+        let cells = Arc::clone(&self.cells.read());
         let mut text = format!(
             "stands in a query group of {members} queries of this shape, with {} combinations of constants; ",
             size.cells
@@ -364,7 +404,8 @@ impl Cohort {
         let (firing, outcome, took) = firing::execute(standing, job, |work| {
             self.settle();
             let (mut view, execution) = work.over(&self.dataset, &self.dropped);
-            Ok(self.evaluate(&self.cells.read(), &mut view, &execution, standing))
+            let (cells, own) = self.evaluated();
+            Ok(self.evaluate((&cells, &own), &mut view, &execution, standing))
         });
         let result = CohortResult {
             firing,
@@ -408,9 +449,19 @@ impl Cohort {
         }
     }
 
+    /// What a firing is evaluated for: the cells, and the queries of those that have one of their own.
+    fn evaluated(&self) -> (Arc<Cells>, Arc<OwnQueries>) {
+        let cells = self.cells.read();
+        let own = match &self.evaluator {
+            Evaluator::Each { prepared, .. } => Arc::clone(&prepared.read()),
+            Evaluator::Shared { .. } | Evaluator::Broken(_) => Arc::default(),
+        };
+        (Arc::clone(&cells), own)
+    }
+
     fn evaluate(
         &self,
-        cells: &Cells,
+        (cells, own): (&Cells, &OwnQueries),
         view: &mut SnapshotView,
         execution: &Execution,
         standing: &Standing,
@@ -455,11 +506,10 @@ impl Cohort {
                 };
                 each(cells, execution, standing, &one, &mut outcome);
             }
-            Evaluator::Each { prepared, .. } => {
-                let prepared = prepared.read();
+            Evaluator::Each { .. } => {
                 let view = &*view;
                 let one = |cell: u32, execution: &Execution| {
-                    let own = prepared.get(&cell).cloned();
+                    let own = own.get(&cell).cloned();
                     let own = own.unwrap_or_else(|| Err("the query is not prepared".to_owned()))?;
                     own.execute(view, execution).map_err(firing::sentence)
                 };

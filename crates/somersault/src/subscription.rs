@@ -218,6 +218,13 @@ impl Gone {
         }
     }
 
+    /// These are gone too, which come after all that were.
+    pub(crate) fn add(&mut self, later: Gone) {
+        for id in [later.unamended, later.amended].into_iter().flatten() {
+            self.note(id);
+        }
+    }
+
     pub(crate) fn newest(&self) -> Option<FiringId> {
         self.amended.or(self.unamended)
     }
@@ -282,6 +289,8 @@ pub(crate) struct Mailbox {
 #[derive(Default)]
 struct Waiting {
     events: VecDeque<SubscriptionEvent>,
+    /// Whether it has yet to be told that some had gone before it subscribed.
+    gone: bool,
     /// Firings given up since the last one that was read.
     missed: u64,
     ended: bool,
@@ -292,6 +301,9 @@ struct Waiting {
 
 impl Waiting {
     fn take(&mut self) -> Option<SubscriptionEvent> {
+        if std::mem::take(&mut self.gone) {
+            return Some(SubscriptionEvent::Lagged { missed: None });
+        }
         if self.missed > 0 {
             let missed = Some(std::mem::take(&mut self.missed));
             return Some(SubscriptionEvent::Lagged { missed });
@@ -306,18 +318,15 @@ impl Mailbox {
         let seen_ms = options.after.map(|after| after.close_ms);
         let waiting = Waiting {
             passed: (gone.unamended).is_some_and(|gone| Some(gone.close_ms) >= seen_ms),
+            gone: gone.is_missed(options),
             ..Waiting::default()
         };
-        let mailbox = Mailbox {
+        Mailbox {
             options: options.clone(),
             capacity,
             inner: Mutex::new(waiting),
             arrived: Condvar::new(),
-        };
-        if gone.is_missed(options) {
-            mailbox.put(SubscriptionEvent::Lagged { missed: None });
         }
-        mailbox
     }
 
     /// Whether a firing is to be delivered; asked once for each, in their order.

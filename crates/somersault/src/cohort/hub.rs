@@ -13,7 +13,7 @@ use crate::subscription::{
     FiringId, FiringResult, Gone, Mailbox, SubscribeOptions, Subscription, SubscriptionEvent,
 };
 use rustc_hash::FxHashMap;
-use somersault_model::{EventTime, QueryUid};
+use somersault_model::{EventTime, QueryUid, Sn};
 use somersault_store::Dictionary;
 use somersault_stream::Firing;
 use std::collections::VecDeque;
@@ -45,6 +45,14 @@ pub(crate) struct Hearing {
     mailboxes: Vec<Arc<Mailbox>>,
 }
 
+/// What a paused member had at its place and before, kept once others have had more.
+struct Last {
+    /// All its firings, as if they were gone.
+    given: Gone,
+    /// The error of the last one.
+    error: Option<String>,
+}
+
 /// See the module.
 pub(crate) struct CohortHub {
     capacity: usize,
@@ -54,6 +62,8 @@ pub(crate) struct CohortHub {
     gone: Gone,
     /// Of members that took another query's place, by the first place that they had: the last firing of that one.
     before: FxHashMap<u32, FiringId>,
+    /// By place.
+    last: FxHashMap<u32, Last>,
     pub(crate) places: Places,
     /// By place.
     listeners: FxHashMap<u32, Listener>,
@@ -69,6 +79,7 @@ impl CohortHub {
             kept_bytes: 0,
             gone: Gone::default(),
             before: FxHashMap::default(),
+            last: FxHashMap::default(),
             places: Places::default(),
             listeners: FxHashMap::default(),
             ended: false,
@@ -83,9 +94,65 @@ impl CohortHub {
         }
     }
 
-    /// A firing was answered before a restart, and is not kept: who has not seen it has missed it.
-    pub(crate) fn note_gone(&mut self, id: FiringId) {
-        self.gone.note(id);
+    /// Firings were answered before a restart, and are not kept: who has not seen them has missed them.
+    pub(crate) fn note_gone(&mut self, gone: Gone) {
+        if let Some(sn) = gone.newest().and_then(|newest| newest.sn) {
+            self.note_last(Sn(sn));
+        }
+        self.gone.add(gone);
+    }
+
+    /// A firing that became due with this SN comes: what those have had by now that were paused before is all that they have.
+    fn note_last(&mut self, sn: Sn) {
+        let stopped = self.places.stopped_by(sn);
+        let stopped: Vec<u32> = stopped.filter(|it| !self.last.contains_key(it)).collect();
+        if stopped.is_empty() {
+            return;
+        }
+        let mut given = self.gone;
+        (self.kept.iter()).for_each(|result| given.note(result.id()));
+        for place in stopped {
+            let error = self.last_error(place);
+            self.last.insert(place, Last { given, error });
+        }
+    }
+
+    /// What is kept no more of the firings of the member at a place.
+    fn gone_of(&self, place: u32) -> Gone {
+        let of_places = self.places.stays(place).map(|place| {
+            let newest = self.gone.newest().and_then(|newest| newest.sn);
+            let through = self.places.paused_at(place);
+            // They go in their order.
+            let is_all_gone = through.is_some_and(|through| newest > Some(through.0));
+            let last = self.last.get(&place).filter(|_| is_all_gone);
+            let gone = last.map_or(self.gone, |last| last.given);
+            gone.after(self.places.base_ms(place))
+        });
+        let mut some = of_places.filter(|gone| gone.newest().is_some());
+        // But who was there before it may have had some.
+        let before = self.before.get(&self.places.first(place)).copied();
+        some.next().unwrap_or_default().or(before)
+    }
+
+    /// The newest that is kept of the firings of the member at a place.
+    fn newest_of(&self, place: u32) -> Option<&CohortResult> {
+        let mut kept = self.kept.iter().rev();
+        let newest = kept.find(|result| self.places.fires(place, &result.firing));
+        newest.map(|result| &**result)
+    }
+
+    fn last_error(&self, place: u32) -> Option<String> {
+        let newest = self.newest_of(place).zip(self.places.cell(place));
+        match newest {
+            Some((newest, cell)) => {
+                let of_all = newest.outcome.failure().cloned();
+                of_all.or_else(|| newest.outcome.error_of(cell))
+            }
+            None => {
+                let mut stays = self.places.stays(place);
+                stays.find_map(|place| self.last.get(&place))?.error.clone()
+            }
+        }
     }
 
     /// The query whose place a member took was answered up to here: who has not seen that has missed it.
@@ -95,6 +162,7 @@ impl CohortHub {
 
     /// Counts and keeps a result; returns who is to hear it.
     pub(crate) fn take(&mut self, result: &Arc<CohortResult>) -> Vec<Hearing> {
+        self.note_last(result.firing.sn);
         let counted = self.places.count(&result.firing, result.outcome.rows());
         let tally = &mut self.tally;
         let error = result.outcome.a_failure().cloned();
@@ -136,12 +204,10 @@ impl CohortHub {
     ) -> Subscription {
         // It may have been resumed since its place was asked for.
         let place = self.places.newest(place);
-        let newest = self.kept.back().map(|result| result.id());
-        let options = &options.at(newest.or(self.gone.newest()));
+        let gone = self.gone_of(place);
+        let newest = self.newest_of(place).map(CohortResult::id);
+        let options = &options.at(newest.or(gone.newest()));
         let capacity = options.capacity.max(self.kept.len()).max(1);
-        // What went before the member came it never had; but who was there before it may have had some.
-        let before = self.before.get(&self.places.first(place)).copied();
-        let gone = (self.gone.after(self.places.first_base_ms(place))).or(before);
         let mailbox = Arc::new(Mailbox::new(options, capacity, gone));
         let Some(cell) = self.places.cell(place) else {
             mailbox.end();
@@ -174,6 +240,14 @@ impl CohortHub {
         Subscription::new(mailbox)
     }
 
+    /// Takes a member out for good; returns its cell, once for every time that it has entered it.
+    pub(crate) fn leave(&mut self, place: u32) -> Vec<u32> {
+        for place in self.places.stays(place) {
+            self.last.remove(&place);
+        }
+        self.places.leave(place)
+    }
+
     /// A member was dropped: nothing more comes for its subscribers.
     pub(crate) fn end_member(&mut self, place: u32) {
         self.before.remove(&self.places.first(place));
@@ -189,8 +263,8 @@ impl CohortHub {
         }
     }
 
-    pub(crate) fn passed(&mut self, last: EventTime, count: u64) {
-        self.places.passed(last);
+    /// Counts closes that were passed, for all members together.
+    pub(crate) fn count_passed(&mut self, last: EventTime, count: u64) {
         self.tally.passed(last.0, count);
     }
 
@@ -198,15 +272,7 @@ impl CohortHub {
         let seen = self.places.seen(place);
         let listener = self.listeners.get_mut(&place);
         let subscribers = listener.map_or(0, |listener| listener.mailboxes().len());
-        let newest = self.kept.back();
-        let last_error = self
-            .places
-            .cell(place)
-            .zip(newest)
-            .and_then(|(cell, newest)| {
-                let of_all = newest.outcome.failure().cloned();
-                of_all.or_else(|| newest.outcome.error_of(cell))
-            });
+        let last_error = self.last_error(place);
         let [execution, delay, waiting] = self.tally.timings.quantiles();
         Summary {
             // A query with ON OVERLOAD stands alone.

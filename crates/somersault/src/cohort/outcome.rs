@@ -10,7 +10,7 @@ use std::sync::Arc;
 pub(crate) struct Outcome {
     /// Cells that were evaluated at once; more than one where that had to be done in parts.
     together: Vec<GroupAnswer>,
-    /// Cells that were evaluated by themselves and have rows, or failed.
+    /// Cells that were evaluated by themselves and have rows, and all that failed.
     each: FxHashMap<u32, Result<Answer, String>>,
     /// The answer of all other cells, where they were evaluated by themselves.
     empty: Option<Answer>,
@@ -38,7 +38,12 @@ impl Outcome {
         }
     }
 
+    /// Cells that were evaluated at once. Those of them that have more rows than an answer may have failed.
     pub(crate) fn add(&mut self, answer: GroupAnswer) {
+        let limit = self.most_rows;
+        let failed = answer.cells().filter(|(_, rows)| *rows as u64 > limit);
+        let error = || QueryError::Rows { limit }.to_string();
+        (self.each).extend(failed.map(|(cell, _)| (cell, Err(error()))));
         self.together.push(answer);
     }
 
@@ -78,6 +83,7 @@ impl Outcome {
     /// The cells that have rows, with how many.
     pub(crate) fn rows(&self) -> impl Iterator<Item = (u32, u64)> + Clone + '_ {
         let together = self.together.iter().flat_map(GroupAnswer::cells);
+        let together = together.filter(|(_, rows)| *rows as u64 <= self.most_rows);
         let each = self
             .each
             .iter()
@@ -106,10 +112,6 @@ impl Outcome {
             (Some(found), _) => found,
             (None, None) => self.together.first().ok_or("the query was not evaluated")?,
         };
-        if found.count(cell) as u64 > self.most_rows {
-            let limit = self.most_rows;
-            return Err(QueryError::Rows { limit }.to_string());
-        }
         let solutions = Evaluated::Solutions(found.of(cell));
         Ok(Answer::new(solutions, Arc::clone(dictionary)))
     }

@@ -6,7 +6,7 @@
 //! its rows cost, however many members there are.
 
 use rustc_hash::FxHashMap;
-use somersault_model::EventTime;
+use somersault_model::{EventTime, Sn};
 use somersault_stream::{Firing, Pause};
 
 /// Fewer gaps than this are not worth closing.
@@ -152,6 +152,22 @@ impl Places {
         self.pausing.push(place);
     }
 
+    /// The places of a member, from this one back to its first.
+    pub(crate) fn stays(&self, place: u32) -> impl Iterator<Item = u32> + '_ {
+        std::iter::successors(Some(place), |place| self.earlier.get(place).copied())
+    }
+
+    /// The newest SN by the pause of the member at a place.
+    pub(crate) fn paused_at(&self, place: u32) -> Option<Sn> {
+        self.until.get(&place).map(|until| until.pause.through)
+    }
+
+    /// Paused places that have had all their firings, once one comes that became due with this SN.
+    pub(crate) fn stopped_by(&self, sn: Sn) -> impl Iterator<Item = u32> + '_ {
+        let places = self.pausing.iter().copied();
+        places.filter(move |place| self.paused_at(*place).is_some_and(|through| through < sn))
+    }
+
     /// A member is gone for good; returns its cell, once for every time that it has entered it.
     pub(crate) fn leave(&mut self, place: u32) -> Vec<u32> {
         let mut cells = Vec::new();
@@ -211,33 +227,23 @@ impl Places {
         self.joins.get(after.checked_sub(1)?)
     }
 
-    /// The time after which a member fired for the first time.
-    pub(crate) fn first_base_ms(&self, place: u32) -> i64 {
-        let first = self.first(place);
-        self.join_of(first).map_or(i64::MIN, |join| join.base.0)
+    /// The time after which the member at a place fires there.
+    pub(crate) fn base_ms(&self, place: u32) -> i64 {
+        self.join_of(place).map_or(i64::MIN, |join| join.base.0)
     }
 
     /// Where the member was first that is at a place: it may have been resumed since.
-    pub(crate) fn first(&self, mut place: u32) -> u32 {
-        while let Some(before) = self.earlier.get(&place) {
-            place = *before;
-        }
-        place
+    pub(crate) fn first(&self, place: u32) -> u32 {
+        self.stays(place).last().unwrap_or(place)
     }
 
     /// Whether the member at a place, or where it was before, fires in a result.
     pub(crate) fn fires(&self, place: u32, firing: &Firing) -> bool {
-        let mut next = Some(place);
-        while let Some(place) = next {
+        self.stays(place).any(|place| {
             // Of an amended close its time says nothing: late statements amend what those have seen that run then.
-            let until = self.until.get(&place);
-            let runs = until.is_none_or(|until| firing.sn <= until.pause.through);
-            if place < firing.members && runs {
-                return true;
-            }
-            next = self.earlier.get(&place).copied();
-        }
-        false
+            let runs = (self.paused_at(place)).is_none_or(|through| firing.sn <= through);
+            place < firing.members && runs
+        })
     }
 
     /// Counts a result, given the cells that have rows with how many; results come in the order of their closes.
@@ -248,9 +254,10 @@ impl Places {
     ) -> Counted {
         self.cover(firing.members);
         self.note_paused(firing);
-        if firing.members < self.covered {
-            self.pass_over_younger(firing.members, rows.clone());
-        }
+        let younger = match firing.members < self.covered {
+            true => self.pass_over_younger(firing.members, rows.clone()),
+            false => Counted::default(),
+        };
         self.firings += 1;
         self.answered_ms = self.answered_ms.max(Some(firing.close.0));
         let mut counted = Counted {
@@ -265,6 +272,9 @@ impl Places {
                 counted.nonempty += firing;
             }
         }
+        counted.executions -= younger.executions;
+        counted.nonempty -= younger.nonempty;
+        counted.rows -= younger.rows;
         counted
     }
 
@@ -281,15 +291,26 @@ impl Places {
     }
 
     /// An amended firing is of an earlier close, for which those do not fire that joined since: what their cells count
-    /// now is not theirs.
-    fn pass_over_younger(&mut self, members: u32, rows: impl Iterator<Item = (u32, u64)>) {
+    /// now is not theirs. Returns what it would come to for them.
+    fn pass_over_younger(
+        &mut self,
+        members: u32,
+        rows: impl Iterator<Item = (u32, u64)>,
+    ) -> Counted {
         let rows: FxHashMap<u32, u64> = rows.collect();
+        let mut younger = Counted::default();
         let from = self.slots.partition_point(|slot| slot.place < members);
         for slot in &mut self.slots[from..] {
-            if slot.place < self.covered
-                && let Some(rows) = rows.get(&slot.cell)
-            {
-                slot.rows -= *rows as i64;
+            if slot.place >= self.covered || slot.cell == NOBODY {
+                continue;
+            }
+            let rows = rows.get(&slot.cell).copied().unwrap_or(0);
+            slot.rows -= rows as i64;
+            let until = self.until.get(&slot.place);
+            if until.is_none_or(|until| until.seen.is_none()) {
+                younger.executions += 1;
+                younger.nonempty += u64::from(rows > 0);
+                younger.rows += rows;
             }
         }
         for join in &mut self.joins {
@@ -299,6 +320,7 @@ impl Places {
                 *before += 1;
             }
         }
+        younger
     }
 
     /// Notes what there was before the first firing of each place below this.
@@ -361,14 +383,12 @@ impl Places {
 
     /// What a member has seen, at its place and at those that it had before.
     pub(crate) fn seen(&self, place: u32) -> Seen {
-        let mut seen = self.seen_at(place);
-        let mut before = self.earlier.get(&place).copied();
-        while let Some(place) = before {
+        let mut seen = Seen::default();
+        for place in self.stays(place) {
             let there = self.seen_at(place);
             seen.firings += there.firings;
             seen.rows += there.rows;
             seen.last_close_ms = seen.last_close_ms.max(there.last_close_ms);
-            before = self.earlier.get(&place).copied();
         }
         seen
     }
@@ -382,19 +402,20 @@ impl Places {
         let (Some(at), Some(join)) = (self.at(place), self.join_of(place)) else {
             return Seen::default();
         };
-        let slot = &self.slots[at];
-        if place >= self.covered {
-            return Seen::default();
-        }
-        let rows = self.cells[slot.cell as usize].rows as i64 + slot.rows;
+        let is_own = |close: &i64| *close > join.base.0;
         let passed_ms = until.map_or(self.passed_ms, |until| until.passed_ms);
+        if place >= self.covered {
+            return Seen {
+                last_close_ms: passed_ms.filter(is_own),
+                ..Seen::default()
+            };
+        }
+        let slot = &self.slots[at];
+        let rows = self.cells[slot.cell as usize].rows as i64 + slot.rows;
         Seen {
             firings: join.before.map_or(0, |before| self.firings - before),
             rows: u64::try_from(rows).unwrap_or(0),
-            last_close_ms: self
-                .answered_ms
-                .max(passed_ms)
-                .filter(|close| *close > join.base.0),
+            last_close_ms: self.answered_ms.max(passed_ms).filter(is_own),
         }
     }
 }
@@ -402,7 +423,7 @@ impl Places {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use somersault_model::{QueryUid, Sn};
+    use somersault_model::QueryUid;
 
     fn firing(close: i64, revision: u32, sn: u64) -> Firing {
         Firing {
@@ -437,6 +458,19 @@ mod tests {
         }
         let counted = |place| (places.seen(place).firings, places.seen(place).rows);
         assert_eq!([counted(0), counted(1)], [(2, 7), (3, 11)]);
+    }
+
+    #[test]
+    fn closes_that_were_passed_before_the_first_firing_are_told_at_once() {
+        let mut places = Places::default();
+        for (place, base) in [(0, 0), (1, 4000), (2, 9000)] {
+            places.begin(1, EventTime(base));
+            places.join(Standby { place, cell: 0 }, None);
+        }
+        places.passed(EventTime(5000));
+        let last = |place| places.seen(place).last_close_ms;
+        assert_eq!([0, 1, 2].map(last), [Some(5000), Some(5000), None]);
+        assert_eq!(places.seen(0).firings, 0);
     }
 
     #[test]

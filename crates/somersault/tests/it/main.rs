@@ -19,5 +19,6 @@ mod replacing;
 mod restart;
 mod scenario;
 mod shards;
+mod together;
 mod updates;
 mod windows;
