@@ -10,7 +10,7 @@ use somersault::{
     Subscription, SubscriptionEvent,
 };
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Barrier};
 
 /// A query that differs from others of this kind in its constant; alone, as a BASE leaves a text as it is.
 fn likes(alone: bool, what: &str) -> String {
@@ -315,6 +315,31 @@ fn a_slow_firing_holds_up_nobody_who_asks_about_its_group() {
         });
         assert_eq!(is_told.recv_timeout(LONG / 2), Ok(()));
     });
+}
+
+/// Others of its group stay, so that nobody is told that the group has gone.
+#[test]
+fn who_subscribes_while_a_query_is_dropped_hears_its_end() {
+    let engine = engine();
+    stream(&engine, "");
+    engine.register(Some("other"), &likes(false, "b")).unwrap();
+    let both = Barrier::new(2);
+    for _ in 0..2000 {
+        engine.register(Some("q"), &likes(false, "a")).unwrap();
+        let listening = std::thread::scope(|scope| {
+            let listening = scope.spawn(|| {
+                both.wait();
+                engine.subscribe("q", SubscribeOptions::default())
+            });
+            both.wait();
+            engine.drop_query("q").unwrap();
+            listening.join().unwrap()
+        });
+        if let Ok(listening) = listening {
+            let ended = listening.recv_timeout(LONG);
+            assert!(matches!(ended, Ok(None)), "{ended:?}");
+        }
+    }
 }
 
 #[derive(Clone, Debug)]
