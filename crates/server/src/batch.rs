@@ -120,25 +120,13 @@ pub(crate) async fn register(State(app): State<App>, request: Request) -> ApiRes
         .query_text_bytes
         .saturating_mul(2) as usize
         + 4096;
-    loop {
+    let broken_off = loop {
         let next = tokio::time::timeout(app.config.stall_timeout, stream.next()).await;
         let chunk = match next {
-            Ok(None) => break,
+            Ok(None) => break None,
             Ok(Some(Ok(chunk))) => chunk,
-            Ok(Some(Err(error))) => {
-                return Err(unfinished(
-                    "broken_body",
-                    &format!("The body ended before it was complete ({error})"),
-                    &summary,
-                ));
-            }
-            Err(_elapsed) => {
-                return Err(unfinished(
-                    "stalled_body",
-                    "Nothing more of the body came",
-                    &summary,
-                ));
-            }
+            Ok(Some(Err(error))) => break Some(BrokenOff::Ended(error)),
+            Err(_elapsed) => break Some(BrokenOff::Stalled),
         };
         rest.extend_from_slice(&chunk);
         let whole = rest
@@ -153,18 +141,55 @@ pub(crate) async fn register(State(app): State<App>, request: Request) -> ApiRes
         }
         rest.drain(..whole);
         if rest.len() > longest {
-            return Err(unfinished(
-                "long_line",
-                "A line is longer than any query may be",
-                &summary,
-            ));
+            break Some(BrokenOff::LongLine { longest });
         }
-    }
-    if !rest.is_empty() {
+    };
+    if broken_off.is_none() && !rest.is_empty() {
         take(&rest, &mut summary, &mut waiting);
     }
     let (summary, _) = flush(&app, summary, waiting).await?;
-    Ok(Json(summary.json()).into_response())
+    match broken_off {
+        None => Ok(Json(summary.json()).into_response()),
+        Some(broken_off) => Err(broken_off.after(&summary)),
+    }
+}
+
+/// Why the lines do not go on.
+enum BrokenOff {
+    Ended(axum::Error),
+    Stalled,
+    LongLine { longest: usize },
+}
+
+impl BrokenOff {
+    /// What was registered before stays registered: the answer says how much that is.
+    fn after(self, summary: &Summary) -> ApiError {
+        let (status, code, what) = match self {
+            BrokenOff::Ended(error) => (
+                StatusCode::BAD_REQUEST,
+                "broken_body",
+                format!("The body ended before it was complete ({error})"),
+            ),
+            BrokenOff::Stalled => (
+                StatusCode::REQUEST_TIMEOUT,
+                "stalled_body",
+                "Nothing more of the body came".to_owned(),
+            ),
+            BrokenOff::LongLine { longest } => (
+                StatusCode::BAD_REQUEST,
+                "long_line",
+                format!(
+                    "Line {} is longer than {longest} bytes, which is more than any query may have: leave it out",
+                    summary.lines + 1
+                ),
+            ),
+        };
+        let done = summary.registered;
+        let message = format!(
+            "{what}. {done} queries of the lines before are registered; send all lines again, those will count as unchanged."
+        );
+        ApiError::new(status, code, message).detail("registered", done)
+    }
 }
 
 fn check_headers(headers: &HeaderMap) -> ApiResult<()> {
@@ -182,16 +207,6 @@ fn check_headers(headers: &HeaderMap) -> ApiResult<()> {
         Some(_) => Ok(()),
         None => Err(unsupported(None, LINES)),
     }
-}
-
-/// What was registered before stays registered: the answer says how much that is.
-fn unfinished(code: &'static str, what: &str, summary: &Summary) -> ApiError {
-    let done = summary.registered;
-    ApiError::bad_request(
-        code,
-        format!("{what}. {done} queries of the lines before are registered; send all lines again, those will count as unchanged."),
-    )
-    .detail("registered", done)
 }
 
 /// Reads one line; a blank one only counts.

@@ -8,7 +8,7 @@ use crate::gate::Lane;
 use crate::text::{Params, percent_decode};
 use axum::Json;
 use axum::extract::{Request, State};
-use axum::http::StatusCode;
+use axum::http::{StatusCode, Uri};
 use axum::response::IntoResponse;
 use serde_json::Value;
 use somersault::{Engine, EngineError};
@@ -28,7 +28,7 @@ pub(crate) trait Declared: 'static {
 }
 
 pub(crate) async fn show<D: Declared>(State(app): State<App>, request: Request) -> ApiResult {
-    let name = name_of(request.uri().path(), D::PATH, "")?;
+    let name = named(request.uri(), D::PATH, "")?;
     let engine = app.engine.clone();
     let info = (app.gate)
         .run(Lane::Control, move || D::one(&engine, &name))
@@ -81,7 +81,7 @@ pub(crate) async fn in_turn<T: Send + 'static>(
 }
 
 pub(crate) async fn drop<D: Declared>(State(app): State<App>, request: Request) -> ApiResult {
-    let name = name_of(request.uri().path(), D::PATH, "")?;
+    let name = named(request.uri(), D::PATH, "")?;
     command(&app, move |engine| D::drop(engine, &name)).await
 }
 
@@ -115,6 +115,15 @@ pub(crate) fn name_of(path: &str, prefix: &str, suffix: &str) -> ApiResult<Strin
         ));
     }
     Ok(name)
+}
+
+/// The same of an address that takes no parameters.
+///
+/// # Errors
+/// As those of [`name_of`], and 400 where there are parameters.
+pub(crate) fn named(uri: &Uri, prefix: &str, suffix: &str) -> ApiResult<String> {
+    Params::of(uri)?.only(&[])?;
+    name_of(uri.path(), prefix, suffix)
 }
 
 #[cfg(test)]

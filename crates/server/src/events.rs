@@ -58,17 +58,13 @@ pub(crate) async fn results(State(app): State<App>, request: Request) -> ApiResu
         ApiError::busy(format!("{} clients are subscribed already, as many as this server takes. Try again later.", app.config.subscribers), 10)
     })?;
     let (engine, query) = (app.engine.clone(), name.clone());
-    let (uid, subscription) = app
+    let subscription = app
         .gate
-        .run(Lane::Control, move || {
-            let uid = engine.query_info(&query)?.uid;
-            Ok::<_, EngineError>((uid, engine.subscribe(&query, options)?))
-        })
+        .run(Lane::Control, move || engine.subscribe(&query, options))
         .await??;
     let feed = Feed {
         app,
         name,
-        uid,
         subscription,
         last_id: after,
         events: 0,
@@ -131,8 +127,6 @@ enum FeedState {
 struct Feed {
     app: App,
     name: String,
-    /// Of the query: another may take its place.
-    uid: u64,
     subscription: Subscription,
     last_id: Option<FiringId>,
     /// Events sent so far, gaps included.
@@ -186,7 +180,8 @@ impl Feed {
             None => {
                 let reason = match self.app.engine.query_info(&self.name) {
                     Err(EngineError::NotFound(_)) => "dropped",
-                    Ok(info) if info.uid != self.uid => "dropped",
+                    // Another one bears its name.
+                    Ok(info) if info.uid != self.subscription.uid() => "dropped",
                     _ => "stopping",
                 };
                 Some(self.end("", json!({ "reason": reason })))

@@ -2,7 +2,7 @@
 //! Their answers are in `events`.
 
 use crate::app::App;
-use crate::declarations::{Declared, command, declare_new, in_turn, name_of};
+use crate::declarations::{Declared, command, declare_new, in_turn, named};
 use crate::error::{ApiError, ApiResult};
 use crate::gate::Lane;
 use crate::text::{Params, percent_encode, shorten};
@@ -156,11 +156,11 @@ pub(crate) async fn list(State(app): State<App>, request: Request) -> ApiResult 
 }
 
 pub(crate) async fn pause(State(app): State<App>, request: Request) -> ApiResult {
-    let name = name_of(request.uri().path(), Queries::PATH, "/pause")?;
+    let name = named(request.uri(), Queries::PATH, "/pause")?;
     command(&app, move |engine| engine.pause_query(&name)).await
 }
 
 pub(crate) async fn resume(State(app): State<App>, request: Request) -> ApiResult {
-    let name = name_of(request.uri().path(), Queries::PATH, "/resume")?;
+    let name = named(request.uri(), Queries::PATH, "/resume")?;
     command(&app, move |engine| engine.resume_query(&name)).await
 }

@@ -3,7 +3,7 @@
 
 use crate::app::App;
 use crate::body;
-use crate::declarations::{Declared, name_of};
+use crate::declarations::{Declared, named};
 use crate::error::{ApiError, ApiResult};
 use crate::gate::Lane;
 use crate::text::{Params, percent_encode};
@@ -71,7 +71,7 @@ pub(crate) async fn list(State(app): State<App>, request: Request) -> ApiResult 
 /// `POST /streams/{name}/advance` with `{"to_ms": …}`: everything earlier has been sent.
 pub(crate) async fn advance_one(State(app): State<App>, request: Request) -> ApiResult {
     let (head, body) = request.into_parts();
-    let name = name_of(head.uri.path(), Streams::PATH, "/advance")?;
+    let name = named(&head.uri, Streams::PATH, "/advance")?;
     let held = body::read(&app, &head.headers, body).await?;
     let object = json_object(held.text()?, &["to_ms"])?;
     let to_ms = millis(object.get("to_ms"), "to_ms")?;
@@ -82,6 +82,7 @@ pub(crate) async fn advance_one(State(app): State<App>, request: Request) -> Api
 /// one record, hence in one snapshot.
 pub(crate) async fn advance_several(State(app): State<App>, request: Request) -> ApiResult {
     let (head, body) = request.into_parts();
+    Params::of(&head.uri)?.only(&[])?;
     let held = body::read(&app, &head.headers, body).await?;
     let object = json_object(held.text()?, &["to_ms", "streams"])?;
     let to = match (object.get("streams"), object.get("to_ms")) {

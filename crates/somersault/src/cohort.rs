@@ -321,12 +321,13 @@ impl Cohort {
         self.hub.lock().end();
     }
 
+    /// A reader of a member's answers; `None` where the member has gone, or has not come yet.
     pub(crate) fn subscribe(
         &self,
         (place, uid, name): (u32, QueryUid, &str),
         options: &SubscribeOptions,
         standing: &Standing,
-    ) -> Subscription {
+    ) -> Option<Subscription> {
         let decoder = standing.decoder();
         let mut hub = self.settled_hub();
         hub.subscribe((place, uid, name), options, &decoder)

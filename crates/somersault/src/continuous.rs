@@ -504,8 +504,9 @@ impl StandingQuery {
         }
     }
 
-    pub(crate) fn subscribe(&self, options: &SubscribeOptions) -> Subscription {
-        self.hub.lock().subscribe(options)
+    /// A reader of its answers; the uid is its own.
+    pub(crate) fn subscribe(&self, uid: QueryUid, options: &SubscribeOptions) -> Subscription {
+        self.hub.lock().subscribe(uid, options)
     }
 
     pub(crate) fn summary(&self) -> Summary {

@@ -13,6 +13,7 @@ mod places;
 mod prepared;
 mod query;
 mod streams;
+mod subscribing;
 
 pub use batch::{NewQuery, Registered, Replacement};
 pub(crate) use data::NESTING_LIMIT;

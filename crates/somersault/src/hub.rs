@@ -2,6 +2,7 @@
 //! live ones. They come here in the order of their closes (WI-2).
 
 use crate::subscription::{FiringId, FiringResult, Gone, Mailbox, SubscribeOptions, Subscription};
+use somersault_model::QueryUid;
 use std::collections::VecDeque;
 use std::sync::{Arc, Weak};
 
@@ -56,7 +57,8 @@ impl Hub {
         answers.map(|answer| answer.inner().memory_bytes()).sum()
     }
 
-    pub(crate) fn subscribe(&mut self, options: &SubscribeOptions) -> Subscription {
+    /// A reader of the answers of the query, whose uid this is.
+    pub(crate) fn subscribe(&mut self, uid: QueryUid, options: &SubscribeOptions) -> Subscription {
         let newest = self.kept.back().map(|result| result.id());
         let options = options.at(newest.or(self.gone.newest()));
         let capacity = options.capacity.max(self.kept.len()).max(1);
@@ -69,7 +71,7 @@ impl Hub {
         } else {
             self.subscribers.push(Arc::downgrade(&mailbox));
         }
-        Subscription::new(mailbox)
+        Subscription::new(uid, mailbox)
     }
 
     pub(crate) fn subscribers(&mut self) -> usize {

@@ -381,12 +381,18 @@ impl Mailbox {
 
 /// A reader of a query's firings; dropping it unsubscribes.
 pub struct Subscription {
+    query: QueryUid,
     mailbox: Arc<Mailbox>,
 }
 
 impl Subscription {
-    pub(crate) fn new(mailbox: Arc<Mailbox>) -> Subscription {
-        Subscription { mailbox }
+    pub(crate) fn new(query: QueryUid, mailbox: Arc<Mailbox>) -> Subscription {
+        Subscription { query, mailbox }
+    }
+
+    /// The uid of the query that it reads: another one may come to bear its name.
+    pub fn uid(&self) -> u64 {
+        self.query.0
     }
 
     /// Waits for the next event; `None` when the query was dropped or the engine stopped.
@@ -452,6 +458,7 @@ impl std::fmt::Debug for Subscription {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let waiting = self.mailbox.inner.lock().events.len();
         f.debug_struct("Subscription")
+            .field("query", &self.query.0)
             .field("waiting", &waiting)
             .finish()
     }

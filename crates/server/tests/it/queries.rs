@@ -1,6 +1,9 @@
 //! `/queries`: registering, status, pausing, and what bad registrations get.
 
-use crate::server::{TestServer, encode};
+use crate::client::{exchange, request_bytes};
+use crate::server::{TestServer, encode, engine_config};
+use somersault_server::ServerConfig;
+use std::time::Duration;
 
 const SEEN: &str =
     "SELECT ?s FROM STREAM <http://e/s> [RANGE 2s STEP 1s] WHERE { ?s <http://e/p> ?o }";
@@ -125,6 +128,36 @@ fn what_registration_refuses() {
         Some(0),
         "nothing half-done"
     );
+}
+
+#[test]
+fn parameters_that_are_not_known_are_refused_everywhere() {
+    let server = TestServer::start();
+    let stream = server.stream("s", "");
+    server.put("/queries/seen", SEEN).expect(201);
+    let to = "{\"to_ms\": 1000}";
+    let json = [("Content-Type", "application/json")];
+    let advances = [format!("{stream}/advance"), "/advance".to_owned()];
+    let posts = advances
+        .iter()
+        .map(|path| ("POST", path.as_str(), Some(to)));
+    let others = [
+        ("GET", stream.as_str(), None),
+        ("DELETE", &stream, None),
+        ("GET", "/queries/seen", None),
+        ("POST", "/queries/seen/pause", None),
+        ("POST", "/queries/seen/resume", None),
+        ("DELETE", "/queries/seen", None),
+    ];
+    for (method, path, body) in posts.chain(others) {
+        let path = format!("{path}?forse=true");
+        let reply = server.send(method, &path, &json, body.map(str::as_bytes));
+        reply.expect_error(400, "unknown_parameter", &["\"forse\""]);
+    }
+    let seen = server.get("/queries/seen").expect(200).json();
+    assert_eq!(seen["paused"], false);
+    let shown = server.get(&stream).expect(200).json();
+    assert_eq!(shown["complete_through_ms"], serde_json::Value::Null);
 }
 
 #[test]
@@ -330,6 +363,30 @@ fn many_are_registered_by_one_request() {
     let plain = [("Content-Type", "text/plain")];
     let other = server.send("PUT", "/queries:batch", &plain, Some(b"x"));
     other.expect_error(415, "unsupported_media_type", &["text/plain"]);
+}
+
+/// What came before is registered, whether or not it was enough to be registered at once.
+#[test]
+fn a_client_that_stops_in_the_middle_of_many_is_told_how_many_there_are() {
+    let mut config = ServerConfig::default();
+    config.stall_timeout = Duration::from_millis(300);
+    let server = TestServer::with(engine_config(), config);
+    server.stream("s", "");
+    let line = |name: &str| serde_json::json!({ "name": name, "query": SEEN }).to_string();
+    let body = format!("{}\n{}\n{{\"name\":\"c\"", line("a"), line("b"));
+    let mut request = request_bytes(
+        "PUT",
+        "/queries:batch",
+        &[("Content-Type", "application/x-ndjson")],
+        Some(format!("{body}{}", " ".repeat(100)).as_bytes()),
+    );
+    request.truncate(request.len() - 100);
+    let reply = exchange(server.address(), &request, false);
+    let json = reply.expect_error(408, "stalled_body", &["2 queries", "send all lines again"]);
+    assert_eq!(json["registered"], 2);
+    for name in ["a", "b"] {
+        server.get(&format!("/queries/{name}")).expect(200);
+    }
 }
 
 /// Members of a group and queries that stand alone come in one order, whatever a page holds.

@@ -196,23 +196,21 @@ impl CohortHub {
         hearings
     }
 
+    /// `None` where nobody is at the place, or not yet.
     pub(crate) fn subscribe(
         &mut self,
         (place, uid, name): (u32, QueryUid, &str),
         options: &SubscribeOptions,
         dictionary: &Arc<Dictionary>,
-    ) -> Subscription {
+    ) -> Option<Subscription> {
         // It may have been resumed since its place was asked for.
         let place = self.places.newest(place);
+        let cell = self.places.cell(place)?;
         let gone = self.gone_of(place);
         let newest = self.newest_of(place).map(CohortResult::id);
         let options = &options.at(newest.or(gone.newest()));
         let capacity = options.capacity.max(self.kept.len()).max(1);
         let mailbox = Arc::new(Mailbox::new(options, capacity, gone));
-        let Some(cell) = self.places.cell(place) else {
-            mailbox.end();
-            return Subscription::new(mailbox);
-        };
         let member = Arc::new(Member {
             uid,
             name: name.to_owned(),
@@ -237,7 +235,7 @@ impl CohortHub {
             let listener = self.listeners.entry(place).or_insert_with(new);
             listener.subscribers.push(Arc::downgrade(&mailbox));
         }
-        Subscription::new(mailbox)
+        Some(Subscription::new(uid, mailbox))
     }
 
     /// Takes a member out for good; returns its cell, once for every time that it has entered it.

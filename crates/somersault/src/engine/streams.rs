@@ -6,7 +6,6 @@ use super::data::check_nesting;
 use crate::error::{EngineError, LimitKind};
 use crate::info::{GroupInfo, QueryInfo, Reached, StreamInfo, WindowInfo};
 use crate::push::{Push, PushLines, PushReceipt, lines};
-use crate::subscription::{SubscribeOptions, Subscription};
 use oxrdf::QuadRef;
 use somersault_lang::{CreateStream, Extent, Statement};
 use somersault_log::{Replaced, Resolved};
@@ -435,7 +434,7 @@ impl Engine {
         Ok(self.describe(self.query_status(name)?))
     }
 
-    fn query_status(&self, name: &str) -> Result<QueryStatus, EngineError> {
+    pub(super) fn query_status(&self, name: &str) -> Result<QueryStatus, EngineError> {
         self.inner.driver.query(name).ok_or_else(|| {
             EngineError::NotFound(format!(
                 "there is no continuous query {name}; register it first, or look at the list of queries"
@@ -507,32 +506,6 @@ impl Engine {
         info
     }
 
-    /// Reads the firings of a query: the kept ones, then the live ones.
-    ///
-    /// # Errors
-    /// There is no such query.
-    pub fn subscribe(
-        &self,
-        name: &str,
-        options: SubscribeOptions,
-    ) -> Result<Subscription, EngineError> {
-        self.check_running()?;
-        let status = self.query_status(name)?;
-        let standing = &self.inner.standing;
-        let subscription = match status.cohort {
-            None => standing
-                .query(status.uid)
-                .map(|query| query.subscribe(&options)),
-            Some((place, _)) => standing.cohort(place.cohort).map(|cohort| {
-                let member = (place.place, status.uid, name);
-                cohort.subscribe(member, &options, standing)
-            }),
-        };
-        subscription.ok_or_else(|| {
-            EngineError::Internal(format!("the query {name} is registered but not standing"))
-        })
-    }
-
     /// Waits until everything that is due has been answered.
     ///
     /// # Errors
@@ -542,7 +515,7 @@ impl Engine {
     }
 
     /// When something is received, by the engine's clock.
-    fn now_ms(&self) -> i64 {
+    pub(super) fn now_ms(&self) -> i64 {
         self.inner.driver.now_ms()
     }
 }

@@ -7,6 +7,8 @@ use somersault::{
 };
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 use std::time::Duration;
 
 /// A query over the last so many seconds, with constants, or with a BASE, which leaves it without a shape.
@@ -66,6 +68,7 @@ fn each_close_is_answered_by_one_of_the_two() {
         let neighbour = engine.register(Some("n"), &text(1, alone)).unwrap();
         let old = engine.query_info("q").unwrap();
         let listening = engine.subscribe("q", SubscribeOptions::default()).unwrap();
+        assert_eq!(listening.uid(), old.uid);
         for number in 0..3 {
             second(&engine, number);
         }
@@ -113,6 +116,36 @@ fn what_the_last_but_one_had_answered_is_missed_too() {
         engine.drop_query("q").unwrap();
         engine.register(Some("q"), &text(1, alone)).unwrap();
         assert!(!has_missed(&engine, 2000));
+    }
+}
+
+#[test]
+fn who_subscribes_while_one_takes_the_place_of_another_hears_the_end() {
+    for alone in [false, true] {
+        let engine = engine();
+        with_stream(&engine);
+        // Of the same group as every other one of them, which so outlives those.
+        engine.register(Some("n"), &text(1, alone)).unwrap();
+        engine.register(Some("q"), &text(1, alone)).unwrap();
+        let done = AtomicBool::new(false);
+        let listening: Vec<Subscription> = thread::scope(|scope| {
+            scope.spawn(|| {
+                for round in 1..=500 {
+                    let text = text(1 + round % 2, alone);
+                    engine.replace(Some("q"), &text).unwrap();
+                }
+                done.store(true, Ordering::Release);
+            });
+            let until_done = std::iter::from_fn(|| {
+                let goes_on = !done.load(Ordering::Acquire);
+                goes_on.then(|| engine.subscribe("q", SubscribeOptions::default()).unwrap())
+            });
+            until_done.collect()
+        });
+        engine.drop_query("q").unwrap();
+        for subscription in &listening {
+            assert_eq!(to_the_end(subscription), (vec![], false));
+        }
     }
 }
 
