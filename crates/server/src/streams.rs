@@ -75,7 +75,7 @@ pub(crate) async fn advance_one(State(app): State<App>, request: Request) -> Api
     let held = body::read(&app, &head.headers, body).await?;
     let object = json_object(held.text()?, &["to_ms"])?;
     let to_ms = millis(object.get("to_ms"), "to_ms")?;
-    advance(&app, vec![(name, to_ms)]).await
+    advance(&app, move |engine| engine.advance(&[(name, to_ms)])).await
 }
 
 /// `POST /advance` with `{"streams": {IRI: …, …}}` or, for all of them, `{"to_ms": …}`: several streams in
@@ -85,41 +85,48 @@ pub(crate) async fn advance_several(State(app): State<App>, request: Request) ->
     Params::of(&head.uri)?.only(&[])?;
     let held = body::read(&app, &head.headers, body).await?;
     let object = json_object(held.text()?, &["to_ms", "streams"])?;
-    let to = match (object.get("streams"), object.get("to_ms")) {
-        (Some(Value::Object(streams)), None) => streams
-            .iter()
-            .map(|(iri, to)| Ok((iri.clone(), millis(Some(to), iri)?)))
-            .collect::<ApiResult<Vec<_>>>()?,
+    match (object.get("streams"), object.get("to_ms")) {
+        (Some(Value::Object(streams)), None) => {
+            let to = streams
+                .iter()
+                .map(|(iri, to)| Ok((iri.clone(), millis(Some(to), iri)?)))
+                .collect::<ApiResult<Vec<_>>>()?;
+            advance(&app, move |engine| engine.advance(&to)).await
+        }
         (None, Some(to)) => {
             let to_ms = millis(Some(to), "to_ms")?;
-            let engine = app.engine.clone();
-            let streams = app
-                .gate
-                .run(Lane::Control, move || engine.streams())
-                .await?;
-            streams
-                .into_iter()
-                // How far a derived stream is follows from the others.
-                .filter(|stream| stream.derived_by.is_none())
-                .map(|stream| (stream.iri, to_ms))
-                .collect()
+            advance(&app, move |engine| advance_all(engine, to_ms)).await
         }
-        _ => {
-            return Err(ApiError::bad_request(
-                "bad_json",
-                "The body is {\"streams\": {\"IRI\": milliseconds, …}} or, for all streams, {\"to_ms\": milliseconds}.",
-            ));
-        }
-    };
-    advance(&app, to).await
+        _ => Err(ApiError::bad_request(
+            "bad_json",
+            "The body is {\"streams\": {\"IRI\": milliseconds, …}} or, for all streams, {\"to_ms\": milliseconds}.",
+        )),
+    }
 }
 
-async fn advance(app: &App, to: Vec<(String, i64)>) -> ApiResult {
+/// All streams that there are. One that is dropped before its turn comes was not asked for by name: the others are asked again.
+fn advance_all(engine: &Engine, to_ms: i64) -> Result<u64, EngineError> {
+    loop {
+        let to: Vec<(String, i64)> = engine
+            .streams()
+            .into_iter()
+            // How far a derived stream is follows from the others.
+            .filter(|stream| stream.derived_by.is_none())
+            .map(|stream| (stream.iri, to_ms))
+            .collect();
+        match engine.advance(&to) {
+            Err(EngineError::NotFound(_)) => {}
+            advanced => return advanced,
+        }
+    }
+}
+
+async fn advance(
+    app: &App,
+    work: impl FnOnce(&Engine) -> Result<u64, EngineError> + Send + 'static,
+) -> ApiResult {
     let engine = app.engine.clone();
-    let sn = app
-        .gate
-        .run(Lane::Write, move || engine.advance(&to))
-        .await??;
+    let sn = (app.gate).run(Lane::Write, move || work(&engine)).await??;
     Ok(Json(json!({ "sn": sn })).into_response())
 }
 

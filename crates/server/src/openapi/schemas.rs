@@ -321,7 +321,7 @@ pub(super) fn parameters() -> Value {
         "Event-Time-Ms": header("Event-Time-Ms", "The event time of the whole body in milliseconds since 1970.", number()),
         "Event-Time": header("Event-Time", "The same as an RFC 3339 date-time, to the millisecond.", json!({ "type": "string", "format": "date-time" })),
         "Push-Source": header("Push-Source", "Who sends. Each source of a stream is ordered for itself.", string()),
-        "Push-Sequence": header("Push-Sequence", "The sender's running number; a repeat is dropped.", number()),
+        "Push-Sequence": header("Push-Sequence", "The sender's running number; one that is not above the newest of its source is a repeat, and dropped.", number()),
         "event_time_ms": query("event_time_ms", "As Event-Time-Ms.", number()),
         "source": query("source", "As Push-Source.", string()),
         "seq": query("seq", "As Push-Sequence.", number()),

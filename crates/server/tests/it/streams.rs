@@ -399,6 +399,28 @@ fn several_streams_advance_in_one_snapshot() {
 }
 
 #[test]
+fn streams_that_go_while_all_advance_are_not_asked_for() {
+    let server = TestServer::start();
+    let stays = server.stream("stays", "");
+    let passes = format!("/streams/{}", encode("http://e/passes"));
+    let rounds = 300;
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for _ in 0..rounds {
+                server.stream("passes", "");
+                server.delete(&passes).expect(204);
+            }
+        });
+        for to_ms in 1..=rounds {
+            let to = format!("{{\"to_ms\": {to_ms}}}");
+            server.post("/advance", "application/json", &to).expect(200);
+        }
+    });
+    let shown = server.get(&stays).expect(200).json();
+    assert_eq!(shown["complete_through_ms"], rounds);
+}
+
+#[test]
 fn names_in_urls() {
     let server = TestServer::start();
     let create = |path: &str| server.put(path, "CREATE STREAM <http://e/s> BATCH 1s");
