@@ -4,7 +4,7 @@
 //! batch's end, and `retained_from` moves only when a plan record is applied, because what a window may see must
 //! follow from the log alone. What is physically still there (`retired_below`) also depends on how fast firings are.
 
-use crate::adaptor::{Classifier, Interner, Source, StreamTerms, TimeGate, TooLate};
+use crate::adaptor::{Classifier, FARTHEST_MS, Interner, Source, StreamTerms, TimeGate, TooLate};
 use crate::groups::GroupId;
 use crate::numbered::StatementCount;
 use somersault_lang::{CreateStream, LatePolicy, TimeDomain};
@@ -416,7 +416,8 @@ impl Stream {
     }
 
     /// Where an IDLE stream stands by the clock: each source that has been silent for IDLE goes on from its own time at
-    /// the clock's pace, the others stand where they are. None where the clock moves nothing.
+    /// the clock's pace, the others stand where they are. None where the clock moves nothing, and never further than event times
+    /// go: an advance of several streams is refused whole.
     pub(crate) fn time_by_clock(&self, now_ms: i64) -> Option<EventTime> {
         let idle = self.declaration.idle?;
         if self.is_arrival_time() {
@@ -434,6 +435,7 @@ impl Stream {
             None => self.heartbeat.map(by_clock),
             least => least,
         };
+        let least = least.map(|time| time.min(EventTime(FARTHEST_MS)));
         least.filter(|time| Some(*time) > self.complete_through)
     }
 

@@ -162,6 +162,28 @@ fn a_silent_source_beside_a_busy_one_goes_on_by_the_clock() {
 }
 
 #[test]
+fn a_stream_at_the_end_of_time_does_not_stop_the_others() {
+    const FARTHEST: i64 = 1_000_000_000_000_000_000;
+    let mut driver = Driver::new();
+    for (iri, name) in [(A, "a"), (B, "b")] {
+        let mut idle = stream(iri);
+        idle.idle = Some(Millis(1_000));
+        driver.create(idle).unwrap();
+        driver.register(name, windows(&[(iri, 100, 100)])).unwrap();
+    }
+    driver.push(A, &[(FARTHEST - 150, 1)]).unwrap();
+    driver.push(B, &[(10, 2)]).unwrap();
+    driver.tick(1_100);
+    assert_eq!(complete_through(&driver, A), Some(FARTHEST - 50));
+    for now in [1_200, 5_000] {
+        driver.tick(now);
+        assert_eq!(complete_through(&driver, B), Some(now - 990));
+    }
+    assert!(complete_through(&driver, A) <= Some(FARTHEST));
+    assert_eq!(driver.closes("a"), [FARTHEST - 100, FARTHEST]);
+}
+
+#[test]
 fn idle_never_stands_still() {
     let mut driver = Driver::with_streams(&[A]);
     driver.register("q", windows(&[(A, 100, 100)])).unwrap();
