@@ -84,7 +84,7 @@ pub struct QueryInfo {
     pub text: String,
     /// Its windows.
     pub windows: Vec<WindowInfo>,
-    /// Firings so far, empty ones included.
+    /// Firings so far, empty ones included. After a restart those that were executed since: the ones that are kept among them.
     pub firings: u64,
     /// Rows in all of them.
     pub rows: u64,

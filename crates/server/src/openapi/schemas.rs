@@ -243,7 +243,7 @@ fn queries(all: &mut Map<String, Value>) {
                 "windows": list_of("Window"),
                 "paused": flag("Whether it is paused."),
                 "group": json!({ "anyOf": [refer("QueryGroup"), { "type": "null" }], "description": "The group that it stands in; null for a query that stands alone." }),
-                "firings": integer("Firings so far, empty ones included."),
+                "firings": integer("Firings so far, empty ones included. After a restart those that were executed since: the ones that are kept among them."),
                 "amended": integer("Firings for closes that had been answered before late statements amended their windows."),
                 "skipped": integer("Firings that were not executed because a newer one was due (ON OVERLOAD SKIP)."),
                 "derives": optional_text("The stream that its answers make (REGISTER STREAM); null for a query."),
