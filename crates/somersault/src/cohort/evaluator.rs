@@ -1,0 +1,253 @@
+//! How the queries of a cohort are evaluated for a firing: all cells at once where the shape lets its constants be variables, and
+//! otherwise one by one.
+//!
+//! Before changing anything here: a firing is evaluated for the cells that there were when it began. Members come and go
+//! meanwhile, so nothing here asks the cohort who is there.
+
+use super::outcome::Outcome;
+use crate::answer::Answer;
+use crate::config::DeltaMode;
+use crate::continuous::Standing;
+use crate::delta::{Delta, One, Together};
+use crate::firing;
+use parking_lot::{Mutex, RwLock};
+use rustc_hash::FxHashMap;
+use somersault_lang::lift::Shape;
+use somersault_lang::{ContinuousQuery, ParseError, Parser};
+use somersault_query::{
+    Answer as Evaluated, Cells, Execution, GroupAnswer, Grouped, Prepared, QueryError, SnapshotView,
+};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Instant;
+
+/// So many cells that are evaluated one by one are taken at once by a thread that helps.
+const CELLS_AT_ONCE: usize = 8;
+
+/// How queries of the shape are evaluated.
+pub(super) enum Evaluator {
+    /// From one prepared query; all cells at once where that means the same.
+    Shared {
+        single: Prepared,
+        grouped: Option<Grouped>,
+        /// Of a single cell, or of all at once.
+        delta: Box<Delta>,
+    },
+    /// The shape cannot have parameters: each cell has a query of its own.
+    Each {
+        parser: Parser,
+        prepared: RwLock<Arc<OwnQueries>>,
+    },
+    /// The text does not parse: why.
+    Broken(String),
+}
+
+/// The queries of cells that have one of their own.
+pub(super) type OwnQueries = FxHashMap<u32, Result<Prepared, String>>;
+
+impl Evaluator {
+    /// Evaluates cells; `own` are the queries of those that have one of their own.
+    pub(super) fn evaluate(
+        &self,
+        (cells, own): (&Cells, &OwnQueries),
+        view: &mut SnapshotView,
+        execution: &Execution,
+        standing: &Standing,
+    ) -> Outcome {
+        let mut outcome = Outcome::new(standing.config.limits.result_rows);
+        match self {
+            Evaluator::Broken(error) => return Outcome::failed(error.clone()),
+            Evaluator::Shared { single, delta, .. } if cells.len() == 1 => {
+                for cell in cells.numbers() {
+                    let query = One(single, cells.get(cell));
+                    let answer = delta.execute(&query, view, execution);
+                    let answer = answer.map_err(firing::sentence);
+                    outcome.add_one(cell, wrap(answer, standing));
+                }
+            }
+            Evaluator::Shared {
+                grouped: Some(grouped),
+                single,
+                delta,
+            } if cells.len() > 1 => {
+                // A firing's time for all at once, and as much again for those that then go apart.
+                let until = Instant::now() + 2 * execution.limits.query_time;
+                let within = until_half_of(until, execution);
+                let answer = delta.execute(&Together(grouped, cells), view, &within);
+                add_or_halve(
+                    answer,
+                    (grouped, single),
+                    cells,
+                    view,
+                    (execution, until),
+                    standing,
+                    &mut outcome,
+                );
+            }
+            Evaluator::Shared { single, delta, .. } => {
+                delta.forget();
+                let view = &*view;
+                let one = |cell: u32, execution: &Execution| {
+                    single
+                        .execute_with_ids(cells.get(cell), view, execution)
+                        .map_err(firing::sentence)
+                };
+                each(cells, execution, standing, &one, &mut outcome);
+            }
+            Evaluator::Each { .. } => {
+                let view = &*view;
+                let one = |cell: u32, execution: &Execution| {
+                    let own = own.get(&cell).cloned();
+                    let own = own.unwrap_or_else(|| Err("the query is not prepared".to_owned()))?;
+                    own.execute(view, execution).map_err(firing::sentence)
+                };
+                each(cells, execution, standing, &one, &mut outcome);
+            }
+        }
+        outcome
+    }
+}
+
+/// Adds the answer of all these cells; where they hit a limit together that one of them alone might not, they are evaluated in
+/// halves, each in its half of the time that is left.
+fn add_or_halve(
+    answer: Result<GroupAnswer, QueryError>,
+    (grouped, single): (&Grouped, &Prepared),
+    cells: &Cells,
+    view: &SnapshotView,
+    (execution, until): (&Execution, Instant),
+    standing: &Standing,
+    outcome: &mut Outcome,
+) {
+    match answer {
+        Ok(answer) => outcome.add(answer),
+        Err(error @ (QueryError::Cancelled | QueryError::PinExpired)) => {
+            *outcome = Outcome::failed(error.to_string());
+        }
+        Err(error) => {
+            let numbers: Vec<u32> = cells.numbers().collect();
+            if let [cell] = numbers[..] {
+                let alone = Execution {
+                    deadline: Some(until),
+                    ..execution.clone()
+                };
+                let answer = single.execute_with_ids(cells.get(cell), view, &alone);
+                outcome.add_one(cell, wrap(answer.map_err(firing::sentence), standing));
+                return;
+            }
+            if Instant::now() >= until {
+                let error = firing::sentence(error);
+                (numbers.iter()).for_each(|cell| outcome.add_one(*cell, Err(error.clone())));
+                return;
+            }
+            let (first, second) = numbers.split_at(numbers.len() / 2);
+            for (half, until) in [(first, half_of_the_time(until)), (second, until)] {
+                let part = cells.part(half);
+                let answer = grouped.execute(&part, view, &until_half_of(until, execution));
+                add_or_halve(
+                    answer,
+                    (grouped, single),
+                    &part,
+                    view,
+                    (execution, until),
+                    standing,
+                    outcome,
+                );
+            }
+        }
+    }
+}
+
+/// An execution that has half of the time that there is until then.
+fn until_half_of(until: Instant, execution: &Execution) -> Execution {
+    Execution {
+        deadline: Some(half_of_the_time(until)),
+        ..execution.clone()
+    }
+}
+
+fn half_of_the_time(until: Instant) -> Instant {
+    let now = Instant::now();
+    now + until.saturating_duration_since(now) / 2
+}
+
+/// Evaluates the cells one by one, on all threads that are free where there are many.
+fn each(
+    cells: &Cells,
+    execution: &Execution,
+    standing: &Standing,
+    one: &(dyn Fn(u32, &Execution) -> Result<Evaluated, String> + Sync),
+    outcome: &mut Outcome,
+) {
+    let numbers: Vec<u32> = cells.numbers().collect();
+    let crew = execution.crew.as_deref();
+    let Some(crew) = crew.filter(|crew| crew.hands() > 1 && numbers.len() > CELLS_AT_ONCE) else {
+        for cell in numbers {
+            outcome.add_one(cell, wrap(one(cell, execution), standing));
+        }
+        return;
+    };
+    // Help is for cells here, and not within one.
+    let alone = Execution {
+        crew: None,
+        ..execution.clone()
+    };
+    let next = AtomicUsize::new(0);
+    let all = Mutex::new(outcome);
+    crew.share(crew.hands(), &|_| {
+        loop {
+            let from = next.fetch_add(CELLS_AT_ONCE, Ordering::Relaxed);
+            let Some(part) = numbers.get(from..) else {
+                return;
+            };
+            for cell in part.iter().take(CELLS_AT_ONCE) {
+                let answer = wrap(one(*cell, &alone), standing);
+                all.lock().add_one(*cell, answer);
+            }
+        }
+    });
+}
+
+fn wrap(answer: Result<Evaluated, String>, standing: &Standing) -> Result<Answer, String> {
+    answer.map(|answer| Answer::new(answer, standing.decoder()))
+}
+
+pub(super) fn own(parser: &Parser, text: &str) -> Result<Prepared, String> {
+    let query = parser.parse_continuous(text);
+    query
+        .map(|query| Prepared::new(query.query))
+        .map_err(|error| error.to_string())
+}
+
+/// How queries of a shape are evaluated, found with the text of one of them.
+pub(super) fn evaluator(
+    shape: &Shape,
+    text: &str,
+    parser: Parser,
+    mode: DeltaMode,
+) -> Result<(Evaluator, ContinuousQuery), ParseError> {
+    let query = parser.parse_continuous(text)?;
+    let template = shape.template();
+    let constants =
+        Shape::of(text).and_then(|(own, words)| own.constants(&own.constant_words(&words)));
+    let shared = parser.parse_continuous(&template.text).ok().zip(constants);
+    let single = shared.and_then(|(parsed, constants)| {
+        let same = parsed.windows.len() == query.windows.len()
+            && (parsed.windows.iter().zip(&query.windows)).all(|(a, b)| a.is_like(b));
+        let placeholders = template.placeholders;
+        let shared = Prepared::of_shape(&query.query, parsed.query, placeholders, &constants);
+        shared.filter(|_| same)
+    });
+    let evaluator = match single {
+        Some(single) => Evaluator::Shared {
+            grouped: Grouped::new(&single),
+            delta: Box::new(Delta::new(mode, &query)),
+            single,
+        },
+        None => Evaluator::Each {
+            parser,
+            prepared: RwLock::default(),
+        },
+    };
+    Ok((evaluator, query))
+}
