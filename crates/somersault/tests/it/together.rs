@@ -324,7 +324,7 @@ fn who_subscribes_while_a_query_is_dropped_hears_its_end() {
     stream(&engine, "");
     engine.register(Some("other"), &likes(false, "b")).unwrap();
     let both = Barrier::new(2);
-    for _ in 0..2000 {
+    for _ in 0..1000 {
         engine.register(Some("q"), &likes(false, "a")).unwrap();
         let listening = std::thread::scope(|scope| {
             let listening = scope.spawn(|| {
