@@ -267,6 +267,8 @@ impl CohortHub {
     }
 
     pub(crate) fn summary(&mut self, place: u32) -> Summary {
+        // It may have been resumed since its place was asked for.
+        let place = self.places.newest(place);
         let seen = self.places.seen(place);
         let listener = self.listeners.get_mut(&place);
         let subscribers = listener.map_or(0, |listener| listener.mailboxes().len());
@@ -343,5 +345,28 @@ impl Hearing {
         for mailbox in wanted {
             mailbox.put(SubscriptionEvent::Firing(Arc::clone(&own)));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::places::Standby;
+    use super::*;
+    use somersault_stream::Pause;
+
+    #[test]
+    fn a_member_that_is_resumed_meanwhile_is_told_of_at_its_new_place() {
+        let mut hub = CohortHub::new(1);
+        let member = |place| Standby { place, cell: 0 };
+        hub.places.begin(1, EventTime(0));
+        hub.places.join(member(0), None);
+        hub.places.passed(EventTime(5));
+        let next = Some(EventTime(6));
+        let through = Sn(1);
+        hub.places.pause(0, Pause { through, next });
+        hub.places.begin(1, EventTime(7));
+        hub.places.join(member(1), Some(0));
+        hub.places.passed(EventTime(9));
+        assert_eq!(hub.summary(0).last_close_ms, Some(9));
     }
 }
