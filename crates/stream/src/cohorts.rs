@@ -300,7 +300,7 @@ impl Coordinator {
         };
         match query.state {
             State::Paused { .. } => self.start_query(cohort, resolved, out),
-            State::Running { group, .. } => self.assert_first_close(cohort, group, resolved),
+            State::Running { group } => self.assert_first_close(cohort, group, resolved),
         }
     }
 
@@ -309,7 +309,7 @@ impl Coordinator {
         let query = self.queries.get(&place.cohort)?;
         let found = self.cohorts.of(place).find(place.place)?;
         match query.state {
-            State::Running { group, .. } if found.earlier.paused.is_none() => {
+            State::Running { group } if found.earlier.paused.is_none() => {
                 self.groups.get(group).next_of(&self.streams, found.base)
             }
             _ => None,
@@ -360,8 +360,8 @@ impl Coordinator {
             return;
         };
         if let Some(query) = self.queries.get(&cohort)
-            && let State::Running { base, .. } = query.state
-            && base < eldest
+            && matches!(query.state, State::Running { .. })
+            && query.base < eldest
         {
             self.begin_later(cohort, eldest, out);
         }

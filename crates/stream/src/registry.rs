@@ -47,8 +47,8 @@ pub(crate) struct Query {
 /// Whether a query fires.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum State {
-    /// For the closes of its group after `base`.
-    Running { group: GroupId, base: EventTime },
+    /// For the closes of its group after [`Query::base`].
+    Running { group: GroupId },
     /// Not. `next` is the close that it would have fired for next, where its closes had begun.
     Paused { next: Option<EventTime> },
 }
@@ -177,7 +177,7 @@ impl Query {
     /// The first close of this query at or after `close`, a close of its group.
     pub(crate) fn first_close_from(&self, close: EventTime, schedule: &Schedule) -> EventTime {
         match self.state {
-            State::Running { base, .. } => schedule.first_after(base).max(close),
+            State::Running { .. } => schedule.first_after(self.base).max(close),
             State::Paused { .. } => close,
         }
     }
@@ -423,7 +423,7 @@ impl Coordinator {
         let group = self
             .groups
             .join(&mut self.streams, key, (base, uid), &shapes, &mut passed);
-        query.state = State::Running { group, base };
+        query.state = State::Running { group };
         query.base = base;
         self.assert_first_close(uid, group, resolved);
         self.report_passed(&passed, out);
@@ -443,9 +443,10 @@ impl Coordinator {
     /// Takes a query out of its group. Returns the close that it would have fired for next.
     pub(crate) fn stop_query(&mut self, uid: QueryUid, out: &mut Vec<Output>) -> Option<EventTime> {
         let query = self.queries.get(&uid)?;
-        let State::Running { group, base } = query.state else {
+        let State::Running { group } = query.state else {
             return None;
         };
+        let base = query.base;
         let next = self.groups.get(group).next_of(&self.streams, base);
         let shapes = query.window_shapes();
         let mut passed = Vec::new();
@@ -487,14 +488,10 @@ impl Coordinator {
         let Some(query) = self.queries.get_mut(&uid) else {
             return;
         };
-        let State::Running {
-            group,
-            base: before,
-        } = query.state
-        else {
+        let State::Running { group } = query.state else {
             return;
         };
-        query.state = State::Running { group, base };
+        let before = std::mem::replace(&mut query.base, base);
         let (key, shapes) = (query.group_key(), query.window_shapes());
         let mut passed = Vec::new();
         // Joins first: the group goes on as it is.

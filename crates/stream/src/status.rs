@@ -214,7 +214,7 @@ impl Coordinator {
 
     fn query_status(&self, query: &Query) -> QueryStatus {
         let next_close = match query.state {
-            State::Running { group, base } => self.groups.get(group).next_of(&self.streams, base),
+            State::Running { group } => self.groups.get(group).next_of(&self.streams, query.base),
             State::Paused { .. } => None,
         };
         let (streams, held_up_by) = self.reached(query, next_close);
