@@ -21,7 +21,7 @@ LISTEN ?= 127.0.0.1:7878
 # make unit
 PROPTEST_RNG_SEED ?= 1
 
-.PHONY: help demo build test lint fmt unit examples programs w3c rsp bench bench-oneshot bench-http bench-load bench-streams bench-check bench-report fuzz nightly doctor clean
+.PHONY: help demo build test lint fmt unit examples programs w3c rsp bench bench-oneshot bench-http bench-load bench-streams bench-ab bench-check bench-report fuzz nightly doctor clean
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -101,6 +101,17 @@ STORED ?= 118000000
 
 bench-streams: doctor ## streams at the paper's scale, beside the peers (ONLY=paper,rates,absorption,oneshot,citybench,memory,snapshots,steps,batches,standing,terms,peers; STORED=)
 	$(BENCH) streams --stored $(STORED) --largest $(STORED) $(if $(ONLY),--only $(ONLY))
+
+# A copy of BASE's tree is built below target/ab, and stays there for the next comparison.
+AB_TREE = target/ab/$(shell git rev-parse --short=12 '$(BASE)^{commit}' 2>/dev/null)
+ROUNDS ?= 3
+
+bench-ab: doctor ## this tree beside another commit, measured in turn (BASE=<rev>; ROUNDS=3, ONLY=load,lubm-40,social,crowd,paper,absorption,standing)
+	@test -n "$(BASE)" || { echo "make bench-ab compares with another commit: name it, as in make bench-ab BASE=HEAD~1" >&2; exit 1; }
+	@test "$(AB_TREE)" != target/ab/ || { echo "BASE=$(BASE) is no commit of this repository" >&2; exit 1; }
+	@test -d "$(AB_TREE)/crates" || { mkdir -p "$(AB_TREE)"; git archive "$(BASE)" | tar -x -C "$(AB_TREE)"; }
+	cd "$(AB_TREE)" && CARGO_TARGET_DIR="$(CURDIR)/$(AB_TREE)/target" $(CARGO) build --release --locked -p somersault-bench
+	$(BENCH) ab --base "$(CURDIR)/$(AB_TREE)/target/release/somersault-bench" --rounds $(ROUNDS) $(if $(ONLY),--only $(ONLY))
 
 bench-check: doctor ## each target with its newest figure
 	@$(BENCH) check

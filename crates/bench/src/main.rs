@@ -4,6 +4,7 @@
 mod affinity;
 mod check;
 mod child;
+mod compare;
 mod contender;
 mod heap;
 mod http;
@@ -55,6 +56,8 @@ enum Command {
     Load(load::Options),
     /// Light queries in crowds, over HTTP, beside heavy ones
     Throughput(throughput::Options),
+    /// This build beside another one, measured in turn
+    Ab(compare::Options),
     /// The targets, with the newest figures
     Check {
         /// The folder that the figures are kept in
@@ -83,6 +86,7 @@ impl Command {
             Command::Oneshot(options) => oneshot::run(&options),
             Command::Load(options) => load::run(&options),
             Command::Throughput(options) => throughput::run(&options),
+            Command::Ab(options) => compare::run(&options),
             Command::Check { results } => check::run(&Results::within(&results)),
             Command::Report { results, document } => {
                 report::run(&Results::within(&results), &document)
