@@ -12,6 +12,7 @@ mod lifecycle;
 mod limits;
 mod lines;
 mod loading;
+mod old_log;
 mod passing;
 mod queries;
 mod refusals;
