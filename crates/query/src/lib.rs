@@ -11,99 +11,38 @@
 //! has no language, xsd:date is compared by value, and STR, MIN, MAX and SAMPLE keep the spelling of
 //! the data.
 //!
-//! The way of a query: [`Prepared::new`] compiles the parser's algebra (`compile`, `flatten`,
-//! `identity` → `logical`); each execution looks its constants up, makes a plan from the view's statistics
-//! (`planner`, `choose`, `estimate` → `plan`) and runs it (`execute`, `run`, `explore`, `intersect`, `join`,
-//! `path`, `evaluate`, `aggregate`, `degrees`).
+//! Rooms, lowest first: algebra, view, value, context, eval, exec, plan, prepared, continuous, update.
+//!
+//! A room is a folder; its `mod.rs` says what it is for. A room imports from rooms before it in that list, never from
+//! one after it. The planner (`plan`) comes after the steps that it makes (`exec`), so that all that concerns one
+//! operator can stand in one file.
+//!
+//! The way of a query: [`Prepared::new`] compiles the parser's algebra (`algebra`). Each execution looks its
+//! constants up, makes a plan from the view's statistics (`plan`) and runs its steps (`exec`) on a binding table.
 
-mod aggregate;
-mod answer;
-mod assemble;
-mod by_row;
-mod cache;
-mod cast;
-mod cells;
-mod choose;
-mod columns;
-mod compile;
-mod construct;
-mod cost;
-mod degrees;
-mod delta;
-mod describe;
-mod difference;
-mod digest;
-mod equality;
-mod error;
-mod estimate;
-mod evaluate;
-mod exact_order;
-mod exact_sum;
-mod execute;
-mod execution;
-mod explain;
-mod explore;
-mod expression;
-mod filter;
-mod flatten;
-mod functions;
-mod group;
-mod grouped;
-mod identity;
-mod intersect;
-mod join;
-mod kept;
-mod local;
-mod logical;
-mod modifiers;
-mod morsels;
-mod number;
-mod order;
-mod overlay;
-mod parameters;
-mod parts;
-mod path;
-mod pilot;
-mod placement;
+mod algebra;
+mod context;
+mod continuous;
+mod eval;
+mod exec;
 mod plan;
-mod planner;
 mod prepared;
-mod random;
-mod reduce;
-mod reduction;
-mod rows;
-mod run;
-mod sample;
-mod selectivity;
-mod service;
-mod snapshot_view;
-mod sort;
-mod sources;
-mod starts;
-mod sum;
-mod table;
-mod tails;
-mod term_order;
-mod text_test;
 mod update;
 mod value;
-mod varset;
 mod view;
-mod watch;
-mod workspace;
 
-pub use answer::{Answer, Solutions};
-pub use cache::PlanCache;
-pub use cells::Cells;
-pub use delta::{Grouping, KeptRows, Maintained, Way};
-pub use difference::{Bounds, Template};
-pub use error::QueryError;
-pub use execution::{Crew, Execution, PlanChoices, Remote, RemoteSolutions};
-pub use explain::Explanation;
-pub use grouped::{GroupAnswer, Grouped};
-pub use parameters::Bound;
+pub use algebra::error::QueryError;
+pub use context::answer::{Answer, Solutions};
+pub use context::cells::Cells;
+pub use context::execution::{Crew, Execution, PlanChoices, Remote, RemoteSolutions};
+pub use context::watch::Watch;
+pub use continuous::difference::{Bounds, Template};
+pub use continuous::grouped::{GroupAnswer, Grouped};
+pub use continuous::incremental::{Grouping, KeptRows, Maintained, Way};
+pub use exec::explain::Explanation;
 pub use prepared::Prepared;
-pub use snapshot_view::SnapshotView;
+pub use prepared::cache::PlanCache;
+pub use prepared::parameters::Bound;
 pub use update::{Effects, Using, evaluate_update};
-pub use view::{Dataset, GraphView, NamedGraphs, Source};
-pub use watch::Watch;
+pub use view::graph_view::{Dataset, GraphView, NamedGraphs, Source};
+pub use view::snapshot_view::SnapshotView;

@@ -1,11 +1,18 @@
 //! Updates: evaluated on a snapshot through an overlay of their own writes, they come out as net
 //! deletes and inserts of quads; whoever owns the log makes them happen (S14, S15).
 
-use crate::construct::Filler;
-use crate::execution::Guard;
-use crate::local::quad_bytes;
-use crate::random::Random;
-use crate::{Answer, Dataset, Execution, GraphView, Prepared, QueryError, SnapshotView, Source};
+use crate::algebra::error::QueryError;
+use crate::context::answer::Answer;
+use crate::context::execution::Execution;
+use crate::context::execution::Guard;
+use crate::exec::construct::Filler;
+use crate::prepared::Prepared;
+use crate::value::random::Random;
+use crate::view::graph_view::Dataset;
+use crate::view::graph_view::GraphView;
+use crate::view::graph_view::Source;
+use crate::view::local_terms::quad_bytes;
+use crate::view::snapshot_view::SnapshotView;
 use oxrdf::{BlankNode, GraphName, NamedNode, NamedOrBlankNode, Quad, Term};
 use rustc_hash::FxHashMap;
 use somersault_lang::{DatasetClause, DeleteInsert, GraphTarget, Update, UpdateOperation};

@@ -1,0 +1,526 @@
+//! From the parser's algebra to the form that planning wants. Every query has one: nothing is refused
+//! here, and what a function makes of its arguments is found out when it is called.
+
+use crate::algebra::expression::{Constants, Exists, Expr};
+use crate::algebra::flatten::{group_node, into_group, join, union, with_bind, with_tail};
+use crate::algebra::logical::{
+    Aggregate, GraphPosition, Group, Node, Operator, Path, PathPattern, Position, QuadPattern,
+    Service, Tail, Values,
+};
+use crate::algebra::varset::VarSet;
+use crate::eval::functions::regex;
+use oxrdf::Term;
+use oxrdf::vocab::xsd;
+use regex::Regex;
+use somersault_lang as lang;
+use somersault_lang::{Expression, Function, NameOrVariable, Pattern, TermPattern, VarId};
+use std::sync::Arc;
+
+/// A query in the form that planning wants.
+#[derive(Debug)]
+pub(crate) struct Compiled {
+    pub(crate) root: Node,
+    /// How many variables there are, those without a name among them.
+    pub(crate) variables: u32,
+    pub(crate) constants: Constants,
+}
+
+/// Compiles the pattern of a query: its own, or that with constants in the places of variables.
+pub(crate) fn compile(query: &lang::Query, pattern: &Pattern) -> Compiled {
+    let mut compiler = Compiler {
+        constants: Constants::default(),
+        exists: 0,
+        names: &query.variables,
+        fresh: query.variables.len() as u32,
+    };
+    let root = compiler.node(pattern, GraphPosition::Default);
+    Compiled {
+        root,
+        variables: compiler.fresh,
+        constants: compiler.constants,
+    }
+}
+
+struct Compiler<'q> {
+    constants: Constants,
+    exists: usize,
+    /// The names of the query's variables.
+    names: &'q [String],
+    /// The number of the next variable that the text does not have.
+    fresh: u32,
+}
+
+impl Compiler<'_> {
+    fn node(&mut self, pattern: &Pattern, graph: GraphPosition) -> Node {
+        let group = match pattern {
+            Pattern::Bgp(patterns) => self.basic(patterns, graph),
+            Pattern::Path {
+                subject,
+                path,
+                object,
+            } => {
+                let mut group = Group::default();
+                let path = PathPattern {
+                    subject: self.position(subject, &mut group),
+                    path: self.path(path),
+                    object: self.position(object, &mut group),
+                    graph,
+                    text: path.clone(),
+                };
+                group.paths.push(Arc::new(path));
+                group
+            }
+            Pattern::Join(members) => {
+                let nodes = members.iter().map(|m| self.node(m, graph)).collect();
+                join(nodes)
+            }
+            Pattern::LeftJoin {
+                left,
+                right,
+                filter,
+            } => {
+                let left = self.node(left, graph);
+                let node = self.node(right, graph);
+                let mut filters = Vec::new();
+                if let Some(filter) = filter {
+                    self.conjuncts(filter, graph, &mut filters);
+                }
+                with_tail(left, Tail::Optional { node, filters })
+            }
+            Pattern::Minus { left, right } => {
+                let left = self.node(left, graph);
+                let right = self.node(right, graph);
+                with_tail(left, Tail::Minus(right))
+            }
+            Pattern::Filter { inner, condition } => {
+                let mut group = into_group(self.node(inner, graph));
+                self.conjuncts(condition, graph, &mut group.filters);
+                group
+            }
+            Pattern::Extend {
+                inner,
+                variable,
+                expression,
+            } => {
+                let inner = self.node(inner, graph);
+                let expression = self.expression(expression, graph);
+                with_bind(inner, *variable, Arc::new(expression))
+            }
+            Pattern::Graph { name, inner } => {
+                let name = self.name(name);
+                return match name.variable() {
+                    Some(variable) => self.each_graph(variable, inner),
+                    None => self.node(inner, GraphPosition::Named(name)),
+                };
+            }
+            _ => return self.operator(pattern, graph),
+        };
+        group_node(group)
+    }
+
+    fn each_graph(&mut self, variable: VarId, inner: &Pattern) -> Node {
+        let node = self.node(inner, GraphPosition::Current);
+        if reads_bound_graph(inner) && !node.mentioned().contains(variable) {
+            return self.node(inner, GraphPosition::Named(Position::Variable(variable)));
+        }
+        let name = VarSet::of([variable]);
+        Node {
+            certain: node.certain.union(&name),
+            possible: node.possible.union(&name),
+            operator: Operator::EachGraph {
+                variable,
+                inner: Box::new(node),
+            },
+        }
+    }
+
+    fn operator(&mut self, pattern: &Pattern, graph: GraphPosition) -> Node {
+        match pattern {
+            Pattern::Union(members) => {
+                let nodes = members.iter().map(|m| self.node(m, graph)).collect();
+                union(nodes)
+            }
+            Pattern::Values { variables, rows } => self.values(variables, rows),
+            Pattern::Group {
+                inner,
+                keys,
+                aggregates,
+            } => self.aggregate(inner, keys, aggregates, graph),
+            Pattern::OrderBy { inner, keys } => {
+                let inner = Box::new(self.node(inner, graph));
+                let keys = keys
+                    .iter()
+                    .map(|key| (self.expression(&key.expression, graph), key.descending))
+                    .collect();
+                Node {
+                    certain: inner.certain.clone(),
+                    possible: inner.possible.clone(),
+                    operator: Operator::OrderBy { inner, keys },
+                }
+            }
+            Pattern::Project { inner, variables } => {
+                let inner = Box::new(self.node(inner, graph));
+                let kept = VarSet::of(variables.iter().copied());
+                Node {
+                    certain: inner.certain.intersection(&kept),
+                    possible: inner.possible.intersection(&kept),
+                    operator: Operator::Project(inner),
+                }
+            }
+            // REDUCED may drop repeats; dropping all of them is what spareval does.
+            Pattern::Distinct(inner) | Pattern::Reduced(inner) => {
+                let inner = Box::new(self.node(inner, graph));
+                Node {
+                    certain: inner.certain.clone(),
+                    possible: inner.possible.clone(),
+                    operator: Operator::Distinct(inner),
+                }
+            }
+            Pattern::Slice {
+                inner,
+                offset,
+                limit,
+            } => {
+                let inner = Box::new(self.node(inner, graph));
+                Node {
+                    certain: inner.certain.clone(),
+                    possible: inner.possible.clone(),
+                    operator: Operator::Slice {
+                        inner,
+                        offset: *offset,
+                        limit: *limit,
+                    },
+                }
+            }
+            Pattern::Service {
+                name,
+                silent,
+                inner,
+                text,
+            } => self.service(name, *silent, inner, text),
+            _ => unreachable!("the other patterns are groups"),
+        }
+    }
+
+    fn basic(&mut self, patterns: &[lang::TriplePattern], graph: GraphPosition) -> Group {
+        let mut group = Group::default();
+        if patterns.is_empty()
+            && let GraphPosition::Named(name) = graph
+        {
+            group.graphs.push(name);
+        }
+        for pattern in patterns {
+            let pattern = QuadPattern {
+                subject: self.position(&pattern.subject, &mut group),
+                predicate: self.name(&pattern.predicate),
+                object: self.position(&pattern.object, &mut group),
+                graph,
+            };
+            group.patterns.push(pattern);
+        }
+        // A repeated pattern says nothing new, and order in the text must not matter.
+        group.patterns.sort_unstable();
+        group.patterns.dedup();
+        group
+    }
+
+    fn service(
+        &mut self,
+        name: &NameOrVariable,
+        silent: bool,
+        inner: &Pattern,
+        text: &str,
+    ) -> Node {
+        let scope = self.node(inner, GraphPosition::Default);
+        let variables = scope.possible.iter().map(|v| {
+            let name = self.names.get(v.index()).cloned();
+            (v, name.unwrap_or_default())
+        });
+        let variables: Vec<_> = variables.filter(|(_, name)| !name.is_empty()).collect();
+        Node {
+            // What the other side leaves unbound it alone knows.
+            certain: VarSet::new(),
+            possible: VarSet::of(variables.iter().map(|(v, _)| *v)),
+            operator: Operator::Service(Arc::new(Service {
+                name: self.name(name),
+                silent,
+                text: format!("SELECT * WHERE {{ {text} }}"),
+                variables,
+            })),
+        }
+    }
+
+    fn values(&mut self, variables: &[VarId], rows: &[Vec<Option<Term>>]) -> Node {
+        let rows: Vec<Vec<_>> = rows
+            .iter()
+            .map(|row| {
+                row.iter()
+                    .map(|cell| cell.as_ref().map(|term| self.constants.add(term)))
+                    .collect()
+            })
+            .collect();
+        let bound_by = |every: bool| {
+            VarSet::of(variables.iter().enumerate().filter_map(|(at, v)| {
+                let bound = if every {
+                    rows.iter().all(|row| row[at].is_some())
+                } else {
+                    rows.iter().any(|row| row[at].is_some())
+                };
+                bound.then_some(*v)
+            }))
+        };
+        Node {
+            certain: bound_by(true),
+            possible: VarSet::of(variables.iter().copied()),
+            operator: Operator::Values(Arc::new(Values {
+                variables: variables.to_vec(),
+                rows,
+            })),
+        }
+    }
+
+    fn aggregate(
+        &mut self,
+        inner: &Pattern,
+        keys: &[VarId],
+        aggregates: &[(VarId, lang::Aggregate)],
+        graph: GraphPosition,
+    ) -> Node {
+        let inner = Box::new(self.node(inner, graph));
+        let mut compiled = Vec::with_capacity(aggregates.len());
+        for (variable, aggregate) in aggregates {
+            let aggregate = match aggregate {
+                lang::Aggregate::CountSolutions { distinct } => Aggregate::CountSolutions {
+                    distinct: *distinct,
+                    scope: inner.possible.iter().collect(),
+                },
+                lang::Aggregate::Of {
+                    function,
+                    distinct,
+                    expression,
+                } => Aggregate::Of {
+                    function: function.clone(),
+                    distinct: *distinct,
+                    expression: self.expression(expression, graph),
+                },
+            };
+            compiled.push((*variable, aggregate));
+        }
+        let key_set = VarSet::of(keys.iter().copied());
+        let mut possible = key_set.intersection(&inner.possible);
+        compiled.iter().for_each(|(v, _)| possible.insert(*v));
+        // A count always has a value; of the others an error can leave none.
+        let mut certain = key_set.intersection(&inner.certain);
+        for (variable, aggregate) in &compiled {
+            if matches!(aggregate, Aggregate::CountSolutions { .. }) {
+                certain.insert(*variable);
+            }
+        }
+        Node {
+            certain,
+            possible,
+            operator: Operator::Aggregate {
+                inner,
+                keys: keys.into(),
+                aggregates: compiled.into(),
+            },
+        }
+    }
+
+    fn name(&mut self, name: &NameOrVariable) -> Position {
+        match name {
+            NameOrVariable::NamedNode(node) => {
+                Position::Constant(self.constants.add(&node.clone().into()))
+            }
+            NameOrVariable::Variable(v) => Position::Variable(*v),
+        }
+    }
+
+    /// A term of a pattern. A triple term with variables is taken apart: a variable of its own stands
+    /// for it, and its parts are bound, or checked, where that has a value.
+    fn position(&mut self, term: &TermPattern, group: &mut Group) -> Position {
+        match term {
+            TermPattern::Term(term) => Position::Constant(self.constants.add(term)),
+            TermPattern::Variable(v) => Position::Variable(*v),
+            TermPattern::Triple(triple) => {
+                let whole = VarId(self.fresh);
+                self.fresh += 1;
+                let of = |function| Expr::Call(function, vec![Expr::Variable(whole)]);
+                group.filters.push(Arc::new(of(Function::IsTriple)));
+                let subject = self.position(&triple.subject, group);
+                let predicate = self.name(&triple.predicate);
+                let object = self.position(&triple.object, group);
+                let parts = [
+                    (subject, Function::Subject),
+                    (predicate, Function::Predicate),
+                    (object, Function::Object),
+                ];
+                for (part, function) in parts {
+                    match part {
+                        Position::Variable(v) => group.binds.push((v, Arc::new(of(function)))),
+                        Position::Constant(c) => {
+                            let constant = Box::new(Expr::Constant(c));
+                            let same = Expr::SameTerm(Box::new(of(function)), constant);
+                            group.filters.push(Arc::new(same));
+                        }
+                    }
+                }
+                Position::Variable(whole)
+            }
+        }
+    }
+
+    fn path(&mut self, path: &lang::PathExpression) -> Path {
+        use lang::PathExpression as P;
+        let mut one = |p: &P| Box::new(self.path(p));
+        match path {
+            P::Predicate(node) => Path::Predicate(self.constants.add(&node.clone().into())),
+            P::Inverse(p) => Path::Inverse(one(p)),
+            P::ZeroOrMore(p) => Path::ZeroOrMore(one(p)),
+            P::OneOrMore(p) => Path::OneOrMore(one(p)),
+            P::ZeroOrOne(p) => Path::ZeroOrOne(one(p)),
+            P::Sequence(list) => Path::Sequence(list.iter().map(|p| self.path(p)).collect()),
+            P::Alternative(list) => Path::Alternative(list.iter().map(|p| self.path(p)).collect()),
+            P::Negated(list) => Path::Negated(
+                list.iter()
+                    .map(|node| self.constants.add(&node.clone().into()))
+                    .collect(),
+            ),
+        }
+    }
+
+    /// A condition as the list of what must be true.
+    fn conjuncts(
+        &mut self,
+        condition: &Expression,
+        graph: GraphPosition,
+        into: &mut Vec<Arc<Expr>>,
+    ) {
+        if let Expression::And(list) = condition {
+            list.iter().for_each(|e| self.conjuncts(e, graph, into));
+            return;
+        }
+        into.push(Arc::new(self.expression(condition, graph)));
+    }
+
+    fn expression(&mut self, e: &Expression, graph: GraphPosition) -> Expr {
+        use Expression as E;
+        match e {
+            E::Constant(term) => Expr::Constant(self.constants.add(term)),
+            E::Variable(v) => Expr::Variable(*v),
+            E::Bound(v) => Expr::Bound(*v),
+            E::Or(list) => Expr::Or(self.expressions(list, graph)),
+            E::And(list) => Expr::And(self.expressions(list, graph)),
+            E::Not(a) => Expr::Not(self.boxed(a, graph)),
+            E::Compare(op, a, b) => Expr::Compare(*op, self.boxed(a, graph), self.boxed(b, graph)),
+            E::SameTerm(a, b) => Expr::SameTerm(self.boxed(a, graph), self.boxed(b, graph)),
+            E::In(a, list) => Expr::In(self.boxed(a, graph), self.expressions(list, graph)),
+            E::Arithmetic(op, a, b) => {
+                Expr::Arithmetic(*op, self.boxed(a, graph), self.boxed(b, graph))
+            }
+            E::UnaryPlus(a) => Expr::UnaryPlus(self.boxed(a, graph)),
+            E::UnaryMinus(a) => Expr::UnaryMinus(self.boxed(a, graph)),
+            E::Exists(pattern) => {
+                let node = self.node(pattern, graph);
+                let at = self.exists;
+                self.exists += 1;
+                Expr::Exists(Box::new(Exists { at, node }))
+            }
+            E::If(a, b, c) => Expr::If(
+                self.boxed(a, graph),
+                self.boxed(b, graph),
+                self.boxed(c, graph),
+            ),
+            E::Coalesce(list) => Expr::Coalesce(self.expressions(list, graph)),
+            E::Call(function, arguments) => self.call(function, arguments, graph),
+        }
+    }
+
+    fn call(
+        &mut self,
+        function: &Function,
+        arguments: &[Expression],
+        graph: GraphPosition,
+    ) -> Expr {
+        let mut compiled = self.expressions(arguments, graph);
+        if *function == Function::Regex
+            && let Some(regex) = constant_regex(arguments)
+        {
+            return Expr::Matches(Box::new(compiled.swap_remove(0)), regex);
+        }
+        Expr::Call(function.clone(), compiled)
+    }
+
+    fn expressions(&mut self, list: &[Expression], graph: GraphPosition) -> Vec<Expr> {
+        list.iter().map(|e| self.expression(e, graph)).collect()
+    }
+
+    fn boxed(&mut self, e: &Expression, graph: GraphPosition) -> Box<Expr> {
+        Box::new(self.expression(e, graph))
+    }
+}
+
+fn constant_regex(arguments: &[Expression]) -> Option<Regex> {
+    let text = |e: &Expression| match e {
+        Expression::Constant(Term::Literal(literal)) if literal.datatype() == xsd::STRING => {
+            Some(literal.value().to_owned())
+        }
+        _ => None,
+    };
+    let flags = match arguments.get(2) {
+        Some(flags) => text(flags)?,
+        None => String::new(),
+    };
+    regex(&text(arguments.get(1)?)?, &flags)
+}
+
+/// Whether a pattern inside `GRAPH ?g` may read the graph that `?g` is bound to, instead of being
+/// evaluated anew in each graph: all its parts are joined with a triple pattern, which binds `?g`,
+/// and none can tell.
+fn reads_bound_graph(pattern: &Pattern) -> bool {
+    match pattern {
+        Pattern::Bgp(patterns) => !patterns.is_empty(),
+        Pattern::Join(list) => {
+            list.iter().any(reads_bound_graph)
+                && list
+                    .iter()
+                    .all(|p| matches!(p, Pattern::Values { .. }) || reads_bound_graph(p))
+        }
+        Pattern::Union(list) => list.iter().all(reads_bound_graph),
+        Pattern::LeftJoin {
+            left,
+            right,
+            filter,
+        } => {
+            !filter.as_ref().is_some_and(has_exists)
+                && reads_bound_graph(left)
+                && reads_bound_graph(right)
+        }
+        Pattern::Filter {
+            inner,
+            condition: expression,
+        }
+        | Pattern::Extend {
+            inner, expression, ..
+        } => !has_exists(expression) && reads_bound_graph(inner),
+        _ => false,
+    }
+}
+
+/// Whether an expression holds EXISTS: its pattern would be compiled once more.
+fn has_exists(expression: &Expression) -> bool {
+    use Expression as E;
+    match expression {
+        E::Exists(_) => true,
+        E::Constant(_) | E::Variable(_) | E::Bound(_) => false,
+        E::Or(list) | E::And(list) | E::Coalesce(list) | E::Call(_, list) => {
+            list.iter().any(has_exists)
+        }
+        E::Not(a) | E::UnaryPlus(a) | E::UnaryMinus(a) => has_exists(a),
+        E::Compare(_, a, b) | E::SameTerm(a, b) | E::Arithmetic(_, a, b) => {
+            has_exists(a) || has_exists(b)
+        }
+        E::In(a, list) => has_exists(a) || list.iter().any(has_exists),
+        E::If(a, b, c) => has_exists(a) || has_exists(b) || has_exists(c),
+    }
+}

@@ -1,0 +1,147 @@
+//! Expressions as the engine evaluates them: constants are numbers into the query's table of
+//! constants, and EXISTS is a number into the query's list of sub-plans.
+
+use crate::algebra::logical::{Node, QuadPattern};
+use crate::algebra::varset::VarSet;
+use oxrdf::Term;
+use regex::Regex;
+use rustc_hash::FxHashMap;
+use somersault_lang::{Arithmetic, Comparison, Function, VarId};
+
+/// A constant: its place in [`Constants`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct ConstantId(pub(crate) u32);
+
+impl ConstantId {
+    pub(crate) fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// The constants of a query, each once. Ids are looked up at each execution. The term of a parameter
+/// only holds its place: nothing may depend on it but texts for people.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Constants {
+    pub(crate) terms: Vec<Term>,
+    /// Where each stands: VALUES may bring a hundred thousand.
+    places: FxHashMap<Term, ConstantId>,
+}
+
+impl Constants {
+    pub(crate) fn add(&mut self, term: &Term) -> ConstantId {
+        if let Some(place) = self.places.get(term) {
+            return *place;
+        }
+        let place = ConstantId(self.terms.len() as u32);
+        self.terms.push(term.clone());
+        self.places.insert(term.clone(), place);
+        place
+    }
+
+    pub(crate) fn term(&self, constant: ConstantId) -> &Term {
+        &self.terms[constant.0 as usize]
+    }
+}
+
+/// An expression over one row.
+#[derive(Debug)]
+pub(crate) enum Expr {
+    Constant(ConstantId),
+    Variable(VarId),
+    Bound(VarId),
+    Or(Vec<Expr>),
+    And(Vec<Expr>),
+    Not(Box<Expr>),
+    Compare(Comparison, Box<Expr>, Box<Expr>),
+    SameTerm(Box<Expr>, Box<Expr>),
+    In(Box<Expr>, Vec<Expr>),
+    Arithmetic(Arithmetic, Box<Expr>, Box<Expr>),
+    UnaryPlus(Box<Expr>),
+    UnaryMinus(Box<Expr>),
+    Exists(Box<Exists>),
+    If(Box<Expr>, Box<Expr>, Box<Expr>),
+    Coalesce(Vec<Expr>),
+    /// REGEX with a constant pattern.
+    Matches(Box<Expr>, Regex),
+    Call(Function, Vec<Expr>),
+    /// Something that equal values have in common (`equality.rs`).
+    EqualityKey(VarId),
+    /// Whether what the pattern is in a row came since the last execution (`delta`).
+    IsFresh(QuadPattern),
+}
+
+/// EXISTS: its pattern, and its place in the table of what each row has.
+#[derive(Debug)]
+pub(crate) struct Exists {
+    pub(crate) at: usize,
+    pub(crate) node: Node,
+}
+
+impl Expr {
+    /// Every expression directly below this one.
+    pub(crate) fn children(&self) -> impl Iterator<Item = &Expr> {
+        let (few, list): ([Option<&Expr>; 3], &[Expr]) = match self {
+            Expr::Constant(_)
+            | Expr::Variable(_)
+            | Expr::Bound(_)
+            | Expr::EqualityKey(_)
+            | Expr::IsFresh(_)
+            | Expr::Exists(_) => ([None; 3], &[]),
+            Expr::Or(list) | Expr::And(list) | Expr::Coalesce(list) | Expr::Call(_, list) => {
+                ([None; 3], list)
+            }
+            Expr::Not(a) | Expr::UnaryPlus(a) | Expr::UnaryMinus(a) | Expr::Matches(a, _) => {
+                ([Some(a), None, None], &[])
+            }
+            Expr::Compare(_, a, b) | Expr::SameTerm(a, b) | Expr::Arithmetic(_, a, b) => {
+                ([Some(a), Some(b), None], &[])
+            }
+            Expr::In(a, list) => ([Some(a), None, None], list),
+            Expr::If(a, b, c) => ([Some(a), Some(b), Some(c)], &[]),
+        };
+        few.into_iter().flatten().chain(list)
+    }
+
+    /// How deeply expressions, and patterns in EXISTS, are nested in it.
+    pub(crate) fn depth(&self) -> usize {
+        let below = match self {
+            Expr::Exists(exists) => exists.node.depth(),
+            _ => (self.children().map(Expr::depth).max()).unwrap_or(0),
+        };
+        1 + below
+    }
+
+    /// The variables that its value can depend on.
+    pub(crate) fn variables(&self) -> VarSet {
+        let mut set = VarSet::new();
+        self.collect(&mut set);
+        set
+    }
+
+    fn collect(&self, into: &mut VarSet) {
+        match self {
+            Expr::Variable(v) | Expr::Bound(v) | Expr::EqualityKey(v) => into.insert(*v),
+            Expr::Exists(exists) => into.extend(&exists.node.mentioned()),
+            Expr::IsFresh(pattern) => into.extend(&pattern.variables()),
+            _ => self.children().for_each(|e| e.collect(into)),
+        }
+    }
+
+    /// Whether it has another value each time it is evaluated: then it must be evaluated once per
+    /// solution of just the pattern that it stands on.
+    pub(crate) fn is_volatile(&self) -> bool {
+        use Function::{BNode, Rand, StrUuid, Uuid};
+        match self {
+            Expr::Call(Rand | Uuid | StrUuid | BNode, _) => true,
+            _ => self.children().any(Expr::is_volatile),
+        }
+    }
+
+    /// The EXISTS that it holds, not those inside their patterns.
+    pub(crate) fn exists(&self) -> Vec<&Exists> {
+        match self {
+            Expr::Exists(exists) => vec![exists],
+            _ => self.children().flat_map(Expr::exists).collect(),
+        }
+    }
+}

@@ -1,0 +1,9 @@
+//! What one execution carries: its limits, its buffers, the binding table, and the answer that comes out.
+//! Imports `algebra`, `view` and `value`.
+
+pub(crate) mod answer;
+pub(crate) mod cells;
+pub(crate) mod execution;
+pub(crate) mod table;
+pub(crate) mod watch;
+pub(crate) mod workspace;

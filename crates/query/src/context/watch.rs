@@ -1,0 +1,34 @@
+//! The limits of an execution for work that is no query, such as a change to a whole graph.
+
+use crate::algebra::error::QueryError;
+use crate::context::execution::Execution;
+use crate::context::execution::Guard;
+use crate::view::local_terms::quad_bytes;
+use oxrdf::Quad;
+
+/// Watches over the time and the memory of what goes on beside queries. It starts as it is made.
+pub struct Watch<'e>(Guard<'e>);
+
+impl<'e> Watch<'e> {
+    /// The limits of this execution, from now on.
+    pub fn new(execution: &'e Execution) -> Watch<'e> {
+        Watch(Guard::start(execution))
+    }
+
+    /// Called once for each of many things; looks at the clock now and then.
+    ///
+    /// # Errors
+    /// The time is over, or somebody has cancelled the work.
+    pub fn tick(&mut self) -> Result<(), QueryError> {
+        self.0.tick()
+    }
+
+    /// Counts a statement that stays in memory.
+    ///
+    /// # Errors
+    /// As [`Watch::tick`]; all statements together take more memory than they may.
+    pub fn hold(&mut self, quad: &Quad) -> Result<(), QueryError> {
+        self.0.tick()?;
+        self.0.hold(quad_bytes(quad))
+    }
+}

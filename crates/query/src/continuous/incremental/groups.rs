@@ -1,0 +1,428 @@
+//! The groups of kept rows, and what their aggregates come to: only those are touched that rows came to or went from. The
+//! one thing to know before changing it: rows that went are taken back before others come, by what was noted when they
+//! came ([`Marks`](super::rows::Marks)) and by their ids alone, since their terms may be gone and their ids be those of
+//! others.
+
+use super::folds::{Argument, Fold, Measure};
+use super::memory;
+use super::rows::Rows;
+use super::states::{Known, Noted, State};
+use crate::algebra::error::QueryError;
+use crate::context::execution::Guard;
+use crate::context::table::{Column, Table};
+use crate::eval::evaluate::{Evaluated, Evaluation, Row};
+use crate::value::term_value::Value;
+use rustc_hash::{FxHashMap, FxHashSet};
+use somersault_model::TermId;
+
+/// Rows that come between two looks at the limits.
+const ROWS_PER_LOOK: usize = 1 << 12;
+
+/// See the module. Groups have numbers; those of groups without rows are given again.
+pub(super) struct Groups {
+    numbers: FxHashMap<Box<[TermId]>, u32>,
+    free: Vec<u32>,
+    /// Per key: its value in each group.
+    keys: Vec<Column>,
+    /// How many rows each group has.
+    rows: Vec<u32>,
+    measured: Vec<Measured>,
+    /// The groups that rows came to or went from since the last table.
+    touched: Vec<u32>,
+    is_touched: Vec<bool>,
+}
+
+/// A measure in all groups.
+#[derive(Default)]
+struct Measured {
+    states: Vec<State>,
+    /// What they came to last.
+    results: Column,
+    /// The groups in which that is a term which one execution computed: its id means nothing to the next.
+    passing: Vec<u32>,
+    /// Of a measure of distinct values: in how many rows of a group each is.
+    values: FxHashMap<(u32, TermId), u32>,
+    /// Memory of what the states hold.
+    heap_bytes: usize,
+}
+
+impl Measured {
+    fn add(
+        &mut self,
+        measure: &Measure,
+        group: u32,
+        value: Option<Evaluated>,
+        e: &mut Evaluation<'_>,
+    ) {
+        if measure.distinct
+            && let Some(Evaluated::Id(id)) = value
+        {
+            let rows = self.values.entry((group, id)).or_default();
+            *rows += 1;
+            if *rows > 1 {
+                return;
+            }
+        }
+        self.put(measure, group, value, e);
+    }
+
+    fn put(
+        &mut self,
+        measure: &Measure,
+        group: u32,
+        value: Option<Evaluated>,
+        e: &mut Evaluation<'_>,
+    ) {
+        self.change(group, |state| state.add(measure.function, value, e));
+    }
+
+    /// Changes the state of a group, and what is counted of its memory.
+    #[inline]
+    fn change(&mut self, group: u32, change: impl FnOnce(&mut State)) {
+        let state = &mut self.states[group as usize];
+        let before = state.heap_bytes();
+        change(state);
+        self.heap_bytes = self.heap_bytes + state.heap_bytes() - before;
+    }
+
+    fn take(&mut self, measure: &Measure, group: u32, known: Known) {
+        if measure.distinct
+            && let Known::Term(id) = known
+            && !id.is_unbound()
+        {
+            let rows = self.values.get_mut(&(group, id));
+            let rows = rows.expect("values of rows that are there are counted");
+            *rows -= 1;
+            if *rows > 0 {
+                return;
+            }
+            self.values.remove(&(group, id));
+        }
+        self.change(group, |state| state.take(known));
+    }
+
+    /// Begins the state of a group from nothing.
+    fn renew(&mut self, measure: &Measure, group: u32) {
+        self.change(group, |state| *state = State::new(measure.function));
+    }
+
+    fn bytes(&self) -> usize {
+        memory::of_list(&self.states)
+            + memory::of_list(&self.results)
+            + memory::of_list(&self.passing)
+            + memory::of_map(&self.values)
+            + self.heap_bytes
+    }
+}
+
+/// What a measure takes of a row; `computed` gives the value of the expression of a number.
+#[inline]
+fn argument_of(
+    measure: &Measure,
+    row: Row<'_>,
+    computed: impl FnOnce(usize) -> Option<Value>,
+) -> Option<Evaluated> {
+    match measure.argument {
+        Argument::Row => Some(true.into()),
+        Argument::Column(variable) => row.get(variable).map(Evaluated::Id),
+        Argument::Computed(number) => computed(number).map(Evaluated::Value),
+    }
+}
+
+impl Groups {
+    /// No rows.
+    pub(super) fn new(fold: &Fold) -> Groups {
+        let mut groups = Groups {
+            numbers: FxHashMap::default(),
+            free: Vec::new(),
+            keys: fold.keys.iter().map(|_| Column::new()).collect(),
+            rows: Vec::new(),
+            measured: fold.measures.iter().map(|_| Measured::default()).collect(),
+            touched: Vec::new(),
+            is_touched: Vec::new(),
+        };
+        if fold.keys.is_empty() {
+            // Without keys there is one group, also of no rows.
+            groups.group(fold, &[]);
+        }
+        groups
+    }
+
+    /// The number of a group, which is made if there is none.
+    fn group(&mut self, fold: &Fold, key: &[TermId]) -> u32 {
+        if let Some(group) = self.numbers.get(key) {
+            return *group;
+        }
+        let group = match self.free.pop() {
+            Some(group) => group,
+            None => {
+                self.rows.push(0);
+                self.is_touched.push(false);
+                (self.keys.iter_mut()).for_each(|ids| ids.push(TermId::UNBOUND));
+                for (measured, measure) in self.measured.iter_mut().zip(&fold.measures) {
+                    let state = State::new(measure.function);
+                    measured.heap_bytes += state.heap_bytes();
+                    measured.states.push(state);
+                    measured.results.push(TermId::UNBOUND);
+                }
+                self.rows.len() as u32 - 1
+            }
+        };
+        for (ids, id) in self.keys.iter_mut().zip(key) {
+            ids[group as usize] = *id;
+        }
+        self.numbers.insert(key.into(), group);
+        self.touch(group);
+        group
+    }
+
+    fn touch(&mut self, group: u32) {
+        let is_touched = &mut self.is_touched[group as usize];
+        if !*is_touched {
+            *is_touched = true;
+            self.touched.push(group);
+        }
+    }
+
+    /// Whether there is a group of this number.
+    fn lives(&self, group: u32) -> bool {
+        self.rows[group as usize] > 0 || self.keys.is_empty()
+    }
+
+    /// Takes back rows that leave their core.
+    pub(super) fn take(&mut self, fold: &Fold, rows: &Rows, leaving: &[u32]) {
+        for row in leaving {
+            let at = *row as usize;
+            let group = rows.marks.groups[at];
+            self.touch(group);
+            for (measured, measure) in self.measured.iter_mut().zip(&fold.measures) {
+                let known = match measure.argument {
+                    Argument::Row => Known::Computed(Noted::Other),
+                    Argument::Column(variable) => Known::Term(rows.table.get(variable, at)),
+                    Argument::Computed(number) => Known::Computed(rows.marks.computed[number][at]),
+                };
+                measured.take(measure, group, known);
+            }
+            self.rows[group as usize] -= 1;
+            if !self.lives(group) {
+                self.end(fold, group);
+            }
+        }
+    }
+
+    /// Forgets a group that has no rows.
+    fn end(&mut self, fold: &Fold, group: u32) {
+        let key: Vec<TermId> = self.keys.iter().map(|ids| ids[group as usize]).collect();
+        self.numbers.remove(&key[..]);
+        for (measured, measure) in self.measured.iter_mut().zip(&fold.measures) {
+            measured.renew(measure, group);
+        }
+        self.free.push(group);
+    }
+
+    /// Adds the rows of a core that came since the last time.
+    pub(super) fn add(
+        &mut self,
+        fold: &Fold,
+        rows: &mut Rows,
+        e: &mut Evaluation<'_>,
+        guard: &mut Guard<'_>,
+    ) -> Result<(), QueryError> {
+        let Rows { table, marks, .. } = rows;
+        marks.computed.resize_with(fold.expressions.len(), Vec::new);
+        let columns: Vec<_> = fold.keys.iter().map(|key| table.column(*key)).collect();
+        let mut key = Vec::with_capacity(columns.len());
+        for at in marks.groups.len()..table.rows {
+            key.clear();
+            key.extend(
+                columns
+                    .iter()
+                    .map(|ids| ids.map_or(TermId::UNBOUND, |ids| ids[at])),
+            );
+            let group = self.group(fold, &key);
+            self.touch(group);
+            self.rows[group as usize] += 1;
+            marks.groups.push(group);
+            let row = Row { table, at };
+            let mut values = Vec::with_capacity(fold.expressions.len());
+            for (expression, computed) in fold.expressions.iter().zip(&mut marks.computed) {
+                let value = e.evaluate_value(expression.get(), row);
+                computed.push(Noted::of(value.as_ref()));
+                values.push(value);
+            }
+            for (measured, measure) in self.measured.iter_mut().zip(&fold.measures) {
+                let value = argument_of(measure, row, |number| values[number].clone());
+                measured.add(measure, group, value, e);
+            }
+            if at % ROWS_PER_LOOK == 0 {
+                guard.look()?;
+                self.fits(table, e, guard)?;
+            }
+        }
+        self.fits(table, e, guard)
+    }
+
+    /// Whether the groups of these rows are within the limit, with what was computed for them. A text that could not be made
+    /// is more than any limit: to the whole evaluation as well.
+    fn fits(&self, table: &Table, e: &Evaluation<'_>, guard: &Guard<'_>) -> Result<(), QueryError> {
+        let own = 2 * self.bytes() + table.bytes();
+        guard.fits(own.saturating_add(e.held_bytes()))
+    }
+
+    /// Makes the states again that could not be told from what went.
+    fn recount(
+        &mut self,
+        fold: &Fold,
+        all: &[Rows],
+        e: &mut Evaluation<'_>,
+        guard: &mut Guard<'_>,
+    ) -> Result<(), QueryError> {
+        let held = 2 * self.bytes();
+        let touched = self.touched.iter();
+        let live: Vec<u32> = touched
+            .copied()
+            .filter(|group| self.lives(*group))
+            .collect();
+        for (measured, measure) in self.measured.iter_mut().zip(&fold.measures) {
+            let states = &measured.states;
+            let is_stale = |group: &&u32| states[**group as usize].is_stale();
+            let stale: Vec<u32> = live.iter().filter(is_stale).copied().collect();
+            if stale.is_empty() {
+                continue;
+            }
+            let mut is_wanted = vec![false; measured.states.len()];
+            for group in stale {
+                is_wanted[group as usize] = true;
+                measured.renew(measure, group);
+            }
+            let mut seen: FxHashSet<(u32, TermId)> = FxHashSet::default();
+            for rows in fold.cores.iter().map(|core| &all[*core]) {
+                for (at, group) in rows.marks.groups.iter().enumerate() {
+                    if at % ROWS_PER_LOOK == 0 {
+                        guard.fits(held.saturating_add(e.held_bytes()))?;
+                    }
+                    if !is_wanted[*group as usize] {
+                        continue;
+                    }
+                    guard.tick()?;
+                    let row = Row {
+                        table: &rows.table,
+                        at,
+                    };
+                    let value = argument_of(measure, row, |number| {
+                        e.evaluate_value(fold.expressions[number].get(), row)
+                    });
+                    if measure.distinct
+                        && let Some(Evaluated::Id(id)) = value
+                        && !seen.insert((*group, id))
+                    {
+                        continue;
+                    }
+                    measured.put(measure, *group, value, e);
+                }
+            }
+        }
+        guard.fits(held.saturating_add(e.held_bytes()))
+    }
+
+    /// Brings the results of measures up to date.
+    fn settle(
+        &mut self,
+        fold: &Fold,
+        e: &mut Evaluation<'_>,
+        guard: &mut Guard<'_>,
+    ) -> Result<(), QueryError> {
+        let held = 2 * self.bytes();
+        let Groups {
+            measured,
+            touched,
+            is_touched,
+            rows,
+            keys,
+            ..
+        } = self;
+        for (measured, measure) in measured.iter_mut().zip(&fold.measures) {
+            let passing = std::mem::take(&mut measured.passing);
+            let others = (passing.iter()).filter(|group| !is_touched[**group as usize]);
+            for group in touched.iter().chain(others) {
+                let at = *group as usize;
+                if rows[at] == 0 && !keys.is_empty() {
+                    continue;
+                }
+                let value = measured.states[at].value(measure.function);
+                // The term of a row stays as long as the row does.
+                let is_of_row = matches!(value, Some(Evaluated::Id(_)));
+                let id = value.map_or(TermId::UNBOUND, |value| e.id(value));
+                if !(is_of_row || id.is_inline() || id.is_unbound()) {
+                    measured.passing.push(*group);
+                }
+                measured.results[at] = id;
+                guard.tick()?;
+                guard.fits(held.saturating_add(e.held_bytes()))?;
+            }
+        }
+        for group in touched.drain(..) {
+            is_touched[group as usize] = false;
+        }
+        Ok(())
+    }
+
+    /// A row for each group.
+    pub(super) fn table(
+        &mut self,
+        fold: &Fold,
+        all: &[Rows],
+        e: &mut Evaluation<'_>,
+        guard: &mut Guard<'_>,
+    ) -> Result<Table, QueryError> {
+        self.recount(fold, all, e, guard)?;
+        self.settle(fold, e, guard)?;
+        let groups = self.rows.len() - self.free.len();
+        guard.fits(2 * self.bytes() + groups * 8 * (self.keys.len() + self.measured.len()))?;
+        let live: Vec<u32> = (0..self.rows.len() as u32)
+            .filter(|group| self.lives(*group))
+            .collect();
+        let of_live = |column: &Column| live.iter().map(|group| column[*group as usize]).collect();
+        let keys = (fold.keys.iter().zip(&self.keys)).map(|(key, ids)| (*key, of_live(ids)));
+        let results = (fold.measures.iter().zip(&self.measured))
+            .map(|(measure, measured)| (measure.variable, of_live(&measured.results)));
+        Ok(Table::of(keys.chain(results), live.len()))
+    }
+
+    /// Whether most of their numbers are of no group: then groups are better made anew than what they hold is kept.
+    pub(super) fn are_sparse(&self) -> bool {
+        memory::is_sparse(self.rows.len() - self.free.len(), self.rows.len())
+    }
+
+    /// Gives back what many groups, or many values of them, took that are gone.
+    pub(super) fn shrink(&mut self) {
+        memory::shrink_map(&mut self.numbers);
+        memory::shrink_list(&mut self.free);
+        memory::shrink_list(&mut self.touched);
+        for measured in &mut self.measured {
+            memory::shrink_list(&mut measured.passing);
+            memory::shrink_map(&mut measured.values);
+        }
+    }
+
+    /// Memory, roughly.
+    pub(super) fn bytes(&self) -> usize {
+        let Groups {
+            numbers,
+            free,
+            keys,
+            rows,
+            measured,
+            touched,
+            is_touched,
+        } = self;
+        let key = keys.len() * size_of::<TermId>();
+        let lists = [free, rows, touched].map(memory::of_list);
+        memory::of_map(numbers)
+            + numbers.len() * key
+            + keys.iter().map(memory::of_list).sum::<usize>()
+            + measured.iter().map(Measured::bytes).sum::<usize>()
+            + lists.iter().sum::<usize>()
+            + memory::of_list(is_touched)
+    }
+}

@@ -1,0 +1,451 @@
+//! Delta evaluation of a standing query: the rows of its cores are kept from one execution to the next, over the windows
+//! as they slide. At each close rows leave with their statements, and new ones are found from what has come alone, which
+//! the plans of the variants begin with; what lies above the cores is evaluated over the kept rows as it would be over
+//! any others.
+//!
+//! Where rows are grouped directly, their groups are kept too, and what is above is evaluated over these.
+//!
+//! The one thing to know before changing it: nothing here may decide an answer. Where a window did not merely slide, or a
+//! stored graph has changed in what a core reads, the rows are made anew. `query/tests/it/delta.rs` compares the answers
+//! with those of a whole evaluation at every close (EX-1).
+
+mod cores;
+mod folds;
+mod groups;
+mod memory;
+mod rows;
+mod states;
+
+use crate::algebra::error::QueryError;
+use crate::algebra::logical::Position;
+use crate::context::answer::Answer;
+use crate::context::cells::Cells;
+use crate::context::execution::Execution;
+use crate::context::execution::Guard;
+use crate::context::table::Table;
+use crate::context::workspace::Workspace;
+use crate::continuous::grouped::GroupAnswer;
+use crate::eval::evaluate::Evaluation;
+use crate::plan::estimate::Cardinality;
+use crate::prepared::execute::Run;
+use crate::prepared::parameters::Given;
+use crate::prepared::{Prepared, Reuse};
+use crate::view::graph_view::GraphView;
+use crate::view::local_terms::LocalTerms;
+use crate::view::snapshot_view::SnapshotView;
+use crate::view::sources::Graphs;
+use cores::{Core, Splitter, obstacle};
+use folds::Fold;
+use groups::Groups;
+use rows::{Looks, Rows};
+use somersault_model::{EventTime, Sn, TermId};
+use somersault_store::{PastWindow, WindowVersion};
+use std::cell::OnceCell;
+use std::sync::Arc;
+use std::time::Instant;
+
+/// A query with more constants is not split: each part would have them all.
+const MOST_CONSTANTS: usize = 1 << 12;
+
+/// A query taken apart into cores, whose rows are kept, and what lies above them; for one combination of its parameters'
+/// values or all queries of a shape ([`Grouped::maintained`](crate::Grouped::maintained)), and one dataset.
+pub struct Maintained {
+    /// The values of its parameters; of many queries none, since their cells come with each execution.
+    ids: Vec<TermId>,
+    cores: Vec<Core>,
+    folds: Vec<Fold>,
+    grouping: Grouping,
+    above: Prepared,
+}
+
+/// How GROUP BY and DISTINCT of kept rows are evaluated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Grouping {
+    /// There are none.
+    None,
+    /// Their groups are kept: those alone are touched that rows come to and go from.
+    Kept,
+    /// Some are evaluated over all kept rows each time, because of this.
+    Anew(&'static str),
+}
+
+/// The kept rows of a query, as of one of its executions.
+pub struct KeptRows {
+    close: EventTime,
+    sn: Sn,
+    constants: Vec<TermId>,
+    /// Of many queries: [`Cells::changes`].
+    cells: u64,
+    /// As they were. Their terms may go before the next execution: what is kept is compared, and decoded only once rows that
+    /// have left are dropped.
+    windows: Vec<PastWindow>,
+    rows: Vec<Rows>,
+    groups: Vec<Groups>,
+}
+
+/// How an execution came to its answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Way {
+    /// From the kept rows, and what has come and gone since.
+    Delta,
+    /// All rows were made anew, and are kept.
+    Anew,
+}
+
+impl KeptRows {
+    /// Whether an execution for this close, on this view, comes before the one that the rows are of.
+    pub fn is_ahead_of(&self, close: EventTime, view: &SnapshotView) -> bool {
+        close < self.close || view.snapshot().sn() < self.sn
+    }
+
+    /// Memory of the rows and their groups, roughly.
+    pub fn bytes(&self) -> usize {
+        let rows: usize = self.rows.iter().map(Rows::bytes).sum();
+        rows + self.groups.iter().map(Groups::bytes).sum::<usize>()
+    }
+
+    /// How many rows are kept.
+    pub fn len(&self) -> usize {
+        self.rows.iter().map(|rows| rows.table.rows).sum()
+    }
+
+    /// Forgets a row of a core that is still right, for the test of the comparison.
+    #[doc(hidden)]
+    pub fn lose_a_row(&mut self, of: &Maintained) {
+        if let Some(core) = self.rows.iter().position(|rows| rows.table.rows > 0) {
+            self.remove(&of.folds, core, &[0]);
+        }
+    }
+
+    /// Takes rows out of a core, and back from their groups.
+    fn remove(&mut self, folds: &[Fold], core: usize, leaving: &[u32]) {
+        let rows = &mut self.rows[core];
+        let mut folds = folds.iter().zip(&mut self.groups);
+        if let Some((fold, groups)) = folds.find(|(fold, _)| fold.cores.contains(&core)) {
+            groups.take(fold, rows, leaving);
+        }
+        rows.remove(leaving);
+    }
+
+    /// What lies above is evaluated over: the rows of cores, which are lent, and of those that are grouped the groups.
+    fn tables(
+        &mut self,
+        folds: &[Fold],
+        e: &mut Evaluation<'_>,
+        guard: &mut Guard<'_>,
+    ) -> Result<Vec<Table>, QueryError> {
+        let mut tables: Vec<Table> = self.rows.iter().map(|_| Table::default()).collect();
+        for (fold, groups) in folds.iter().zip(&mut self.groups) {
+            if groups.are_sparse() {
+                *groups = Groups::new(fold);
+                fold.cores
+                    .iter()
+                    .for_each(|core| self.rows[*core].ungroup());
+            }
+            for core in &fold.cores {
+                groups.add(fold, &mut self.rows[*core], e, guard)?;
+            }
+            tables[fold.cores[0]] = groups.table(fold, &self.rows, e, guard)?;
+        }
+        guard.fits(2 * self.bytes())?;
+        for (core, rows) in self.rows.iter_mut().enumerate() {
+            if !is_grouped(folds, core) {
+                tables[core] = std::mem::take(&mut rows.table);
+            }
+        }
+        Ok(tables)
+    }
+
+    /// Takes back the rows that were lent.
+    fn take_back(&mut self, folds: &[Fold], tables: Vec<Table>) {
+        for (core, table) in tables.into_iter().enumerate() {
+            if !is_grouped(folds, core) {
+                self.rows[core].table = table;
+            }
+        }
+    }
+
+    /// Gives back what a burst of rows took that are gone.
+    fn shrink(&mut self) {
+        self.rows.iter_mut().for_each(Rows::shrink);
+        self.groups.iter_mut().for_each(Groups::shrink);
+    }
+
+    /// Whether none are.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+impl Maintained {
+    /// Takes a query apart, for parameters with these ids, over a view with the dataset that it will always have.
+    ///
+    /// # Errors
+    /// Why its rows cannot be kept, as what follows "because".
+    pub fn new(
+        prepared: &Prepared,
+        ids: &[TermId],
+        view: &dyn GraphView,
+    ) -> Result<Maintained, &'static str> {
+        let inner = prepared.inner();
+        if inner.compiled.constants.terms.len() > MOST_CONSTANTS {
+            return Err("it has very many constants");
+        }
+        if let Some(obstacle) = obstacle(&inner.compiled.root) {
+            return Err(obstacle);
+        }
+        let constants = constants(prepared, Given::of_ids(ids), view);
+        let mut splitter = Splitter {
+            prepared,
+            dataset: view.dataset(),
+            constants: &constants,
+            cores: Vec::new(),
+            folds: Vec::new(),
+            unfolded: None,
+        };
+        let root = splitter.split(&inner.compiled.root);
+        let Splitter {
+            cores,
+            folds,
+            unfolded,
+            ..
+        } = splitter;
+        if cores.is_empty() {
+            return Err(
+                "no pattern outside OPTIONAL, MINUS, EXISTS, paths and GRAPH with a variable reads a window",
+            );
+        }
+        Ok(Maintained {
+            ids: ids.to_vec(),
+            cores,
+            grouping: match unfolded {
+                Some(why) => Grouping::Anew(why),
+                None if folds.is_empty() => Grouping::None,
+                None => Grouping::Kept,
+            },
+            folds,
+            above: prepared.with_root(root),
+        })
+    }
+
+    /// How what is grouped is evaluated.
+    pub fn grouping(&self) -> Grouping {
+        self.grouping
+    }
+
+    /// The answer of an execution, from the rows that are kept or with rows made anew. What is kept afterwards is what this
+    /// execution read; nothing, if it fails.
+    ///
+    /// # Errors
+    /// As [`Prepared::execute`]; [`QueryError::Memory`] also where the kept rows alone are too many, of which an
+    /// evaluation that keeps none may need few at a time.
+    pub fn execute(
+        &self,
+        kept: &mut Option<KeptRows>,
+        view: &mut SnapshotView,
+        execution: &Execution,
+    ) -> Result<(Answer, Way), QueryError> {
+        let given = Given::of_ids(&self.ids);
+        self.evaluate(given, kept, view, execution, |run, table, workspace| {
+            run.answer(&self.above, table, workspace, Reuse::default())
+        })
+    }
+
+    /// The answers of queries that are evaluated together, as [`Maintained::execute`]. The cells are those of the earlier
+    /// executions, with those who have come and gone since.
+    ///
+    /// # Errors
+    /// As [`Maintained::execute`].
+    pub fn execute_cells(
+        &self,
+        cells: &Cells,
+        kept: &mut Option<KeptRows>,
+        view: &mut SnapshotView,
+        execution: &Execution,
+    ) -> Result<(GroupAnswer, Way), QueryError> {
+        let given = Given::of_cells(cells);
+        self.evaluate(given, kept, view, execution, |run, table, workspace| {
+            run.split(&self.above, table, cells, workspace)
+        })
+    }
+
+    fn evaluate<T>(
+        &self,
+        given: Given<'_>,
+        kept: &mut Option<KeptRows>,
+        view: &mut SnapshotView,
+        execution: &Execution,
+        answer: impl FnOnce(Run<'_>, Table, &mut Workspace) -> Result<T, QueryError>,
+    ) -> Result<(T, Way), QueryError> {
+        let mut execution = execution.clone();
+        if execution.deadline.is_none() {
+            // All parts together have the time of one.
+            let started = execution.started.unwrap_or_else(Instant::now);
+            execution.deadline = Some(started + execution.limits.query_time);
+        }
+        let constants = constants(&self.above, given, view);
+        let slid = kept
+            .take()
+            .and_then(|kept| self.slid(kept, (&constants, given), view));
+        let of = (constants, given);
+        let (mut now, way) = match slid {
+            Some((earlier, fresh)) => {
+                view.set_fresh(Some(fresh));
+                (self.advance(earlier, of, view, &execution)?, Way::Delta)
+            }
+            None => {
+                view.set_fresh(None);
+                (self.anew(of, view, &execution)?, Way::Anew)
+            }
+        };
+        view.set_fresh(None);
+        let tables = OnceCell::new();
+        let answer = self.above.execute_over(
+            &tables,
+            |e, guard| now.tables(&self.folds, e, guard),
+            (given, view, &execution),
+            answer,
+        )?;
+        if !view.is_valid() {
+            return Err(QueryError::PinExpired);
+        }
+        now.take_back(&self.folds, tables.into_inner().unwrap_or_default());
+        now.shrink();
+        *kept = Some(now);
+        Ok((answer, way))
+    }
+
+    /// The kept rows with what has come to each window, if the windows have merely slid since and nothing else that a core
+    /// reads has changed.
+    fn slid(
+        &self,
+        kept: KeptRows,
+        (constants, given): (&[TermId], Given<'_>),
+        view: &SnapshotView,
+    ) -> Option<(KeptRows, Vec<Arc<WindowVersion>>)> {
+        let windows = view.windows();
+        let is_later = kept.sn <= view.snapshot().sn();
+        let is_of_the_same = kept.constants == constants && kept.cells == changes(given);
+        if !is_later || !is_of_the_same || kept.windows.len() != windows.len() {
+            return None;
+        }
+        if self.cores.iter().any(|core| {
+            let parts = core.patterns().iter().zip(&core.reads);
+            let mut stored = parts.flat_map(|(pattern, reads)| {
+                let predicate = match pattern.predicate {
+                    Position::Constant(constant) => Some(constants[constant.index()]),
+                    Position::Variable(_) => None,
+                };
+                reads.stored.iter().map(move |graph| (*graph, predicate))
+            });
+            stored.any(|(graph, predicate)| view.snapshot().changed_at(graph, predicate) > kept.sn)
+        }) {
+            return None;
+        }
+        let pairs = windows.iter().zip(&kept.windows);
+        let fresh: Option<Vec<_>> = pairs.map(|(now, before)| now.since(before)).collect();
+        Some((kept, fresh?))
+    }
+
+    /// All rows of all cores.
+    fn anew(
+        &self,
+        (constants, given): (Vec<TermId>, Given<'_>),
+        view: &SnapshotView,
+        execution: &Execution,
+    ) -> Result<KeptRows, QueryError> {
+        let mut all: Vec<Rows> = Vec::with_capacity(self.cores.len());
+        for core in &self.cores {
+            let table = core.whole.table(given, view, execution)?;
+            let looks = Looks {
+                core,
+                constants: &constants,
+                view,
+            };
+            all.push(Rows::of(looks, table));
+            let bytes: usize = all.iter().map(Rows::bytes).sum();
+            fit(bytes, execution)?;
+        }
+        Ok(KeptRows {
+            close: execution.close,
+            sn: view.snapshot().sn(),
+            constants,
+            cells: changes(given),
+            windows: pasts(view),
+            rows: all,
+            groups: self.folds.iter().map(Groups::new).collect(),
+        })
+    }
+
+    /// The rows of all cores, from those that were kept.
+    fn advance(
+        &self,
+        mut kept: KeptRows,
+        (constants, given): (Vec<TermId>, Given<'_>),
+        view: &SnapshotView,
+        execution: &Execution,
+    ) -> Result<KeptRows, QueryError> {
+        let graphs = Graphs::new(view);
+        for (at, core) in self.cores.iter().enumerate() {
+            let looks = Looks {
+                core,
+                constants: &constants,
+                view,
+            };
+            let gone = kept.rows[at].expired(looks);
+            if !gone.is_empty() {
+                kept.remove(&self.folds, at, &gone);
+            }
+            for pattern in 0..core.patterns().len() {
+                let came = core.reads[pattern].windows.iter().any(|window| {
+                    let fresh = view.fresh_of(*window);
+                    fresh.is_some_and(|fresh| !fresh.is_empty())
+                });
+                // Most patterns have nothing new, and asking for it costs less than finding that out by a plan.
+                if !came
+                    || Cardinality::of(&graphs, &constants, &core.fresh(pattern)).triples == 0.0
+                {
+                    continue;
+                }
+                let found = core.variant(pattern);
+                let found = found.table(given, view, execution)?;
+                if found.rows > 0 {
+                    kept.rows[at].add(looks, pattern, found, &kept.windows);
+                    fit(kept.bytes(), execution)?;
+                }
+            }
+        }
+        Ok(KeptRows {
+            close: execution.close,
+            sn: view.snapshot().sn(),
+            constants,
+            windows: pasts(view),
+            ..kept
+        })
+    }
+}
+
+/// The ids of a query's constants, with these for its parameters.
+fn constants(prepared: &Prepared, given: Given<'_>, view: &dyn GraphView) -> Vec<TermId> {
+    let mut local = LocalTerms::default();
+    prepared.constants(given, view.dictionary(), &mut local, Vec::new())
+}
+
+/// What says whether the cells are still the same.
+fn changes(given: Given<'_>) -> u64 {
+    given.cells.map_or(0, Cells::changes)
+}
+
+fn pasts(view: &SnapshotView) -> Vec<PastWindow> {
+    view.windows().iter().map(|window| window.past()).collect()
+}
+
+/// Whether the rows of a core are grouped, so that what lies above reads them no more.
+fn is_grouped(folds: &[Fold], core: usize) -> bool {
+    folds.iter().any(|fold| fold.cores.contains(&core))
+}
+
+/// Whether what is kept leaves an execution half of the memory that it may use.
+fn fit(bytes: usize, execution: &Execution) -> Result<(), QueryError> {
+    Guard::start(execution).fits(2 * bytes)
+}

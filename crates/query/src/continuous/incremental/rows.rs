@@ -1,0 +1,304 @@
+//! The kept rows of one core, each with what has to pass before it may be gone. The one thing to know before changing it:
+//! a row is there exactly as long as each of its statements is in something that its pattern reads. Statements of stored
+//! graphs stay (where they change, all is made anew), and of a window the newest batch that holds a statement says when it
+//! leaves; a statement that came again since is found when that batch has passed.
+
+use super::cores::{Core, Reads};
+use super::memory;
+use super::states::Noted;
+use crate::algebra::logical::{Position, QuadPattern};
+use crate::context::table::{Table, remove};
+use crate::context::workspace::Workspace;
+use crate::exec::explore::End;
+use crate::view::snapshot_view::SnapshotView;
+use rustc_hash::FxHashMap;
+use somersault_model::{BatchNumber, TermId, TripleIds};
+use somersault_store::PastWindow;
+
+/// The batch of what stays.
+const NEVER: BatchNumber = BatchNumber(i64::MAX);
+
+/// See the module.
+#[derive(Default)]
+pub(super) struct Rows {
+    pub(super) table: Table,
+    /// Per window of the core: for each row the oldest of the newest batches of its statements there.
+    until: Vec<Vec<BatchNumber>>,
+    /// Nothing where rows are not grouped.
+    pub(super) marks: Marks,
+}
+
+/// What groups know of rows; nothing yet of those that came last.
+#[derive(Default)]
+pub(super) struct Marks {
+    /// The group that each is in.
+    pub(super) groups: Vec<u32>,
+    /// Per expression that is aggregated: what it came to.
+    pub(super) computed: Vec<Vec<Noted>>,
+}
+
+/// What the statements of rows are looked up in.
+#[derive(Clone, Copy)]
+pub(super) struct Looks<'l> {
+    pub(super) core: &'l Core,
+    pub(super) constants: &'l [TermId],
+    pub(super) view: &'l SnapshotView,
+}
+
+/// The statements that a pattern is in the rows of a table.
+struct Statements<'t> {
+    subject: End<'t>,
+    predicate: End<'t>,
+    object: End<'t>,
+}
+
+impl<'t> Statements<'t> {
+    fn of(pattern: &QuadPattern, table: &'t Table, constants: &[TermId]) -> Statements<'t> {
+        let end = |position: Position| End::of(position, table, constants);
+        Statements {
+            subject: end(pattern.subject),
+            predicate: end(pattern.predicate),
+            object: end(pattern.object),
+        }
+    }
+
+    #[inline]
+    fn at(&self, row: u32) -> TripleIds {
+        let row = row as usize;
+        TripleIds::new(
+            self.subject.at(row),
+            self.predicate.at(row),
+            self.object.at(row),
+        )
+    }
+}
+
+/// Where a statement is.
+#[derive(Clone, Copy)]
+enum Whereabouts {
+    /// In the window with this place among those of the core, and there last in this batch.
+    Window(usize, BatchNumber),
+    Stored,
+    Nowhere,
+}
+
+/// What is known of statements: many rows share one, and to look into a large window takes as long as many rows do.
+struct Asked<T> {
+    last: Option<(TripleIds, T)>,
+    all: FxHashMap<TripleIds, T>,
+}
+
+impl<T> Default for Asked<T> {
+    fn default() -> Asked<T> {
+        Asked {
+            last: None,
+            all: FxHashMap::default(),
+        }
+    }
+}
+
+impl<T: Copy> Asked<T> {
+    #[inline]
+    fn of(&mut self, triple: TripleIds, look: impl FnOnce(TripleIds) -> T) -> T {
+        if let Some((last, value)) = self.last
+            && last == triple
+        {
+            return value;
+        }
+        let value = *self.all.entry(triple).or_insert_with(|| look(triple));
+        self.last = Some((triple, value));
+        value
+    }
+}
+
+impl Looks<'_> {
+    fn is_stored(&self, reads: &Reads, triple: TripleIds) -> bool {
+        let snapshot = self.view.snapshot();
+        let mut graphs = reads.stored.iter();
+        graphs.any(|graph| snapshot.contains(triple.in_graph(*graph)))
+    }
+
+    /// For these rows: per window of the core what has to pass, and whether all statements are there.
+    fn until(&self, table: &Table, rows: &[u32]) -> (Vec<Vec<BatchNumber>>, Vec<bool>) {
+        let core = self.core;
+        let mut until = vec![vec![NEVER; rows.len()]; core.windows.len()];
+        let mut holds = vec![true; rows.len()];
+        for (pattern, reads) in core.patterns().iter().zip(&core.reads) {
+            if reads.windows.is_empty() {
+                continue;
+            }
+            let statements = Statements::of(pattern, table, self.constants);
+            let mut known = Asked::default();
+            for (at, row) in rows.iter().enumerate() {
+                if !holds[at] {
+                    continue;
+                }
+                let found = known.of(statements.at(*row), |triple| {
+                    self.whereabouts(reads, triple)
+                });
+                match found {
+                    Whereabouts::Window(column, batch) => {
+                        let own = &mut until[column][at];
+                        *own = batch.min(*own);
+                    }
+                    Whereabouts::Stored => {}
+                    Whereabouts::Nowhere => holds[at] = false,
+                }
+            }
+        }
+        (until, holds)
+    }
+
+    /// Where a statement is that a pattern reads; of windows the first that has it says.
+    fn whereabouts(&self, reads: &Reads, triple: TripleIds) -> Whereabouts {
+        let newest = reads.windows.iter().find_map(|window| {
+            // What came last is little, and what rows are found by.
+            let fresh = self.view.fresh_of(*window);
+            let batch = fresh
+                .and_then(|fresh| fresh.newest_batch_of(triple))
+                .or_else(|| self.view.windows()[*window].newest_batch_of(triple))?;
+            Some((window, batch))
+        });
+        match newest {
+            Some((window, batch)) => {
+                let column = self.core.windows.binary_search(window);
+                let column = column.expect("a core knows the windows of its patterns");
+                Whereabouts::Window(column, batch)
+            }
+            None if self.is_stored(reads, triple) => Whereabouts::Stored,
+            None => Whereabouts::Nowhere,
+        }
+    }
+
+    /// Whether a statement has come that was not there before.
+    fn is_new(&self, reads: &Reads, triple: TripleIds, before: &[PastWindow]) -> bool {
+        let windows = || reads.windows.iter();
+        let came = windows().any(|window| {
+            let fresh = self.view.fresh_of(*window);
+            fresh.is_some_and(|fresh| fresh.contains(triple))
+        });
+        came && !windows().any(|window| before[*window].contains(triple))
+            && !self.is_stored(reads, triple)
+    }
+
+    /// The rows that an earlier execution could have found: all of their statements were there. Of these rows each has
+    /// something that came in this pattern, and nothing in those before it.
+    fn known(&self, from: usize, table: &Table, before: &[PastWindow]) -> Vec<u32> {
+        let mut known: Vec<u32> = (0..table.rows as u32).collect();
+        let parts = self.core.patterns().iter().zip(&self.core.reads);
+        for (pattern, reads) in parts.skip(from).filter(|(_, r)| !r.windows.is_empty()) {
+            if known.is_empty() {
+                break;
+            }
+            let statements = Statements::of(pattern, table, self.constants);
+            let mut asked = Asked::default();
+            known.retain(|row| {
+                !asked.of(statements.at(*row), |triple| {
+                    self.is_new(reads, triple, before)
+                })
+            });
+        }
+        known
+    }
+}
+
+impl Rows {
+    /// All rows of a core.
+    pub(super) fn of(looks: Looks<'_>, table: Table) -> Rows {
+        let all: Vec<u32> = (0..table.rows as u32).collect();
+        let (until, holds) = looks.until(&table, &all);
+        debug_assert!(
+            holds.iter().all(|holds| *holds),
+            "rows hold as they are found"
+        );
+        Rows {
+            table,
+            until,
+            marks: Marks::default(),
+        }
+    }
+
+    /// The rows of which a statement has left, in ascending order.
+    pub(super) fn expired(&mut self, looks: Looks<'_>) -> Vec<u32> {
+        let mut looked_at: Vec<u32> = Vec::new();
+        for (window, until) in looks.core.windows.iter().zip(&self.until) {
+            let (first, _) = looks.view.windows()[*window].batches();
+            let passed = (0u32..).zip(until).filter(|(_, batch)| **batch < first);
+            looked_at.extend(passed.map(|(row, _)| row));
+        }
+        if looked_at.is_empty() {
+            return looked_at;
+        }
+        looked_at.sort_unstable();
+        looked_at.dedup();
+        let (until, holds) = looks.until(&self.table, &looked_at);
+        for (own, found) in self.until.iter_mut().zip(&until) {
+            for (row, batch) in looked_at.iter().zip(found) {
+                own[*row as usize] = *batch;
+            }
+        }
+        let gone = looked_at.iter().zip(&holds).filter(|(_, holds)| !**holds);
+        gone.map(|(row, _)| *row).collect()
+    }
+
+    /// Takes out the rows with these numbers, which ascend; the last rows take their places.
+    pub(super) fn remove(&mut self, rows: &[u32]) {
+        self.table.remove(rows);
+        for until in &mut self.until {
+            remove(until, rows);
+        }
+        let Marks { groups, computed } = &mut self.marks;
+        if !groups.is_empty() {
+            remove(groups, rows);
+            computed.iter_mut().for_each(|column| remove(column, rows));
+        }
+    }
+
+    /// Adds those of these rows, which have something new in this pattern and in none before it, that were not there
+    /// already; `before`: the windows as they were.
+    pub(super) fn add(
+        &mut self,
+        looks: Looks<'_>,
+        from: usize,
+        mut table: Table,
+        before: &[PastWindow],
+    ) {
+        let known = looks.known(from, &table, before);
+        if !known.is_empty() {
+            table.remove(&known);
+        }
+        let new: Vec<u32> = (0..table.rows as u32).collect();
+        let (until, holds) = looks.until(&table, &new);
+        debug_assert!(
+            holds.iter().all(|holds| *holds),
+            "rows hold as they are found"
+        );
+        for (own, found) in self.until.iter_mut().zip(until) {
+            own.extend(found);
+        }
+        Workspace::of_thread(|workspace| self.table.append(table, workspace));
+    }
+
+    /// Memory of what is held, in use or not.
+    pub(super) fn bytes(&self) -> usize {
+        let Marks { groups, computed } = &self.marks;
+        self.table.columns().map(memory::of_list).sum::<usize>()
+            + self.until.iter().map(memory::of_list).sum::<usize>()
+            + computed.iter().map(memory::of_list).sum::<usize>()
+            + memory::of_list(groups)
+    }
+
+    /// Gives back what many rows took that are gone.
+    pub(super) fn shrink(&mut self) {
+        let Marks { groups, computed } = &mut self.marks;
+        self.table.columns_mut().for_each(memory::shrink_list);
+        self.until.iter_mut().for_each(memory::shrink_list);
+        computed.iter_mut().for_each(memory::shrink_list);
+        memory::shrink_list(groups);
+    }
+
+    /// Forgets the groups of the rows, which are put into others.
+    pub(super) fn ungroup(&mut self) {
+        self.marks = Marks::default();
+    }
+}

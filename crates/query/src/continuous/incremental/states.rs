@@ -1,0 +1,278 @@
+//! The state of one aggregate in one group that is kept from one execution to the next: values come to it and are taken
+//! back. The one thing to know before changing it: what is taken back may be of a row whose terms are gone, so that
+//! nothing of it may be looked up. A state that would have to is stale: it is made again from the rows that are left,
+//! whose terms are all there. `aggregate.rs` is the twin.
+
+use crate::eval::evaluate::{Evaluated, Evaluation};
+use crate::exec::aggregate::{replaces, value_of};
+use crate::value::number::Number;
+use crate::value::running_sum::Sum;
+use crate::value::term_value::Value;
+use oxsdatatypes::Decimal;
+use somersault_model::{Tag, TermId, inline};
+use std::cmp::Ordering;
+
+/// What is aggregated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Function {
+    Count,
+    Sum,
+    Average,
+    Least,
+    Greatest,
+}
+
+/// See the module.
+pub(super) enum State {
+    /// How many rows have a value.
+    Count(i64),
+    Sum(Box<Total>),
+    Extreme(Box<Extreme>),
+}
+
+/// Of SUM and AVG.
+#[derive(Default)]
+pub(super) struct Total {
+    sum: Sum,
+    /// How many rows have no value, or one that is no number.
+    errors: u32,
+    is_stale: bool,
+}
+
+/// Of MIN and MAX.
+#[derive(Default)]
+pub(super) struct Extreme {
+    /// With the term that it is.
+    best: Option<(Value, Evaluated)>,
+    /// How many rows have that very term.
+    ties: u32,
+    /// How many rows have no value.
+    errors: u32,
+    is_stale: bool,
+}
+
+/// What is known of an argument's value in a row without any dictionary.
+#[derive(Clone, Copy)]
+pub(super) enum Known {
+    /// A term of the row.
+    Term(TermId),
+    Computed(Noted),
+}
+
+/// What an expression came to in a row.
+#[derive(Clone, Copy)]
+pub(super) enum Noted {
+    Error,
+    Integer(i64),
+    Decimal(Decimal),
+    Float(f32),
+    Double(f64),
+    /// Something that is no number.
+    Other,
+}
+
+impl Noted {
+    pub(super) fn of(value: Option<&Value>) -> Noted {
+        match value {
+            None => Noted::Error,
+            Some(Value::Integer(value)) => Noted::Integer((*value).into()),
+            Some(Value::Decimal(value)) => Noted::Decimal(*value),
+            Some(Value::Float(value)) => Noted::Float((*value).into()),
+            Some(Value::Double(value)) => Noted::Double((*value).into()),
+            Some(_) => Noted::Other,
+        }
+    }
+
+    fn number(self) -> Option<Value> {
+        Some(match self {
+            Noted::Integer(value) => Value::Integer(value.into()),
+            Noted::Decimal(value) => Value::Decimal(value),
+            Noted::Float(value) => Value::Float(value.into()),
+            Noted::Double(value) => Value::Double(value.into()),
+            Noted::Error | Noted::Other => return None,
+        })
+    }
+}
+
+impl Known {
+    fn is_error(self) -> bool {
+        match self {
+            Known::Term(id) => id.is_unbound(),
+            Known::Computed(computed) => matches!(computed, Noted::Error),
+        }
+    }
+
+    /// The number that it is, or `None` if it is none; an error where only a dictionary knows.
+    fn number(self) -> Result<Option<Value>, ()> {
+        match self {
+            Known::Computed(computed) => Ok(computed.number()),
+            Known::Term(id) if id.tag() == Tag::Literal => Err(()),
+            Known::Term(id) => Ok(Number::of_inline(id).map(Number::into_value)),
+        }
+    }
+}
+
+impl State {
+    pub(super) fn new(function: Function) -> State {
+        match function {
+            Function::Count => State::Count(0),
+            Function::Sum | Function::Average => State::Sum(Box::default()),
+            Function::Least | Function::Greatest => State::Extreme(Box::default()),
+        }
+    }
+
+    /// Whether it has to be made again.
+    pub(super) fn is_stale(&self) -> bool {
+        match self {
+            State::Count(_) => false,
+            State::Sum(total) => total.is_stale,
+            State::Extreme(extreme) => extreme.is_stale,
+        }
+    }
+
+    /// Adds the value of a row; `None` is an error, or unbound.
+    #[inline]
+    pub(super) fn add(
+        &mut self,
+        function: Function,
+        value: Option<Evaluated>,
+        e: &mut Evaluation<'_>,
+    ) {
+        match self {
+            State::Count(count) => *count += i64::from(value.is_some()),
+            State::Sum(total) if !total.is_stale => total.add(value, e),
+            State::Extreme(extreme) if !extreme.is_stale => extreme.add(function, value, e),
+            State::Sum(_) | State::Extreme(_) => {}
+        }
+    }
+
+    /// Takes back the value of a row that was added.
+    #[inline]
+    pub(super) fn take(&mut self, known: Known) {
+        match self {
+            State::Count(count) => *count -= i64::from(!known.is_error()),
+            State::Sum(total) if !total.is_stale => total.take(known),
+            State::Extreme(extreme) if !extreme.is_stale => extreme.take(known),
+            State::Sum(_) | State::Extreme(_) => {}
+        }
+    }
+
+    /// The aggregate's value; `None` where it is an error.
+    pub(super) fn value(&self, function: Function) -> Option<Evaluated> {
+        match self {
+            State::Count(count) => Some(Value::Integer((*count).into()).into()),
+            State::Sum(total) => {
+                if total.errors > 0 {
+                    return None;
+                }
+                let value = match function {
+                    Function::Average => total.sum.average(),
+                    _ => total.sum.value(),
+                };
+                Some(value?.into())
+            }
+            State::Extreme(extreme) => {
+                if extreme.errors > 0 {
+                    return None;
+                }
+                Some(extreme.best.as_ref()?.1.clone())
+            }
+        }
+    }
+
+    /// Memory beside its own.
+    #[inline]
+    pub(super) fn heap_bytes(&self) -> usize {
+        match self {
+            State::Count(_) => 0,
+            State::Sum(total) => size_of::<Total>() + total.sum.heap_bytes(),
+            State::Extreme(extreme) => {
+                let best = extreme.best.as_ref();
+                // The value, and perhaps once more what it came from.
+                size_of::<Extreme>() + best.map_or(0, |(value, _)| 2 * value.text_bytes())
+            }
+        }
+    }
+}
+
+impl Total {
+    #[inline]
+    fn add(&mut self, value: Option<Evaluated>, e: &mut Evaluation<'_>) {
+        if let Some(Evaluated::Id(id)) = value
+            && id.tag() == Tag::Integer
+            && let Some(integer) = inline::integer_value(id)
+        {
+            return self.sum.add_integer(integer);
+        }
+        let value = value.and_then(|value| value_of(e, value));
+        if value.and_then(|value| self.sum.add(&value)).is_none() {
+            self.errors += 1;
+        }
+    }
+
+    fn take(&mut self, known: Known) {
+        self.is_stale = match known.number() {
+            Ok(Some(value)) => !self.sum.take(&value),
+            Ok(None) => {
+                self.errors -= 1;
+                false
+            }
+            Err(()) => true,
+        };
+    }
+}
+
+impl Extreme {
+    fn add(&mut self, function: Function, value: Option<Evaluated>, e: &mut Evaluation<'_>) {
+        let Some(from) = value else {
+            self.errors += 1;
+            return;
+        };
+        if self.is_it(&from) {
+            self.ties += 1;
+            return;
+        }
+        let Some(value) = value_of(e, from.clone()) else {
+            return;
+        };
+        let wanted = match function {
+            Function::Least => Ordering::Less,
+            _ => Ordering::Greater,
+        };
+        let replaces =
+            (self.best.as_ref()).is_none_or(|best| replaces((&value, &from), best, wanted, e));
+        if replaces {
+            self.best = Some((value, from));
+            self.ties = 1;
+        }
+    }
+
+    fn is_it(&self, from: &Evaluated) -> bool {
+        match (&self.best, from) {
+            (Some((_, Evaluated::Id(best))), Evaluated::Id(id)) => best == id,
+            _ => false,
+        }
+    }
+
+    fn take(&mut self, known: Known) {
+        if known.is_error() {
+            self.errors -= 1;
+            return;
+        }
+        let Some((best, from)) = &self.best else {
+            return;
+        };
+        self.is_stale = match (known, from) {
+            (Known::Term(id), Evaluated::Id(best)) => {
+                self.ties -= u32::from(id == *best);
+                self.ties == 0
+            }
+            // Computed values that are equal are not counted, whatever their types.
+            (Known::Computed(computed), _) => match computed.number() {
+                Some(value) => value.order(best) == Ordering::Equal,
+                None => true,
+            },
+            (Known::Term(_), Evaluated::Value(_)) => true,
+        };
+    }
+}

@@ -1,0 +1,510 @@
+//! Evaluation of expressions over the rows of a table. An operator that only passes a term on keeps
+//! its id, and with it its spelling; a value is computed only where an operator needs one.
+
+use crate::algebra::expression::Expr;
+use crate::algebra::logical::{GraphPosition, Position, QuadPattern};
+use crate::context::cells::Cells;
+use crate::context::table::Table;
+use crate::eval::filter::{self, Memo};
+use crate::eval::functions;
+use crate::value::number::{Computed, Number};
+use crate::value::random::Random;
+use crate::value::term_value::{Operands, Value};
+use crate::view::graph_view::GraphView;
+use crate::view::graph_view::Source;
+use crate::view::local_terms::LocalTerms;
+use oxrdf::Term;
+use oxsdatatypes::Decimal;
+use rustc_hash::FxHashMap;
+use somersault_lang::{Arithmetic, Comparison, VarId};
+use somersault_model::{EventTime, Tag, TermId, TripleIds};
+use somersault_store::Dictionary;
+
+/// So many bytes may a string have that a query computes; doubling strings would fill any memory.
+const LONGEST_STRING: usize = 64 << 20;
+
+/// So many values are remembered, of short texts alone: reading a long one again costs what copying
+/// it would, and all of them together would be memory that nobody counts.
+const REMEMBERED: usize = 1 << 16;
+const REMEMBERED_TEXT: usize = 64;
+
+/// Integers below this are doubles as they are (2^53).
+const EXACT_BELOW: f64 = 9_007_199_254_740_992.0;
+
+/// What an expression has come to: a term of the data, or a computed value. `None` beside it is an
+/// error, or unbound.
+#[derive(Debug, Clone)]
+pub(crate) enum Evaluated {
+    Id(TermId),
+    Value(Value),
+}
+
+impl From<Value> for Evaluated {
+    fn from(value: Value) -> Evaluated {
+        Evaluated::Value(value)
+    }
+}
+
+impl From<bool> for Evaluated {
+    fn from(value: bool) -> Evaluated {
+        Evaluated::Value(Value::Boolean(value))
+    }
+}
+
+/// Everything that evaluation needs beside the row. Lives for one execution.
+pub(crate) struct Evaluation<'a> {
+    pub(crate) dictionary: &'a Dictionary,
+    pub(crate) local: LocalTerms,
+    /// The ids of the query's constants, local where the dictionary does not know the term.
+    pub(crate) constants: Vec<TermId>,
+    pub(crate) base: Option<&'a str>,
+    /// The constants of queries that are evaluated together.
+    pub(crate) cells: Option<&'a Cells>,
+    /// The rows that are kept from one execution to the next.
+    pub(crate) maintained: &'a [Table],
+    now: EventTime,
+    /// Where the event times of statements are.
+    pub(crate) view: Option<&'a dyn GraphView>,
+    pub(crate) random: Random,
+    /// What EXISTS came to, per EXISTS and row of the table that is evaluated.
+    pub(crate) exists: Vec<Vec<bool>>,
+    values: FxHashMap<TermId, Value>,
+    /// What conditions on one variable came to.
+    pub(crate) memo: Memo,
+    /// A string was given up because it would have been too long.
+    oversized: bool,
+}
+
+/// What another thread needs to evaluate as this one does.
+pub(crate) struct EvaluationSeed<'e, 'a> {
+    dictionary: &'a Dictionary,
+    local: &'e LocalTerms,
+    constants: &'e [TermId],
+    base: Option<&'a str>,
+    cells: Option<&'a Cells>,
+    maintained: &'a [Table],
+    now: EventTime,
+    view: Option<&'a dyn GraphView>,
+    random: &'e Random,
+}
+
+impl<'a> EvaluationSeed<'_, 'a> {
+    /// An evaluation that knows the terms computed so far, and numbers its own after them.
+    pub(crate) fn evaluation(&self) -> Evaluation<'a> {
+        let mut evaluation = Evaluation::new(
+            self.dictionary,
+            self.constants.to_vec(),
+            self.local.clone(),
+            self.base,
+            self.now,
+            self.random.clone(),
+        );
+        evaluation.view = self.view;
+        evaluation.cells = self.cells;
+        evaluation.maintained = self.maintained;
+        evaluation
+    }
+}
+
+/// One row of a table.
+#[derive(Clone, Copy)]
+pub(crate) struct Row<'t> {
+    pub(crate) table: &'t Table,
+    pub(crate) at: usize,
+}
+
+impl Row<'_> {
+    pub(crate) fn get(&self, variable: VarId) -> Option<TermId> {
+        let id = self.table.get(variable, self.at);
+        (!id.is_unbound()).then_some(id)
+    }
+}
+
+impl<'a> Evaluation<'a> {
+    pub(crate) fn new(
+        dictionary: &'a Dictionary,
+        constants: Vec<TermId>,
+        local: LocalTerms,
+        base: Option<&'a str>,
+        now: EventTime,
+        random: Random,
+    ) -> Evaluation<'a> {
+        Evaluation {
+            dictionary,
+            local,
+            constants,
+            base,
+            cells: None,
+            maintained: &[],
+            now,
+            view: None,
+            random,
+            exists: Vec::new(),
+            values: FxHashMap::default(),
+            memo: Memo::default(),
+            oversized: false,
+        }
+    }
+
+    /// The same over a view, of queries that are evaluated together for their cells.
+    pub(crate) fn over(
+        mut self,
+        view: &'a dyn GraphView,
+        cells: Option<&'a Cells>,
+    ) -> Evaluation<'a> {
+        self.view = Some(view);
+        self.cells = cells;
+        self
+    }
+
+    /// What another thread needs to evaluate as this one does.
+    pub(crate) fn seed(&self) -> EvaluationSeed<'_, 'a> {
+        EvaluationSeed {
+            dictionary: self.dictionary,
+            local: &self.local,
+            constants: &self.constants,
+            base: self.base,
+            cells: self.cells,
+            maintained: self.maintained,
+            now: self.now,
+            view: self.view,
+            random: &self.random,
+        }
+    }
+
+    /// Whether a string of so many bytes may be made. One that may not is an error to the expression,
+    /// and ends the query at the next [`Evaluation::held_bytes`].
+    pub(crate) fn may_have(&mut self, bytes: usize) -> bool {
+        self.oversized |= bytes > LONGEST_STRING;
+        bytes <= LONGEST_STRING
+    }
+
+    /// What the terms that were computed so far take; more than any limit if one was given up.
+    pub(crate) fn held_bytes(&self) -> usize {
+        if self.oversized {
+            usize::MAX / 2
+        } else {
+            self.local.bytes()
+        }
+    }
+
+    /// The id of what an expression came to.
+    pub(crate) fn id(&mut self, evaluated: Evaluated) -> TermId {
+        match evaluated {
+            Evaluated::Id(id) => id,
+            Evaluated::Value(value) => self.local.id(value.into_term(), self.dictionary),
+        }
+    }
+
+    /// NOW().
+    pub(crate) fn now_id(&mut self) -> TermId {
+        let now = somersault_lang::spareval::now_literal(self.now);
+        self.local.id(now.into(), self.dictionary)
+    }
+
+    /// The term of an id.
+    pub(crate) fn term(&self, id: TermId) -> Option<Term> {
+        self.local.term(id, self.dictionary)
+    }
+
+    /// The value of an id. Short literals of the dictionary are parsed once per execution.
+    pub(crate) fn value(&mut self, id: TermId) -> Option<Value> {
+        if let Some(value) = Value::of_inline(id) {
+            return Some(value);
+        }
+        if let Some(value) = self.values.get(&id) {
+            return Some(value.clone());
+        }
+        let value = Value::of_term(self.term(id)?);
+        if !matches!(id.tag(), Tag::NamedNode | Tag::BlankNode)
+            && self.values.len() < REMEMBERED
+            && value.text_bytes() <= REMEMBERED_TEXT
+        {
+            self.values.insert(id, value.clone());
+        }
+        Some(value)
+    }
+
+    fn value_of(&mut self, evaluated: Evaluated) -> Option<Value> {
+        match evaluated {
+            Evaluated::Id(id) => self.value(id),
+            Evaluated::Value(value) => Some(value),
+        }
+    }
+
+    /// The effective boolean value of an expression.
+    pub(crate) fn boolean(&mut self, expr: &Expr, row: Row<'_>) -> Option<bool> {
+        match expr {
+            Expr::Or(list) => self.logical(list, row, true),
+            Expr::And(list) => self.logical(list, row, false),
+            Expr::Not(inner) => self.boolean(inner, row).map(|value| !value),
+            Expr::Bound(variable) => Some(row.get(*variable).is_some()),
+            Expr::Exists(exists) => Some(self.exists[exists.at][row.at]),
+            Expr::IsFresh(pattern) => self.is_fresh(pattern, row),
+            Expr::Compare(op, a, b) => self.compare(*op, a, b, row),
+            _ => {
+                let evaluated = self.evaluate(expr, row)?;
+                self.value_of(evaluated)?.effective_boolean()
+            }
+        }
+    }
+
+    /// OR (`decisive` = true) and AND (false): one decisive operand decides, whatever the errors.
+    fn logical(&mut self, list: &[Expr], row: Row<'_>, decisive: bool) -> Option<bool> {
+        let mut error = false;
+        for expr in list {
+            match self.boolean(expr, row) {
+                Some(value) if value == decisive => return Some(decisive),
+                Some(_) => {}
+                None => error = true,
+            }
+        }
+        (!error).then_some(!decisive)
+    }
+
+    /// The value of an expression as a [`Value`].
+    pub(crate) fn evaluate_value(&mut self, expr: &Expr, row: Row<'_>) -> Option<Value> {
+        match expr {
+            Expr::Arithmetic(..) => match self.number(expr, row) {
+                Computed::Number(number) => Some(number.into_value()),
+                Computed::Error => None,
+                Computed::Wider => self.computed_value(expr, row),
+            },
+            _ => {
+                let evaluated = self.evaluate(expr, row)?;
+                self.value_of(evaluated)
+            }
+        }
+    }
+
+    /// Arithmetic on values.
+    fn computed_value(&mut self, expr: &Expr, row: Row<'_>) -> Option<Value> {
+        let Expr::Arithmetic(op, a, b) = expr else {
+            return self.evaluate_value(expr, row);
+        };
+        let a = self.computed_value(a, row)?;
+        let b = self.computed_value(b, row)?;
+        arithmetic(*op, &a, &b)
+    }
+
+    /// Arithmetic where all operands are numbers. Most of what a filter over many rows computes is: what ids hold inline is
+    /// computed without making values.
+    fn number(&mut self, expr: &Expr, row: Row<'_>) -> Computed {
+        let id = match expr {
+            Expr::Constant(constant) => self.constants[constant.index()],
+            Expr::Variable(variable) => match row.get(*variable) {
+                Some(id) => id,
+                None => return Computed::Error,
+            },
+            Expr::Arithmetic(op, a, b) => {
+                return match (self.number(a, row), self.number(b, row)) {
+                    (Computed::Number(a), Computed::Number(b)) => a.arithmetic(*op, b),
+                    (Computed::Error, _) | (_, Computed::Error) => Computed::Error,
+                    (Computed::Wider, _) | (_, Computed::Wider) => Computed::Wider,
+                };
+            }
+            _ => return Computed::Wider,
+        };
+        let number = Number::of_inline(id).or_else(|| self.known_number(id));
+        number.map_or(Computed::Wider, Computed::Number)
+    }
+
+    /// The number of a literal that is too long for an id, if it is one.
+    fn known_number(&mut self, id: TermId) -> Option<Number> {
+        if !matches!(id.tag(), Tag::Literal | Tag::Local) {
+            return None;
+        }
+        if !self.values.contains_key(&id) {
+            self.value(id)?;
+        }
+        Number::of_value(self.values.get(&id)?)
+    }
+
+    /// Evaluates an expression; `None` is an error.
+    pub(crate) fn evaluate(&mut self, expr: &Expr, row: Row<'_>) -> Option<Evaluated> {
+        Some(match expr {
+            Expr::Constant(constant) => Evaluated::Id(self.constants[constant.0 as usize]),
+            Expr::Variable(variable) => Evaluated::Id(row.get(*variable)?),
+            Expr::Bound(_)
+            | Expr::Or(_)
+            | Expr::And(_)
+            | Expr::Not(_)
+            | Expr::Compare(..)
+            | Expr::Exists(_)
+            | Expr::IsFresh(_) => self.boolean(expr, row)?.into(),
+            Expr::SameTerm(a, b) => {
+                let a = self.evaluate(a, row)?;
+                let b = self.evaluate(b, row)?;
+                (self.id(a) == self.id(b)).into()
+            }
+            Expr::In(a, list) => self.is_in(a, list, row)?.into(),
+            Expr::Arithmetic(..) => self.evaluate_value(expr, row)?.into(),
+            Expr::UnaryPlus(a) => {
+                let value = self.evaluate_value(a, row)?;
+                value.as_double()?;
+                value.into()
+            }
+            Expr::UnaryMinus(a) => match self.evaluate_value(a, row)? {
+                Value::Integer(value) => Value::Integer(value.checked_neg()?),
+                Value::Decimal(value) => Value::Decimal(value.checked_neg()?),
+                Value::Float(value) => Value::Float(-value),
+                Value::Double(value) => Value::Double(-value),
+                _ => return None,
+            }
+            .into(),
+            Expr::If(condition, then, otherwise) => {
+                if self.boolean(condition, row)? {
+                    return self.evaluate(then, row);
+                }
+                return self.evaluate(otherwise, row);
+            }
+            Expr::Coalesce(list) => return list.iter().find_map(|e| self.evaluate(e, row)),
+            Expr::Matches(text, regex) => {
+                let text = self.evaluate_value(text, row)?;
+                regex.is_match(functions::text(&text)?).into()
+            }
+            Expr::Call(function, arguments) => {
+                return functions::call(self, function, arguments, row);
+            }
+            Expr::EqualityKey(variable) => {
+                let id = row.get(*variable)?;
+                self.equality_key(id)?
+            }
+        })
+    }
+
+    /// Whether what a pattern is in a row came since the last execution.
+    fn is_fresh(&self, pattern: &QuadPattern, row: Row<'_>) -> Option<bool> {
+        let id = |position: Position| match position {
+            Position::Constant(constant) => Some(self.constants[constant.index()]),
+            Position::Variable(variable) => row.get(variable),
+        };
+        let (s, p, o) = (pattern.subject, pattern.predicate, pattern.object);
+        let triple = TripleIds::new(id(s)?, id(p)?, id(o)?);
+        let view = self.view?;
+        let holds = |source: &Source| {
+            let fresh = view.fresh(*source);
+            fresh.is_some_and(|fresh| view.contains(fresh, triple))
+        };
+        let dataset = view.dataset();
+        match pattern.graph {
+            GraphPosition::FreshDefault => Some(dataset.default.iter().any(holds)),
+            GraphPosition::FreshNamed(name) => {
+                let source = dataset.named_source(self.constants[name.index()]);
+                Some(source.as_ref().is_some_and(holds))
+            }
+            _ => None,
+        }
+    }
+
+    fn is_in(&mut self, a: &Expr, list: &[Expr], row: Row<'_>) -> Option<bool> {
+        let a = self.evaluate(a, row);
+        let mut error = false;
+        for e in list {
+            let equal = match (&a, self.evaluate(e, row)) {
+                (Some(a), Some(b)) => self.equal(a.clone(), b),
+                _ => None,
+            };
+            match equal {
+                Some(true) => return Some(true),
+                Some(false) => {}
+                None => error = true,
+            }
+        }
+        (!error).then_some(false)
+    }
+
+    fn compare(&mut self, op: Comparison, a: &Expr, b: &Expr, row: Row<'_>) -> Option<bool> {
+        if op == Comparison::Equal {
+            let a = self.evaluate(a, row)?;
+            let b = self.evaluate(b, row)?;
+            return self.equal(a, b);
+        }
+        let order = match (self.number(a, row), self.number(b, row)) {
+            (Computed::Number(a), Computed::Number(b)) => a.compare(b)?,
+            (Computed::Error, _) | (_, Computed::Error) => return None,
+            (Computed::Wider, _) | (_, Computed::Wider) => {
+                let a = self.computed_value(a, row)?;
+                let b = self.computed_value(b, row)?;
+                a.compare(&b)?
+            }
+        };
+        Some(filter::holds(op, order))
+    }
+
+    /// The comparison of two terms.
+    pub(crate) fn compare_values(&mut self, op: Comparison, a: TermId, b: TermId) -> Option<bool> {
+        if op == Comparison::Equal {
+            return self.equal(Evaluated::Id(a), Evaluated::Id(b));
+        }
+        let order = self.value(a)?.compare(&self.value(b)?)?;
+        Some(filter::holds(op, order))
+    }
+
+    fn equal(&mut self, a: Evaluated, b: Evaluated) -> Option<bool> {
+        if let (Evaluated::Id(a), Evaluated::Id(b)) = (&a, &b) {
+            // IRIs and blank nodes are equal if their ids are: nothing needs decoding.
+            let is_node = |id: &TermId| matches!(id.tag(), Tag::NamedNode | Tag::BlankNode);
+            if is_node(a) && is_node(b) {
+                return Some(a == b);
+            }
+        }
+        let a = self.value_of(a)?;
+        let b = self.value_of(b)?;
+        a.equals(&b)
+    }
+
+    /// A key that two terms have in common if they are equal: IRIs, blank nodes and strings
+    /// themselves, numbers their value as the narrowest type has it that they are compared in; which
+    /// others are equal is not said here. To that type numbers go over a double, except integers, which
+    /// go there at once: the same below 2^53, and larger numbers share a key.
+    fn equality_key(&mut self, id: TermId) -> Option<Evaluated> {
+        if matches!(id.tag(), Tag::NamedNode | Tag::BlankNode) {
+            return Some(Evaluated::Id(id));
+        }
+        let value = self.value(id)?;
+        if let Value::String(_) = value {
+            return Some(Evaluated::Id(id));
+        }
+        let Some(number) = value.as_double() else {
+            return Some(Evaluated::from(true));
+        };
+        let number = match f64::from(number) {
+            large if large.abs() >= EXACT_BELOW => f32::INFINITY.copysign(large as f32),
+            // Adding makes one of the two zeros.
+            number => number as f32 + 0.0,
+        };
+        Some(Value::Float(number.into()).into())
+    }
+}
+
+/// `a op b` for numbers; `None` for anything else, and for an overflow.
+pub(crate) fn arithmetic(op: Arithmetic, a: &Value, b: &Value) -> Option<Value> {
+    use Arithmetic::{Add, Divide, Multiply, Subtract};
+    Some(match a.operands(b)? {
+        Operands::Integer(a, b) => match op {
+            Add => Value::Integer(a.checked_add(b)?),
+            Subtract => Value::Integer(a.checked_sub(b)?),
+            Multiply => Value::Integer(a.checked_mul(b)?),
+            Divide => Value::Decimal(Decimal::from(a).checked_div(b)?),
+        },
+        Operands::Decimal(a, b) => Value::Decimal(match op {
+            Add => a.checked_add(b)?,
+            Subtract => a.checked_sub(b)?,
+            Multiply => a.checked_mul(b)?,
+            Divide => a.checked_div(b)?,
+        }),
+        Operands::Float(a, b) => Value::Float(match op {
+            Add => a + b,
+            Subtract => a - b,
+            Multiply => a * b,
+            Divide => a / b,
+        }),
+        Operands::Double(a, b) => Value::Double(match op {
+            Add => a + b,
+            Subtract => a - b,
+            Multiply => a * b,
+            Divide => a / b,
+        }),
+    })
+}

@@ -1,0 +1,481 @@
+//! Conditions over many rows at once: comparisons on ids where the ids hold the values, texts as
+//! they lie in the dictionary, and whatever depends on one variable alone once for each of its
+//! values. Everything else is evaluated row by row (`evaluate`), which is also the twin of what is
+//! not.
+
+use crate::algebra::error::QueryError;
+use crate::algebra::expression::Expr;
+use crate::context::execution::Guard;
+use crate::context::table::Table;
+use crate::context::workspace::Workspace;
+use crate::eval::evaluate::{Evaluation, Row};
+use crate::eval::string_predicates::TextTest;
+use rustc_hash::FxHashMap;
+use somersault_lang::Comparison;
+use somersault_model::{Tag, TermId};
+use std::cmp::Ordering;
+
+/// What a condition comes to in a row: false, true, or an error.
+pub(crate) type Truth = u8;
+const FALSE: Truth = 0;
+const TRUE: Truth = 1;
+const ERROR: Truth = 2;
+/// Not a truth yet: a term without a text, of which the test is evaluated as any other condition.
+const NO_TEXT: Truth = 3;
+
+/// Rows that are looked at at once.
+const ROWS_AT_ONCE: usize = 1 << 10;
+/// Texts that are tested between two looks at the limits: a text may be long.
+const TEXTS_AT_ONCE: usize = 64;
+/// From so many rows on values are expected to come again.
+const WORTH_REMEMBERING: usize = 16;
+/// With so many terms IN is no more than a few comparisons.
+const FEW: usize = 8;
+/// So many values of a variable are remembered for a condition.
+const REMEMBERED: usize = 1 << 16;
+
+/// What conditions on one variable came to, by the condition's place in memory (which stays the
+/// same as long as an execution lasts) and by the value.
+pub(crate) type Memo = FxHashMap<usize, FxHashMap<TermId, Truth>>;
+
+fn truth(value: Option<bool>) -> Truth {
+    value.map_or(ERROR, Truth::from)
+}
+
+/// A condition's evaluation over a table. Its buffers come from the workspace and go back to it, so
+/// that a filter that has run before allocates nothing for conditions on ids.
+pub(crate) struct Filter<'f, 'a> {
+    pub(crate) evaluation: &'f mut Evaluation<'a>,
+    pub(crate) guard: &'f mut Guard<'a>,
+    pub(crate) workspace: &'f mut Workspace,
+    pub(crate) table: &'f Table,
+}
+
+impl<'f, 'a> Filter<'f, 'a> {
+    /// Appends the rows of the table for which a condition holds.
+    pub(crate) fn rows_that_hold(
+        &mut self,
+        condition: &Expr,
+        kept: &mut Vec<u32>,
+    ) -> Result<(), QueryError> {
+        let all = self.table.rows;
+        let mut rows = self.workspace.rows();
+        for from in (0..all).step_by(ROWS_AT_ONCE) {
+            rows.clear();
+            rows.extend(from as u32..(from + ROWS_AT_ONCE).min(all) as u32);
+            let truths = self.truths(condition, &rows)?;
+            let held = rows.iter().zip(&truths);
+            kept.extend(held.filter(|(_, t)| **t == TRUE).map(|(row, _)| *row));
+            self.workspace.give_truths(truths);
+            self.guard.fits(self.evaluation.held_bytes())?;
+            self.guard.tick()?;
+        }
+        self.workspace.give_rows(rows);
+        Ok(())
+    }
+
+    /// What a condition comes to in each of some rows.
+    fn truths(&mut self, expr: &Expr, rows: &[u32]) -> Result<Vec<Truth>, QueryError> {
+        let table = self.table;
+        match expr {
+            Expr::Or(list) => self.logical(list, TRUE, rows),
+            Expr::And(list) => self.logical(list, FALSE, rows),
+            Expr::Not(inner) => {
+                let mut truths = self.truths(inner, rows)?;
+                for t in &mut truths {
+                    *t = [TRUE, FALSE, ERROR][*t as usize];
+                }
+                Ok(truths)
+            }
+            Expr::Bound(variable) => {
+                let is_bound = |row: u32| !table.get(*variable, row as usize).is_unbound();
+                Ok(self.by_row(rows, |row| Truth::from(is_bound(row))))
+            }
+            Expr::Exists(exists) => {
+                let mut truths = self.workspace.truths();
+                let found = &self.evaluation.exists[exists.at];
+                truths.extend(rows.iter().map(|row| Truth::from(found[*row as usize])));
+                Ok(truths)
+            }
+            Expr::Compare(op, a, b) => match (self.ids(a), self.ids(b)) {
+                (Some(a), Some(b)) => self.compare_all(*op, &a, &b, rows),
+                _ => self.each(expr, rows),
+            },
+            Expr::In(a, list) if list.len() <= FEW => match self.ids(a) {
+                Some(a) if list.iter().all(|b| self.ids(b).is_some()) => self.is_in(&a, list, rows),
+                _ => self.each(expr, rows),
+            },
+            Expr::SameTerm(a, b) => match (self.ids(a), self.ids(b)) {
+                (Some(a), Some(b)) => Ok(self.by_row(rows, |row| {
+                    let (a, b) = (a.at(row), b.at(row));
+                    truth((!a.is_unbound() && !b.is_unbound()).then_some(a == b))
+                })),
+                _ => self.each(expr, rows),
+            },
+            _ => self.each(expr, rows),
+        }
+    }
+
+    fn by_row(&mut self, rows: &[u32], of_row: impl Fn(u32) -> Truth) -> Vec<Truth> {
+        let mut truths = self.workspace.truths();
+        truths.extend(rows.iter().map(|row| of_row(*row)));
+        truths
+    }
+
+    /// OR (`decisive` = true) and AND (false): what one operand decides the others are not asked about.
+    fn logical(
+        &mut self,
+        list: &[Expr],
+        decisive: Truth,
+        rows: &[u32],
+    ) -> Result<Vec<Truth>, QueryError> {
+        let mut result = self.workspace.truths();
+        result.resize(rows.len(), TRUE - decisive);
+        let (mut open, mut asked) = (self.workspace.rows(), self.workspace.rows());
+        open.extend(0..rows.len() as u32);
+        asked.extend_from_slice(rows);
+        for operand in list {
+            if open.is_empty() {
+                break;
+            }
+            let found = self.truths(operand, &asked)?;
+            let mut left = 0;
+            for (at, t) in found.iter().enumerate() {
+                let place = open[at];
+                if *t == decisive || *t == ERROR {
+                    result[place as usize] = *t;
+                }
+                if *t != decisive {
+                    open[left] = place;
+                    asked[left] = asked[at];
+                    left += 1;
+                }
+            }
+            open.truncate(left);
+            asked.truncate(left);
+            self.workspace.give_truths(found);
+        }
+        self.workspace.give_rows(open);
+        self.workspace.give_rows(asked);
+        Ok(result)
+    }
+
+    fn ids(&self, expr: &Expr) -> Option<Ids<'f>> {
+        ids(self.evaluation, expr, self.table)
+    }
+
+    /// a IN (b, …), as `a = b || …`.
+    fn is_in(
+        &mut self,
+        a: &Ids<'_>,
+        list: &[Expr],
+        rows: &[u32],
+    ) -> Result<Vec<Truth>, QueryError> {
+        let mut truths = self.workspace.truths();
+        for row in rows {
+            let mut result = FALSE;
+            for b in list {
+                let b = self.ids(b).map_or(TermId::UNBOUND, |b| b.at(*row));
+                let t = self.compare(Comparison::Equal, a.at(*row), b)?;
+                if t != FALSE {
+                    result = t;
+                }
+                if t == TRUE {
+                    break;
+                }
+            }
+            truths.push(result);
+        }
+        Ok(truths)
+    }
+
+    fn compare_all(
+        &mut self,
+        op: Comparison,
+        a: &Ids<'_>,
+        b: &Ids<'_>,
+        rows: &[u32],
+    ) -> Result<Vec<Truth>, QueryError> {
+        let mut truths = self.workspace.truths();
+        truths.reserve(rows.len());
+        for row in rows {
+            truths.push(self.compare(op, a.at(*row), b.at(*row))?);
+        }
+        Ok(truths)
+    }
+
+    #[inline]
+    fn compare(&mut self, op: Comparison, a: TermId, b: TermId) -> Result<Truth, QueryError> {
+        if let Some(t) = compare_ids(self.evaluation, op, a, b) {
+            return Ok(t);
+        }
+        self.guard.tick()?;
+        Ok(truth(self.evaluation.compare_values(op, a, b)))
+    }
+
+    /// A condition that has no form on ids.
+    fn each(&mut self, expr: &Expr, rows: &[u32]) -> Result<Vec<Truth>, QueryError> {
+        let table = self.table;
+        let test = TextTest::of(self.evaluation, expr);
+        match test.and_then(|test| Some((table.column(test.variable)?, test))) {
+            Some((column, test)) => self.texts(expr, &test, column, rows),
+            None => self.by_value(expr, rows),
+        }
+    }
+
+    /// A test of texts; terms without such a text are asked as of any other condition.
+    fn texts(
+        &mut self,
+        expr: &Expr,
+        test: &TextTest<'_>,
+        column: &[TermId],
+        rows: &[u32],
+    ) -> Result<Vec<Truth>, QueryError> {
+        let mut ids = self.workspace.ids();
+        ids.extend(rows.iter().map(|row| column[*row as usize]));
+        let mut others = self.workspace.rows();
+        let mut result = self.workspace.truths();
+        for ids in ids.chunks(TEXTS_AT_ONCE) {
+            test.ask(self.evaluation, ids, |held| {
+                if held.is_none() {
+                    others.push(rows[result.len()]);
+                }
+                result.push(held.map_or(NO_TEXT, Truth::from));
+            });
+            self.guard.look()?;
+        }
+        self.workspace.give_ids(ids);
+        if !others.is_empty() {
+            let found = self.by_value(expr, &others)?;
+            let open = result.iter_mut().filter(|truth| **truth == NO_TEXT);
+            for (truth, found) in open.zip(&found) {
+                *truth = *found;
+            }
+            self.workspace.give_truths(found);
+        }
+        self.workspace.give_rows(others);
+        Ok(result)
+    }
+
+    /// Any condition: of many rows, and for one variable, once per value, and otherwise per row.
+    fn by_value(&mut self, expr: &Expr, rows: &[u32]) -> Result<Vec<Truth>, QueryError> {
+        let table = self.table;
+        let mut result = self.workspace.truths();
+        let column = (rows.len() >= WORTH_REMEMBERING)
+            .then(|| only_variable(expr))
+            .flatten()
+            .and_then(|variable| table.column(variable));
+        let Some(column) = column else {
+            for row in rows {
+                result.push(self.test(expr, *row)?);
+            }
+            return Ok(result);
+        };
+        let place = std::ptr::from_ref(expr).addr();
+        let mut known = self.evaluation.memo.remove(&place).unwrap_or_default();
+        for row in rows {
+            let id = column[*row as usize];
+            if let Some(t) = known.get(&id) {
+                result.push(*t);
+                continue;
+            }
+            let t = self.test(expr, *row)?;
+            if known.len() < REMEMBERED {
+                known.insert(id, t);
+            }
+            result.push(t);
+        }
+        self.evaluation.memo.insert(place, known);
+        Ok(result)
+    }
+
+    /// What a condition comes to in one row.
+    fn test(&mut self, expr: &Expr, row: u32) -> Result<Truth, QueryError> {
+        self.guard.tick()?;
+        let row = Row {
+            table: self.table,
+            at: row as usize,
+        };
+        Ok(truth(self.evaluation.boolean(expr, row)))
+    }
+}
+
+/// Ids that an operand has without computing anything.
+enum Ids<'t> {
+    One(TermId),
+    Column(&'t [TermId]),
+}
+
+impl Ids<'_> {
+    #[inline]
+    fn at(&self, row: u32) -> TermId {
+        match self {
+            Ids::One(id) => *id,
+            Ids::Column(column) => column[row as usize],
+        }
+    }
+}
+
+fn ids<'t>(e: &Evaluation<'_>, expr: &Expr, table: &'t Table) -> Option<Ids<'t>> {
+    match expr {
+        Expr::Constant(constant) => Some(Ids::One(e.constants[constant.index()])),
+        Expr::Variable(variable) => Some(match table.column(*variable) {
+            Some(column) => Ids::Column(column),
+            None => Ids::One(TermId::UNBOUND),
+        }),
+        _ => None,
+    }
+}
+
+/// Compares two terms by their ids, where that can be done without making values of them.
+#[inline]
+fn compare_ids(e: &Evaluation<'_>, op: Comparison, a: TermId, b: TermId) -> Option<Truth> {
+    if a.is_unbound() || b.is_unbound() {
+        return Some(ERROR);
+    }
+    let order = match (a.tag(), b.tag()) {
+        // As ids of one kind order, so do their values.
+        (Tag::Integer, Tag::Integer) | (Tag::ShortString, Tag::ShortString) => {
+            a.payload().cmp(&b.payload())
+        }
+        (Tag::DateTime, Tag::DateTime) | (Tag::Date, Tag::Date) => calendar_order(a, b)?,
+        (Tag::NamedNode | Tag::BlankNode, Tag::NamedNode | Tag::BlankNode) => {
+            let equal = a == b;
+            return Some(match op {
+                Comparison::Equal => Truth::from(equal),
+                Comparison::LessOrEqual | Comparison::GreaterOrEqual if equal => TRUE,
+                Comparison::Less | Comparison::Greater if equal => FALSE,
+                _ => ERROR,
+            });
+        }
+        (Tag::Literal | Tag::ShortString, Tag::Literal | Tag::ShortString) => {
+            return compare_strings(e, op, a, b);
+        }
+        _ => return None,
+    };
+    Some(Truth::from(holds(op, order)))
+}
+
+/// Whether an order is what an operator asks for.
+pub(crate) fn holds(op: Comparison, order: Ordering) -> bool {
+    match op {
+        Comparison::Equal => order == Ordering::Equal,
+        Comparison::Less => order == Ordering::Less,
+        Comparison::LessOrEqual => order != Ordering::Greater,
+        Comparison::Greater => order == Ordering::Greater,
+        Comparison::GreaterOrEqual => order != Ordering::Less,
+    }
+}
+
+/// Bits below the instant of an inline dateTime, and below the day of an inline date.
+const OFFSET_BITS: u64 = 11;
+const FRACTION_BITS: u64 = 2;
+
+/// The order of two inline dateTimes, or dates, that have the same offset, or both one.
+fn calendar_order(a: TermId, b: TermId) -> Option<Ordering> {
+    let offset = |id: TermId| id.payload() & ((1 << OFFSET_BITS) - 1);
+    if a.tag() == Tag::Date {
+        return (offset(a) == offset(b)).then(|| a.payload().cmp(&b.payload()));
+    }
+    let instant = |id: TermId| id.payload() >> (OFFSET_BITS + FRACTION_BITS);
+    ((offset(a) == 0) == (offset(b) == 0)).then(|| instant(a).cmp(&instant(b)))
+}
+
+/// Compares two strings without language where they lie.
+fn compare_strings(e: &Evaluation<'_>, op: Comparison, a: TermId, b: TermId) -> Option<Truth> {
+    let order = with_string(e, a, |a| with_string(e, b, |b| a.cmp(b)))??;
+    Some(Truth::from(holds(op, order)))
+}
+
+/// Calls `read` with the text of an `xsd:string`; `None` for all other terms.
+fn with_string<R>(e: &Evaluation<'_>, id: TermId, read: impl FnOnce(&str) -> R) -> Option<R> {
+    match id.tag() {
+        Tag::ShortString => {}
+        Tag::Literal => {
+            return e.dictionary.with_view(id, |view| {
+                if view.datatype.is_some() || view.language.is_some() {
+                    return None;
+                }
+                if view.head.is_empty() {
+                    return Some(read(view.tail));
+                }
+                let mut text = String::new();
+                view.write_text(&mut text);
+                Some(read(&text))
+            })?;
+        }
+        _ => return None,
+    }
+    e.dictionary.with_str(id, read)
+}
+
+/// The one variable that the value of an expression depends on.
+fn only_variable(expr: &Expr) -> Option<somersault_lang::VarId> {
+    if expr.is_volatile() || !expr.exists().is_empty() {
+        return None;
+    }
+    let variables = expr.variables();
+    let mut variables = variables.iter();
+    match (variables.next(), variables.next()) {
+        (Some(variable), None) => Some(variable),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::value::random::Random;
+    use crate::view::local_terms::LocalTerms;
+    use oxrdf::{Literal, NamedNode, Term};
+    use proptest::prelude::*;
+    use somersault_model::{EventTime, QueryUid};
+    use somersault_store::Dictionary;
+
+    fn term() -> impl Strategy<Value = Term> {
+        let typed = |text: String, name: &str| -> Term {
+            let datatype = format!("http://www.w3.org/2001/XMLSchema#{name}");
+            Literal::new_typed_literal(text, NamedNode::new_unchecked(datatype)).into()
+        };
+        prop_oneof![
+            (-9i64..9).prop_map(move |n| typed(n.to_string(), "integer")),
+            (-9i64..9).prop_map(move |n| typed(n.to_string(), "long")),
+            "[0-9]\\.[0-9]".prop_map(move |n| typed(n, "decimal")),
+            "[0-9]\\.[0-9]E[0-9]|NaN|INF".prop_map(move |n| typed(n, "double")),
+            "[ab]{0,3}".prop_map(|s| Literal::new_simple_literal(s).into()),
+            "[ab]{8,9}".prop_map(|s| Literal::new_simple_literal(s).into()),
+            "[ab]{1,9}"
+                .prop_map(|s| { Literal::new_language_tagged_literal_unchecked(s, "en").into() }),
+            "true|false|0|1".prop_map(move |s| typed(s, "boolean")),
+            "2020-01-0[12]T00:00:0[01](\\.[05]|)(Z|\\+01:00|)"
+                .prop_map(move |s| typed(s, "dateTime")),
+            "2020-01-0[12](Z|\\+01:00|)".prop_map(move |s| typed(s, "date")),
+            "[ab]".prop_map(|s| NamedNode::new_unchecked(format!("http://x/{s}")).into()),
+            "[ab]".prop_map(move |s| typed(s, "integer")),
+        ]
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+        #[test]
+        fn ids_compare_as_their_values_do(a in term(), b in term()) {
+            let dictionary = Dictionary::new();
+            let (a, b) = (dictionary.intern(a.as_ref()), dictionary.intern(b.as_ref()));
+            let random = Random::new(QueryUid(0), EventTime(0));
+            let mut e = Evaluation::new(
+                &dictionary, Vec::new(), LocalTerms::default(), None, EventTime(0), random);
+            for op in [
+                Comparison::Equal,
+                Comparison::Less,
+                Comparison::LessOrEqual,
+                Comparison::Greater,
+                Comparison::GreaterOrEqual,
+            ] {
+                if let Some(t) = compare_ids(&e, op, a, b) {
+                    prop_assert_eq!(t, truth(e.compare_values(op, a, b)), "{:?} {:?} {:?}", a, op, b);
+                }
+            }
+        }
+    }
+}

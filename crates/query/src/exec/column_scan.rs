@@ -1,0 +1,163 @@
+//! Reading by the column: many vertices at a time, in one source or in several, of which what two
+//! hold counts once. Everything comes ascending by row, and by id within a row.
+
+use crate::context::workspace::Workspace;
+use crate::view::graph_view::GraphView;
+use crate::view::graph_view::Source;
+use somersault_model::{Direction, TermId};
+use somersault_store::{Ends, Pace};
+use std::ops::ControlFlow;
+
+/// Follows a predicate from each vertex: see [`GraphView::expand`].
+#[allow(clippy::too_many_arguments, reason = "the parts of one hot loop")]
+pub(crate) fn expand(
+    view: &dyn GraphView,
+    sources: &[Source],
+    (predicate, direction): (TermId, Direction),
+    vertices: &[TermId],
+    first_row: u32,
+    wanted: usize,
+    (rows, ids): (&mut Vec<u32>, &mut Vec<TermId>),
+    workspace: &mut Workspace,
+) -> usize {
+    if let [source] = sources {
+        return view.expand(
+            *source, predicate, direction, vertices, first_row, wanted, rows, ids,
+        );
+    }
+    // There may be fewer ids than rows: those of a dead end are not kept.
+    let (first_made, start) = (rows.len(), ids.len());
+    let wanted = wanted.saturating_sub(start);
+    let (mut done, mut parts) = (vertices.len(), 0);
+    for source in sources {
+        let before = ids.len();
+        let read = view.expand(
+            *source,
+            predicate,
+            direction,
+            &vertices[..done],
+            first_row,
+            before.saturating_add(wanted),
+            rows,
+            ids,
+        );
+        parts += usize::from(ids.len() > before);
+        done = done.min(read);
+    }
+    if parts > 1 {
+        // Of a source that was read further than another, the rest waits for the next call.
+        let end = first_row + done as u32;
+        let pairs = workspace.pairs();
+        let found = rows[first_made..].iter().zip(&ids[start..]);
+        pairs.extend(
+            found
+                .map(|(row, id)| (*row, *id))
+                .filter(|(row, _)| *row < end),
+        );
+        pairs.sort_unstable();
+        pairs.dedup();
+        rows.truncate(first_made);
+        ids.truncate(start);
+        rows.extend(pairs.iter().map(|(row, _)| *row));
+        ids.extend(pairs.iter().map(|(_, id)| *id));
+    } else if done < vertices.len() {
+        let end = first_row + done as u32;
+        let kept = rows[first_made..].partition_point(|row| *row < end);
+        rows.truncate(first_made + kept);
+        ids.truncate(start + kept);
+    }
+    done
+}
+
+/// The rows in which an edge leads from one end to the other: see [`GraphView::connected`].
+pub(crate) fn connected(
+    view: &dyn GraphView,
+    sources: &[Source],
+    predicate: TermId,
+    subjects: Ends<'_>,
+    objects: Ends<'_>,
+    first_row: u32,
+    rows: &mut Vec<u32>,
+) {
+    let start = rows.len();
+    let mut parts = 0;
+    for source in sources {
+        let before = rows.len();
+        view.connected(*source, predicate, subjects, objects, first_row, rows);
+        parts += usize::from(rows.len() > before);
+    }
+    if parts > 1 {
+        rows[start..].sort_unstable();
+        let mut kept = start;
+        for at in start..rows.len() {
+            if kept == start || rows[kept - 1] != rows[at] {
+                rows[kept] = rows[at];
+                kept += 1;
+            }
+        }
+        rows.truncate(kept);
+    }
+}
+
+/// The direction in which the edges of a predicate are read: from the side with fewer vertices
+/// there are fewer lists to fetch.
+fn shorter_side(view: &dyn GraphView, source: Source, predicate: TermId) -> Direction {
+    let statistics = view.predicate_statistics(source, predicate);
+    if statistics.objects < statistics.subjects {
+        Direction::In
+    } else {
+        Direction::Out
+    }
+}
+
+/// Appends the edges of a predicate to a column of subjects and one of objects, until there are
+/// `wanted` of them; `check` is asked now and then whether to go on.
+pub(crate) fn edges<E>(
+    view: &dyn GraphView,
+    sources: &[Source],
+    predicate: TermId,
+    wanted: usize,
+    (subjects, objects): (&mut Vec<TermId>, &mut Vec<TermId>),
+    mut check: impl FnMut(usize) -> Result<(), E>,
+) -> Result<(), E> {
+    let start = subjects.len();
+    let mut parts = 0;
+    for source in sources {
+        let direction = shorter_side(view, *source, predicate);
+        let before = subjects.len();
+        // Of several sources any edge may be a repeat.
+        let most = if sources.len() == 1 {
+            wanted
+        } else {
+            usize::MAX
+        };
+        let (vertices, neighbours) = match direction {
+            Direction::Out => (&mut *subjects, &mut *objects),
+            Direction::In => (&mut *objects, &mut *subjects),
+        };
+        let mut outcome = Ok(());
+        let mut look = |edges| match check(edges) {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(error) => {
+                outcome = Err(error);
+                ControlFlow::Break(())
+            }
+        };
+        let mut pace = Pace::new(before, most, &mut look);
+        view.edges(
+            *source, predicate, direction, &mut pace, vertices, neighbours,
+        );
+        outcome?;
+        check(subjects.len())?;
+        parts += usize::from(subjects.len() > before);
+    }
+    if parts > 1 {
+        let found = subjects.drain(start..).zip(objects.drain(start..));
+        let mut pairs: Vec<(TermId, TermId)> = found.collect();
+        pairs.sort_unstable();
+        pairs.dedup();
+        subjects.extend(pairs.iter().map(|(subject, _)| *subject));
+        objects.extend(pairs.iter().map(|(_, object)| *object));
+    }
+    Ok(())
+}

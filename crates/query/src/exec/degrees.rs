@@ -1,0 +1,119 @@
+//! How many edges each vertex has: what GROUP BY over one pattern comes to where nothing but its
+//! solutions is counted. The lengths of the lists say it, and no solution is made. What makes that
+//! right: a graph is a set, so that each edge of a vertex is one solution, and one other end.
+
+use crate::algebra::error::QueryError;
+use crate::algebra::expression::Expr;
+use crate::algebra::logical::{Aggregate, GraphPosition, Position, QuadPattern};
+use crate::algebra::varset::VarSet;
+use crate::exec::explore::Explorer;
+use crate::view::sources;
+use somersault_lang::{AggregateFunction, VarId};
+use somersault_model::{Direction, TermId};
+
+/// Vertices that are counted for between two looks at the limits.
+const VERTICES_PER_LOOK: usize = 1 << 12;
+
+/// Counts of the edges of each vertex.
+#[derive(Debug)]
+pub(crate) struct Degrees {
+    pub(crate) pattern: QuadPattern,
+    /// The end that is grouped by.
+    pub(crate) key: VarId,
+    direction: Direction,
+    /// The variables that get the number.
+    pub(crate) counts: Vec<VarId>,
+}
+
+impl Degrees {
+    /// Groups of the solutions of a pattern, if their aggregates are such counts.
+    pub(crate) fn of(
+        pattern: &QuadPattern,
+        keys: &[VarId],
+        aggregates: &[(VarId, Aggregate)],
+    ) -> Option<Degrees> {
+        let (
+            &[key],
+            Position::Variable(subject),
+            Position::Constant(_),
+            Position::Variable(object),
+        ) = (keys, pattern.subject, pattern.predicate, pattern.object)
+        else {
+            return None;
+        };
+        let (direction, other) = match key {
+            _ if subject == object => return None,
+            key if key == subject => (Direction::Out, object),
+            key if key == object => (Direction::In, subject),
+            _ => return None,
+        };
+        if matches!(pattern.graph, GraphPosition::Named(Position::Variable(_))) {
+            return None;
+        }
+        let counts = |aggregate: &Aggregate| match aggregate {
+            Aggregate::CountSolutions { .. } => true,
+            Aggregate::Of {
+                function: AggregateFunction::Count,
+                distinct,
+                expression: Expr::Variable(variable),
+            } => *variable == other || (*variable == key && !*distinct),
+            Aggregate::Of { .. } => false,
+        };
+        (aggregates.iter().all(|(_, aggregate)| counts(aggregate))).then(|| Degrees {
+            pattern: *pattern,
+            key,
+            direction,
+            counts: aggregates.iter().map(|(variable, _)| *variable).collect(),
+        })
+    }
+
+    /// The variables that have values afterwards.
+    pub(crate) fn binds(&self) -> VarSet {
+        VarSet::of(self.counts.iter().copied().chain([self.key]))
+    }
+
+    /// The vertices that have edges, and how many each has.
+    pub(crate) fn count(
+        &self,
+        explorer: &mut Explorer<'_, '_>,
+    ) -> Result<(Vec<TermId>, Vec<usize>), QueryError> {
+        let constants = explorer.constants;
+        let graphs = explorer.graphs;
+        let reads = graphs.reads(self.pattern.graph, |c| constants[c.index()]);
+        let predicate = match self.pattern.predicate {
+            Position::Constant(constant) => constants[constant.index()],
+            Position::Variable(_) => TermId::UNBOUND,
+        };
+        let most = sources::vertices_at_most(graphs.view, &reads, predicate, self.direction);
+        explorer.guard.fits(most * 16)?;
+        let (mut list, mut merged) = (Vec::new(), Vec::new());
+        let vertices = sources::vertices_with(
+            graphs.view,
+            &reads,
+            predicate,
+            self.direction,
+            &mut list,
+            &mut merged,
+        )
+        .to_vec();
+        let mut counts = Vec::with_capacity(vertices.len());
+        for part in vertices.chunks(VERTICES_PER_LOOK) {
+            explorer.guard.fits(vertices.len() * 16)?;
+            explorer.guard.look()?;
+            counts.extend(part.iter().map(|vertex| {
+                let (view, direction) = (graphs.view, self.direction);
+                let found = sources::neighbours(
+                    view,
+                    &reads,
+                    *vertex,
+                    predicate,
+                    direction,
+                    &mut list,
+                    &mut merged,
+                );
+                found.len()
+            }));
+        }
+        Ok((vertices, counts))
+    }
+}

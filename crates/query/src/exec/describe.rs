@@ -1,0 +1,85 @@
+//! DESCRIBE: of each resource the statements of the default graph that it is the subject of, and of
+//! the blank nodes that these lead to, theirs.
+
+use crate::algebra::error::QueryError;
+use crate::context::execution::Guard;
+use crate::context::table::Table;
+use crate::eval::evaluate::Evaluation;
+use crate::view::sources::{self, Graphs};
+use oxrdf::{NamedOrBlankNode, Term, Triple};
+use rustc_hash::FxHashSet;
+use somersault_lang::VarId;
+use somersault_model::{Direction, Tag, TermId};
+
+/// The description of everything that some columns hold.
+pub(crate) fn describe(
+    projection: &[VarId],
+    table: &Table,
+    graphs: &Graphs<'_>,
+    evaluation: &Evaluation<'_>,
+    guard: &mut Guard<'_>,
+) -> Result<Vec<Triple>, QueryError> {
+    let mut found: FxHashSet<TermId> = FxHashSet::default();
+    let mut open: Vec<TermId> = Vec::new();
+    for row in 0..table.rows {
+        for variable in projection {
+            let id = table.get(*variable, row);
+            if !id.is_unbound() && found.insert(id) {
+                open.push(id);
+            }
+        }
+    }
+    // The last found is described first otherwise; the order of the rows reads better.
+    open.reverse();
+    let view = graphs.view;
+    let default = graphs.default_graph();
+    let mut description = Vec::new();
+    let (mut predicates, mut list, mut merged) = (Vec::new(), Vec::new(), Vec::new());
+    while let Some(subject) = open.pop() {
+        let out = Direction::Out;
+        sources::predicates_of(view, default, subject, out, &mut predicates);
+        for predicate in &predicates {
+            let objects = sources::neighbours(
+                view,
+                default,
+                subject,
+                *predicate,
+                out,
+                &mut list,
+                &mut merged,
+            );
+            for object in objects {
+                guard.tick()?;
+                if object.tag() == Tag::BlankNode && found.insert(*object) {
+                    open.push(*object);
+                }
+                description.extend(triple(evaluation, subject, *predicate, *object));
+            }
+            guard.answer_rows(description.len())?;
+            guard.fits(description.len() * 256)?;
+        }
+    }
+    Ok(description)
+}
+
+/// A statement of the graph as terms.
+fn triple(
+    evaluation: &Evaluation<'_>,
+    subject: TermId,
+    predicate: TermId,
+    object: TermId,
+) -> Option<Triple> {
+    let subject = match evaluation.term(subject)? {
+        Term::NamedNode(node) => NamedOrBlankNode::from(node),
+        Term::BlankNode(node) => node.into(),
+        Term::Literal(_) | Term::Triple(_) => return None,
+    };
+    let Term::NamedNode(predicate) = evaluation.term(predicate)? else {
+        return None;
+    };
+    Some(Triple {
+        subject,
+        predicate,
+        object: evaluation.term(object)?,
+    })
+}

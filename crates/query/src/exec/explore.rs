@@ -1,0 +1,493 @@
+//! Exploration: what a pattern makes of the rows of a table. The usual shapes (a constant predicate,
+//! ends that are known in every row or in none) are read by the column: as a check, along an edge,
+//! from an index vertex, or all that there is. All others are read row by row (`by_row`).
+
+use crate::algebra::error::QueryError;
+use crate::algebra::logical::{GraphPosition, Position, QuadPattern};
+use crate::algebra::varset::VarSet;
+use crate::context::execution::Guard;
+use crate::context::table::Table;
+use crate::context::workspace::Workspace;
+use crate::exec::column_scan;
+use crate::exec::row_scan;
+use crate::view::sources::{self, Graphs};
+use somersault_lang::VarId;
+use somersault_model::{Direction, TermId, TripleIds};
+use somersault_store::Ends;
+
+/// Rows that are made between two looks at the limits.
+pub(crate) const ROWS_PER_CHECK: usize = 1 << 14;
+/// Rows that are read at once.
+const ROWS_AT_ONCE: usize = 1 << 12;
+
+/// What reading a pattern needs beside the rows.
+pub(crate) struct Explorer<'e, 'a> {
+    pub(crate) graphs: &'e Graphs<'a>,
+    pub(crate) constants: &'e [TermId],
+    pub(crate) guard: &'e mut Guard<'a>,
+    pub(crate) workspace: &'e mut Workspace,
+    /// Of rows that are made of one row and do not differ in what is kept, one is enough.
+    pub(crate) once: bool,
+}
+
+/// One end of a pattern: a constant, a column, or free (a variable without a column).
+#[derive(Clone, Copy)]
+pub(crate) enum End<'t> {
+    Constant(TermId),
+    Column(&'t [TermId]),
+    Free,
+}
+
+impl<'t> End<'t> {
+    pub(crate) fn of(position: Position, table: &'t Table, constants: &[TermId]) -> End<'t> {
+        match position {
+            Position::Constant(constant) => End::Constant(constants[constant.0 as usize]),
+            Position::Variable(variable) => match table.column(variable) {
+                Some(column) => End::Column(column),
+                None => End::Free,
+            },
+        }
+    }
+
+    /// The value in a row; unbound where the end is free there.
+    #[inline]
+    pub(crate) fn at(&self, row: usize) -> TermId {
+        match self {
+            End::Constant(id) => *id,
+            End::Column(column) => column[row],
+            End::Free => TermId::UNBOUND,
+        }
+    }
+
+    /// Whether some row leaves it open.
+    pub(crate) fn is_open(&self) -> bool {
+        match self {
+            End::Constant(_) => false,
+            End::Column(column) => has_unbound(column),
+            End::Free => true,
+        }
+    }
+
+    /// Some of its rows, as the view reads them; `None` where it is free.
+    fn part(&self, from: usize, to: usize) -> Option<Ends<'t>> {
+        match self {
+            End::Constant(id) => Some(Ends::One(*id)),
+            End::Column(column) => Some(Ends::Column(&column[from..to])),
+            End::Free => None,
+        }
+    }
+}
+
+/// Whether some row of a column has no value.
+pub(crate) fn has_unbound(column: &[TermId]) -> bool {
+    // Without a way out inside of a part, so that several ids are looked at at once.
+    let any = |ids: &[TermId]| ids.iter().fold(false, |found, id| found | id.is_unbound());
+    column.chunks(256).any(any)
+}
+
+/// Reads a pattern for every row, until `wanted` rows have been made; of the columns those in
+/// `keep` are needed afterwards.
+pub(crate) fn scan(
+    explorer: &mut Explorer<'_, '_>,
+    pattern: &QuadPattern,
+    keep: &VarSet,
+    wanted: usize,
+    table: Table,
+) -> Result<Table, QueryError> {
+    let constants = explorer.constants;
+    let predicate = match pattern.predicate {
+        Position::Constant(constant) => constants[constant.index()],
+        Position::Variable(_) => {
+            return match asks_for_all(explorer, pattern, keep, wanted, &table) {
+                Some(variables) => all(explorer, pattern.graph, variables, keep, table),
+                None => row_scan::scan(explorer, pattern, keep, wanted, table),
+            };
+        }
+    };
+    if matches!(pattern.graph, GraphPosition::Named(Position::Variable(_)))
+        || pattern.subject == pattern.object
+    {
+        return row_scan::scan(explorer, pattern, keep, wanted, table);
+    }
+    let graphs = explorer.graphs;
+    let reads = graphs.reads(pattern.graph, |c| constants[c.index()]);
+    let edge = Edge {
+        sources: &reads,
+        predicate,
+    };
+    let subject = End::of(pattern.subject, &table, constants);
+    let object = End::of(pattern.object, &table, constants);
+    match (subject, object, pattern.subject, pattern.object) {
+        (End::Free, End::Free, Position::Variable(s), Position::Variable(o))
+            if explorer.once && !(keep.contains(s) && keep.contains(o)) =>
+        {
+            let end = if keep.contains(o) {
+                (o, Direction::In)
+            } else {
+                (s, Direction::Out)
+            };
+            edge.one_end(explorer, end, keep, wanted, table)
+        }
+        (End::Free, End::Free, Position::Variable(s), Position::Variable(o)) => {
+            edge.all(explorer, (s, o), keep, wanted, table)
+        }
+        (from, End::Free, _, Position::Variable(to)) if !from.is_open() => edge.along(
+            explorer,
+            (pattern.subject, Direction::Out, to),
+            keep,
+            wanted,
+            table,
+        ),
+        (End::Free, from, Position::Variable(to), _) if !from.is_open() => edge.along(
+            explorer,
+            (pattern.object, Direction::In, to),
+            keep,
+            wanted,
+            table,
+        ),
+        (one, other, _, _) if !one.is_open() && !other.is_open() => edge.check(
+            explorer,
+            (pattern.subject, pattern.object),
+            keep,
+            wanted,
+            table,
+        ),
+        _ => row_scan::scan(explorer, pattern, keep, wanted, table),
+    }
+}
+
+/// The variables of a pattern that asks for all that some graphs hold, for one row that knows nothing of it.
+fn asks_for_all(
+    explorer: &Explorer<'_, '_>,
+    pattern: &QuadPattern,
+    keep: &VarSet,
+    wanted: usize,
+    table: &Table,
+) -> Option<[VarId; 3]> {
+    let [s, p, o] =
+        [pattern.subject, pattern.predicate, pattern.object].map(|position| position.variable());
+    let variables = [s?, p?, o?];
+    let [s, p, o] = variables;
+    // Of what is not kept, one of each may be enough; of what is limited, less than all.
+    let is_new = |variable: VarId| {
+        table.column(variable).is_none() && (!explorer.once || keep.contains(variable))
+    };
+    let all = table.rows == 1 && wanted == usize::MAX && pattern.graph.variable().is_none();
+    (all && s != p && p != o && s != o && variables.into_iter().all(is_new)).then_some(variables)
+}
+
+/// All that the graphs hold, for one row: a predicate at a time.
+fn all(
+    explorer: &mut Explorer<'_, '_>,
+    graph: GraphPosition,
+    variables: [VarId; 3],
+    keep: &VarSet,
+    table: Table,
+) -> Result<Table, QueryError> {
+    let (graphs, constants) = (explorer.graphs, explorer.constants);
+    let reads = graphs.reads(graph, |c| constants[c.index()]);
+    let mut ids = [(); 3].map(|()| explorer.workspace.ids());
+    let [subjects, predicates, objects] = &mut ids;
+    let mut all = Vec::new();
+    sources::predicates(graphs.view, &reads, &mut all);
+    for predicate in all {
+        let guard = &mut *explorer.guard;
+        column_scan::edges(
+            graphs.view,
+            &reads,
+            predicate,
+            usize::MAX,
+            (subjects, objects),
+            |edges| guard.making(&table, edges, 3),
+        )?;
+        predicates.resize(subjects.len(), predicate);
+    }
+    let mut parents = explorer.workspace.rows();
+    parents.resize(subjects.len(), 0);
+    let workspace = &mut *explorer.workspace;
+    let mut table = table.gather(&parents, keep, workspace);
+    workspace.give_rows(parents);
+    for (variable, column) in variables.into_iter().zip(ids) {
+        table.set_kept(variable, column, keep, workspace);
+    }
+    Ok(table)
+}
+
+/// The edges that a pattern with a constant predicate reads.
+struct Edge<'s> {
+    sources: &'s [crate::view::graph_view::Source],
+    predicate: TermId,
+}
+
+impl Edge<'_> {
+    /// Follows the edges from an end that every row knows to one that none does.
+    fn along(
+        &self,
+        explorer: &mut Explorer<'_, '_>,
+        (from, direction, to): (Position, Direction, VarId),
+        keep: &VarSet,
+        wanted: usize,
+        table: Table,
+    ) -> Result<Table, QueryError> {
+        let is_dead = explorer.once && !keep.contains(to);
+        let from = End::of(from, &table, explorer.constants);
+        if let (End::Constant(vertex), 1) = (from, table.rows) {
+            let mut ids = self.neighbours(explorer, vertex, direction);
+            if is_dead {
+                ids.truncate(1);
+            }
+            explorer.guard.making(&table, ids.len(), 1)?;
+            let workspace = &mut *explorer.workspace;
+            let mut table = table.repeated(ids.len(), keep, workspace);
+            table.set_kept(to, ids, keep, workspace);
+            return Ok(table);
+        }
+        let mut parents = explorer.workspace.rows();
+        let mut ids = explorer.workspace.ids();
+        match from {
+            End::Column(column) => {
+                let key = (self.predicate, direction);
+                let made = (&mut parents, &mut ids);
+                self.expand(explorer, key, column, wanted, is_dead, &table, made)?;
+            }
+            from => {
+                let mut list = self.neighbours(explorer, from.at(0), direction);
+                if is_dead {
+                    list.truncate(1);
+                }
+                repeat(explorer, &list, wanted, &table, &mut parents, &mut ids)?;
+                explorer.workspace.give_ids(list);
+            }
+        }
+        let workspace = &mut *explorer.workspace;
+        let mut table = table.gather(&parents, keep, workspace);
+        workspace.give_rows(parents);
+        table.set_kept(to, ids, keep, workspace);
+        Ok(table)
+    }
+
+    /// Appends where the vertices of a column lead, until there are `wanted` rows; with `is_dead` only
+    /// which of them lead anywhere.
+    #[allow(clippy::too_many_arguments, reason = "the parts of one hot loop")]
+    fn expand(
+        &self,
+        explorer: &mut Explorer<'_, '_>,
+        key: (TermId, Direction),
+        column: &[TermId],
+        wanted: usize,
+        is_dead: bool,
+        table: &Table,
+        (parents, ids): (&mut Vec<u32>, &mut Vec<TermId>),
+    ) -> Result<(), QueryError> {
+        let mut row = 0;
+        while row < column.len() && parents.len() < wanted {
+            let to = (row + ROWS_AT_ONCE).min(column.len());
+            row += column_scan::expand(
+                explorer.graphs.view,
+                self.sources,
+                key,
+                &column[row..to],
+                row as u32,
+                (ids.len() + ROWS_PER_CHECK).min(wanted),
+                (parents, ids),
+                explorer.workspace,
+            );
+            if is_dead {
+                parents.dedup();
+                ids.clear();
+            }
+            explorer.guard.making(table, parents.len(), 1)?;
+        }
+        Ok(())
+    }
+
+    /// The list of one vertex.
+    fn neighbours(
+        &self,
+        explorer: &mut Explorer<'_, '_>,
+        vertex: TermId,
+        direction: Direction,
+    ) -> Vec<TermId> {
+        let (mut list, mut merged) = (explorer.workspace.ids(), explorer.workspace.ids());
+        let mut all = explorer.workspace.ids();
+        all.extend_from_slice(sources::neighbours(
+            explorer.graphs.view,
+            self.sources,
+            vertex,
+            self.predicate,
+            direction,
+            &mut list,
+            &mut merged,
+        ));
+        explorer.workspace.give_ids(list);
+        explorer.workspace.give_ids(merged);
+        all
+    }
+
+    /// Keeps the rows whose two ends an edge connects.
+    fn check(
+        &self,
+        explorer: &mut Explorer<'_, '_>,
+        (subject, object): (Position, Position),
+        keep: &VarSet,
+        wanted: usize,
+        table: Table,
+    ) -> Result<Table, QueryError> {
+        let mut parents = explorer.workspace.rows();
+        let subject = End::of(subject, &table, explorer.constants);
+        let object = End::of(object, &table, explorer.constants);
+        let view = explorer.graphs.view;
+        if let (End::Constant(s), End::Constant(o)) = (subject, object) {
+            if !sources::contains(view, self.sources, TripleIds::new(s, self.predicate, o)) {
+                explorer.workspace.give_rows(parents);
+                return Ok(Table::empty_like(&table));
+            }
+            parents.extend(0..table.rows as u32);
+        } else {
+            let mut row = 0;
+            while row < table.rows && parents.len() < wanted {
+                let to = (row + ROWS_AT_ONCE).min(table.rows);
+                if let (Some(s), Some(o)) = (subject.part(row, to), object.part(row, to)) {
+                    let first = row as u32;
+                    column_scan::connected(
+                        view,
+                        self.sources,
+                        self.predicate,
+                        s,
+                        o,
+                        first,
+                        &mut parents,
+                    );
+                }
+                row = to;
+                explorer.guard.making(&table, parents.len(), 0)?;
+            }
+        }
+        let workspace = &mut *explorer.workspace;
+        let table = table.gather(&parents, keep, workspace);
+        workspace.give_rows(parents);
+        Ok(table)
+    }
+
+    /// The vertices that have edges, for every row, where their other ends do not matter.
+    fn one_end(
+        &self,
+        explorer: &mut Explorer<'_, '_>,
+        (variable, direction): (VarId, Direction),
+        keep: &VarSet,
+        wanted: usize,
+        table: Table,
+    ) -> Result<Table, QueryError> {
+        let view = explorer.graphs.view;
+        let count = sources::vertices_at_most(view, self.sources, self.predicate, direction);
+        explorer.guard.tick()?;
+        explorer.guard.fits(table.bytes() + count * 8)?;
+        let (mut list, mut merged) = (explorer.workspace.ids(), explorer.workspace.ids());
+        let (reads, predicate) = (self.sources, self.predicate);
+        let mut all =
+            sources::vertices_with(view, reads, predicate, direction, &mut list, &mut merged);
+        if !keep.contains(variable) {
+            all = &all[..all.len().min(1)];
+        }
+        let (mut parents, mut ids) = (explorer.workspace.rows(), explorer.workspace.ids());
+        repeat(explorer, all, wanted, &table, &mut parents, &mut ids)?;
+        let workspace = &mut *explorer.workspace;
+        workspace.give_ids(list);
+        workspace.give_ids(merged);
+        let mut table = table.gather(&parents, keep, workspace);
+        workspace.give_rows(parents);
+        table.set_kept(variable, ids, keep, workspace);
+        Ok(table)
+    }
+
+    /// Every edge, for every row.
+    fn all(
+        &self,
+        explorer: &mut Explorer<'_, '_>,
+        (subject, object): (VarId, VarId),
+        keep: &VarSet,
+        wanted: usize,
+        table: Table,
+    ) -> Result<Table, QueryError> {
+        let view = explorer.graphs.view;
+        let (mut subjects, mut objects) = (explorer.workspace.ids(), explorer.workspace.ids());
+        if table.rows > 0 {
+            let guard = &mut *explorer.guard;
+            column_scan::edges(
+                view,
+                self.sources,
+                self.predicate,
+                wanted,
+                (&mut subjects, &mut objects),
+                |edges| guard.making(&table, edges, 2),
+            )?;
+        }
+        if table.rows == 1 && subjects.len() > wanted {
+            subjects.truncate(wanted);
+            objects.truncate(wanted);
+        }
+        let mut parents = explorer.workspace.rows();
+        if table.rows == 1 {
+            parents.resize(subjects.len(), 0);
+        } else {
+            let (mut all_subjects, mut all_objects) =
+                (explorer.workspace.ids(), explorer.workspace.ids());
+            repeat(
+                explorer,
+                &subjects,
+                wanted,
+                &table,
+                &mut parents,
+                &mut all_subjects,
+            )?;
+            for row in 0..table.rows {
+                if all_objects.len() >= all_subjects.len() {
+                    break;
+                }
+                all_objects.extend_from_slice(&objects);
+                explorer
+                    .guard
+                    .making(&table, row.max(all_objects.len()), 2)?;
+            }
+            all_objects.truncate(all_subjects.len());
+            explorer
+                .workspace
+                .give_ids(std::mem::replace(&mut subjects, all_subjects));
+            explorer
+                .workspace
+                .give_ids(std::mem::replace(&mut objects, all_objects));
+        }
+        let workspace = &mut *explorer.workspace;
+        let mut table = table.gather(&parents, keep, workspace);
+        workspace.give_rows(parents);
+        table.set_kept(subject, subjects, keep, workspace);
+        table.set_kept(object, objects, keep, workspace);
+        Ok(table)
+    }
+}
+
+/// The same list for every row, until there are `wanted` rows.
+fn repeat(
+    explorer: &mut Explorer<'_, '_>,
+    list: &[TermId],
+    wanted: usize,
+    table: &Table,
+    parents: &mut Vec<u32>,
+    ids: &mut Vec<TermId>,
+) -> Result<(), QueryError> {
+    if list.is_empty() {
+        return Ok(());
+    }
+    for row in 0..table.rows {
+        ids.extend_from_slice(list);
+        parents.resize(ids.len(), row as u32);
+        if ids.len() >= wanted {
+            break;
+        }
+        explorer.guard.tick()?;
+        if row % 64 == 0 || list.len() > ROWS_PER_CHECK {
+            explorer.guard.making(table, ids.len(), 2)?;
+        }
+    }
+    Ok(())
+}

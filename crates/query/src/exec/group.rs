@@ -1,0 +1,100 @@
+//! Grouping: rows get the number of their group, then every aggregate goes over the rows by itself.
+
+use crate::algebra::error::QueryError;
+use crate::algebra::expression::Expr;
+use crate::algebra::logical::Aggregate;
+use crate::context::execution::Guard;
+use crate::context::table::Table;
+use crate::eval::evaluate::Evaluation;
+use crate::exec::aggregate::Accumulator;
+use crate::exec::distinct_rows::distinct_rows;
+use somersault_lang::VarId;
+use somersault_model::TermId;
+
+/// Rows that an aggregate takes between two looks at the limits.
+const ROWS_PER_CHECK: usize = 1 << 12;
+/// The same where it keeps texts.
+const TEXTS_PER_CHECK: usize = 1 << 8;
+
+/// One row per group, with the keys and what the aggregates came to.
+pub(crate) fn aggregate(
+    evaluation: &mut Evaluation<'_>,
+    guard: &mut Guard<'_>,
+    keys: &[VarId],
+    aggregates: &[(VarId, Aggregate)],
+    table: &Table,
+) -> Result<Table, QueryError> {
+    // Without keys there is one group, also of no rows.
+    let (numbers, firsts) = if keys.is_empty() {
+        (Vec::new(), Vec::new())
+    } else {
+        distinct_rows(table, keys, guard)?
+    };
+    let groups = if keys.is_empty() { 1 } else { firsts.len() };
+    let columns = keys.iter().map(|variable| {
+        let values = firsts.iter().map(|row| table.get(*variable, *row as usize));
+        (*variable, values.collect())
+    });
+    let mut result = Table::of(columns, groups);
+    for (variable, aggregate) in aggregates {
+        let mut accumulator = Accumulator::new(aggregate, groups);
+        let mut held = table.bytes() + numbers.len() * 4;
+        // What DISTINCT counts once is found by the column.
+        let firsts = match distinct_columns(aggregate) {
+            Some(variables) => {
+                let own = variables.iter().filter(|variable| !keys.contains(variable));
+                let all: Vec<VarId> = keys.iter().chain(own).copied().collect();
+                Some(distinct_rows(table, &all, guard)?.1)
+            }
+            None => None,
+        };
+        accumulator.repeats = firsts.is_none();
+        held += firsts.as_ref().map_or(0, |firsts| firsts.len() * 4);
+        let count = firsts.as_ref().map_or(table.rows, Vec::len);
+        let part = match accumulator.holds_texts() {
+            true => TEXTS_PER_CHECK,
+            false => ROWS_PER_CHECK,
+        };
+        for from in (0..count).step_by(part) {
+            let to = (from + part).min(count);
+            match &firsts {
+                Some(firsts) => {
+                    let rows = firsts[from..to].iter().map(|row| *row as usize);
+                    accumulator.add(table, rows, &numbers, evaluation);
+                }
+                None => accumulator.add(table, from..to, &numbers, evaluation),
+            }
+            let held = held + accumulator.bytes();
+            guard.fits(held.saturating_add(evaluation.held_bytes()))?;
+            guard.look()?;
+        }
+        let held = held + accumulator.bytes();
+        let mut column = Vec::with_capacity(groups);
+        for group in 0..groups {
+            column.push(match accumulator.finish(group) {
+                Some(evaluated) => evaluation.id(evaluated),
+                None => TermId::UNBOUND,
+            });
+            guard.tick()?;
+            guard.fits(held.saturating_add(evaluation.held_bytes()))?;
+        }
+        result.set(*variable, column);
+    }
+    Ok(result)
+}
+
+/// The columns of whose values in a group an aggregate takes each once.
+fn distinct_columns(aggregate: &Aggregate) -> Option<Vec<VarId>> {
+    match aggregate {
+        Aggregate::CountSolutions {
+            distinct: true,
+            scope,
+        } => Some(scope.clone()),
+        Aggregate::Of {
+            distinct: true,
+            expression: Expr::Variable(variable),
+            ..
+        } => Some(vec![*variable]),
+        _ => None,
+    }
+}

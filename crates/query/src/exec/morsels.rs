@@ -1,0 +1,305 @@
+//! Morsels: steps that look at each row alone run on parts of the table that fit into the caches,
+//! all steps on one part before the next part. Where there is a crew, the parts are taken by whatever
+//! hands are free; what they make is put together in the order of the parts, so that no answer
+//! depends on how many hands there were, not even in the order of its rows. That order may depend on
+//! the size of the parts: a UNION makes its branches' rows part by part. So how a table is cut must
+//! not depend on the crew, unless its step makes the same of it in any parts.
+
+use crate::algebra::error::QueryError;
+use crate::context::execution::Crew;
+use crate::context::table::Table;
+use crate::context::workspace::Workspace;
+use crate::exec::assemble::assemble;
+use crate::exec::run::{Actual, Runner};
+use crate::exec::starts::Start;
+use crate::exec::step::Step;
+use crate::view::sources::Graphs;
+use oxrdf::Term;
+use parking_lot::Mutex;
+use somersault_store::Held;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+
+/// How many rows are tried first where only some of the answer is wanted.
+const FIRST_PART: usize = 64;
+/// Into so many parts a table of a few thousand rows is cut, so that all hands end at about the same
+/// time; so many rows has a part at least.
+const PARTS: usize = 16;
+const LEAST_PART: usize = 256;
+/// So many parts has a share at most: less near the end, so that no hand waits long for the last one,
+/// and one where somebody waits. A pool's thread looks for waiting queries between two shares, and a
+/// light one should not wait for all of a heavy one. It does wait for one part, in which all steps that
+/// look at each row alone are run: however many rows they make of it.
+const PARTS_PER_SHARE: usize = 4;
+/// Each hand gets a copy of the terms that the query has computed; of more there is no sharing.
+const MOST_TERMS: usize = 1 << 12;
+
+impl Runner<'_, '_> {
+    /// Runs steps that look at each row alone, until `limit` rows have come out.
+    pub(crate) fn run_by_part(
+        &mut self,
+        steps: &[Step],
+        mut table: Table,
+        limit: usize,
+    ) -> Result<Table, QueryError> {
+        if limit == usize::MAX
+            && let Some(all) = self.run_from_list(steps, &table)?
+        {
+            self.workspace.give(table);
+            return Ok(all);
+        }
+        let mut steps = steps;
+        while let Some((step, rest)) = steps.split_first() {
+            if self.cuts(steps, table.rows, limit) {
+                let all = self.run_in_parts(steps, &Start::Table(&table), limit)?;
+                self.workspace.give(table);
+                return Ok(all);
+            }
+            let wanted = if rest.is_empty() { limit } else { usize::MAX };
+            table = self.run_step(step, table, wanted)?;
+            steps = rest;
+        }
+        Ok(table)
+    }
+
+    /// Whether some steps are run on parts of so many rows.
+    pub(crate) fn cuts(&self, steps: &[Step], rows: usize, limit: usize) -> bool {
+        let Some((step, rest)) = steps.split_first() else {
+            return false;
+        };
+        // A step that makes no row out of nothing new is run whole where rows are limited: its rows
+        // are there already. A single step gains from parts only what others take of it.
+        if limit == usize::MAX {
+            rows >= 2 * self.guard.morsel_rows()
+                && (!rest.is_empty() || !step.kind.keeps_order() || self.guard.crew().is_some())
+        } else {
+            rows > FIRST_PART && step.kind.may_multiply()
+        }
+    }
+
+    /// Runs the first of some steps on parts of the rows, and the others on what each makes.
+    pub(crate) fn run_in_parts(
+        &mut self,
+        steps: &[Step],
+        start: &Start<'_>,
+        limit: usize,
+    ) -> Result<Table, QueryError> {
+        let few_terms = self.evaluation.local.len() <= MOST_TERMS;
+        let crew = (self.guard.crew()).filter(|_| limit == usize::MAX && few_terms);
+        // Of the rows alone, not of the crew: the order of what comes out may depend on it.
+        let most = self.guard.morsel_rows();
+        let most = (start.rows() / PARTS).clamp(LEAST_PART.min(most), most);
+        let held = start.bytes();
+        self.guard.hold(held)?;
+        let all = match crew {
+            Some(crew) => self.share(crew, steps, start, most)?,
+            None => self.run_parts(steps, start, most, limit)?,
+        };
+        self.guard.release(held);
+        Ok(all)
+    }
+
+    /// Runs steps on one part after the other, of `most` rows each, until `limit` rows have come out.
+    fn run_parts(
+        &mut self,
+        steps: &[Step],
+        rows: &Start<'_>,
+        most: usize,
+        limit: usize,
+    ) -> Result<Table, QueryError> {
+        let mut all = rows.empty();
+        let mut part = if limit == usize::MAX {
+            most
+        } else {
+            FIRST_PART.min(most)
+        };
+        let (mut from, mut held) = (0, 0);
+        while from < rows.rows() && all.rows < limit {
+            let to = (from + part).min(rows.rows());
+            let start = rows.part(from..to, self.workspace);
+            let made = self.run_part(steps, start, left_of(limit, all.rows))?;
+            let bytes = made.bytes();
+            all.append(made, self.workspace);
+            // What there is so far stays while the next part runs.
+            self.guard.hold(bytes)?;
+            held += bytes;
+            from = to;
+            part = (part * 4).min(most);
+        }
+        self.guard.release(held);
+        Ok(all)
+    }
+
+    /// Has a crew run the steps on parts of so many rows, and puts together what they make.
+    fn share(
+        &mut self,
+        crew: &dyn Crew,
+        steps: &[Step],
+        start: &Start<'_>,
+        size: usize,
+    ) -> Result<Table, QueryError> {
+        let parts = start.rows().div_ceil(size);
+        let taken = Taken::new(parts, crew.hands());
+        let (view, current) = self.graphs.seed();
+        let evaluation = self.evaluation.seed();
+        let known_terms = self.evaluation.local.len();
+        let guard = &*self.guard;
+        let actual = vec![Actual::default(); self.actual.len()];
+        let made_bytes = AtomicU64::new(0);
+        let reports: Mutex<Vec<Result<Report, QueryError>>> = Mutex::new(Vec::new());
+        let work = |_: usize| {
+            let Some(first) = taken.take() else {
+                return;
+            };
+            let graphs = Graphs::new(view);
+            graphs.set_current(current);
+            let mut evaluation = evaluation.evaluation();
+            let mut guard = guard.of_hand(&made_bytes);
+            let mut report = Report::default();
+            let result = Workspace::of_thread(|workspace| {
+                let mut runner = Runner {
+                    graphs: &graphs,
+                    evaluation: &mut evaluation,
+                    guard: &mut guard,
+                    workspace,
+                    actual: actual.clone(),
+                };
+                let mut left = taken.share();
+                let mut next = Some(first);
+                while let Some(number) = next {
+                    let rows = number * size..((number + 1) * size).min(start.rows());
+                    let part = start.part(rows, runner.workspace);
+                    let made = runner.run_part(steps, part, usize::MAX)?;
+                    made_bytes.fetch_add(made.bytes() as u64, Ordering::Relaxed);
+                    runner.guard.fits(0)?;
+                    report.made.push((number, made));
+                    left -= 1;
+                    next = (left > 0 && !crew.is_awaited())
+                        .then(|| taken.take())
+                        .flatten();
+                }
+                report.actual = std::mem::take(&mut runner.actual);
+                Ok(())
+            });
+            report.rows = guard.rows();
+            report.terms = evaluation.local.since(known_terms);
+            report.held = evaluation.local.held().clone();
+            if result.is_err() {
+                taken.stop();
+            }
+            reports.lock().push(result.map(|()| report));
+        };
+        self.workspace.lend(|| crew.share(parts, &work));
+        let made = self.gather(reports.into_inner(), parts)?;
+        let all = assemble(made, start.empty(), crew, self.workspace);
+        self.guard.fits(all.bytes())?;
+        Ok(all)
+    }
+
+    /// What hands made, in the order of the parts.
+    fn gather(
+        &mut self,
+        reports: Vec<Result<Report, QueryError>>,
+        parts: usize,
+    ) -> Result<Vec<Table>, QueryError> {
+        let base = self.evaluation.local.len() as u64;
+        let mut made: Vec<Option<Table>> = Vec::new();
+        made.resize_with(parts, || None);
+        for report in reports {
+            let report = report?;
+            self.guard.made(report.rows as usize);
+            for (sum, one) in self.actual.iter_mut().zip(report.actual) {
+                *sum += one;
+            }
+            self.evaluation.local.hold(&report.held);
+            // Each hand numbered the terms that it computed by itself.
+            let ids: Vec<_> = (report.terms.into_iter())
+                .map(|term| self.evaluation.local.id(term, self.evaluation.dictionary))
+                .collect();
+            for (number, mut table) in report.made {
+                if !ids.is_empty() {
+                    table.renumber(base, &ids);
+                }
+                made[number] = Some(table);
+            }
+        }
+        Ok(made.into_iter().flatten().collect())
+    }
+
+    fn run_part(
+        &mut self,
+        steps: &[Step],
+        table: Table,
+        limit: usize,
+    ) -> Result<Table, QueryError> {
+        let Some((step, rest)) = steps.split_first() else {
+            return Ok(table);
+        };
+        let wanted = match (rest.is_empty(), limit) {
+            (true, limit) => limit,
+            (false, _) => usize::MAX,
+        };
+        let next = self.run_step(step, table, wanted)?;
+        self.run_by_part(rest, next, limit)
+    }
+}
+
+/// What is left of a limit after some rows. No limit stays none, down to the innermost part: else
+/// tables further in would be cut in another way, and without a crew, from the second part on.
+fn left_of(limit: usize, made: usize) -> usize {
+    match limit {
+        usize::MAX => usize::MAX,
+        limit => limit.saturating_sub(made),
+    }
+}
+
+/// Which parts hands have taken.
+struct Taken {
+    parts: usize,
+    hands: usize,
+    next: AtomicUsize,
+    stopped: AtomicBool,
+}
+
+impl Taken {
+    fn new(parts: usize, hands: usize) -> Taken {
+        Taken {
+            parts,
+            hands,
+            next: AtomicUsize::new(0),
+            stopped: AtomicBool::new(false),
+        }
+    }
+
+    /// How many parts the next share has; the fewer are left, the fewer it has.
+    fn share(&self) -> usize {
+        let left = self.parts.saturating_sub(self.next.load(Ordering::Relaxed));
+        (left / (2 * self.hands)).clamp(1, PARTS_PER_SHARE)
+    }
+
+    /// One more part.
+    fn take(&self) -> Option<usize> {
+        if self.stopped.load(Ordering::Relaxed) {
+            return None;
+        }
+        let part = self.next.fetch_add(1, Ordering::Relaxed);
+        (part < self.parts).then_some(part)
+    }
+
+    /// Nothing more is to be done.
+    fn stop(&self) {
+        self.stopped.store(true, Ordering::Relaxed);
+    }
+}
+
+/// What a hand has done.
+#[derive(Default)]
+struct Report {
+    /// What it made of the parts with these numbers.
+    made: Vec<(usize, Table)>,
+    /// The terms that it computed.
+    terms: Vec<Term>,
+    /// What it found in the dictionary and might be reclaimed there.
+    held: Held,
+    rows: u64,
+    actual: Vec<Actual>,
+}

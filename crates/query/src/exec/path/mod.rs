@@ -1,0 +1,242 @@
+//! Property paths, followed along adjacency lists a column of vertices at a time (SPARQL 1.1,
+//! section 18.4): sequences and alternatives keep repeats, closures yield each end once. Rows that
+//! start from the same vertex share what it leads to, and where both ends are known it is the end
+//! with fewer values that is started from.
+
+mod walker;
+
+use crate::algebra::error::QueryError;
+use crate::algebra::logical::{GraphPosition, Path, PathPattern, Position};
+use crate::algebra::varset::VarSet;
+use crate::context::table::Table;
+use crate::exec::distinct_rows::by_number;
+use crate::exec::explore::{End, Explorer, has_unbound};
+use crate::view::graph_view::Source;
+use somersault_model::{Direction, TermId};
+use walker::{Ends, Walker};
+
+/// Follows a path from every row.
+pub(crate) fn follow(
+    explorer: &mut Explorer<'_, '_>,
+    pattern: &PathPattern,
+    keep: &VarSet,
+    table: Table,
+) -> Result<Table, QueryError> {
+    let constants = explorer.constants;
+    let subject = End::of(pattern.subject, &table, constants);
+    let object = End::of(pattern.object, &table, constants);
+    let mixed = |end: End<'_>| matches!(end, End::Column(column) if has_unbound(column));
+    let fixed_graph = !matches!(pattern.graph, GraphPosition::Named(Position::Variable(_)));
+    let mut found = Found::default();
+    if fixed_graph && !mixed(subject) && !mixed(object) {
+        let graphs = explorer.graphs;
+        let reads = graphs.reads(pattern.graph, |c| constants[c.index()]);
+        let rows: Vec<u32> = (0..table.rows as u32).collect();
+        let ends = (subject, object);
+        follow_rows(
+            explorer,
+            pattern,
+            &reads,
+            ends,
+            &rows,
+            TermId::UNBOUND,
+            &mut found,
+        )?;
+    } else {
+        for row in 0..table.rows {
+            let ends = (known(subject.at(row)), known(object.at(row)));
+            follow_row(explorer, pattern, ends, row, &table, &mut found)?;
+        }
+    }
+    explorer.guard.fits(found.rows.len() * 32 + table.bytes())?;
+    let (subject, object) = (pattern.subject.variable(), pattern.object.variable());
+    let graph = pattern.graph.variable();
+    let workspace = &mut *explorer.workspace;
+    let mut table = table.gather(&found.rows, keep, workspace);
+    let columns = [
+        (subject, found.subjects),
+        (object, found.objects),
+        (graph, found.graphs),
+    ];
+    for (variable, column) in columns {
+        if let Some(variable) = variable {
+            table.set_kept(variable, column, keep, workspace);
+        }
+    }
+    Ok(table)
+}
+
+/// The end that a cell is.
+fn known<'t>(id: TermId) -> End<'t> {
+    if id.is_unbound() {
+        End::Free
+    } else {
+        End::Constant(id)
+    }
+}
+
+/// Follows the path from one row, in whatever graphs it may be.
+fn follow_row(
+    explorer: &mut Explorer<'_, '_>,
+    pattern: &PathPattern,
+    ends: (End<'_>, End<'_>),
+    row: usize,
+    table: &Table,
+    found: &mut Found,
+) -> Result<(), QueryError> {
+    let (graphs, constants) = (explorer.graphs, explorer.constants);
+    let rows = [row as u32];
+    let mut read = |name: TermId, sources: &[Source]| {
+        let ends = (ends.0, ends.1);
+        follow_rows(explorer, pattern, sources, ends, &rows, name, found)
+    };
+    match pattern.graph {
+        GraphPosition::Named(name @ Position::Variable(_)) => {
+            match End::of(name, table, constants).at(row) {
+                TermId::UNBOUND => {
+                    (graphs.named().iter()).try_for_each(|(name, source)| read(*name, source))
+                }
+                name => match graphs.source_of(name) {
+                    Some(source) => read(name, &[source]),
+                    None => Ok(()),
+                },
+            }
+        }
+        graph => read(
+            TermId::UNBOUND,
+            &graphs.reads(graph, |c| constants[c.index()]),
+        ),
+    }
+}
+
+/// Follows the path in one graph from some rows, in each of which the same ends are known.
+fn follow_rows(
+    explorer: &mut Explorer<'_, '_>,
+    pattern: &PathPattern,
+    sources: &[Source],
+    (subject, object): (End<'_>, End<'_>),
+    rows: &[u32],
+    graph: TermId,
+    found: &mut Found,
+) -> Result<(), QueryError> {
+    let mut walker = Walker::new(explorer, sources);
+    // Between two variables a path of no step leads from vertices of the graph only, also where
+    // something else has bound them already; from a constant it always leads.
+    let from_vertices = pattern.subject.variable().is_some()
+        && pattern.object.variable().is_some()
+        && pattern.path.is_nullable();
+    let same = pattern.subject == pattern.object;
+    let (start, other, direction) = match (subject, object) {
+        (End::Free, End::Free) => {
+            let (subjects, objects) = walker.pairs(&pattern.path)?;
+            for row in rows {
+                for (s, o) in subjects.iter().zip(&objects) {
+                    if !same || s == o {
+                        found.push(*row, *s, *o, graph);
+                    }
+                }
+                walker.guard.fits(found.rows.len() * 32)?;
+                walker.guard.look()?;
+            }
+            return Ok(());
+        }
+        (End::Free, object) => (object, End::Free, Direction::In),
+        (subject, End::Free) => (subject, End::Free, Direction::Out),
+        // From the end with fewer values.
+        (subject, object) => {
+            if distinct(object, rows) < distinct(subject, rows) {
+                (object, subject, Direction::In)
+            } else {
+                (subject, object, Direction::Out)
+            }
+        }
+    };
+    let mut starts: Vec<TermId> = rows.iter().map(|row| start.at(*row as usize)).collect();
+    starts.sort_unstable();
+    starts.dedup();
+    if from_vertices {
+        starts.retain(|vertex| walker.is_vertex(*vertex));
+    }
+    let closure = matches!(pattern.path, Path::ZeroOrMore(_) | Path::OneOrMore(_));
+    let is_check = !matches!(other, End::Free);
+    let pair = |start: TermId, end: TermId| match direction {
+        Direction::Out => (start, end),
+        Direction::In => (end, start),
+    };
+    if is_check && closure && starts.len() == rows.len() {
+        // No row shares its start with another: each walk ends where its target is reached.
+        let mut reached = Vec::new();
+        for row in rows {
+            let (from, to) = (start.at(*row as usize), other.at(*row as usize));
+            if starts.binary_search(&from).is_err() {
+                continue;
+            }
+            reached.clear();
+            if walker.close(&pattern.path, direction, from, Some(to), &mut reached)? {
+                let (s, o) = pair(from, to);
+                found.push(*row, s, o, graph);
+            }
+        }
+        return Ok(());
+    }
+    let mut ends = Ends::default();
+    walker.lead(&pattern.path, direction, &starts, &mut ends)?;
+    let (borders, order) = by_number(&ends.places, starts.len());
+    let mut reached: Vec<TermId> = order.iter().map(|at| ends.ids[*at as usize]).collect();
+    if is_check {
+        for at in 0..starts.len() {
+            reached[borders[at] as usize..borders[at + 1] as usize].sort_unstable();
+        }
+    }
+    for row in rows {
+        let from = start.at(*row as usize);
+        let Ok(at) = starts.binary_search(&from) else {
+            continue;
+        };
+        let mut list = &reached[borders[at] as usize..borders[at + 1] as usize];
+        if is_check {
+            let to = other.at(*row as usize);
+            let first = list.partition_point(|id| *id < to);
+            let count = list[first..].partition_point(|id| *id == to);
+            list = &list[first..first + count];
+        }
+        for end in list {
+            let (s, o) = pair(from, *end);
+            found.push(*row, s, o, graph);
+        }
+        walker.guard.tick()?;
+        walker.guard.fits((found.rows.len() + reached.len()) * 32)?;
+    }
+    Ok(())
+}
+
+/// How many values an end has in some rows.
+fn distinct(end: End<'_>, rows: &[u32]) -> usize {
+    match end {
+        End::Column(column) => {
+            let mut ids: Vec<TermId> = rows.iter().map(|row| column[*row as usize]).collect();
+            ids.sort_unstable();
+            ids.dedup();
+            ids.len()
+        }
+        End::Constant(_) => 1,
+        End::Free => usize::MAX,
+    }
+}
+
+#[derive(Default)]
+struct Found {
+    rows: Vec<u32>,
+    subjects: Vec<TermId>,
+    objects: Vec<TermId>,
+    graphs: Vec<TermId>,
+}
+
+impl Found {
+    fn push(&mut self, row: u32, s: TermId, o: TermId, graph: TermId) {
+        self.rows.push(row);
+        self.subjects.push(s);
+        self.objects.push(o);
+        self.graphs.push(graph);
+    }
+}

@@ -1,0 +1,70 @@
+//! Reductions: of the rows those are kept whose value has an edge of a predicate at all. The
+//! predicate's index vertex tells where it is short; where it is much longer than the table, the
+//! lists of the rows' own vertices are asked. More rows than necessary may pass, never fewer: the
+//! pattern itself comes later.
+
+use crate::algebra::error::QueryError;
+use crate::algebra::logical::{Position, QuadPattern};
+use crate::algebra::varset::VarSet;
+use crate::context::table::Table;
+use crate::exec::explore::{Explorer, has_unbound};
+use crate::view::sources;
+use somersault_lang::VarId;
+use somersault_model::{Direction, TermId};
+
+/// An index vertex at most so many times as long as the table is read as a whole.
+const READ_FACTOR: usize = 8;
+/// Rows between two looks at the limits.
+const ROWS_AT_ONCE: usize = 1 << 12;
+
+/// Keeps the rows whose value of `variable` has an edge as the pattern wants it.
+pub(crate) fn reduce(
+    explorer: &mut Explorer<'_, '_>,
+    variable: VarId,
+    pattern: &QuadPattern,
+    keep: &VarSet,
+    wanted: usize,
+    mut table: Table,
+) -> Result<Table, QueryError> {
+    let column = table.column(variable).filter(|c| !has_unbound(c));
+    let (Position::Constant(predicate), Some(column)) = (pattern.predicate, column) else {
+        // The planner reduces by neither; leaving the rows as they are is right all the same.
+        table.keep(keep, explorer.workspace);
+        return Ok(table);
+    };
+    let constants = explorer.constants;
+    let predicate = constants[predicate.index()];
+    let direction = if pattern.subject == Position::Variable(variable) {
+        Direction::Out
+    } else {
+        Direction::In
+    };
+    let graphs = explorer.graphs;
+    let view = graphs.view;
+    let reads = graphs.reads(pattern.graph, |c| constants[c.index()]);
+    let (mut list, mut merged) = (explorer.workspace.ids(), explorer.workspace.ids());
+    let vertices = sources::vertices_at_most(view, &reads, predicate, direction);
+    let index = (vertices <= READ_FACTOR * column.len()).then(|| {
+        sources::vertices_with(view, &reads, predicate, direction, &mut list, &mut merged)
+    });
+    let has_edge = |vertex: &TermId| match index {
+        Some(index) => index.binary_search(vertex).is_ok(),
+        None => sources::neighbour_estimate(view, &reads, *vertex, predicate, direction) > 0,
+    };
+    let mut parents = explorer.workspace.rows();
+    for (at, part) in column.chunks(ROWS_AT_ONCE).enumerate() {
+        if parents.len() >= wanted {
+            break;
+        }
+        let first = (at * ROWS_AT_ONCE) as u32;
+        let found = (first..).zip(part).filter(|(_, vertex)| has_edge(vertex));
+        parents.extend(found.map(|(row, _)| row));
+        explorer.guard.making(&table, parents.len(), 0)?;
+    }
+    let workspace = &mut *explorer.workspace;
+    workspace.give_ids(list);
+    workspace.give_ids(merged);
+    let table = table.gather(&parents, keep, workspace);
+    workspace.give_rows(parents);
+    Ok(table)
+}

@@ -1,0 +1,471 @@
+//! Pilots: an order that looks cheapest is tried on a few rows before it is taken. What each of its
+//! steps makes of rows that went through the steps before is noted, and the search is asked again,
+//! until the order that it finds has been tried already. Samples of pairs of patterns cannot tell
+//! how three of them go together (who has both the one edge and the other may be quite unlike those
+//! who have one of them); a pilot does, and only of orders that matter.
+
+use crate::plan::join_graph::{Frame, Move, Parts};
+use crate::plan::order::Order;
+use crate::plan::planner::Planner;
+use crate::plan::reduction::Reduction;
+use crate::plan::sample::Sampled;
+use crate::view::sources;
+use somersault_model::{Direction, TermId, TripleIds};
+
+/// Rows that are followed; of more some are chosen, evenly.
+const ROWS: usize = 64;
+/// Of the first part more: the next ones may drop most of them.
+const FIRST_ROWS: usize = 512;
+/// Fewer rows tell nothing, unless they are all that there are.
+const FEWEST: usize = 8;
+/// Of so many parts the search for an order takes no longer than a pilot.
+const FEW_PARTS: usize = 7;
+/// How many orders are tried at most.
+const ROUNDS: usize = 8;
+const ROUNDS_OF_MANY: usize = 3;
+
+/// What a pilot saw of a part: what it makes of a row after some other parts.
+#[derive(Debug, Clone)]
+pub(crate) struct Seen {
+    /// The parts before, a bit for each.
+    placed: u32,
+    /// What the rows were reduced by, where the pattern itself had not come yet.
+    pending: Vec<Reduction>,
+    /// Which variables of the part had values, a bit for each of all variables.
+    known: u64,
+    /// Edges per row.
+    pub(crate) fanout: f64,
+}
+
+/// What a pilot saw of a reduction.
+#[derive(Debug, Clone)]
+pub(crate) struct SeenReduction {
+    /// The parts before, a bit for each; the one whose rows are reduced is the last of them.
+    placed: u32,
+    reduction: Reduction,
+    /// The share of the rows that it keeps.
+    pub(crate) kept: f64,
+}
+
+impl Frame {
+    /// The parts that are placed, a bit for each.
+    pub(crate) fn placed_bits(&self) -> u32 {
+        let placed = self.placed.iter().rev();
+        placed.fold(0, |bits, placed| bits << 1 | u32::from(*placed))
+    }
+
+    fn pending(&self) -> impl Iterator<Item = &Reduction> {
+        (self.reduced.iter()).filter(|reduction| !self.placed[reduction.by])
+    }
+}
+
+impl Parts<'_> {
+    fn known_bits(&self, frame: &Frame, part: usize) -> u64 {
+        let variables = self.list[part].variables.iter();
+        let known = variables.filter(|v| frame.bound[**v].values > 0.0);
+        // That two variables may share a bit where there are very many can spoil an estimate only.
+        known.fold(0, |bits, v| bits | 1 << (*v % 64))
+    }
+
+    /// What pilots saw of a part where the rows are as now: after all that is placed, or else after
+    /// most of it.
+    pub(crate) fn seen(&self, frame: &Frame, part: usize) -> Option<&Seen> {
+        let all = self.seen.get(part).filter(|all| !all.is_empty())?;
+        let (placed, known) = (frame.placed_bits(), self.known_bits(frame, part));
+        let fits = |seen: &&Seen| {
+            seen.placed & !placed == 0
+                // After one other part only, samples of pairs tell as much.
+                && (seen.placed == placed || seen.placed.count_ones() > 1)
+                && seen.known == known
+                && frame.pending().count() == seen.pending.len()
+                && frame.pending().all(|reduction| seen.pending.contains(reduction))
+        };
+        let fitting = all.iter().filter(fits);
+        fitting.max_by_key(|seen| seen.placed.count_ones())
+    }
+
+    /// Notes what a part was seen to make of rows like those of the frame.
+    fn see(&mut self, frame: &Frame, part: usize, fanout: f64) {
+        let seen = Seen {
+            placed: frame.placed_bits(),
+            pending: frame.pending().copied().collect(),
+            known: self.known_bits(frame, part),
+            fanout,
+        };
+        self.seen.resize_with(self.list.len(), Vec::new);
+        let all = &mut self.seen[part];
+        all.retain(|other| {
+            (other.placed, other.known) != (seen.placed, seen.known)
+                || other.pending != seen.pending
+        });
+        all.push(seen);
+    }
+
+    /// What pilots saw of a reduction of rows that went through all of some parts, or else most.
+    pub(crate) fn seen_reduction(
+        &self,
+        placed: u32,
+        reduction: Reduction,
+    ) -> Option<&SeenReduction> {
+        let fits = |seen: &&SeenReduction| {
+            seen.reduction == reduction
+                && seen.placed & !placed == 0
+                && (seen.placed == placed || seen.placed.count_ones() > 1)
+        };
+        let fitting = self.seen_reductions.iter().filter(fits);
+        fitting.max_by_key(|seen| seen.placed.count_ones())
+    }
+
+    fn see_reduction(&mut self, placed: u32, reduction: Reduction, kept: f64) {
+        let all = &mut self.seen_reductions;
+        all.retain(|seen| seen.placed != placed || seen.reduction != reduction);
+        all.push(SeenReduction {
+            placed,
+            reduction,
+            kept,
+        });
+    }
+
+    /// An order with what is now expected of it.
+    fn follow(&self, start: &Frame, moves: Vec<Move>) -> Order {
+        let (mut frame, mut next) = (start.clone(), Frame::default());
+        for step in &moves {
+            self.apply(&frame, step, &mut next);
+            std::mem::swap(&mut frame, &mut next);
+        }
+        Order { moves, end: frame }
+    }
+}
+
+impl Planner<'_> {
+    /// Tries orders until the cheapest is one that was tried.
+    pub(crate) fn try_out(
+        &self,
+        sampled: &[Sampled],
+        parts: &mut Parts<'_>,
+        start: &Frame,
+        mut order: Order,
+    ) -> Order {
+        // What is bound from outside cannot be chosen from.
+        let from_nothing = start.unit && start.bound.iter().all(|b| b.values == 0.0);
+        if !from_nothing || parts.list.len() < 3 {
+            return order;
+        }
+        let rounds = if parts.list.len() <= FEW_PARTS {
+            ROUNDS
+        } else {
+            ROUNDS_OF_MANY
+        };
+        let mut tried: Vec<Vec<Move>> = Vec::new();
+        while tried.len() < rounds && !self.is_over_time() {
+            self.pilot(sampled, parts, start, &order.moves);
+            tried.push(order.moves);
+            order = self.search(parts, start);
+            if tried.contains(&order.moves) {
+                return order;
+            }
+        }
+        // The last one was not tried: better one that was.
+        let followed = tried.into_iter().map(|moves| parts.follow(start, moves));
+        followed
+            .min_by(|a, b| a.end.cost.total_cmp(&b.end.cost))
+            .unwrap_or(order)
+    }
+
+    /// Follows an order with a few rows, as far as there are any and its parts are patterns.
+    fn pilot(&self, sampled: &[Sampled], parts: &mut Parts<'_>, start: &Frame, moves: &[Move]) {
+        let mut rows = Rows::one(parts.variables.len());
+        let (mut frame, mut next) = (start.clone(), Frame::default());
+        let pattern_of = |part: usize| sampled.iter().find(|pattern| pattern.part == part);
+        for (at, step) in moves.iter().enumerate() {
+            let list = match step {
+                Move::One(part) | Move::Reduced(part, _) => std::slice::from_ref(part),
+                Move::Intersect(list) => list,
+            };
+            for part in &list[1..] {
+                // How long the list of each arm is, before any of them has closed.
+                if let Some(pattern) = pattern_of(*part)
+                    && let Some(degrees) = self.degrees(&rows, pattern, parts)
+                {
+                    let sum: usize = degrees.of_rows.iter().sum();
+                    parts.see(&frame, *part, rows.per_row(sum));
+                }
+            }
+            for part in list {
+                let Some(pattern) = pattern_of(*part) else {
+                    return;
+                };
+                let most = if at == 0 { FIRST_ROWS } else { ROWS };
+                if !rows.tell_enough() {
+                    return;
+                }
+                let Some((made, extended)) = self.extend(&rows, pattern, parts, most) else {
+                    return;
+                };
+                if at > 0 {
+                    parts.see(&frame, *part, rows.per_row(made));
+                }
+                rows = extended;
+                parts.extend(&frame, &Move::One(*part), &mut next);
+                std::mem::swap(&mut frame, &mut next);
+            }
+            if let Move::Reduced(part, reduction) = step {
+                let Some(by) = pattern_of(reduction.by) else {
+                    return;
+                };
+                if !rows.tell_enough() {
+                    return;
+                }
+                let kept = self.reduced(&rows, by, reduction.variable, parts);
+                let share = rows.per_row(kept.count());
+                parts.see_reduction(frame.placed_bits(), *reduction, share);
+                rows = kept;
+                parts.reduce(*part, *reduction, &mut frame);
+            }
+        }
+    }
+
+    /// The rows whose value has an edge of a pattern.
+    fn reduced(&self, rows: &Rows, by: &Sampled, variable: usize, parts: &Parts<'_>) -> Rows {
+        let view = self.graphs.view;
+        let mut kept = Rows::none_of(rows);
+        let Some(away) = by.away_from(parts.variables[variable]) else {
+            return kept;
+        };
+        for row in rows.iter() {
+            let vertex = row[variable];
+            if sources::neighbour_estimate(view, &by.sources, vertex, by.predicate, away) > 0 {
+                kept.cells.extend_from_slice(row);
+            }
+        }
+        kept
+    }
+
+    /// How many edges of a pattern, of which one end is known, each row has.
+    fn degrees(&self, rows: &Rows, pattern: &Sampled, parts: &Parts<'_>) -> Option<Degrees> {
+        let (subject, object) = (
+            rows.end(&pattern.subject, parts),
+            rows.end(&pattern.object, parts),
+        );
+        let (near, away, far) = match (subject, object) {
+            (near, End::Open(far)) if !matches!(near, End::Open(_)) => (near, Direction::Out, far),
+            (End::Open(far), near) if !matches!(near, End::Open(_)) => (near, Direction::In, far),
+            _ => return None,
+        };
+        let view = self.graphs.view;
+        let degree = |row: &[TermId]| {
+            let vertex = near.of(row);
+            sources::neighbour_estimate(view, &pattern.sources, vertex, pattern.predicate, away)
+        };
+        Some(Degrees {
+            near,
+            away,
+            far,
+            of_rows: rows.iter().map(degree).collect(),
+        })
+    }
+
+    /// How many rows a pattern makes of some, and about `most` of them; `None` where it would have to
+    /// be read as a whole for each.
+    fn extend(
+        &self,
+        rows: &Rows,
+        pattern: &Sampled,
+        parts: &Parts<'_>,
+        most: usize,
+    ) -> Option<(usize, Rows)> {
+        let (subject, object) = (
+            rows.end(&pattern.subject, parts),
+            rows.end(&pattern.object, parts),
+        );
+        match (subject, object) {
+            (End::Open(a), End::Open(b)) => {
+                let started = self.vertices(rows, pattern, (a, b), most)?;
+                let (made, extended) = self.extend(&started, pattern, parts, most)?;
+                Some((made, extended))
+            }
+            (End::Open(_), _) | (_, End::Open(_)) => {
+                let degrees = self.degrees(rows, pattern, parts)?;
+                Some(self.choose(rows, pattern, &degrees, most))
+            }
+            (subject, object) => {
+                let mut kept = Rows::none_of(rows);
+                for row in rows.iter() {
+                    let triple = TripleIds::new(subject.of(row), pattern.predicate, object.of(row));
+                    if sources::contains(self.graphs.view, &pattern.sources, triple) {
+                        kept.cells.extend_from_slice(row);
+                    }
+                }
+                Some((kept.count(), kept))
+            }
+        }
+    }
+
+    /// Some vertices of a pattern with two open ends, from the end with fewer; only for the first
+    /// pattern of an order.
+    fn vertices(
+        &self,
+        rows: &Rows,
+        pattern: &Sampled,
+        (subject, object): (usize, usize),
+        most: usize,
+    ) -> Option<Rows> {
+        if subject == object || !rows.is_unit() {
+            return None;
+        }
+        let (variable, away) = if pattern.subjects <= pattern.objects {
+            (subject, Direction::Out)
+        } else {
+            (object, Direction::In)
+        };
+        let (view, predicate) = (self.graphs.view, pattern.predicate);
+        let (mut list, mut merged) = (Vec::new(), Vec::new());
+        let reads = &pattern.sources;
+        let all = sources::vertices_with(view, reads, predicate, away, &mut list, &mut merged);
+        let mut chosen = Rows::none_of(rows);
+        chosen.complete = all.len() <= most;
+        for place in evenly(all.len(), most) {
+            chosen.push(&rows.cells, variable, all[place]);
+        }
+        Some(chosen)
+    }
+
+    /// Of all edges that the rows have, about `most`.
+    fn choose(
+        &self,
+        rows: &Rows,
+        pattern: &Sampled,
+        degrees: &Degrees,
+        most: usize,
+    ) -> (usize, Rows) {
+        let made: usize = degrees.of_rows.iter().sum();
+        let mut chosen = Rows::none_of(rows);
+        chosen.complete = rows.complete && made <= most;
+        let (mut list, mut merged) = (Vec::new(), Vec::new());
+        let mut places = evenly(made, most).peekable();
+        let mut before = 0;
+        for (row, degree) in rows.iter().zip(&degrees.of_rows) {
+            let end = before + degree;
+            if places.peek().is_some_and(|place| *place < end) {
+                let found = sources::neighbours(
+                    self.graphs.view,
+                    &pattern.sources,
+                    degrees.near.of(row),
+                    pattern.predicate,
+                    degrees.away,
+                    &mut list,
+                    &mut merged,
+                );
+                while let Some(place) = places.next_if(|place| *place < end) {
+                    // The degree is an upper bound.
+                    if let Some(id) = found.get(place - before) {
+                        chosen.push(row, degrees.far, *id);
+                    }
+                }
+            }
+            before = end;
+        }
+        (made, chosen)
+    }
+}
+
+/// At most so many of the places of a list.
+fn evenly(length: usize, most: usize) -> impl Iterator<Item = usize> {
+    let count = length.min(most);
+    (0..count).map(move |at| (2 * at + 1) * length / (2 * count))
+}
+
+/// An end of a pattern, for some rows.
+#[derive(Debug, Clone, Copy)]
+enum End {
+    Constant(TermId),
+    /// A variable that has a value in each row.
+    Value(usize),
+    /// A variable that has none.
+    Open(usize),
+}
+
+impl End {
+    fn of(self, row: &[TermId]) -> TermId {
+        match self {
+            End::Constant(id) => id,
+            End::Value(at) | End::Open(at) => row[at],
+        }
+    }
+}
+
+struct Degrees {
+    near: End,
+    away: Direction,
+    far: usize,
+    of_rows: Vec<usize>,
+}
+
+/// Some rows, with a cell for each variable.
+struct Rows {
+    width: usize,
+    cells: Vec<TermId>,
+    /// Whether these are all that there are.
+    complete: bool,
+}
+
+impl Rows {
+    /// The one row of no values.
+    fn one(width: usize) -> Rows {
+        Rows {
+            width,
+            cells: vec![TermId::UNBOUND; width],
+            complete: true,
+        }
+    }
+
+    fn none_of(other: &Rows) -> Rows {
+        Rows {
+            width: other.width,
+            cells: Vec::new(),
+            complete: other.complete,
+        }
+    }
+
+    fn iter(&self) -> impl Iterator<Item = &[TermId]> {
+        self.cells.chunks_exact(self.width.max(1))
+    }
+
+    fn count(&self) -> usize {
+        self.iter().count()
+    }
+
+    fn is_unit(&self) -> bool {
+        self.cells.len() == self.width && self.cells.iter().all(|id| id.is_unbound())
+    }
+
+    fn push(&mut self, row: &[TermId], variable: usize, value: TermId) {
+        let start = self.cells.len();
+        self.cells.extend_from_slice(row);
+        self.cells[start + variable] = value;
+    }
+
+    fn tell_enough(&self) -> bool {
+        self.count() >= FEWEST || (self.complete && !self.cells.is_empty())
+    }
+
+    /// So many edges as a share of the rows; none seen does not mean that there is none.
+    fn per_row(&self, edges: usize) -> f64 {
+        let rows = self.count().max(1) as f64;
+        (edges as f64 / rows).max(0.5 / rows)
+    }
+
+    fn end(&self, end: &Result<TermId, somersault_lang::VarId>, parts: &Parts<'_>) -> End {
+        match end {
+            Ok(id) => End::Constant(*id),
+            Err(variable) => {
+                let at = parts.variables.iter().position(|other| other == variable);
+                let at = at.expect("the variables of a part are numbered");
+                match self.cells.get(at) {
+                    Some(cell) if !cell.is_unbound() => End::Value(at),
+                    _ => End::Open(at),
+                }
+            }
+        }
+    }
+}

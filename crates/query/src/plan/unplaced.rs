@@ -1,0 +1,289 @@
+//! What is still to be placed of a group, and what its parts look like to the search for an order.
+//! Parts are sorted by size and then by text, so that no plan depends on the order in which a query
+//! was written.
+
+use crate::algebra::expression::Expr;
+use crate::algebra::logical::{
+    GraphPosition, Group, Node, Operator, PathPattern, Position, QuadPattern, Tail,
+};
+use crate::algebra::varset::VarSet;
+use crate::plan::estimate::{Cardinality, State};
+use crate::plan::join_graph::{
+    Binding, Block, Bound, Condition, End, Frame, Kind, Part, Parts, Pattern,
+};
+use crate::plan::planner::Planner;
+use somersault_lang::VarId;
+use somersault_model::TermId;
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// A part that may come in any order.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Core<'q> {
+    Pattern(QuadPattern, Cardinality),
+    Path(&'q Arc<PathPattern>),
+    /// `GRAPH name {}`.
+    Graph(Position),
+    Block(&'q Node),
+}
+
+impl Core<'_> {
+    /// What it may bind.
+    pub(crate) fn variables(&self) -> VarSet {
+        match self {
+            Core::Pattern(pattern, _) => pattern.variables(),
+            Core::Path(path) => path.variables(),
+            Core::Graph(name) => VarSet::of(name.variable()),
+            Core::Block(node) => node.possible.clone(),
+        }
+    }
+
+    /// What it may bind or has to know.
+    pub(crate) fn mentioned(&self) -> VarSet {
+        match self {
+            Core::Block(node) => node.mentioned(),
+            _ => self.variables(),
+        }
+    }
+
+    /// What it binds in every row.
+    pub(crate) fn certain(&self) -> VarSet {
+        match self {
+            Core::Block(node) => node.certain.clone(),
+            _ => self.variables(),
+        }
+    }
+}
+
+/// What of a group is still to be placed.
+pub(crate) struct Remaining<'q> {
+    /// `None` where it is placed.
+    pub(crate) core: Vec<Option<Core<'q>>>,
+    /// The variables of parts that come after those, one set for each.
+    pub(crate) later: Vec<VarSet>,
+    pub(crate) binds: Vec<(VarId, &'q Arc<Expr>)>,
+    pub(crate) filters: Vec<&'q Arc<Expr>>,
+    pub(crate) tails: Vec<&'q Tail>,
+}
+
+impl Remaining<'_> {
+    fn has_core(&self) -> bool {
+        !self.later.is_empty() || self.core.iter().any(Option::is_some)
+    }
+
+    /// Whether something that is still to come may bind the variable; `but` names a bind that
+    /// does not count.
+    pub(crate) fn may_bind(&self, variable: VarId, but: Option<usize>) -> bool {
+        (self.core.iter().flatten()).any(|part| part.variables().contains(variable))
+            || self.later.iter().any(|set| set.contains(variable))
+            || (self.binds.iter().enumerate()).any(|(at, (v, _))| *v == variable && but != Some(at))
+            || self.tails.iter().any(|tail| match tail {
+                Tail::Optional { node, .. } => node.possible.contains(variable),
+                Tail::Minus(_) => false,
+            })
+    }
+
+    /// Whether an expression can be evaluated now: nothing that comes later would change what it
+    /// sees.
+    pub(crate) fn is_ready(&self, expr: &Expr, state: &State, but: Option<usize>) -> bool {
+        if expr.is_volatile() && (self.has_core() || !self.tails.is_empty()) {
+            return false;
+        }
+        expr.variables()
+            .iter()
+            .all(|v| state.certain.contains(v) || !self.may_bind(v, but))
+    }
+}
+
+/// The numbers of a group's variables.
+#[derive(Default)]
+struct Numbers {
+    /// By the query's number.
+    of: Vec<Option<usize>>,
+    variables: Vec<VarId>,
+}
+
+impl Numbers {
+    fn of(&mut self, variable: VarId) -> usize {
+        let at = variable.index();
+        if self.of.len() <= at {
+            self.of.resize(at + 1, None);
+        }
+        *self.of[at].get_or_insert_with(|| {
+            self.variables.push(variable);
+            self.variables.len() - 1
+        })
+    }
+
+    fn known(&self, variable: VarId) -> Option<usize> {
+        self.of.get(variable.index()).copied().flatten()
+    }
+
+    fn end(&mut self, position: Position) -> End {
+        match position {
+            Position::Constant(_) => End::Constant,
+            Position::Variable(v) => End::Variable(self.of(v)),
+        }
+    }
+}
+
+impl Planner<'_> {
+    /// The parts of a group, in an order of their own.
+    pub(crate) fn remaining<'q>(&mut self, group: &'q Group, state: &State) -> Remaining<'q> {
+        let mut core: Vec<(f64, Core<'q>)> = Vec::new();
+        for pattern in &group.patterns {
+            let cardinality = Cardinality::of(self.graphs, self.constants, pattern);
+            core.push((cardinality.triples, Core::Pattern(*pattern, cardinality)));
+        }
+        core.extend(group.paths.iter().map(|path| (f64::MAX, Core::Path(path))));
+        core.extend(group.graphs.iter().map(|name| (1.0, Core::Graph(*name))));
+        let others = state.possible.union(&group.core_possible());
+        for block in &group.blocks {
+            let rows = self.estimate(block, &others).rows;
+            core.push((rows, Core::Block(block)));
+        }
+        core.sort_by(|(a, one), (b, other)| {
+            a.total_cmp(b)
+                .then_with(|| self.text(one).cmp(&self.text(other)))
+        });
+        Remaining {
+            core: core.into_iter().map(|(_, part)| Some(part)).collect(),
+            later: Vec::new(),
+            binds: group.binds.iter().map(|(v, e)| (*v, e)).collect(),
+            filters: group.filters.iter().collect(),
+            tails: group.tails.iter().collect(),
+        }
+    }
+
+    /// What is left of a group as the search sees it, and the frame that it starts from.
+    pub(crate) fn parts<'q>(
+        &mut self,
+        left: &Remaining<'q>,
+        group: &Group,
+        state: &State,
+    ) -> (Parts<'q>, Frame) {
+        let mut numbers = Numbers::default();
+        let others = state.possible.union(&group.core_possible());
+        let mut list = Vec::with_capacity(left.core.len());
+        for part in left.core.iter().flatten() {
+            let kind = self.kind(part, &others, &mut numbers);
+            let variables = part.variables().iter().map(|v| numbers.of(v)).collect();
+            list.push(Part { kind, variables });
+        }
+        let known =
+            |set: &VarSet| -> Option<Vec<usize>> { set.iter().map(|v| numbers.known(v)).collect() };
+        let mut bindings = Vec::new();
+        for (variable, expr) in &left.binds {
+            if let (Some(variable), Some(inputs)) =
+                (numbers.known(*variable), known(&expr.variables()))
+            {
+                bindings.push(Binding {
+                    inputs,
+                    variable,
+                    constant: matches!(***expr, Expr::Constant(_)),
+                });
+            }
+        }
+        let mut conditions = Vec::new();
+        for expr in &left.filters {
+            if let Some(variables) = known(&expr.variables()) {
+                conditions.push(Condition { expr, variables });
+            }
+        }
+        let bound = numbers.variables.iter().map(|v| {
+            if state.possible.contains(*v) {
+                Bound {
+                    values: state.distinct(*v),
+                    certain: state.certain.contains(*v),
+                }
+            } else {
+                Bound::default()
+            }
+        });
+        let frame = Frame {
+            rows: state.rows,
+            cost: 0.0,
+            bound: bound.collect(),
+            placed: vec![false; list.len()],
+            left: list.len(),
+            unit: state.unit,
+            reduced: Vec::new(),
+        };
+        let parts = Parts {
+            list,
+            conditions,
+            bindings,
+            variables: numbers.variables,
+            samples: Vec::new(),
+            seen: Vec::new(),
+            seen_reductions: Vec::new(),
+            no_intersect: self.choices.no_intersect,
+        };
+        (parts, frame)
+    }
+
+    fn kind(&mut self, part: &Core<'_>, others: &VarSet, numbers: &mut Numbers) -> Kind {
+        match part {
+            Core::Pattern(pattern, cardinality) => Kind::Pattern(Pattern {
+                subject: numbers.end(pattern.subject),
+                predicate: numbers.end(pattern.predicate),
+                object: numbers.end(pattern.object),
+                graph: match pattern.graph {
+                    GraphPosition::Named(name) => numbers.end(name),
+                    GraphPosition::Default
+                    | GraphPosition::Current
+                    | GraphPosition::FreshDefault
+                    | GraphPosition::FreshNamed(_) => End::Constant,
+                },
+                cardinality: *cardinality,
+            }),
+            Core::Path(path) => {
+                let sources = self.graphs.sources_of(path.graph, |_| TermId::UNBOUND);
+                let statements = sources.iter().map(|s| self.graphs.view.statement_count(*s));
+                Kind::Path {
+                    subject: numbers.end(path.subject),
+                    object: numbers.end(path.object),
+                    statements: statements.sum::<u64>() as f64,
+                }
+            }
+            Core::Graph(name) => Kind::Graph {
+                name: numbers.end(*name),
+                count: self.graphs.named().len() as f64,
+            },
+            Core::Block(node) => {
+                let estimate = self.estimate(node, others);
+                Kind::Block(Block {
+                    rows: estimate.rows,
+                    cost: estimate.cost,
+                    binds: (estimate.binds.iter())
+                        .map(|(v, values, certain)| (numbers.of(*v), *values, *certain))
+                        .collect(),
+                    along: estimate.along,
+                    needs: match &node.operator {
+                        Operator::Service(service) => {
+                            service.name.variable().map(|v| numbers.of(v))
+                        }
+                        _ => None,
+                    },
+                })
+            }
+        }
+    }
+
+    /// A text for breaking ties: of what is chosen, not of where it stood in the query.
+    fn text(&mut self, part: &Core<'_>) -> Rc<str> {
+        let position =
+            |position| crate::exec::explain::position_text(position, self.terms, self.variables);
+        match part {
+            Core::Pattern(pattern, _) => {
+                crate::exec::explain::pattern_text(pattern, self.terms, self.variables).into()
+            }
+            Core::Path(path) => {
+                let (s, o) = (position(path.subject), position(path.object));
+                format!("{s} {:?} {o}", path.text).into()
+            }
+            Core::Graph(name) => position(*name).into(),
+            Core::Block(node) => self.block_text(node),
+        }
+    }
+}

@@ -1,0 +1,343 @@
+//! Prepared queries by their text, so that a text that comes again is not parsed again; and by their
+//! shape, the text without its constants, so that a text that differs in constants alone is not either.
+//! Bounded, with a second chance: what was used since it was last looked at stays. The one thing to
+//! know before changing it: finding a text takes a lock that others may share, and writes but a mark.
+
+use crate::algebra::compile::compile;
+use crate::prepared::Prepared;
+use crate::prepared::parameters::Bound;
+use parking_lot::RwLock;
+use rustc_hash::{FxHashMap, FxHasher};
+use somersault_lang::Query;
+use somersault_lang::lift::{Lifted, lift};
+use std::hash::Hasher;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// How many texts of known shapes are remembered until they come again.
+const SEEN: usize = 1 << 10;
+
+/// A bounded cache of prepared queries.
+pub struct PlanCache {
+    texts: Table<Bound>,
+    /// By shape; `None` = texts of this shape are parsed one by one.
+    shapes: Table<Option<Prepared>>,
+    /// Hashes of texts that came once. Most that are lifted never come again, and should not push out
+    /// those that do.
+    seen: Box<[AtomicU64]>,
+}
+
+impl PlanCache {
+    /// A cache of at most `capacity` texts and as many shapes (at least one).
+    pub fn new(capacity: usize) -> PlanCache {
+        PlanCache {
+            texts: Table::new(capacity),
+            shapes: Table::new(capacity),
+            seen: std::iter::repeat_with(AtomicU64::default)
+                .take(SEEN)
+                .collect(),
+        }
+    }
+
+    /// The prepared query of a text; parsed with `parse` where it is new. `base` is what else the
+    /// parsing depends on.
+    ///
+    /// # Errors
+    /// What `parse` returns; nothing is cached then.
+    pub fn get_or_prepare<E>(
+        &self,
+        text: &str,
+        base: Option<&str>,
+        parse: impl Fn(&str) -> Result<Query, E>,
+    ) -> Result<Arc<Bound>, E> {
+        let key = Key::new(text, base);
+        if let Some(bound) = self.texts.get(&key) {
+            return Ok(bound);
+        }
+        let Some(lifted) = lift(text, base) else {
+            // Parsed outside the lock: a long text holds nobody up.
+            let bound = Arc::new(Bound::without(Prepared::new(parse(text)?)));
+            self.texts.put(&key, Arc::clone(&bound));
+            return Ok(bound);
+        };
+        // What is left may hold relative IRIs.
+        let shape = Key::new(&lifted.shape, base);
+        let template = match self.shapes.get(&shape) {
+            Some(template) => template,
+            None => {
+                let template = template(text, &lifted, &parse)?;
+                let template = Arc::new(template);
+                self.shapes.put(&shape, Arc::clone(&template));
+                template
+            }
+        };
+        let bound = (template.as_ref().as_ref())
+            .and_then(|prepared| Bound::new(prepared.clone(), lifted.constants).ok());
+        let (bound, is_lifted) = match bound {
+            Some(bound) => (bound, true),
+            None => (Bound::without(Prepared::new(parse(text)?)), false),
+        };
+        let bound = Arc::new(bound);
+        if !is_lifted || self.has_seen(key.hash) {
+            self.texts.put(&key, Arc::clone(&bound));
+        }
+        Ok(bound)
+    }
+
+    /// Whether a text came before; it has now.
+    fn has_seen(&self, hash: u64) -> bool {
+        let place = &self.seen[(hash >> 32) as usize % SEEN];
+        place.swap(hash, Ordering::Relaxed) == hash
+    }
+
+    /// How many texts are cached.
+    pub fn len(&self) -> usize {
+        self.texts.len()
+    }
+
+    /// Whether none is cached.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// How many shapes are cached.
+    pub fn shapes(&self) -> usize {
+        self.shapes.len()
+    }
+}
+
+/// The query that all texts of a shape share, its constants being parameters; `None` where it cannot
+/// be shared. It has to be the query of this text but for the constants.
+fn template<E>(
+    text: &str,
+    lifted: &Lifted,
+    parse: &impl Fn(&str) -> Result<Query, E>,
+) -> Result<Option<Prepared>, E> {
+    let plain = parse(text)?;
+    let template = lifted.template();
+    let Ok(query) = parse(&template.text) else {
+        return Ok(None);
+    };
+    Ok(shared(
+        &plain,
+        query,
+        template.placeholders,
+        &lifted.constants,
+    ))
+}
+
+/// The query of a template, if it is the plain one but for the constants.
+pub(crate) fn shared(
+    plain: &Query,
+    query: Query,
+    placeholders: Vec<oxrdf::Term>,
+    constants: &[oxrdf::Term],
+) -> Option<Prepared> {
+    let mut pattern = format!("{:?}", query.pattern);
+    let pairs = placeholders.iter().zip(constants);
+    for (placeholder, constant) in pairs {
+        // Terms are told apart by class in the shape, so that they differ in these strings alone.
+        pattern = pattern.replace(&lexical(placeholder), &lexical(constant));
+    }
+    let is_written = |name: &&String| !name.starts_with(['_', '.']);
+    let same = pattern == format!("{:?}", plain.pattern)
+        && query.form == plain.form
+        && query.dataset == plain.dataset
+        && query.base == plain.base
+        && query.variables.len() == plain.variables.len()
+        && (query.variables.iter().filter(is_written))
+            .eq(plain.variables.iter().filter(is_written));
+    if !same {
+        return None;
+    }
+    let compiled = compile(&query, &query.pattern);
+    let parameters = placeholders.into_iter();
+    let parameters = parameters.map(|term| (term, None, false)).collect();
+    // Predicates belong to the shape, since plans depend on them.
+    let prepared = Prepared::placed(query, compiled, parameters);
+    prepared.filter(|prepared| !prepared.inner().gives_predicate)
+}
+
+/// The lexical form of a term as it stands in a debug text.
+fn lexical(term: &oxrdf::Term) -> String {
+    let text = match term {
+        oxrdf::Term::NamedNode(name) => name.as_str(),
+        oxrdf::Term::Literal(literal) => literal.value(),
+        _ => "",
+    };
+    format!("{text:?}")
+}
+
+/// What an entry is found by: a text, and the base IRI that it is read with.
+#[derive(Clone, Copy)]
+pub(crate) struct Key<'k> {
+    text: &'k str,
+    base: Option<&'k str>,
+    hash: u64,
+}
+
+impl<'k> Key<'k> {
+    pub(crate) fn new(text: &'k str, base: Option<&'k str>) -> Key<'k> {
+        let mut hasher = FxHasher::default();
+        hasher.write(text.as_bytes());
+        hasher.write(base.unwrap_or_default().as_bytes());
+        Key {
+            text,
+            base,
+            hash: hasher.finish(),
+        }
+    }
+}
+
+/// A bounded table of shared values.
+pub(crate) struct Table<V> {
+    capacity: usize,
+    inner: RwLock<Inner<V>>,
+}
+
+struct Inner<V> {
+    /// Where an entry is, by the hash of its key. Of two keys with one hash the later replaces the
+    /// earlier: that costs a parse, and nothing else.
+    places: FxHashMap<u64, usize>,
+    entries: Vec<Entry<V>>,
+    /// The entry that is looked at next when one has to go.
+    hand: usize,
+}
+
+struct Entry<V> {
+    hash: u64,
+    text: Box<str>,
+    base: Option<Box<str>>,
+    value: Arc<V>,
+    used: AtomicBool,
+}
+
+impl<V> Entry<V> {
+    fn is(&self, key: &Key<'_>) -> bool {
+        *self.text == *key.text && self.base.as_deref() == key.base
+    }
+}
+
+impl<V> Table<V> {
+    pub(crate) fn new(capacity: usize) -> Table<V> {
+        Table {
+            capacity: capacity.max(1),
+            inner: RwLock::new(Inner {
+                places: FxHashMap::default(),
+                entries: Vec::new(),
+                hand: 0,
+            }),
+        }
+    }
+
+    pub(crate) fn get(&self, key: &Key<'_>) -> Option<Arc<V>> {
+        let inner = self.inner.read();
+        let entry = &inner.entries[*inner.places.get(&key.hash)?];
+        if !entry.is(key) {
+            return None;
+        }
+        // Mostly set already: then the line stays shared between the readers.
+        if !entry.used.load(Ordering::Relaxed) {
+            entry.used.store(true, Ordering::Relaxed);
+        }
+        Some(Arc::clone(&entry.value))
+    }
+
+    pub(crate) fn put(&self, key: &Key<'_>, value: Arc<V>) {
+        let entry = Entry {
+            hash: key.hash,
+            text: key.text.into(),
+            base: key.base.map(Box::from),
+            value,
+            used: AtomicBool::new(false),
+        };
+        // What is replaced is dropped after the lock is given back.
+        let _old = {
+            let mut inner = self.inner.write();
+            let at = inner.place(key.hash, self.capacity);
+            inner.places.insert(key.hash, at);
+            if at == inner.entries.len() {
+                inner.entries.push(entry);
+                None
+            } else {
+                let old = std::mem::replace(&mut inner.entries[at], entry);
+                if old.hash != key.hash {
+                    inner.places.remove(&old.hash);
+                }
+                Some(old)
+            }
+        };
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.inner.read().entries.len()
+    }
+}
+
+impl<V> Inner<V> {
+    /// Where an entry with this hash goes: its own place, a new one, or that of one that was not used
+    /// since the hand came by.
+    fn place(&mut self, hash: u64, capacity: usize) -> usize {
+        if let Some(at) = self.places.get(&hash) {
+            return *at;
+        }
+        if self.entries.len() < capacity {
+            return self.entries.len();
+        }
+        loop {
+            let at = self.hand;
+            self.hand = (at + 1) % self.entries.len();
+            if !std::mem::take(self.entries[at].used.get_mut()) {
+                return at;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(text: &str) -> Key<'_> {
+        Key::new(text, None)
+    }
+
+    #[test]
+    fn what_is_used_stays() {
+        let table = Table::new(3);
+        for text in ["a", "b", "c"] {
+            table.put(&key(text), Arc::new(text.to_owned()));
+        }
+        assert!(table.get(&key("a")).is_some() && table.get(&key("c")).is_some());
+        table.put(&key("d"), Arc::new("d".to_owned()));
+        let there = |text: &str| table.get(&key(text)).map(|value| (*value).clone());
+        assert_eq!(there("b"), None);
+        for text in ["a", "c", "d"] {
+            assert_eq!(there(text).as_deref(), Some(text));
+        }
+        for number in 0..100 {
+            let text = number.to_string();
+            table.put(&key(&text), Arc::new(text.clone()));
+            assert_eq!(there(&text).as_deref(), Some(text.as_str()));
+            assert_eq!(table.len(), 3);
+        }
+    }
+
+    #[test]
+    fn two_keys_of_one_hash_are_told_apart() {
+        let table = Table::new(2);
+        let (mut a, mut b) = (key("a"), key("b"));
+        (a.hash, b.hash) = (1, 1);
+        table.put(&a, Arc::new(1));
+        assert!(table.get(&b).is_none());
+        table.put(&b, Arc::new(2));
+        assert_eq!(table.get(&b).as_deref(), Some(&2));
+        assert!(table.get(&a).is_none());
+        let with_base = Key {
+            base: Some("http://x/"),
+            ..b
+        };
+        assert!(table.get(&with_base).is_none());
+        assert_eq!(table.len(), 1);
+    }
+}

@@ -1,0 +1,280 @@
+//! One execution of a prepared query: its constants are looked up, the kept plan is taken or one is
+//! made, and the table that it leaves becomes an answer.
+
+use crate::algebra::error::QueryError;
+use crate::context::answer::Answer;
+use crate::context::answer::Solutions;
+use crate::context::cells::Cells;
+use crate::context::execution::Execution;
+use crate::context::execution::Guard;
+use crate::context::execution::PlanChoices;
+use crate::context::table::Table;
+use crate::context::workspace::Workspace;
+use crate::continuous::grouped::GroupAnswer;
+use crate::eval::evaluate::Evaluation;
+use crate::exec::construct::construct;
+use crate::exec::describe::describe;
+use crate::exec::run::Runner;
+use crate::exec::term_order::in_order;
+use crate::plan::planner::Beside;
+use crate::prepared::parameters::Given;
+use crate::prepared::{Prepared, Reuse, has_blank_node};
+use crate::value::random::Random;
+use crate::view::graph_view::GraphView;
+use crate::view::local_terms::LocalTerms;
+use crate::view::sources::Graphs;
+use somersault_lang::{QueryForm, VarId};
+use somersault_model::TermId;
+use std::cell::OnceCell;
+use std::sync::Arc;
+
+/// A plan that expects to make more rows than this is no light query's.
+const LIGHT_ROWS: u64 = 1 << 16;
+
+/// One execution.
+pub(crate) struct Run<'a> {
+    pub(crate) evaluation: Evaluation<'a>,
+    pub(crate) guard: Guard<'a>,
+    view: &'a dyn GraphView,
+}
+
+impl<'a> Run<'a> {
+    pub(crate) fn start(
+        prepared: &'a Prepared,
+        given: Given<'a>,
+        view: &'a dyn GraphView,
+        execution: &'a Execution,
+        ids: Vec<TermId>,
+    ) -> Run<'a> {
+        let random = Random::new(execution.query, execution.close);
+        let dictionary = view.dictionary();
+        let mut local = LocalTerms::default();
+        let constants = prepared.constants(given, dictionary, &mut local, ids);
+        let base = prepared.inner().query.base.as_deref();
+        let evaluation = Evaluation::new(dictionary, constants, local, base, execution.now, random);
+        Run {
+            evaluation: evaluation.over(view, given.cells),
+            guard: Guard::start(execution),
+            view,
+        }
+    }
+
+    pub(crate) fn solutions(
+        &mut self,
+        prepared: &Prepared,
+        workspace: &mut Workspace,
+    ) -> Result<Table, QueryError> {
+        let graphs = Graphs::new(self.view);
+        let beside = Beside {
+            cells: self.evaluation.cells.map_or(0, Cells::len),
+            maintained: self.evaluation.maintained,
+        };
+        let kept = &prepared.inner().kept;
+        let keeps =
+            prepared.keeps_plans(self.view) && self.guard.plan_choices() == PlanChoices::default();
+        let held = workspace.plans.take(kept);
+        let earlier = keeps
+            .then(|| kept.get(&graphs, beside.cells, held))
+            .flatten();
+        let was_kept = earlier.is_some();
+        let held = match earlier {
+            Some(held) => held,
+            None => {
+                let constants = &self.evaluation.constants;
+                let (plan, _) = prepared.plan(&graphs, constants, beside, &self.guard)?;
+                let plan = Arc::new(plan);
+                if keeps {
+                    kept.put(plan)
+                } else {
+                    kept.unkept(plan)
+                }
+            }
+        };
+        let plan = &*held.plan;
+        self.guard.expect(plan.expected(), LIGHT_ROWS)?;
+        self.guard.expect_help(plan.expected());
+        let mut runner = Runner {
+            graphs: &graphs,
+            evaluation: &mut self.evaluation,
+            guard: &mut self.guard,
+            workspace,
+            actual: Vec::new(),
+        };
+        // ASK wants to know of one solution only.
+        let table = match prepared.inner().query.form {
+            QueryForm::Ask => runner.run_until(&plan.plan, 1),
+            _ => runner.run(&plan.plan, Table::unit()),
+        };
+        let rows = self.guard.rows();
+        if was_kept && plan.is_surprised_by(rows) {
+            // Perhaps these constants are unlike those that it was made for.
+            self.guard.end_budget();
+            let constants = &self.evaluation.constants;
+            if let Ok((other, _)) = prepared.plan(&graphs, constants, beside, &self.guard) {
+                kept.reconsider(plan, rows, other);
+            }
+        }
+        workspace.plans.hold(held);
+        table
+    }
+
+    /// The answers of queries that were evaluated together.
+    pub(crate) fn split(
+        self,
+        prepared: &Prepared,
+        table: Table,
+        cells: &Cells,
+        workspace: &mut Workspace,
+    ) -> Result<GroupAnswer, QueryError> {
+        let variables = prepared.inner().cohort.as_ref().map(|c| &*c.variables);
+        let variables = variables.unwrap_or_default();
+        let keys: Vec<&[TermId]> = variables.iter().filter_map(|v| table.column(*v)).collect();
+        // The number of the row behind that of its cell: rows of one cell keep their order.
+        let mut order = workspace.order();
+        let columns = prepared.inner().query.projection().len();
+        self.guard
+            .fits(table.rows * (size_of::<u64>() + columns * size_of::<TermId>()))?;
+        cells.look_up(&keys, 0..table.rows, |row, cell| {
+            let cell = cell.expect("every row was joined with the cells");
+            order.push(u64::from(cell) << 32 | row as u64);
+        });
+        order.sort_unstable();
+        let projection = prepared.inner().query.projection().iter();
+        let columns = projection.map(|variable| match table.column(*variable) {
+            Some(ids) => order.iter().map(|key| ids[*key as u32 as usize]).collect(),
+            None => vec![TermId::UNBOUND; order.len()],
+        });
+        let columns: Vec<Vec<TermId>> = columns.collect();
+        let solutions = Solutions {
+            variables: Arc::clone(&prepared.inner().names),
+            rows: table.rows,
+            // Before the execution lets go of what it found.
+            held: self.evaluation.dictionary.hold(columns.iter().flatten()),
+            columns,
+            local: self.evaluation.local.into_terms(),
+        };
+        let answer = GroupAnswer::new(solutions, order.iter().map(|key| (key >> 32) as u32));
+        workspace.give(table);
+        workspace.give_order(order);
+        workspace.give_ids(self.evaluation.constants);
+        Ok(answer)
+    }
+
+    pub(crate) fn answer(
+        mut self,
+        prepared: &Prepared,
+        mut table: Table,
+        workspace: &mut Workspace,
+        reuse: Reuse,
+    ) -> Result<Answer, QueryError> {
+        for parameter in &prepared.inner().parameters {
+            // What was given for a variable is its value in every solution.
+            if let Some(variable) = parameter.variable
+                && prepared.inner().needed.contains(variable)
+            {
+                let id = self.evaluation.constants[parameter.constant.index()];
+                let mut column = workspace.ids();
+                column.resize(table.rows, id);
+                table.set(variable, column);
+            }
+        }
+        let answer = match &prepared.inner().query.form {
+            QueryForm::Ask => Answer::Boolean(table.rows > 0),
+            QueryForm::Construct { template } => {
+                if template.iter().any(|quad| has_blank_node(&quad.triple)) {
+                    table = in_order(&self.evaluation, &mut self.guard, table, workspace)?;
+                }
+                construct(template, &table, &mut self.evaluation, &mut self.guard)?
+            }
+            QueryForm::Describe { projection } => Answer::Graph(describe(
+                projection,
+                &table,
+                &Graphs::new(self.view),
+                &self.evaluation,
+                &mut self.guard,
+            )?),
+            QueryForm::Select { projection } => {
+                self.guard.answer_rows(table.rows)?;
+                let rows = table.rows;
+                let columns = columns(&mut table, projection, workspace, reuse.columns);
+                Answer::Solutions(Solutions {
+                    variables: (reuse.names)
+                        .filter(|held| Arc::ptr_eq(held, &prepared.inner().names))
+                        .unwrap_or_else(|| Arc::clone(&prepared.inner().names)),
+                    // Before the execution lets go of what it found.
+                    held: self.evaluation.dictionary.hold(columns.iter().flatten()),
+                    columns,
+                    rows,
+                    local: self.evaluation.local.into_terms(),
+                })
+            }
+        };
+        workspace.give(table);
+        workspace.give_ids(self.evaluation.constants);
+        Ok(answer)
+    }
+}
+
+impl Prepared {
+    /// The solutions as they are, without what an answer makes of them.
+    pub(crate) fn table(
+        &self,
+        given: Given<'_>,
+        view: &dyn GraphView,
+        execution: &Execution,
+    ) -> Result<Table, QueryError> {
+        Workspace::of_thread(|workspace| {
+            let mut run = Run::start(self, given, view, execution, workspace.ids());
+            let table = run.solutions(self, workspace)?;
+            workspace.give_ids(run.evaluation.constants);
+            Ok(table)
+        })
+    }
+
+    /// Evaluates it over what is kept from one execution to the next, as `make` gives it; `answer` makes the answer.
+    pub(crate) fn execute_over<T>(
+        &self,
+        maintained: &OnceCell<Vec<Table>>,
+        make: impl FnOnce(&mut Evaluation<'_>, &mut Guard<'_>) -> Result<Vec<Table>, QueryError>,
+        (given, view, execution): (Given<'_>, &dyn GraphView, &Execution),
+        answer: impl FnOnce(Run<'_>, Table, &mut Workspace) -> Result<T, QueryError>,
+    ) -> Result<T, QueryError> {
+        Workspace::of_thread(|workspace| {
+            let mut run = Run::start(self, given, view, execution, workspace.ids());
+            let made = make(&mut run.evaluation, &mut run.guard)?;
+            run.evaluation.maintained = maintained.get_or_init(|| made);
+            let table = run.solutions(self, workspace)?;
+            answer(run, table, workspace)
+        })
+    }
+}
+
+/// The columns of an answer, in order; what has no column is unbound.
+fn columns(
+    table: &mut Table,
+    projection: &[VarId],
+    workspace: &mut Workspace,
+    mut columns: Vec<Vec<TermId>>,
+) -> Vec<Vec<TermId>> {
+    let rows = table.rows;
+    // Of an answer whose memory is used again, buffers come back.
+    let comes_back = columns.capacity() > 0;
+    columns.reserve(projection.len());
+    for (at, variable) in projection.iter().enumerate() {
+        let column = match projection[..at].iter().position(|v| v == variable) {
+            Some(earlier) => columns[earlier].clone(),
+            None => match table.take(*variable) {
+                // A buffer that is much too large is not given away with the answer.
+                Some(column) if !comes_back && column.capacity() > 2 * rows + 16 => {
+                    let own = column.as_slice().to_vec();
+                    workspace.give_ids(column);
+                    own
+                }
+                Some(column) => column,
+                None => vec![TermId::UNBOUND; rows],
+            },
+        };
+        columns.push(column);
+    }
+    columns
+}

@@ -1,0 +1,516 @@
+//! A query that is ready to run: parsed and compiled, with the plan that its last executions used.
+//! It holds terms; the ids of constants are remembered once a dictionary knows them, and unknown
+//! ones are looked up at each execution. The values of its parameters come with the execution.
+
+pub(crate) mod cache;
+pub(crate) mod execute;
+pub(crate) mod parameters;
+pub(crate) mod plan_memory;
+
+use crate::algebra::compile::{Compiled, compile};
+use crate::algebra::error::QueryError;
+use crate::algebra::identity;
+use crate::algebra::logical::Node;
+use crate::algebra::varset::VarSet;
+use crate::context::answer::Answer;
+use crate::context::cells::Cells;
+use crate::context::execution::Execution;
+use crate::context::execution::{Guard, worth_ready};
+use crate::context::table::Table;
+use crate::context::workspace::Workspace;
+use crate::continuous::grouped::GroupAnswer;
+use crate::exec::explain::Explainer;
+use crate::exec::explain::Explanation;
+use crate::exec::run::{Actual, Runner};
+use crate::plan::planner::{Beside, Planner};
+use crate::prepared::execute::Run;
+use crate::prepared::parameters::{Given, Parameter};
+use crate::prepared::plan_memory::{Kept, KeptPlan, KnownIds};
+use crate::view::graph_view::GraphView;
+use crate::view::local_terms::LocalTerms;
+use crate::view::sources::Graphs;
+use oxrdf::Term;
+use somersault_lang::{
+    NameOrVariable, QuadTemplate, Query, QueryForm, TemplateGraph, TemplateTerm, TripleTemplate,
+    VarId,
+};
+use somersault_model::TermId;
+use somersault_store::Dictionary;
+use std::sync::Arc;
+
+/// A query that is ready to run, any number of times and on any view. Cheap to clone.
+#[derive(Clone)]
+pub struct Prepared {
+    inner: Arc<Inner>,
+}
+
+/// What an answer leaves for the next one: buffers, and its hold on the names of the columns, whose
+/// count would else be written to by all threads.
+#[derive(Default)]
+pub(crate) struct Reuse {
+    pub(crate) columns: Vec<Vec<TermId>>,
+    pub(crate) names: Option<Arc<[String]>>,
+}
+
+/// Queries that are evaluated together: the variables that stand for their constants.
+#[derive(Clone)]
+pub(crate) struct Cohort {
+    pub(crate) variables: Arc<[VarId]>,
+}
+
+pub(crate) struct Inner {
+    pub(crate) query: Query,
+    pub(crate) compiled: Compiled,
+    pub(crate) names: Arc<[String]>,
+    /// The variables that the answer is made of.
+    pub(crate) needed: VarSet,
+    pub(crate) parameters: Vec<Parameter>,
+    /// Which of the constants are parameters.
+    placeholders: Vec<bool>,
+    /// Of queries that are evaluated together.
+    pub(crate) cohort: Option<Cohort>,
+    /// Whether a parameter came to be a predicate by what a filter says.
+    pub(crate) gives_predicate: bool,
+    pub(crate) kept: Kept,
+    /// The ids of the constants that are no parameters.
+    known: KnownIds,
+    /// Whether statistics of named graphs that come and go steer its plans.
+    reads_named: bool,
+    /// How deeply its patterns are nested.
+    depth: usize,
+}
+
+impl Prepared {
+    /// Prepares a parsed query.
+    pub fn new(query: Query) -> Prepared {
+        let compiled = compile(&query, &query.pattern);
+        Prepared::of(query, compiled, Vec::new())
+    }
+
+    pub(crate) fn of(query: Query, compiled: Compiled, parameters: Vec<Parameter>) -> Prepared {
+        Prepared::build(query, compiled, parameters, None)
+    }
+
+    /// A query whose constants are the values of variables.
+    pub(crate) fn of_cohort(query: Query, compiled: Compiled, cohort: Cohort) -> Prepared {
+        Prepared::build(query, compiled, Vec::new(), Some(cohort))
+    }
+
+    /// The query with another tree in the place of its own, which is made from it: nothing is left to be written into
+    /// its patterns.
+    pub(crate) fn with_root(&self, root: Node) -> Prepared {
+        let Inner {
+            query,
+            needed,
+            cohort,
+            ..
+        } = self.inner();
+        self.made_from(query.clone(), root, needed.clone(), cohort.clone())
+    }
+
+    /// The rows of a part of the query; some of these variables may have no names.
+    pub(crate) fn part(&self, variables: &[VarId], root: Node) -> Prepared {
+        let mut query = self.inner().query.clone();
+        query.form = QueryForm::Select {
+            projection: Vec::new(),
+        };
+        let needed = VarSet::of(variables.iter().copied());
+        self.made_from(query, root, needed, None)
+    }
+
+    fn made_from(
+        &self,
+        query: Query,
+        root: Node,
+        needed: VarSet,
+        cohort: Option<Cohort>,
+    ) -> Prepared {
+        let Inner {
+            compiled,
+            parameters,
+            ..
+        } = self.inner();
+        let compiled = Compiled {
+            root,
+            variables: compiled.variables,
+            constants: compiled.constants.clone(),
+        };
+        Prepared::assemble(query, compiled, needed, parameters.clone(), cohort, false)
+    }
+
+    fn build(
+        query: Query,
+        mut compiled: Compiled,
+        parameters: Vec<Parameter>,
+        cohort: Option<Cohort>,
+    ) -> Prepared {
+        let mut needed = needed(&query.form);
+        if let Some(cohort) = &cohort {
+            needed.extend(&VarSet::of(cohort.variables.iter().copied()));
+        }
+        let mut predicates = Vec::new();
+        identity::substitute(&mut compiled.root, &needed, &mut predicates);
+        let gives_predicate = (parameters.iter()).any(|p| predicates.contains(&p.constant));
+        Prepared::assemble(query, compiled, needed, parameters, cohort, gives_predicate)
+    }
+
+    fn assemble(
+        query: Query,
+        compiled: Compiled,
+        needed: VarSet,
+        parameters: Vec<Parameter>,
+        cohort: Option<Cohort>,
+        gives_predicate: bool,
+    ) -> Prepared {
+        let names = query
+            .projection()
+            .iter()
+            .map(|variable| query.variable_name(*variable).to_owned())
+            .collect();
+        let constants = compiled.constants.terms.len();
+        let mut placeholders = vec![false; constants];
+        for parameter in &parameters {
+            placeholders[parameter.constant.index()] = true;
+        }
+        Prepared {
+            inner: Arc::new(Inner {
+                names,
+                needed,
+                parameters,
+                placeholders,
+                cohort,
+                gives_predicate,
+                kept: Kept::default(),
+                known: KnownIds::new(constants),
+                reads_named: compiled.root.reads_named(),
+                depth: compiled.root.depth(),
+                query,
+                compiled,
+            }),
+        }
+    }
+
+    pub(crate) fn inner(&self) -> &Inner {
+        &self.inner
+    }
+
+    /// The query as parsed.
+    pub fn query(&self) -> &Query {
+        &self.inner.query
+    }
+
+    /// How deeply its patterns are nested, which says how much of the stack an execution may take.
+    pub fn depth(&self) -> usize {
+        self.inner.depth
+    }
+
+    /// Whether it is worth trying within a small [`Execution::budget`], by what its plan expects and
+    /// how the last tries went.
+    pub fn is_light(&self) -> bool {
+        self.inner.kept.is_worth_trying()
+    }
+
+    /// Whether its last plan expects to make so many rows that a crew may find something to share.
+    pub fn expects_help(&self) -> bool {
+        self.inner.kept.expected().is_some_and(worth_ready)
+    }
+
+    /// Evaluates it on a view.
+    ///
+    /// # Errors
+    /// A limit was reached, it was cancelled, or a remote part failed; or it has parameters.
+    pub fn execute(
+        &self,
+        view: &dyn GraphView,
+        execution: &Execution,
+    ) -> Result<Answer, QueryError> {
+        self.execute_with(&[], view, execution)
+    }
+
+    /// Evaluates it on a view, with these values of its parameters, in their order.
+    ///
+    /// # Errors
+    /// As [`Prepared::execute`]; there is not one value for each parameter, or one that is no IRI
+    /// stands for a predicate or graph.
+    pub fn execute_with(
+        &self,
+        values: &[Term],
+        view: &dyn GraphView,
+        execution: &Execution,
+    ) -> Result<Answer, QueryError> {
+        self.check_values(values)?;
+        self.execute_given(Given::new(values), view, execution, Reuse::default())
+    }
+
+    /// As [`Prepared::execute_with`], with the memory of an earlier answer, if that is nobody else's.
+    ///
+    /// # Errors
+    /// As [`Prepared::execute_with`].
+    pub fn execute_reusing(
+        &self,
+        values: &[Term],
+        view: &dyn GraphView,
+        execution: &Execution,
+        earlier: Option<Arc<Answer>>,
+    ) -> Result<Arc<Answer>, QueryError> {
+        self.check_values(values)?;
+        let given = Given::new(values);
+        let Some(mut answer) = earlier else {
+            let answer = self.execute_given(given, view, execution, Reuse::default())?;
+            return Ok(Arc::new(answer));
+        };
+        let Some(place) = Arc::get_mut(&mut answer) else {
+            let made = self.execute_given(given, view, execution, Reuse::default())?;
+            return Ok(Arc::new(made));
+        };
+        let reuse = match std::mem::replace(place, Answer::Boolean(false)) {
+            Answer::Solutions(solutions) => Reuse {
+                columns: solutions.columns,
+                names: Some(solutions.variables),
+            },
+            _ => Reuse::default(),
+        };
+        *place = self.execute_given(given, view, execution, reuse)?;
+        Ok(answer)
+    }
+
+    /// Evaluates it for all cells at once.
+    pub(crate) fn execute_cells(
+        &self,
+        cells: &Cells,
+        view: &dyn GraphView,
+        execution: &Execution,
+    ) -> Result<GroupAnswer, QueryError> {
+        let answer = Workspace::of_thread(|workspace| {
+            let given = Given::of_cells(cells);
+            let mut run = Run::start(self, given, view, execution, workspace.ids());
+            let table = run.solutions(self, workspace)?;
+            run.split(self, table, cells, workspace)
+        })?;
+        match view.is_valid() {
+            true => Ok(answer),
+            false => Err(QueryError::PinExpired),
+        }
+    }
+
+    /// The steps that it would take for these cells.
+    pub(crate) fn explain_cells(
+        &self,
+        cells: &Cells,
+        view: &dyn GraphView,
+        execution: &Execution,
+    ) -> Result<Explanation, QueryError> {
+        let run = Run::start(self, Given::of_cells(cells), view, execution, Vec::new());
+        let graphs = Graphs::new(view);
+        let constants = &run.evaluation.constants;
+        let beside = Beside {
+            cells: cells.len(),
+            ..Beside::default()
+        };
+        let (kept, _) = self.plan(&graphs, constants, beside, &run.guard)?;
+        let explainer = Explainer {
+            terms: &self.inner.compiled.constants,
+            variables: &self.inner.query.variables,
+            actual: &[],
+        };
+        Ok(Explanation {
+            text: explainer.plan(&kept.plan),
+        })
+    }
+
+    /// Executes it; what an earlier answer left may be used for this one.
+    pub(crate) fn execute_given(
+        &self,
+        given: Given<'_>,
+        view: &dyn GraphView,
+        execution: &Execution,
+        reuse: Reuse,
+    ) -> Result<Answer, QueryError> {
+        let answer = self.evaluate(given, view, execution, reuse)?;
+        if view.is_valid() {
+            Ok(answer)
+        } else {
+            Err(QueryError::PinExpired)
+        }
+    }
+
+    fn evaluate(
+        &self,
+        given: Given<'_>,
+        view: &dyn GraphView,
+        execution: &Execution,
+        mut reuse: Reuse,
+    ) -> Result<Answer, QueryError> {
+        let answer = Workspace::of_thread(|workspace| {
+            let columns = reuse.columns.drain(..);
+            columns.for_each(|ids| workspace.give_ids(ids));
+            let mut run = Run::start(self, given, view, execution, workspace.ids());
+            let table = run.solutions(self, workspace)?;
+            run.answer(self, table, workspace, reuse)
+        });
+        let gave_up = matches!(
+            answer,
+            Err(QueryError::OverBudget | QueryError::Memory { .. })
+        );
+        if gave_up && execution.budget.is_some() {
+            self.inner.kept.tried(false);
+        }
+        answer
+    }
+
+    /// Notes whether an execution with a budget that has an answer kept to it, as its caller's clock
+    /// says: between two looks at the clock it may have gone far beyond. Then it is not light for a while.
+    pub fn note_in_place(&self, within_budget: bool) {
+        self.inner.kept.tried(within_budget);
+    }
+
+    /// The ids of all constants; those of parameters are the values given.
+    pub(crate) fn constants(
+        &self,
+        given: Given<'_>,
+        dictionary: &Dictionary,
+        local: &mut LocalTerms,
+        mut ids: Vec<TermId>,
+    ) -> Vec<TermId> {
+        let known = &self.inner.known;
+        let remembered = known.are_of(dictionary.number());
+        let terms = self.inner.compiled.constants.terms.iter().enumerate();
+        ids.extend(terms.map(|(at, term)| {
+            if self.inner.placeholders[at] {
+                TermId::UNBOUND
+            } else if remembered {
+                known.id(at, dictionary, || local.id_of(term, dictionary))
+            } else {
+                local.id_of(term, dictionary)
+            }
+        }));
+        for (number, parameter) in self.inner.parameters.iter().enumerate() {
+            ids[parameter.constant.index()] = given.id(number, dictionary, local);
+        }
+        ids
+    }
+
+    /// The steps that it would take on this view, with estimates; with `analyze` it is executed,
+    /// and actual rows and times are shown.
+    ///
+    /// # Errors
+    /// As [`Prepared::execute`], with `analyze`.
+    pub fn explain(
+        &self,
+        view: &dyn GraphView,
+        execution: &Execution,
+        analyze: bool,
+    ) -> Result<Explanation, QueryError> {
+        let mut run = Run::start(self, Given::new(&[]), view, execution, Vec::new());
+        let graphs = Graphs::new(view);
+        let (kept, steps) = self.plan(
+            &graphs,
+            &run.evaluation.constants,
+            Beside::default(),
+            &run.guard,
+        )?;
+        let plan = &kept.plan;
+        let mut actual = Vec::new();
+        if analyze {
+            let mut workspace = Workspace::new();
+            let mut runner = Runner {
+                graphs: &graphs,
+                evaluation: &mut run.evaluation,
+                guard: &mut run.guard,
+                workspace: &mut workspace,
+                actual: vec![Actual::default(); steps],
+            };
+            runner.run(plan, Table::unit())?;
+            actual = runner.actual;
+        }
+        let explainer = Explainer {
+            terms: &self.inner.compiled.constants,
+            variables: &self.inner.query.variables,
+            actual: &actual,
+        };
+        Ok(Explanation {
+            text: explainer.plan(plan),
+        })
+    }
+
+    /// Makes a plan; `beside`: what it reads beside the view.
+    pub(crate) fn plan(
+        &self,
+        graphs: &Graphs<'_>,
+        constants: &[TermId],
+        beside: Beside<'_>,
+        guard: &Guard<'_>,
+    ) -> Result<(KeptPlan, usize), QueryError> {
+        let variables = &self.inner.query.variables;
+        let compiled = &self.inner.compiled;
+        let terms = &compiled.constants;
+        let fresh = compiled.variables;
+        let mut planner = Planner::new(graphs, constants, terms, variables, fresh, guard);
+        planner.beside = beside;
+        let once = match &self.inner.query.form {
+            QueryForm::Select { .. } => false,
+            QueryForm::Ask | QueryForm::Describe { .. } => true,
+            QueryForm::Construct { template } => {
+                !template.iter().any(|quad| has_blank_node(&quad.triple))
+            }
+        };
+        let plan = planner.plan(&compiled.root, &self.inner.needed, once);
+        // Out of time the planner leaves off comparing; such a plan must not run.
+        guard.look()?;
+        Ok((KeptPlan::new(plan, graphs, beside.cells), planner.steps()))
+    }
+
+    /// Whether its plan may serve on another view of the same size.
+    pub(crate) fn keeps_plans(&self, view: &dyn GraphView) -> bool {
+        // Summing up all stored named graphs would cost more than planning does.
+        !self.inner.reads_named || !view.dataset().named.has_stored()
+    }
+}
+
+/// The variables that an answer of this form is made of.
+fn needed(form: &QueryForm) -> VarSet {
+    match form {
+        QueryForm::Select { projection } | QueryForm::Describe { projection } => {
+            VarSet::of(projection.iter().copied())
+        }
+        QueryForm::Ask => VarSet::new(),
+        QueryForm::Construct { template } => template_variables(template),
+    }
+}
+
+/// Whether a new blank node is drawn for each row.
+pub(crate) fn has_blank_node(template: &TripleTemplate) -> bool {
+    [&template.subject, &template.object]
+        .into_iter()
+        .any(|term| match term {
+            TemplateTerm::BlankNode(_) => true,
+            TemplateTerm::Triple(triple) => has_blank_node(triple),
+            TemplateTerm::Term(_) | TemplateTerm::Variable(_) => false,
+        })
+}
+
+/// The variables of a template.
+pub(crate) fn template_variables(template: &[QuadTemplate]) -> VarSet {
+    fn add(term: &TemplateTerm, into: &mut VarSet) {
+        match term {
+            TemplateTerm::Variable(v) => into.insert(*v),
+            TemplateTerm::Triple(triple) => add_triple(triple, into),
+            TemplateTerm::Term(_) | TemplateTerm::BlankNode(_) => {}
+        }
+    }
+    fn add_triple(triple: &TripleTemplate, into: &mut VarSet) {
+        add(&triple.subject, into);
+        if let NameOrVariable::Variable(v) = &triple.predicate {
+            into.insert(*v);
+        }
+        add(&triple.object, into);
+    }
+    let mut set = VarSet::new();
+    for quad in template {
+        add_triple(&quad.triple, &mut set);
+        if let TemplateGraph::Named(NameOrVariable::Variable(v)) = &quad.graph {
+            set.insert(*v);
+        }
+    }
+    set
+}

@@ -1,0 +1,297 @@
+//! Parameters: constants of a prepared query whose terms come with each execution. In its algebra a
+//! placeholder stands for each; the one thing to know before changing it: no part of a compiled query
+//! may depend on a placeholder's term, and [`Prepared::placed`] refuses those that hold one.
+
+use crate::algebra::compile::{Compiled, compile};
+use crate::algebra::error::QueryError;
+use crate::algebra::expression::ConstantId;
+use crate::context::answer::Answer;
+use crate::context::cells::Cells;
+use crate::context::execution::Execution;
+use crate::prepared::Prepared;
+use crate::prepared::Reuse;
+use crate::prepared::plan_memory::KnownIds;
+use crate::view::graph_view::GraphView;
+use crate::view::local_terms::LocalTerms;
+use oxrdf::{NamedNode, Term};
+use somersault_lang::{Query, VarId};
+use somersault_model::TermId;
+use somersault_store::Dictionary;
+
+/// What all placeholders begin with.
+pub(crate) const PLACEHOLDER: &str = "urn:somersault:parameter:";
+
+/// One parameter of a prepared query.
+#[derive(Debug, Clone)]
+pub(crate) struct Parameter {
+    /// Its place among the query's constants.
+    pub(crate) constant: ConstantId,
+    /// The variable that it replaces, if it is not a constant of the text.
+    pub(crate) variable: Option<VarId>,
+    /// It stands for a predicate or a graph.
+    must_be_iri: bool,
+}
+
+/// The values of all parameters for one execution.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Given<'g> {
+    values: &'g [Term],
+    /// The ids that are known of them.
+    known: Option<&'g KnownIds>,
+    /// Or all ids.
+    ids: &'g [TermId],
+    /// Or those of many queries that are evaluated together, whose parameters are variables.
+    pub(crate) cells: Option<&'g Cells>,
+}
+
+impl<'g> Given<'g> {
+    pub(crate) fn new(values: &'g [Term]) -> Given<'g> {
+        Given {
+            values,
+            ..Given::default()
+        }
+    }
+
+    pub(crate) fn of_ids(ids: &'g [TermId]) -> Given<'g> {
+        Given {
+            ids,
+            ..Given::default()
+        }
+    }
+
+    pub(crate) fn of_cells(cells: &'g Cells) -> Given<'g> {
+        Given {
+            cells: Some(cells),
+            ..Given::default()
+        }
+    }
+
+    /// The id of a value; where there is none, that of no term.
+    pub(crate) fn id(
+        &self,
+        number: usize,
+        dictionary: &Dictionary,
+        local: &mut LocalTerms,
+    ) -> TermId {
+        if let Some(id) = self.ids.get(number) {
+            return *id;
+        }
+        let Some(term) = self.values.get(number) else {
+            return TermId::UNBOUND;
+        };
+        // A term that got a local id in this execution keeps it.
+        if let Some(id) = local.local_id(term) {
+            return id;
+        }
+        match self.known {
+            Some(known) if known.are_of(dictionary.number()) => {
+                known.id(number, dictionary, || local.id_of(term, dictionary))
+            }
+            _ => local.id_of(term, dictionary),
+        }
+    }
+}
+
+impl Prepared {
+    /// Prepares a query with parameters: the values of these variables come with each execution, and
+    /// count as if they were written in the variables' places. Where a variable is projected, its
+    /// value is in every solution.
+    ///
+    /// # Errors
+    /// A name is no variable of the query, or twice there; the query gives it a value itself, or sends it
+    /// to another endpoint.
+    pub fn with_parameters(query: Query, names: &[&str]) -> Result<Prepared, QueryError> {
+        if names.is_empty() {
+            return Ok(Prepared::new(query));
+        }
+        let mut constants: Vec<(VarId, NamedNode)> = Vec::with_capacity(names.len());
+        for name in names {
+            let name = name.trim_start_matches(['?', '$']);
+            let place = query.variables.iter().position(|other| other == name);
+            let variable = match place {
+                Some(at) => VarId(at as u32),
+                None => return Err(refuse(format!("the query has no variable ?{name}"))),
+            };
+            if constants.iter().any(|(other, _)| *other == variable) {
+                return Err(refuse(format!("?{name} is named twice; name it once")));
+            }
+            constants.push((variable, placeholder(&query.text, constants.len())));
+        }
+        let substituted = query.pattern.substitute(&constants).map_err(|assigned| {
+            refuse(format!(
+                "?{} gets its value in the query (by BIND, AS, VALUES or GROUP BY); give a value to a variable of its patterns",
+                query.variable_name(assigned.0)
+            ))
+        })?;
+        if let Some(sent) = substituted.sent {
+            return Err(refuse(format!(
+                "?{} stands inside a SERVICE, whose endpoint is sent the text as it is; write the value into the query there",
+                query.variable_name(sent)
+            )));
+        }
+        let compiled = compile(&query, &substituted.pattern);
+        let parameters = constants
+            .into_iter()
+            .map(|(variable, name)| {
+                let must_be_iri = substituted.names.contains(&variable);
+                (Term::from(name), Some(variable), must_be_iri)
+            })
+            .collect();
+        Prepared::placed(query, compiled, parameters).ok_or_else(|| {
+            refuse(
+                "a parameter stands where the query must hold its value; write it there".to_owned(),
+            )
+        })
+    }
+
+    /// Prepares a query whose pattern was compiled with placeholders; `None` if something else than
+    /// the table of constants holds one.
+    pub(crate) fn placed(
+        query: Query,
+        mut compiled: Compiled,
+        placeholders: Vec<(Term, Option<VarId>, bool)>,
+    ) -> Option<Prepared> {
+        let tree = format!("{:?}", compiled.root);
+        let parameters = placeholders
+            .into_iter()
+            .map(|(term, variable, must_be_iri)| {
+                let text = match &term {
+                    Term::NamedNode(name) => name.as_str(),
+                    Term::Literal(literal) => literal.value(),
+                    _ => return None,
+                };
+                (!tree.contains(text)).then(|| Parameter {
+                    constant: compiled.constants.add(&term),
+                    variable,
+                    must_be_iri,
+                })
+            })
+            .collect::<Option<Vec<_>>>()?;
+        Some(Prepared::of(query, compiled, parameters))
+    }
+
+    /// Prepares a shape: `template` is the query with these placeholders where `plain`, a query of that shape, has
+    /// constants. `None` where texts of the shape cannot share a query.
+    pub fn of_shape(
+        plain: &Query,
+        template: Query,
+        placeholders: Vec<Term>,
+        constants: &[Term],
+    ) -> Option<Prepared> {
+        crate::prepared::cache::shared(plain, template, placeholders, constants)
+    }
+
+    /// Evaluates it on a view, with the values of these ids for its parameters, in their order. They are ids of the
+    /// view's dictionary.
+    ///
+    /// # Errors
+    /// As [`Prepared::execute_with`].
+    pub fn execute_with_ids(
+        &self,
+        ids: &[TermId],
+        view: &dyn GraphView,
+        execution: &Execution,
+    ) -> Result<Answer, QueryError> {
+        let parameters = self.parameters();
+        if ids.len() != parameters {
+            return Err(refuse(format!(
+                "{} values were given for {parameters} parameters; give one for each, in their order",
+                ids.len()
+            )));
+        }
+        self.execute_given(Given::of_ids(ids), view, execution, Reuse::default())
+    }
+
+    /// How many values an execution takes.
+    pub fn parameters(&self) -> usize {
+        self.inner().parameters.len()
+    }
+
+    /// Whether these can be the values of the parameters.
+    pub(crate) fn check_values(&self, values: &[Term]) -> Result<(), QueryError> {
+        let parameters = &self.inner().parameters;
+        if values.len() != parameters.len() {
+            return Err(refuse(format!(
+                "{} values were given for {} parameters; give one for each, in their order",
+                values.len(),
+                parameters.len()
+            )));
+        }
+        for (parameter, value) in parameters.iter().zip(values) {
+            if parameter.must_be_iri && !value.is_named_node() {
+                return Err(refuse(format!(
+                    "{value} was given for a variable that stands for a predicate or a graph; give an IRI"
+                )));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn refuse(message: String) -> QueryError {
+    QueryError::Parameters { message }
+}
+
+/// An IRI that does not occur in a text.
+pub(crate) fn placeholder(text: &str, number: usize) -> NamedNode {
+    let mut name = format!("{PLACEHOLDER}{number}:");
+    while text.contains(&name) {
+        name.push('x');
+    }
+    NamedNode::new_unchecked(name)
+}
+
+/// A prepared query with the values of its parameters, and what is known of them.
+pub struct Bound {
+    prepared: Prepared,
+    values: Box<[Term]>,
+    known: KnownIds,
+}
+
+impl Bound {
+    /// Gives the parameters their values.
+    ///
+    /// # Errors
+    /// They do not fit, see [`Prepared::execute_with`].
+    pub fn new(prepared: Prepared, values: Vec<Term>) -> Result<Bound, QueryError> {
+        prepared.check_values(&values)?;
+        Ok(Bound {
+            prepared,
+            known: KnownIds::new(values.len()),
+            values: values.into(),
+        })
+    }
+
+    /// A query without parameters.
+    pub(crate) fn without(prepared: Prepared) -> Bound {
+        debug_assert_eq!(prepared.parameters(), 0);
+        Bound {
+            prepared,
+            known: KnownIds::new(0),
+            values: Box::new([]),
+        }
+    }
+
+    /// The query.
+    pub fn prepared(&self) -> &Prepared {
+        &self.prepared
+    }
+
+    /// Evaluates it on a view.
+    ///
+    /// # Errors
+    /// As [`Prepared::execute`].
+    pub fn execute(
+        &self,
+        view: &dyn GraphView,
+        execution: &Execution,
+    ) -> Result<Answer, QueryError> {
+        let given = Given {
+            values: &self.values,
+            known: Some(&self.known),
+            ..Given::default()
+        };
+        self.prepared
+            .execute_given(given, view, execution, Reuse::default())
+    }
+}

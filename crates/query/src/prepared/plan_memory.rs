@@ -1,0 +1,330 @@
+//! What a prepared query keeps from one execution to the next: its plan, and the ids of constants
+//! that the dictionary knew. A plan is right for any constants and on any view, since estimates only
+//! steer it; so keeping one can cost time and never an answer.
+//!
+//! It is made anew when a graph or window that it reads has grown or shrunk by a factor, and when an
+//! execution turns out much dearer than the plan promised: then a plan for those constants is tried,
+//! and the better one stays.
+
+use crate::exec::step::Plan;
+use crate::view::sources::Graphs;
+use parking_lot::RwLock;
+use somersault_model::{Tag, TermId};
+use somersault_store::Dictionary;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+/// A source may grow or shrink so much before the plan is made anew.
+const CHANGE: u64 = 2;
+/// Smaller sources than this are all alike to a plan.
+const SMALL: u64 = 64;
+/// An execution that makes so many times the expected rows casts doubt on the plan.
+const SURPRISE: u64 = 16;
+/// Fewer rows than this are no surprise to any plan: making another would cost more.
+const NO_SURPRISE: u64 = 1 << 12;
+/// How much better another plan must look than the kept one was.
+const BETTER: u64 = 4;
+/// After this many failures in a row to be done in place, so many executions are not tried there.
+const LONGEST_PAUSE: u32 = 63;
+
+/// A plan with what it was made for.
+#[derive(Debug)]
+pub(crate) struct KeptPlan {
+    pub(crate) plan: Plan,
+    /// How many statements each source held, and how many cells there were.
+    sizes: Vec<u64>,
+    /// How many rows all its steps together are expected to make; raised when more turn out usual.
+    expected: AtomicU64,
+}
+
+impl KeptPlan {
+    pub(crate) fn new(plan: Plan, graphs: &Graphs<'_>, cells: usize) -> KeptPlan {
+        let expected = plan.expected_rows() as u64;
+        KeptPlan {
+            plan,
+            sizes: sizes(graphs, cells).collect(),
+            expected: AtomicU64::new(expected),
+        }
+    }
+
+    /// How many rows its steps are expected to make.
+    pub(crate) fn expected(&self) -> u64 {
+        self.expected.load(Ordering::Relaxed)
+    }
+
+    /// Whether the view is still about as large as the plan was made for, and the cells about as many.
+    fn fits(&self, graphs: &Graphs<'_>, cells: usize) -> bool {
+        let mut before = self.sizes.iter();
+        let alike = sizes(graphs, cells)
+            .all(|now| before.next().is_some_and(|before| !far_apart(*before, now)));
+        alike && before.next().is_none()
+    }
+
+    /// Whether an execution that made so many rows casts doubt on it.
+    pub(crate) fn is_surprised_by(&self, rows: u64) -> bool {
+        rows > NO_SURPRISE && rows > self.expected().saturating_mul(SURPRISE)
+    }
+}
+
+/// Whether a plan that was made for so much of something is doubtful for so much of it.
+fn far_apart(before: u64, now: u64) -> bool {
+    let (before, now) = (before.max(SMALL), now.max(SMALL));
+    now > before.saturating_mul(CHANGE) || before > now.saturating_mul(CHANGE)
+}
+
+/// The sizes of what a plan's estimates come from.
+fn sizes<'g>(graphs: &'g Graphs<'_>, cells: usize) -> impl Iterator<Item = u64> + 'g {
+    let dataset = graphs.view.dataset();
+    let named = dataset.named.listed();
+    let sources = dataset.default.iter().chain(named.iter().map(|(_, s)| s));
+    let statements = sources.map(|source| graphs.view.statement_count(*source));
+    statements.chain([cells as u64])
+}
+
+/// A plan that an execution uses, and its thread holds on to afterwards: many threads that execute one
+/// query over and over would all write to the lock and to the count of one plan.
+#[derive(Debug)]
+pub(crate) struct HeldPlan {
+    /// Whose it is.
+    kept: u64,
+    /// Which of its plans it is.
+    version: u64,
+    pub(crate) plan: Arc<KeptPlan>,
+}
+
+/// The plans that a thread holds: of any two queries whose numbers fall together, that of the last.
+#[derive(Debug, Default)]
+pub(crate) struct HeldPlans([Option<HeldPlan>; HELD]);
+
+/// So many plans a thread holds.
+const HELD: usize = 16;
+
+impl HeldPlans {
+    /// Takes out the plan of some query; that of another may come in its place.
+    pub(crate) fn take(&mut self, kept: &Kept) -> Option<HeldPlan> {
+        self.0[kept.number as usize % HELD].take()
+    }
+
+    pub(crate) fn hold(&mut self, plan: HeldPlan) {
+        let place = plan.kept as usize % HELD;
+        self.0[place] = Some(plan);
+    }
+}
+
+/// The version of no plan that is kept.
+const NEVER: u64 = u64::MAX;
+
+/// The number of the next [`Kept`].
+static NEXT: AtomicU64 = AtomicU64::new(0);
+
+/// The plan that a prepared query has at the moment, and how its executions in place went.
+#[derive(Debug)]
+pub(crate) struct Kept {
+    /// No other has the same.
+    number: u64,
+    plan: RwLock<Option<Arc<KeptPlan>>>,
+    /// How many plans there have been; written with the plan locked.
+    version: AtomicU64,
+    /// So many executions are still not tried in place.
+    pause: AtomicU32,
+    last_pause: AtomicU32,
+}
+
+impl Default for Kept {
+    fn default() -> Kept {
+        Kept {
+            number: NEXT.fetch_add(1, Ordering::Relaxed),
+            plan: RwLock::new(None),
+            version: AtomicU64::new(0),
+            pause: AtomicU32::new(0),
+            last_pause: AtomicU32::new(0),
+        }
+    }
+}
+
+impl Kept {
+    /// The plan, if there is one that suits the view and so many cells; `held` is what the thread held in its place.
+    pub(crate) fn get(
+        &self,
+        graphs: &Graphs<'_>,
+        cells: usize,
+        held: Option<HeldPlan>,
+    ) -> Option<HeldPlan> {
+        let newest = self.version.load(Ordering::Relaxed);
+        let own = held.filter(|held| held.kept == self.number && held.version == newest);
+        let held = match own {
+            Some(held) => held,
+            None => {
+                let plan = self.plan.read();
+                HeldPlan {
+                    kept: self.number,
+                    version: self.version.load(Ordering::Relaxed),
+                    plan: Arc::clone(plan.as_ref()?),
+                }
+            }
+        };
+        held.plan.fits(graphs, cells).then_some(held)
+    }
+
+    /// How many rows the plan expects to make, if there is one.
+    pub(crate) fn expected(&self) -> Option<u64> {
+        self.plan.read().as_ref().map(|plan| plan.expected())
+    }
+
+    /// Keeps a plan in the place of the one before.
+    pub(crate) fn put(&self, plan: Arc<KeptPlan>) -> HeldPlan {
+        let mut kept = self.plan.write();
+        let version = self.version.fetch_add(1, Ordering::Relaxed) + 1;
+        *kept = Some(Arc::clone(&plan));
+        self.held(plan, version)
+    }
+
+    /// A plan that is not kept: no execution finds it again.
+    pub(crate) fn unkept(&self, plan: Arc<KeptPlan>) -> HeldPlan {
+        self.held(plan, NEVER)
+    }
+
+    fn held(&self, plan: Arc<KeptPlan>, version: u64) -> HeldPlan {
+        HeldPlan {
+            kept: self.number,
+            version,
+            plan,
+        }
+    }
+
+    /// After a surprising execution: keeps the plan that was made for its constants if that promises
+    /// to be much better than what happened, else remembers that so many rows are usual.
+    pub(crate) fn reconsider(&self, used: &KeptPlan, rows: u64, other: KeptPlan) {
+        if other.expected().saturating_mul(BETTER) < rows {
+            self.put(Arc::new(other));
+        } else {
+            used.expected.fetch_max(rows, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether it is worth trying in place, by how the last executions went.
+    pub(crate) fn is_worth_trying(&self) -> bool {
+        let less_one = |pause: u32| pause.checked_sub(1);
+        self.pause.load(Ordering::Relaxed) == 0
+            || self
+                .pause
+                .fetch_update(Ordering::Relaxed, Ordering::Relaxed, less_one)
+                .is_err()
+    }
+
+    /// Notes whether an execution in place was done within its budget.
+    pub(crate) fn tried(&self, done: bool) {
+        let before = self.last_pause.load(Ordering::Relaxed);
+        let pause = match done {
+            true if before == 0 => return,
+            true => 0,
+            false => (2 * before + 1).min(LONGEST_PAUSE),
+        };
+        self.last_pause.store(pause, Ordering::Relaxed);
+        self.pause.store(pause, Ordering::Relaxed);
+    }
+}
+
+/// The ids of some terms, as far as a dictionary has been found to know them for good. An id is never given to
+/// another term, so a known one stays right; an unknown term is looked up again each time, and so is one that only
+/// timing statements mention. Only the first dictionary that is asked is remembered.
+#[derive(Debug)]
+pub(crate) struct KnownIds {
+    /// The number of that dictionary; 0 while there is none.
+    dictionary: AtomicU64,
+    ids: Box<[AtomicU64]>,
+}
+
+impl KnownIds {
+    pub(crate) fn new(terms: usize) -> KnownIds {
+        let unknown = || AtomicU64::new(TermId::UNBOUND.raw());
+        KnownIds {
+            dictionary: AtomicU64::new(0),
+            ids: std::iter::repeat_with(unknown).take(terms).collect(),
+        }
+    }
+
+    /// Whether these are ids of this dictionary.
+    pub(crate) fn are_of(&self, dictionary: u64) -> bool {
+        let order = Ordering::Relaxed;
+        match self.dictionary.load(order) {
+            0 => {
+                let claimed = self
+                    .dictionary
+                    .compare_exchange(0, dictionary, order, order);
+                claimed.is_ok() || claimed == Err(dictionary)
+            }
+            known => known == dictionary,
+        }
+    }
+
+    /// The id at a place, found with `find` where it is not known.
+    #[inline]
+    pub(crate) fn id(
+        &self,
+        at: usize,
+        dictionary: &Dictionary,
+        find: impl FnOnce() -> TermId,
+    ) -> TermId {
+        // Whoever sees an id must see the dictionary's entry for it too.
+        let known = TermId::from_raw(self.ids[at].load(Ordering::Acquire));
+        if !known.is_unbound() {
+            return known;
+        }
+        let id = find();
+        let stays = !id.is_passing() || dictionary.is_permanent(id);
+        if id.tag() != Tag::Local && stays {
+            self.ids[at].store(id.raw(), Ordering::Release);
+        }
+        id
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use oxrdf::NamedNode;
+    use somersault_model::StreamUid;
+
+    #[test]
+    fn failures_in_place_make_ever_longer_pauses() {
+        let kept = Kept::default();
+        let pause = || {
+            let mut count = 0;
+            while !kept.is_worth_trying() {
+                count += 1;
+            }
+            count
+        };
+        assert_eq!(pause(), 0);
+        let mut pauses = Vec::new();
+        for _ in 0..8 {
+            kept.tried(false);
+            pauses.push(pause());
+        }
+        assert_eq!(pauses, [1, 3, 7, 15, 31, 63, 63, 63]);
+        kept.tried(true);
+        kept.tried(false);
+        assert_eq!(pause(), 1);
+    }
+
+    #[test]
+    fn ids_of_one_dictionary_alone_are_known() {
+        let known = KnownIds::new(1);
+        let dictionary = Dictionary::new();
+        assert!(known.are_of(7));
+        assert!(!known.are_of(8));
+        assert!(known.are_of(7));
+        let local = TermId::local(3);
+        assert_eq!(known.id(0, &dictionary, || local), local);
+        let lease = dictionary.lease(StreamUid(1));
+        let name = NamedNode::new_unchecked("http://example.com/");
+        let name = name.as_ref().into();
+        let passing = dictionary.mention(name, &mut dictionary.mentions(&lease));
+        assert_eq!(known.id(0, &dictionary, || passing), passing);
+        assert_eq!(known.id(0, &dictionary, || local), local, "it may go");
+        dictionary.make_permanent(passing);
+        assert_eq!(known.id(0, &dictionary, || passing), passing);
+        assert_eq!(known.id(0, &dictionary, || local), passing, "it stays");
+    }
+}

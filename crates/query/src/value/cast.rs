@@ -1,0 +1,89 @@
+//! Casts: the constructor functions of XSD types (SPARQL 1.1, section 17.5).
+
+use crate::value::term_value::Value;
+use oxrdf::vocab::xsd;
+use oxrdf::{NamedNode, Term};
+use oxsdatatypes::{Decimal, Double, Float, Integer};
+
+/// The types that a cast can make.
+#[derive(Clone, Copy)]
+pub(crate) enum Cast {
+    Boolean,
+    Integer,
+    Decimal,
+    Float,
+    Double,
+    DateTime,
+    String,
+}
+
+/// The type that a function of this name casts to.
+pub(crate) fn cast_of(name: &NamedNode) -> Option<Cast> {
+    Some(match name.as_ref() {
+        xsd::BOOLEAN => Cast::Boolean,
+        xsd::INTEGER => Cast::Integer,
+        xsd::DECIMAL => Cast::Decimal,
+        xsd::FLOAT => Cast::Float,
+        xsd::DOUBLE => Cast::Double,
+        xsd::DATE_TIME => Cast::DateTime,
+        xsd::STRING => Cast::String,
+        _ => return None,
+    })
+}
+
+/// The constructor functions of XSD types (SPARQL 1.1, section 17.5).
+pub(crate) fn cast(to: Cast, value: &Value) -> Option<Value> {
+    let spelled = match value {
+        Value::String(text) => Some(text.as_str()),
+        _ => None,
+    };
+    Some(match to {
+        Cast::String => match value.clone().into_term() {
+            Term::Literal(literal) => Value::String(literal.destruct().0),
+            Term::NamedNode(node) => Value::String(node.into_string()),
+            _ => return None,
+        },
+        Cast::Boolean => match (value, spelled) {
+            (_, Some(text)) => Value::Boolean(text.parse::<oxsdatatypes::Boolean>().ok()?.into()),
+            (Value::Boolean(_), _) => value.clone(),
+            _ => Value::Boolean(value.as_double().and_then(|_| value.effective_boolean())?),
+        },
+        Cast::Integer => Value::Integer(match (value, spelled) {
+            (_, Some(text)) => text.parse().ok()?,
+            (Value::Boolean(b), _) => i64::from(*b).into(),
+            (Value::Integer(n), _) => *n,
+            (Value::Decimal(n), _) => Integer::try_from(*n).ok()?,
+            (Value::Float(n), _) => Integer::try_from(*n).ok()?,
+            (Value::Double(n), _) => Integer::try_from(*n).ok()?,
+            _ => return None,
+        }),
+        Cast::Decimal => Value::Decimal(match (value, spelled) {
+            (_, Some(text)) => text.parse().ok()?,
+            (Value::Boolean(b), _) => Decimal::from(i64::from(*b)),
+            (Value::Integer(n), _) => (*n).into(),
+            (Value::Decimal(n), _) => *n,
+            (Value::Float(n), _) => Decimal::try_from(*n).ok()?,
+            (Value::Double(n), _) => Decimal::try_from(*n).ok()?,
+            _ => return None,
+        }),
+        Cast::Double => Value::Double(match (value, spelled) {
+            (_, Some(text)) => text.parse().ok()?,
+            (Value::Boolean(b), _) => Double::from(i64::from(*b) as f64),
+            _ => value.as_double()?,
+        }),
+        Cast::Float => Value::Float(match (value, spelled) {
+            (_, Some(text)) => text.parse().ok()?,
+            (Value::Boolean(b), _) => Float::from(i64::from(*b) as f32),
+            (Value::Integer(n), _) => (*n).into(),
+            (Value::Decimal(n), _) => (*n).into(),
+            (Value::Float(n), _) => *n,
+            (Value::Double(n), _) => (*n).into(),
+            _ => return None,
+        }),
+        Cast::DateTime => match (value, spelled) {
+            (_, Some(text)) => Value::DateTime(text.parse().ok()?),
+            (Value::DateTime(_), _) => value.clone(),
+            _ => return None,
+        },
+    })
+}

@@ -1,0 +1,287 @@
+//! Running sums, from which values can be taken back. The one thing to know before changing it: a sum is exact until it
+//! is rounded once, at its end, so that neither the order of its values shows in it (S6), nor what was in it for a while
+//! and has been taken back.
+
+use crate::value::exact_sum::ExactSum;
+use crate::value::term_value::Value;
+use oxsdatatypes::{Decimal, Double, Float, Integer};
+
+/// The units in an integer of 1.
+pub(crate) const ONE: i128 = 10i128.pow(18);
+
+/// Integers and decimals are added in numbers wider than theirs: whether a sum overflows does not hang on the order of
+/// what is added. Once a float or double is among the values everything goes through the exact accumulator.
+#[derive(Default)]
+pub(crate) struct Sum {
+    integers: i128,
+    decimals: Option<WideSum>,
+    inexact: Option<Inexact>,
+    count: i64,
+}
+
+/// A sum of decimals in units of 10^-18, which is what a [`Decimal`] counts: its low 128 bits, and
+/// how often they wrapped.
+#[derive(Default, Clone)]
+struct WideSum {
+    low: i128,
+    wraps: i64,
+    count: i64,
+}
+
+/// A sum of floats and doubles.
+struct Inexact {
+    sum: ExactSum,
+    floats: i64,
+    doubles: i64,
+}
+
+impl WideSum {
+    fn add(&mut self, units: i128) {
+        let (low, wrapped) = self.low.overflowing_add(units);
+        self.low = low;
+        if wrapped {
+            self.wraps += if units < 0 { -1 } else { 1 };
+        }
+        self.count += 1;
+    }
+
+    fn take(&mut self, units: i128) {
+        let (low, wrapped) = self.low.overflowing_sub(units);
+        self.low = low;
+        if wrapped {
+            self.wraps += if units < 0 { 1 } else { -1 };
+        }
+        self.count -= 1;
+    }
+
+    /// `None` if it is more than a decimal can be.
+    fn value(&self) -> Option<Decimal> {
+        (self.wraps == 0).then(|| Decimal::from_be_bytes(self.low.to_be_bytes()))
+    }
+}
+
+impl Sum {
+    #[inline]
+    pub(crate) fn add_integer(&mut self, value: i64) {
+        self.integers += i128::from(value);
+        self.count += 1;
+    }
+
+    /// `None` if it is no number.
+    pub(crate) fn add(&mut self, value: &Value) -> Option<()> {
+        match value {
+            Value::Integer(value) => {
+                self.add_integer((*value).into());
+                return Some(());
+            }
+            Value::Decimal(value) => self.decimals.get_or_insert_default().add(units_of(*value)),
+            Value::Float(value) => {
+                let inexact = self.inexact.get_or_insert_with(Inexact::new);
+                inexact.sum.add(f64::from(Double::from(*value)));
+                inexact.floats += 1;
+            }
+            Value::Double(value) => {
+                let inexact = self.inexact.get_or_insert_with(Inexact::new);
+                inexact.sum.add(f64::from(*value));
+                inexact.doubles += 1;
+            }
+            _ => return None,
+        }
+        self.count += 1;
+        Some(())
+    }
+
+    /// Takes back what was added once. Whether that could be done: what is not finite leaves no trace of the others.
+    #[must_use]
+    pub(crate) fn take(&mut self, value: &Value) -> bool {
+        match value {
+            Value::Integer(value) => self.integers -= i128::from(i64::from(*value)),
+            Value::Decimal(value) => {
+                let Some(decimals) = &mut self.decimals else {
+                    return false;
+                };
+                decimals.take(units_of(*value));
+                // Of what type a sum is hangs on what is in it.
+                if decimals.count == 0 {
+                    self.decimals = None;
+                }
+            }
+            Value::Float(_) | Value::Double(_) => {
+                let Some(inexact) = &mut self.inexact else {
+                    return false;
+                };
+                if !inexact.take(value) {
+                    return false;
+                }
+                if inexact.floats + inexact.doubles == 0 {
+                    self.inexact = None;
+                }
+            }
+            _ => return false,
+        }
+        self.count -= 1;
+        true
+    }
+
+    /// What was not rounded: an integer unless there was a decimal; `None` if it is too large.
+    fn exact(&self) -> Option<Value> {
+        let Some(decimals) = &self.decimals else {
+            return Some(Value::Integer(i64::try_from(self.integers).ok()?.into()));
+        };
+        let mut sum = decimals.clone();
+        sum.add(self.integers.checked_mul(ONE)?);
+        Some(Value::Decimal(sum.value()?))
+    }
+
+    /// `None` if the sum is too large for its type.
+    pub(crate) fn value(&self) -> Option<Value> {
+        let exact = self.exact()?;
+        let Some(inexact) = &self.inexact else {
+            return Some(exact);
+        };
+        let mut sum = inexact.sum.clone();
+        sum.add(f64::from(exact.as_double()?));
+        let sum = sum.value();
+        Some(match inexact.doubles {
+            0 => Value::Float(Float::from(sum as f32)),
+            _ => Value::Double(Double::from(sum)),
+        })
+    }
+
+    /// The average of what was added; 0 of nothing.
+    pub(crate) fn average(&self) -> Option<Value> {
+        let count = Integer::from(self.count);
+        if self.count == 0 {
+            return Some(Value::Integer(count));
+        }
+        Some(match self.value()? {
+            Value::Integer(sum) => Value::Decimal(Decimal::from(sum).checked_div(count)?),
+            Value::Decimal(sum) => Value::Decimal(sum.checked_div(count)?),
+            Value::Float(sum) => Value::Float(sum / Float::from(count)),
+            Value::Double(sum) => Value::Double(sum / Double::from(count)),
+            _ => return None,
+        })
+    }
+
+    /// Memory beside its own.
+    pub(crate) fn heap_bytes(&self) -> usize {
+        self.inexact.as_ref().map_or(0, |_| ExactSum::BYTES)
+    }
+}
+
+impl Inexact {
+    fn new() -> Inexact {
+        Inexact {
+            sum: ExactSum::new(),
+            floats: 0,
+            doubles: 0,
+        }
+    }
+
+    fn take(&mut self, value: &Value) -> bool {
+        let (number, count) = match value {
+            Value::Float(value) => (f64::from(Double::from(*value)), &mut self.floats),
+            Value::Double(value) => (f64::from(*value), &mut self.doubles),
+            _ => return false,
+        };
+        if !number.is_finite() {
+            return false;
+        }
+        self.sum.add(-number);
+        *count -= 1;
+        true
+    }
+}
+
+/// A decimal in units.
+pub(crate) fn units_of(value: Decimal) -> i128 {
+    i128::from_be_bytes(value.to_be_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn of(values: &[Value]) -> Option<Sum> {
+        let mut sum = Sum::default();
+        values.iter().try_for_each(|value| sum.add(value))?;
+        Some(sum)
+    }
+
+    fn text(value: Option<Value>) -> Option<String> {
+        Some(value?.into_term().to_string())
+    }
+
+    fn sum(values: &[Value]) -> Option<String> {
+        text(of(values)?.value())
+    }
+
+    #[test]
+    fn a_sum_overflows_by_its_end_and_not_on_its_way() {
+        let integer = |n: i64| Value::Integer(n.into());
+        let half = Value::Decimal("0.5".parse().expect("a decimal"));
+        let most = Value::Decimal(Decimal::MAX);
+        let least = Value::Decimal(Decimal::MIN);
+        let max = integer(i64::MAX);
+        assert_eq!(sum(&[max.clone(), integer(1)]), None);
+        let back = sum(&[max.clone(), integer(1), integer(-1)]);
+        assert_eq!(back, sum(&[integer(i64::MAX)]));
+        assert_eq!(back, sum(&[integer(-1), integer(1), max.clone()]));
+        assert_eq!(sum(&[most.clone(), half.clone()]), None);
+        assert_eq!(
+            sum(&[
+                least.clone(),
+                Value::Decimal("-0.5".parse().expect("a decimal"))
+            ]),
+            None
+        );
+        let all = [most, half.clone(), least, integer(1)];
+        let typed = |text| {
+            Some(format!(
+                "\"{text}\"^^<http://www.w3.org/2001/XMLSchema#decimal>"
+            ))
+        };
+        // The least decimal is one unit further from 0 than the greatest.
+        assert_eq!(sum(&all), typed("1.499999999999999999"));
+        assert_eq!(sum(&[half, max]), typed("9223372036854775807.5"));
+    }
+
+    fn number() -> impl Strategy<Value = Value> {
+        let integer = prop_oneof![-9i64..9, Just(i64::MAX), Just(i64::MIN)];
+        let units = prop_oneof![-9i128..9, any::<i128>(), Just(i128::MAX), Just(i128::MIN)];
+        prop_oneof![
+            integer.prop_map(|n| Value::Integer(n.into())),
+            units.prop_map(|n| Value::Decimal(Decimal::from_be_bytes(n.to_be_bytes()))),
+            any::<f32>().prop_map(|n| Value::Float(n.into())),
+            any::<f64>().prop_map(|n| Value::Double(n.into())),
+        ]
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(2048) })]
+
+        /// What was in a sum for a while leaves no trace, neither in its value nor in its type.
+        #[test]
+        fn what_is_taken_back_was_never_there(
+            numbers in proptest::collection::vec((number(), any::<bool>()), 0..12),
+        ) {
+            let all: Vec<Value> = numbers.iter().map(|(value, _)| value.clone()).collect();
+            let stay: Vec<Value> = (numbers.iter().filter(|(_, stays)| *stays))
+                .map(|(value, _)| value.clone())
+                .collect();
+            let mut sum = of(&all).expect("numbers");
+            let mut leave = numbers.iter().filter(|(_, stays)| !*stays);
+            let could = leave.all(|(value, _)| sum.take(value));
+            let is_finite = |value: &Value| {
+                value.as_double().is_some_and(|number| f64::from(number).is_finite())
+            };
+            prop_assert!(could || !all.iter().all(is_finite));
+            if could {
+                let twin = of(&stay).expect("numbers");
+                prop_assert_eq!(text(sum.value()), text(twin.value()));
+                prop_assert_eq!(text(sum.average()), text(twin.average()));
+            }
+        }
+    }
+}

@@ -1,0 +1,447 @@
+//! Values of expressions: what a term means to the operators of SPARQL. Equality and order follow
+//! spareval, which the native engine is compared with (EX-1): derived integers are integers, types
+//! without operators are compared by spelling and are otherwise errors (`None`).
+
+use crate::value::exact_order;
+use crate::view::local_terms::triple_bytes;
+use oxrdf::vocab::{rdf, xsd};
+use oxrdf::{BaseDirection, BlankNode, Literal, NamedNode, Term, Triple};
+use oxsdatatypes::{Boolean, Date, DateTime, Decimal, Double, Float, Integer, TimezoneOffset};
+use somersault_model::inline::{self, Numeric};
+use somersault_model::{Tag, TermId};
+use std::borrow::Cow;
+use std::cmp::Ordering;
+
+/// The value of a term.
+#[derive(Debug, Clone)]
+pub(crate) enum Value {
+    NamedNode(NamedNode),
+    BlankNode(BlankNode),
+    String(String),
+    LangString {
+        value: String,
+        language: String,
+        direction: Option<BaseDirection>,
+    },
+    Boolean(bool),
+    Integer(Integer),
+    Decimal(Decimal),
+    Float(Float),
+    Double(Double),
+    DateTime(DateTime),
+    Date(Date),
+    Other {
+        value: String,
+        datatype: NamedNode,
+    },
+    Triple(Box<Triple>),
+}
+
+/// The two operands of an arithmetic operator, promoted to one type (SPARQL 1.1, section 17.3).
+pub(crate) enum Operands {
+    Integer(Integer, Integer),
+    Decimal(Decimal, Decimal),
+    Float(Float, Float),
+    Double(Double, Double),
+}
+
+impl Value {
+    /// The bytes of the texts that it holds, roughly.
+    pub(crate) fn text_bytes(&self) -> usize {
+        match self {
+            Value::NamedNode(node) => node.as_str().len(),
+            Value::BlankNode(node) => node.as_str().len(),
+            Value::String(value) => value.len(),
+            Value::LangString {
+                value, language, ..
+            } => value.len() + language.len(),
+            Value::Other { value, datatype } => value.len() + datatype.as_str().len(),
+            Value::Triple(triple) => triple_bytes(triple),
+            Value::Boolean(_)
+            | Value::Integer(_)
+            | Value::Decimal(_)
+            | Value::Float(_)
+            | Value::Double(_)
+            | Value::DateTime(_)
+            | Value::Date(_) => 0,
+        }
+    }
+
+    /// The value of an inline id that needs no text; `None` for all others.
+    #[inline]
+    pub(crate) fn of_inline(id: TermId) -> Option<Value> {
+        match id.tag() {
+            Tag::Integer | Tag::DerivedInteger | Tag::Decimal | Tag::Double | Tag::Float => {
+                Some(match inline::numeric(id)? {
+                    Numeric::Integer(value) => Value::Integer(value.into()),
+                    Numeric::Decimal(value) => Value::Decimal(value.into()),
+                    Numeric::Float(value) => Value::Float(value.into()),
+                    Numeric::Double(value) => Value::Double(value.into()),
+                })
+            }
+            Tag::Boolean => Some(Value::Boolean(inline::boolean(id)?)),
+            Tag::ShortString => {
+                let mut buffer = [0; 7];
+                Some(Value::String(
+                    inline::short_str(id, &mut buffer)?.to_owned(),
+                ))
+            }
+            _ => None,
+        }
+    }
+
+    /// The value of a term.
+    pub(crate) fn of_term(term: Term) -> Value {
+        match term {
+            Term::NamedNode(node) => Value::NamedNode(node),
+            Term::BlankNode(node) => Value::BlankNode(node),
+            Term::Triple(triple) => Value::Triple(triple),
+            Term::Literal(literal) => Value::of_literal(literal),
+        }
+    }
+
+    fn of_literal(literal: Literal) -> Value {
+        if literal.language().is_some() {
+            let (value, _, language, direction) = literal.destruct();
+            return Value::LangString {
+                value,
+                language: language.unwrap_or_default(),
+                direction,
+            };
+        }
+        if let Some(value) = Value::parse(literal.value(), literal.datatype().as_str()) {
+            return value;
+        }
+        let (value, datatype, _, _) = literal.destruct();
+        Value::Other {
+            value,
+            datatype: datatype.unwrap_or_else(|| xsd::STRING.into_owned()),
+        }
+    }
+
+    fn parse(text: &str, datatype: &str) -> Option<Value> {
+        Some(
+            match datatype.strip_prefix("http://www.w3.org/2001/XMLSchema#")? {
+                "string" => Value::String(text.to_owned()),
+                "boolean" => Value::Boolean(text.parse::<Boolean>().ok()?.into()),
+                "float" => Value::Float(text.parse().ok()?),
+                "double" => Value::Double(text.parse().ok()?),
+                "decimal" => Value::Decimal(text.parse().ok()?),
+                "integer" | "byte" | "short" | "int" | "long" | "unsignedByte"
+                | "unsignedShort" | "unsignedInt" | "unsignedLong" | "positiveInteger"
+                | "negativeInteger" | "nonPositiveInteger" | "nonNegativeInteger" => {
+                    Value::Integer(text.parse().ok()?)
+                }
+                "dateTime" | "dateTimeStamp" => Value::DateTime(text.parse().ok()?),
+                "date" => Value::Date(text.parse().ok()?),
+                _ => return None,
+            },
+        )
+    }
+
+    /// The term of a computed value, canonically spelled.
+    pub(crate) fn into_term(self) -> Term {
+        match self {
+            Value::NamedNode(node) => node.into(),
+            Value::BlankNode(node) => node.into(),
+            Value::String(value) => Literal::new_simple_literal(value).into(),
+            Value::LangString {
+                value,
+                language,
+                direction: None,
+            } => Literal::new_language_tagged_literal_unchecked(value, language).into(),
+            Value::LangString {
+                value,
+                language,
+                direction: Some(direction),
+            } => Literal::new_directional_language_tagged_literal_unchecked(
+                value, language, direction,
+            )
+            .into(),
+            Value::Boolean(value) => Literal::from(value).into(),
+            Value::Integer(value) => Literal::from(value).into(),
+            Value::Decimal(value) => Literal::from(value).into(),
+            Value::Float(value) => Literal::from(value).into(),
+            Value::Double(value) => Literal::from(value).into(),
+            Value::DateTime(value) => Literal::from(value).into(),
+            Value::Date(value) => Literal::from(value).into(),
+            Value::Other { value, datatype } => Literal::new_typed_literal(value, datatype).into(),
+            Value::Triple(triple) => Term::Triple(triple),
+        }
+    }
+
+    /// The effective boolean value (SPARQL 1.1, section 17.2.2); `None` is a type error.
+    pub(crate) fn effective_boolean(&self) -> Option<bool> {
+        match self {
+            Value::Boolean(value) => Some(*value),
+            Value::String(value) => Some(!value.is_empty()),
+            Value::Integer(value) => Some(Boolean::from(*value).into()),
+            Value::Decimal(value) => Some(Boolean::from(*value).into()),
+            Value::Float(value) => Some(Boolean::from(*value).into()),
+            Value::Double(value) => Some(Boolean::from(*value).into()),
+            _ => None,
+        }
+    }
+
+    /// Whether it is a literal.
+    pub(crate) fn is_literal(&self) -> bool {
+        !matches!(
+            self,
+            Value::NamedNode(_) | Value::BlankNode(_) | Value::Triple(_)
+        )
+    }
+
+    /// The datatype of a literal.
+    pub(crate) fn datatype(&self) -> Option<NamedNode> {
+        Some(
+            match self {
+                Value::NamedNode(_) | Value::BlankNode(_) | Value::Triple(_) => return None,
+                Value::Other { datatype, .. } => return Some(datatype.clone()),
+                Value::String(_) => xsd::STRING,
+                Value::LangString {
+                    direction: None, ..
+                } => rdf::LANG_STRING,
+                Value::LangString { .. } => rdf::DIR_LANG_STRING,
+                Value::Boolean(_) => xsd::BOOLEAN,
+                Value::Integer(_) => xsd::INTEGER,
+                Value::Decimal(_) => xsd::DECIMAL,
+                Value::Float(_) => xsd::FLOAT,
+                Value::Double(_) => xsd::DOUBLE,
+                Value::DateTime(_) => xsd::DATE_TIME,
+                Value::Date(_) => xsd::DATE,
+            }
+            .into_owned(),
+        )
+    }
+
+    /// Whether both are the same term up to spelling; what `sameTerm` means for computed values.
+    pub(crate) fn same(&self, other: &Value) -> bool {
+        match (self, other) {
+            (Value::NamedNode(a), Value::NamedNode(b)) => a == b,
+            (Value::BlankNode(a), Value::BlankNode(b)) => a == b,
+            (Value::String(a), Value::String(b)) => a == b,
+            (
+                Value::LangString {
+                    value: a,
+                    language: la,
+                    direction: da,
+                },
+                Value::LangString {
+                    value: b,
+                    language: lb,
+                    direction: db,
+                },
+            ) => a == b && la == lb && da == db,
+            (Value::Boolean(a), Value::Boolean(b)) => a == b,
+            (Value::Integer(a), Value::Integer(b)) => a == b,
+            (Value::Decimal(a), Value::Decimal(b)) => a == b,
+            (Value::Float(a), Value::Float(b)) => a.is_identical_with(*b),
+            (Value::Double(a), Value::Double(b)) => a.is_identical_with(*b),
+            (Value::DateTime(a), Value::DateTime(b)) => a == b,
+            (Value::Date(a), Value::Date(b)) => a == b,
+            (
+                Value::Other {
+                    value: a,
+                    datatype: da,
+                },
+                Value::Other {
+                    value: b,
+                    datatype: db,
+                },
+            ) => a == b && da == db,
+            (Value::Triple(a), Value::Triple(b)) => a == b,
+            _ => false,
+        }
+    }
+
+    /// Promotes two numbers to one type; `None` if one is no number.
+    pub(crate) fn operands(&self, other: &Value) -> Option<Operands> {
+        use Value::{Decimal as De, Double as Do, Float as Fl, Integer as In};
+        Some(match (self, other) {
+            (In(a), In(b)) => Operands::Integer(*a, *b),
+            (In(a), De(b)) => Operands::Decimal((*a).into(), *b),
+            (De(a), In(b)) => Operands::Decimal(*a, (*b).into()),
+            (De(a), De(b)) => Operands::Decimal(*a, *b),
+            (Do(a), b) => Operands::Double(*a, b.as_double()?),
+            (a, Do(b)) => Operands::Double(a.as_double()?, *b),
+            (Fl(a), b) => Operands::Float(*a, b.as_float()?),
+            (a, Fl(b)) => Operands::Float(a.as_float()?, *b),
+            _ => return None,
+        })
+    }
+
+    /// A number as a double.
+    pub(crate) fn as_double(&self) -> Option<Double> {
+        Some(match self {
+            Value::Integer(value) => (*value).into(),
+            Value::Decimal(value) => (*value).into(),
+            Value::Float(value) => (*value).into(),
+            Value::Double(value) => *value,
+            _ => return None,
+        })
+    }
+
+    pub(crate) fn as_float(&self) -> Option<Float> {
+        Some(match self {
+            Value::Integer(value) => (*value).into(),
+            Value::Decimal(value) => (*value).into(),
+            Value::Float(value) => *value,
+            _ => return None,
+        })
+    }
+
+    /// The `=` operator; `None` is a type error.
+    pub(crate) fn equals(&self, other: &Value) -> Option<bool> {
+        if let Some(operands) = self.operands(other) {
+            return Some(match operands {
+                Operands::Integer(a, b) => a == b,
+                Operands::Decimal(a, b) => a == b,
+                Operands::Float(a, b) => a == b,
+                Operands::Double(a, b) => a == b,
+            });
+        }
+        match (self, other) {
+            (Value::Triple(a), Value::Triple(b)) => Some(
+                a.subject == b.subject
+                    && a.predicate == b.predicate
+                    && Value::of_term(a.object.clone())
+                        .equals(&Value::of_term(b.object.clone()))?,
+            ),
+            (Value::DateTime(a), Value::DateTime(b)) => Some(a == b),
+            // With a time zone on one side only they may be equal or not.
+            (Value::Date(a), Value::Date(b)) => a.partial_cmp(b).map(|o| o == Ordering::Equal),
+            (Value::Other { .. }, Value::Other { .. }) => self.same(other).then_some(true),
+            // A value of an unknown type may equal any other literal; it never equals what is none.
+            (Value::Other { .. }, b) if b.is_typed() => None,
+            (a, Value::Other { .. }) if a.is_typed() => None,
+            _ => Some(self.same(other)),
+        }
+    }
+
+    /// Whether it is a literal without a language tag.
+    fn is_typed(&self) -> bool {
+        self.is_literal() && !matches!(self, Value::LangString { .. })
+    }
+
+    /// The order of `<`, `<=`, `>`, `>=`; `None` is a type error, or not comparable (NaN).
+    pub(crate) fn compare(&self, other: &Value) -> Option<Ordering> {
+        if self.same(other) {
+            return Some(Ordering::Equal);
+        }
+        if let (Value::Triple(a), Value::Triple(b)) = (self, other) {
+            if a.subject != b.subject || a.predicate != b.predicate {
+                return None;
+            }
+            return Value::of_term(a.object.clone()).compare(&Value::of_term(b.object.clone()));
+        }
+        self.compare_literals(other)
+    }
+
+    fn compare_literals(&self, other: &Value) -> Option<Ordering> {
+        if let Some(operands) = self.operands(other) {
+            return match operands {
+                Operands::Integer(a, b) => a.partial_cmp(&b),
+                Operands::Decimal(a, b) => a.partial_cmp(&b),
+                Operands::Float(a, b) => a.partial_cmp(&b),
+                Operands::Double(a, b) => a.partial_cmp(&b),
+            };
+        }
+        match (self, other) {
+            (Value::String(a), Value::String(b)) => Some(a.cmp(b)),
+            (
+                Value::LangString {
+                    value: a,
+                    language: la,
+                    direction: da,
+                },
+                Value::LangString {
+                    value: b,
+                    language: lb,
+                    direction: db,
+                },
+            ) => (la == lb && da == db).then(|| a.cmp(b)),
+            (Value::DateTime(a), Value::DateTime(b)) => a.partial_cmp(b),
+            (Value::Date(a), Value::Date(b)) => a.partial_cmp(b),
+            _ => None,
+        }
+    }
+
+    /// The order of ORDER BY, MIN and MAX (SPARQL 1.1, section 15.1): blank nodes, IRIs, literals,
+    /// triple terms. It goes on from `<` where that says nothing, so that what comes first does not
+    /// hang on the order of comparing (S6): numbers by what they are exactly, literals of unlike kinds by
+    /// their kind, times without a zone as if they were in UTC, and what is left by spelling.
+    pub(crate) fn order(&self, other: &Value) -> Ordering {
+        self.kind()
+            .cmp(&other.kind())
+            .then_with(|| match (self, other) {
+                (Value::BlankNode(a), Value::BlankNode(b)) => a.as_str().cmp(b.as_str()),
+                (Value::NamedNode(a), Value::NamedNode(b)) => a.as_str().cmp(b.as_str()),
+                (Value::Triple(a), Value::Triple(b)) => order_triples(a, b),
+                _ => exact_order::order(self, other)
+                    .or_else(|| self.with_zone().compare_literals(&other.with_zone()))
+                    .unwrap_or_else(|| self.spelling().cmp(&other.spelling())),
+            })
+    }
+
+    /// Kinds whose values have an order among themselves, in the order of the kinds.
+    fn kind(&self) -> u8 {
+        let is_nan = match self {
+            Value::Float(value) => value.is_nan(),
+            Value::Double(value) => value.is_nan(),
+            _ => false,
+        };
+        match self {
+            Value::BlankNode(_) => 0,
+            Value::NamedNode(_) => 1,
+            _ if is_nan => 3,
+            Value::Integer(_) | Value::Decimal(_) | Value::Float(_) | Value::Double(_) => 2,
+            Value::String(_) => 4,
+            Value::LangString { .. } => 5,
+            Value::Boolean(_) => 6,
+            Value::DateTime(_) => 7,
+            Value::Date(_) => 8,
+            Value::Other { .. } => 9,
+            Value::Triple(_) => 10,
+        }
+    }
+
+    /// A time that has no zone, in UTC; everything else as it is.
+    fn with_zone(&self) -> Cow<'_, Value> {
+        let utc = Some(TimezoneOffset::UTC);
+        let zoned = match self {
+            Value::DateTime(time) if time.timezone_offset().is_none() => {
+                time.adjust(utc).map(Value::DateTime)
+            }
+            Value::Date(date) if date.timezone_offset().is_none() => {
+                date.adjust(utc).map(Value::Date)
+            }
+            _ => None,
+        };
+        zoned.map_or(Cow::Borrowed(self), Cow::Owned)
+    }
+
+    fn spelling(&self) -> (String, String, Option<String>) {
+        match self.clone().into_term() {
+            Term::Literal(literal) => {
+                let datatype = literal.datatype().as_str().to_owned();
+                let language = literal.language().map(str::to_owned);
+                (literal.value().to_owned(), datatype, language)
+            }
+            other => (other.to_string(), String::new(), None),
+        }
+    }
+}
+
+fn order_triples(a: &Triple, b: &Triple) -> Ordering {
+    let subject = |triple: &Triple| Value::of_term(Term::from(triple.subject.clone()));
+    subject(a)
+        .order(&subject(b))
+        .then_with(|| a.predicate.as_str().cmp(b.predicate.as_str()))
+        .then_with(|| Value::of_term(a.object.clone()).order(&Value::of_term(b.object.clone())))
+}
+
+impl From<bool> for Value {
+    fn from(value: bool) -> Value {
+        Value::Boolean(value)
+    }
+}

@@ -1,0 +1,403 @@
+//! The view of the real store: a pinned snapshot, the window versions of a firing, and the overlay
+//! of an update's own writes (S14). Reads go straight to the store unless the overlay has changed
+//! the key that is read.
+
+use crate::view::graph_view::Dataset;
+use crate::view::graph_view::GraphView;
+use crate::view::graph_view::Source;
+use crate::view::graph_view::{connected_singly, edges_singly, expand_singly};
+use crate::view::overlay::{ListChange, Overlay};
+use somersault_model::{Direction, EventTime, QuadIds, TermId, TripleIds};
+use somersault_store::{Dictionary, Ends, Pace, PredicateStatistics, Snapshot, WindowVersion};
+use std::sync::Arc;
+
+/// What a query on the real store reads.
+pub struct SnapshotView {
+    snapshot: Snapshot,
+    /// Those that the dataset numbers; behind them, where there are any, what came to each since an earlier execution.
+    windows: Vec<Arc<WindowVersion>>,
+    dataset: Arc<Dataset>,
+    overlay: Option<Overlay>,
+    /// How many windows there are before what came to them, if that is there.
+    fresh_from: Option<usize>,
+}
+
+impl SnapshotView {
+    /// A view of a pinned snapshot, with the windows that the dataset's
+    /// [`Source::Window`] number.
+    ///
+    /// # Panics
+    /// Where the dataset names a window that is not there.
+    pub fn new(
+        snapshot: Snapshot,
+        windows: Vec<Arc<WindowVersion>>,
+        dataset: impl Into<Arc<Dataset>>,
+    ) -> SnapshotView {
+        let dataset = dataset.into();
+        let named = dataset.named.listed();
+        for source in dataset.default.iter().chain(named.iter().map(|(_, s)| s)) {
+            if let Source::Window(at) = source {
+                assert!(*at < windows.len(), "every window of a dataset is there");
+            }
+        }
+        SnapshotView {
+            snapshot,
+            windows,
+            dataset,
+            overlay: None,
+            fresh_from: None,
+        }
+    }
+
+    /// The windows, without what came to them.
+    pub(crate) fn windows(&self) -> &[Arc<WindowVersion>] {
+        &self.windows[..self.fresh_from.unwrap_or(self.windows.len())]
+    }
+
+    /// What came to a window.
+    pub(crate) fn fresh_of(&self, window: usize) -> Option<&WindowVersion> {
+        Some(&self.windows[self.fresh_from? + window])
+    }
+
+    /// Adds what came to each of the windows since an earlier execution, or forgets that.
+    pub(crate) fn set_fresh(&mut self, fresh: Option<Vec<Arc<WindowVersion>>>) {
+        let own = self.windows().len();
+        self.windows.truncate(own);
+        self.fresh_from = fresh.is_some().then_some(own);
+        self.windows.extend(fresh.into_iter().flatten());
+    }
+
+    /// The pinned snapshot.
+    pub fn snapshot(&self) -> &Snapshot {
+        &self.snapshot
+    }
+
+    pub(crate) fn set_dataset(&mut self, dataset: Dataset) {
+        self.dataset = Arc::new(dataset);
+    }
+
+    pub(crate) fn overlay_mut(&mut self) -> &mut Overlay {
+        self.overlay.get_or_insert_with(Overlay::default)
+    }
+
+    /// What the overlay takes, roughly.
+    pub(crate) fn overlay_bytes(&self) -> usize {
+        self.overlay.as_ref().map_or(0, Overlay::bytes)
+    }
+
+    /// Whether the overlay says anything about a graph.
+    pub(crate) fn is_changed(&self, graph: TermId) -> bool {
+        self.changes(Source::Stored(graph)).is_some()
+    }
+
+    pub(crate) fn take_overlay(&mut self) -> Option<Overlay> {
+        self.overlay.take()
+    }
+
+    /// Whether the snapshot itself, without the overlay, holds the statement.
+    pub(crate) fn stored(&self, quad: QuadIds) -> bool {
+        self.snapshot.contains(quad)
+    }
+
+    /// The graph of a source that can be read from the snapshot alone.
+    fn untouched(&self, source: Source) -> Option<TermId> {
+        match source {
+            Source::Stored(graph) if self.changes(source).is_none() => Some(graph),
+            Source::Stored(_) | Source::Window(_) => None,
+        }
+    }
+
+    fn changes(&self, source: Source) -> Option<(&crate::view::overlay::GraphChanges, TermId)> {
+        let Source::Stored(graph) = source else {
+            return None;
+        };
+        let changes = self.overlay.as_ref()?.graph(graph)?;
+        Some((changes, graph))
+    }
+}
+
+impl GraphView for SnapshotView {
+    fn dictionary(&self) -> &Dictionary {
+        self.snapshot.store().dictionary()
+    }
+
+    fn dataset(&self) -> &Dataset {
+        &self.dataset
+    }
+
+    fn fresh(&self, source: Source) -> Option<Source> {
+        match source {
+            Source::Window(at) => Some(Source::Window(self.fresh_from? + at)),
+            Source::Stored(_) => None,
+        }
+    }
+
+    fn event_time(&self, triple: TripleIds) -> Option<EventTime> {
+        let windows = self.windows.iter();
+        windows
+            .filter_map(|window| window.newest_time_of(triple))
+            .max()
+    }
+
+    fn stored_graphs(&self) -> Vec<TermId> {
+        let mut graphs = self.snapshot.graphs();
+        if let Some(overlay) = &self.overlay {
+            graphs.extend(overlay.graphs());
+            graphs.retain(|graph| {
+                *graph != TermId::DEFAULT_GRAPH && self.statement_count(Source::Stored(*graph)) > 0
+            });
+        }
+        graphs.sort_unstable();
+        graphs.dedup();
+        graphs
+    }
+
+    fn neighbours<'a>(
+        &'a self,
+        source: Source,
+        vertex: TermId,
+        predicate: TermId,
+        direction: Direction,
+        scratch: &'a mut Vec<TermId>,
+    ) -> &'a [TermId] {
+        match source {
+            Source::Window(at) => {
+                self.windows[at].neighbours(vertex, predicate, direction, scratch)
+            }
+            Source::Stored(graph) => {
+                let change = self
+                    .changes(source)
+                    .and_then(|(changes, _)| changes.neighbours(vertex, predicate, direction));
+                let Some(change) = change else {
+                    return self
+                        .snapshot
+                        .neighbours(graph, vertex, predicate, direction, scratch);
+                };
+                let mut base = Vec::new();
+                let list = self
+                    .snapshot
+                    .neighbours(graph, vertex, predicate, direction, &mut base);
+                change.merge(list, scratch);
+                scratch
+            }
+        }
+    }
+
+    fn neighbour_estimate(
+        &self,
+        source: Source,
+        vertex: TermId,
+        predicate: TermId,
+        direction: Direction,
+    ) -> usize {
+        match source {
+            Source::Window(at) => self.windows[at].neighbour_estimate(vertex, predicate, direction),
+            Source::Stored(graph) => {
+                let base = self
+                    .snapshot
+                    .neighbour_estimate(graph, vertex, predicate, direction);
+                let own = self
+                    .changes(source)
+                    .and_then(|(changes, _)| changes.neighbours(vertex, predicate, direction))
+                    .map_or(0, ListChange::growth);
+                base + own
+            }
+        }
+    }
+
+    fn contains(&self, source: Source, triple: TripleIds) -> bool {
+        match source {
+            Source::Window(at) => self.windows[at].contains(triple),
+            Source::Stored(graph) => self
+                .changes(source)
+                .and_then(|(changes, _)| changes.contains(triple))
+                .unwrap_or_else(|| self.snapshot.contains(triple.in_graph(graph))),
+        }
+    }
+
+    fn expand(
+        &self,
+        source: Source,
+        predicate: TermId,
+        direction: Direction,
+        vertices: &[TermId],
+        first_row: u32,
+        wanted: usize,
+        rows: &mut Vec<u32>,
+        ids: &mut Vec<TermId>,
+    ) -> usize {
+        let Some(graph) = self.untouched(source) else {
+            let key = (source, predicate, direction);
+            return expand_singly(self, key, vertices, first_row, wanted, rows, ids);
+        };
+        let snapshot = &self.snapshot;
+        snapshot.expand(
+            graph, predicate, direction, vertices, first_row, wanted, rows, ids,
+        )
+    }
+
+    fn connected(
+        &self,
+        source: Source,
+        predicate: TermId,
+        subjects: Ends<'_>,
+        objects: Ends<'_>,
+        first_row: u32,
+        rows: &mut Vec<u32>,
+    ) {
+        let Some(graph) = self.untouched(source) else {
+            let key = (source, predicate);
+            return connected_singly(self, key, subjects, objects, first_row, rows);
+        };
+        let snapshot = &self.snapshot;
+        snapshot.connected(graph, predicate, subjects, objects, first_row, rows);
+    }
+
+    fn edges(
+        &self,
+        source: Source,
+        predicate: TermId,
+        direction: Direction,
+        pace: &mut Pace<'_>,
+        vertices: &mut Vec<TermId>,
+        neighbours: &mut Vec<TermId>,
+    ) {
+        if let Source::Window(at) = source {
+            return self.windows[at].edges(predicate, direction, pace, vertices, neighbours);
+        }
+        let Some(graph) = self.untouched(source) else {
+            let key = (source, predicate, direction);
+            return edges_singly(self, key, pace, vertices, neighbours);
+        };
+        let snapshot = &self.snapshot;
+        snapshot.edges(graph, predicate, direction, pace, vertices, neighbours);
+    }
+
+    fn predicates_of<'a>(
+        &'a self,
+        source: Source,
+        vertex: TermId,
+        direction: Direction,
+        scratch: &'a mut Vec<TermId>,
+    ) -> &'a [TermId] {
+        let graph = match source {
+            Source::Window(at) => {
+                return self.windows[at].predicates_of(vertex, direction, scratch);
+            }
+            Source::Stored(graph) => graph,
+        };
+        let Some(own) = self
+            .changes(source)
+            .and_then(|(changes, _)| changes.predicates_of(vertex, direction))
+        else {
+            return self
+                .snapshot
+                .predicates_of(graph, vertex, direction, scratch);
+        };
+        let mut base = Vec::new();
+        let mut all = self
+            .snapshot
+            .predicates_of(graph, vertex, direction, &mut base)
+            .to_vec();
+        all.extend(own);
+        all.sort_unstable();
+        all.dedup();
+        let mut list = Vec::new();
+        all.retain(|predicate| {
+            !self
+                .neighbours(source, vertex, *predicate, direction, &mut list)
+                .is_empty()
+        });
+        *scratch = all;
+        scratch
+    }
+
+    fn vertices_with<'a>(
+        &'a self,
+        source: Source,
+        predicate: TermId,
+        direction: Direction,
+        scratch: &'a mut Vec<TermId>,
+    ) -> &'a [TermId] {
+        let graph = match source {
+            Source::Window(at) => {
+                return self.windows[at].vertices_with(predicate, direction, scratch);
+            }
+            Source::Stored(graph) => graph,
+        };
+        let Some(own) = self
+            .changes(source)
+            .and_then(|(changes, _)| changes.vertices_with(predicate, direction))
+        else {
+            return self
+                .snapshot
+                .vertices_with(graph, predicate, direction, scratch);
+        };
+        let mut base = Vec::new();
+        let mut all = self
+            .snapshot
+            .vertices_with(graph, predicate, direction, &mut base)
+            .to_vec();
+        all.extend(own.iter().copied());
+        all.sort_unstable();
+        all.dedup();
+        let mut list = Vec::new();
+        // Only a vertex that the overlay touched can have lost its last edge.
+        all.retain(|vertex| {
+            !own.contains(vertex)
+                || !self
+                    .neighbours(source, *vertex, predicate, direction, &mut list)
+                    .is_empty()
+        });
+        *scratch = all;
+        scratch
+    }
+
+    fn predicates(&self, source: Source) -> Vec<TermId> {
+        let graph = match source {
+            Source::Window(at) => return self.windows[at].predicates(),
+            Source::Stored(graph) => graph,
+        };
+        let mut all = self.snapshot.predicates(graph);
+        if let Some((changes, _)) = self.changes(source) {
+            all.extend(changes.predicates());
+            all.sort_unstable();
+            all.dedup();
+            let mut list = Vec::new();
+            all.retain(|predicate| {
+                !self
+                    .vertices_with(source, *predicate, Direction::Out, &mut list)
+                    .is_empty()
+            });
+        }
+        all
+    }
+
+    fn predicate_statistics(&self, source: Source, predicate: TermId) -> PredicateStatistics {
+        match source {
+            Source::Window(at) => self.windows[at].predicate_statistics(predicate),
+            // The overlay of one update is small beside the graph; it is not worth counting here.
+            Source::Stored(graph) => self.snapshot.predicate_statistics(graph, predicate),
+        }
+    }
+
+    fn is_valid(&self) -> bool {
+        self.snapshot.is_valid()
+    }
+
+    fn statement_count(&self, source: Source) -> u64 {
+        match source {
+            // Counting the distinct ones of a large window would mean sorting all of it at each close.
+            Source::Window(at) => self.windows[at].len_estimate() as u64,
+            Source::Stored(graph) => {
+                let base = self.snapshot.statement_count(graph);
+                match self.changes(source) {
+                    Some((changes, _)) => {
+                        base + changes.inserted() as u64 - changes.deleted() as u64
+                    }
+                    None => base,
+                }
+            }
+        }
+    }
+}

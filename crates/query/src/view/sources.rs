@@ -1,0 +1,258 @@
+//! Reading a graph of the query, which may be several sources at once: their lists are merged, and
+//! what is in two of them counts once.
+
+use crate::algebra::logical::GraphPosition;
+use crate::view::graph_view::GraphView;
+use crate::view::graph_view::Source;
+use somersault_model::{Direction, TermId, TripleIds};
+
+/// The view with the dataset's graphs resolved; lives for one execution.
+pub(crate) struct Graphs<'a> {
+    pub(crate) view: &'a dyn GraphView,
+    named: std::cell::OnceCell<Vec<(TermId, [Source; 1])>>,
+    current: std::cell::Cell<Option<Source>>,
+}
+
+impl<'a> Graphs<'a> {
+    pub(crate) fn new(view: &'a dyn GraphView) -> Graphs<'a> {
+        Graphs {
+            view,
+            named: std::cell::OnceCell::new(),
+            current: std::cell::Cell::new(None),
+        }
+    }
+
+    /// The sources of the default graph.
+    pub(crate) fn default_graph(&self) -> &[Source] {
+        &self.view.dataset().default
+    }
+
+    /// The named graphs with their sources, ascending by name.
+    pub(crate) fn named(&self) -> &[(TermId, [Source; 1])] {
+        self.named.get_or_init(|| {
+            let named = &self.view.dataset().named;
+            let mut list: Vec<_> = named.listed().iter().map(|(n, s)| (*n, [*s])).collect();
+            if named.has_stored() {
+                let stored = self.view.stored_graphs().into_iter();
+                let unlisted =
+                    stored.filter(|graph| named.listed().iter().all(|(name, _)| name != graph));
+                list.extend(unlisted.map(|graph| (graph, [Source::Stored(graph)])));
+            }
+            list.sort_unstable();
+            list
+        })
+    }
+
+    /// Sets what [`GraphPosition::Current`] reads; returns what it read before.
+    pub(crate) fn set_current(&self, source: Option<Source>) -> Option<Source> {
+        self.current.replace(source)
+    }
+
+    /// The source of one named graph.
+    pub(crate) fn source_of(&self, name: TermId) -> Option<Source> {
+        self.view.dataset().named_source(name)
+    }
+
+    /// Whether the dataset has the named graph.
+    pub(crate) fn has(&self, name: TermId) -> bool {
+        self.named()
+            .binary_search_by_key(&name, |(name, _)| *name)
+            .is_ok()
+    }
+
+    /// The same view and current graph for another thread.
+    pub(crate) fn seed(&self) -> (&'a dyn GraphView, Option<Source>) {
+        (self.view, self.current.get())
+    }
+
+    /// All sources that a pattern in this graph may read; while nothing runs yet, the current graph
+    /// may be any.
+    pub(crate) fn reads(
+        &self,
+        graph: GraphPosition,
+        constant: impl Fn(crate::algebra::expression::ConstantId) -> TermId,
+    ) -> Reads<'_> {
+        use crate::algebra::logical::Position;
+        let one = |source: Option<Source>| source.map_or(Reads::Of(&[]), |one| Reads::One([one]));
+        match graph {
+            GraphPosition::Default => Reads::Of(self.default_graph()),
+            GraphPosition::Named(Position::Constant(name)) => one(self.source_of(constant(name))),
+            GraphPosition::Current if self.current.get().is_some() => one(self.current.get()),
+            GraphPosition::FreshDefault => self.fresh(self.default_graph()),
+            GraphPosition::FreshNamed(name) => {
+                self.fresh(self.source_of(constant(name)).as_slice())
+            }
+            GraphPosition::Current | GraphPosition::Named(Position::Variable(_)) => {
+                Reads::Many(self.named().iter().map(|(_, [source])| *source).collect())
+            }
+        }
+    }
+
+    /// What came to these sources since the last execution.
+    fn fresh(&self, sources: &[Source]) -> Reads<'_> {
+        let mut fresh = sources.iter().filter_map(|s| self.view.fresh(*s));
+        match (fresh.next(), fresh.next()) {
+            (None, _) => Reads::Of(&[]),
+            (Some(one), None) => Reads::One([one]),
+            (Some(one), Some(other)) => {
+                Reads::Many([one, other].into_iter().chain(fresh).collect())
+            }
+        }
+    }
+
+    /// [`Graphs::reads`] as a list.
+    pub(crate) fn sources_of(
+        &self,
+        graph: GraphPosition,
+        constant: impl Fn(crate::algebra::expression::ConstantId) -> TermId,
+    ) -> Vec<Source> {
+        self.reads(graph, constant).to_vec()
+    }
+}
+
+/// The sources of one pattern.
+pub(crate) enum Reads<'g> {
+    Of(&'g [Source]),
+    One([Source; 1]),
+    Many(Vec<Source>),
+}
+
+impl std::ops::Deref for Reads<'_> {
+    type Target = [Source];
+
+    #[inline]
+    fn deref(&self) -> &[Source] {
+        match self {
+            Reads::Of(list) => list,
+            Reads::One(one) => one,
+            Reads::Many(list) => list,
+        }
+    }
+}
+
+/// Buffers for reading; reused from row to row.
+#[derive(Default)]
+pub(crate) struct Scratch {
+    pub(crate) list: Vec<TermId>,
+    pub(crate) merged: Vec<TermId>,
+    pub(crate) vertices: Vec<TermId>,
+    /// The vertices of several sources together.
+    pub(crate) all_vertices: Vec<TermId>,
+    /// The predicates of the vertex before.
+    pub(crate) before: Vec<TermId>,
+}
+
+/// The neighbours of a vertex in all sources together; ascending, without repeats.
+#[inline]
+pub(crate) fn neighbours<'s>(
+    view: &'s dyn GraphView,
+    sources: &[Source],
+    vertex: TermId,
+    predicate: TermId,
+    direction: Direction,
+    list: &'s mut Vec<TermId>,
+    merged: &'s mut Vec<TermId>,
+) -> &'s [TermId] {
+    if let [source] = sources {
+        return view.neighbours(*source, vertex, predicate, direction, list);
+    }
+    union(merged, sources, |source, into| {
+        into.extend_from_slice(view.neighbours(source, vertex, predicate, direction, list));
+    });
+    merged
+}
+
+/// The vertices of an index vertex in all sources together; ascending, without repeats.
+pub(crate) fn vertices_with<'s>(
+    view: &'s dyn GraphView,
+    sources: &[Source],
+    predicate: TermId,
+    direction: Direction,
+    list: &'s mut Vec<TermId>,
+    merged: &'s mut Vec<TermId>,
+) -> &'s [TermId] {
+    if let [source] = sources {
+        return view.vertices_with(*source, predicate, direction, list);
+    }
+    union(merged, sources, |source, into| {
+        into.extend_from_slice(view.vertices_with(source, predicate, direction, list));
+    });
+    merged
+}
+
+/// An upper bound of how many [`vertices_with`] finds, but for what an update has just written.
+pub(crate) fn vertices_at_most(
+    view: &dyn GraphView,
+    sources: &[Source],
+    predicate: TermId,
+    direction: Direction,
+) -> usize {
+    let count = |source: &Source| {
+        let statistics = view.predicate_statistics(*source, predicate);
+        match direction {
+            Direction::Out => statistics.subjects,
+            Direction::In => statistics.objects,
+        }
+    };
+    sources.iter().map(count).sum::<u64>() as usize
+}
+
+/// The predicates of a vertex in all sources together.
+pub(crate) fn predicates_of(
+    view: &dyn GraphView,
+    sources: &[Source],
+    vertex: TermId,
+    direction: Direction,
+    into: &mut Vec<TermId>,
+) {
+    let mut list = Vec::new();
+    union(into, sources, |source, into| {
+        into.extend_from_slice(view.predicates_of(source, vertex, direction, &mut list));
+    });
+}
+
+/// All predicates of all sources.
+pub(crate) fn predicates(view: &dyn GraphView, sources: &[Source], into: &mut Vec<TermId>) {
+    union(into, sources, |source, into| {
+        into.extend(view.predicates(source));
+    });
+}
+
+/// Whether a source holds the triple.
+#[inline]
+pub(crate) fn contains(view: &dyn GraphView, sources: &[Source], triple: TripleIds) -> bool {
+    sources.iter().any(|source| view.contains(*source, triple))
+}
+
+/// An upper bound of the length of [`neighbours`].
+#[inline]
+pub(crate) fn neighbour_estimate(
+    view: &dyn GraphView,
+    sources: &[Source],
+    vertex: TermId,
+    predicate: TermId,
+    direction: Direction,
+) -> usize {
+    sources
+        .iter()
+        .map(|source| view.neighbour_estimate(*source, vertex, predicate, direction))
+        .sum()
+}
+
+fn union(
+    into: &mut Vec<TermId>,
+    sources: &[Source],
+    mut read: impl FnMut(Source, &mut Vec<TermId>),
+) {
+    into.clear();
+    let mut parts = 0;
+    for source in sources {
+        let before = into.len();
+        read(*source, into);
+        parts += usize::from(into.len() > before);
+    }
+    if parts > 1 {
+        into.sort_unstable();
+        into.dedup();
+    }
+}
