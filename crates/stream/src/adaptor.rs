@@ -3,6 +3,7 @@
 //! Before changing anything here: [`TimeGate`] is asked twice for each statement, by admission (which refuses) and by
 //! `apply` (which drops what LATE DROP drops). Both must come to the same verdict from the same state.
 
+use crate::taken::TakenNumbers;
 use oxrdf::{
     BlankNode, GraphNameRef, NamedOrBlankNode, NamedOrBlankNodeRef, QuadRef, Term, TermRef, Triple,
 };
@@ -22,8 +23,8 @@ pub(crate) struct Source {
     pub(crate) number: u32,
     /// Its newest event time less LATENESS: it promises nothing older. None before its first accepted statement.
     pub(crate) time: Option<EventTime>,
-    /// The highest sequence number so far.
-    pub(crate) seq: Option<u64>,
+    /// The sequence numbers of its pushes.
+    pub(crate) taken: TakenNumbers,
     /// When it was last heard of, by the clock in the records.
     pub(crate) heard_ms: i64,
 }

@@ -132,8 +132,9 @@ pub struct Push {
     pub stream: String,
     /// Who sends; the empty string is the one anonymous source. A stream is complete through the least of its sources' times.
     pub source: String,
-    /// The source's number for this push. Numbers grow per (stream, source), gaps are fine; a number that is not
-    /// above the last one is a repeat and changes nothing (S13).
+    /// The source's number for this push. A number that was taken before for this (stream, source) is a repeat and changes
+    /// nothing (S13). Numbers may come in any order and with gaps: one that was refused may come after higher ones.
+    /// Where a source leaves more than 1,024 gaps, the lowest numbers are forgotten, and refused from then on.
     pub seq: Option<u64>,
     /// When it was received; the event time of an ARRIVAL TIME stream's statements.
     pub received_ms: i64,

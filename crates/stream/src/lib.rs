@@ -25,6 +25,7 @@ mod replace;
 mod schedule;
 mod status;
 mod stream;
+mod taken;
 
 pub use adaptor::{StreamTerms, Timing};
 pub use cohorts::Place;

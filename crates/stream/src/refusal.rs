@@ -142,6 +142,20 @@ pub enum Refusal {
         /// The LATENESS that would have let it in.
         needed_ms: i64,
     },
+    /// A push has a sequence number of which nothing is known any more.
+    #[error(
+        "sequence number {seq} of source {source_name:?} of <{stream}> is below {floor}, and which numbers below {floor} were taken is no longer known; if this push was acknowledged before, leave it out, else send it with a number that the source has not used. Nothing of the push was taken"
+    )]
+    SequenceForgotten {
+        /// The stream.
+        stream: String,
+        /// The source; the empty string is the anonymous one.
+        source_name: String,
+        /// The number of the push.
+        seq: u64,
+        /// The numbers from this one on are known.
+        floor: u64,
+    },
     /// An EVENT TIME stream got a statement without event time.
     #[error(
         "statement {index} of the push to <{stream}> has no event time; give one per line or per push, or declare the stream with ARRIVAL TIME. Nothing of the push was taken"
@@ -276,7 +290,8 @@ impl Refusal {
             | Refusal::Derived { .. }
             | Refusal::DerivedInUse { .. }
             | Refusal::EndsWithReplaced { .. }
-            | Refusal::SuccessorBehind { .. } => RefusalKind::Conflict,
+            | Refusal::SuccessorBehind { .. }
+            | Refusal::SequenceForgotten { .. } => RefusalKind::Conflict,
             Refusal::OverBudget { .. } | Refusal::Overtaken { .. } => RefusalKind::Retry,
             _ => RefusalKind::Invalid,
         }

@@ -7,6 +7,7 @@
 use crate::adaptor::{Classifier, FARTHEST_MS, Interner, Source, StreamTerms, TimeGate, TooLate};
 use crate::groups::GroupId;
 use crate::numbered::StatementCount;
+use crate::taken::TakenNumbers;
 use somersault_lang::{CreateStream, LatePolicy, TimeDomain};
 use somersault_log::PushRecord;
 use somersault_model::{
@@ -331,10 +332,12 @@ impl Stream {
             .or_insert_with(|| Source {
                 number: newcomer,
                 time: None,
-                seq: None,
+                taken: TakenNumbers::default(),
                 heard_ms: push.received_ms,
             });
-        source.seq = source.seq.max(push.seq);
+        if let Some(seq) = push.seq {
+            source.taken.take(seq);
+        }
         source.heard_ms = push.received_ms;
         self.pushes += 1;
         match push.seq {

@@ -10,6 +10,7 @@ use crate::input::{Admission, Push, PushHead, PushVerdict, ReadPush, Repeat};
 use crate::output::FiringKey;
 use crate::refusal::Refusal;
 use crate::stream::Stream;
+use crate::taken::Sequence;
 use oxrdf::Quad;
 use somersault_lang::LatePolicy;
 use somersault_log::{DerivedRecord, PushRecord, PushStatements, Record, StreamStatement};
@@ -67,9 +68,19 @@ impl Coordinator {
         let stream = self.known_stream(&head.stream)?;
         self.check_source(stream, "push to the streams that it windows")?;
         let source = stream.sources.get(&head.source);
-        let last_seq = source.and_then(|source| source.seq);
-        if head.seq.is_some() && head.seq <= last_seq {
-            return Ok(PushVerdict::Repeat);
+        if let Some((source, seq)) = source.zip(head.seq) {
+            match source.taken.find(seq) {
+                Sequence::Free => {}
+                Sequence::Taken => return Ok(PushVerdict::Repeat),
+                Sequence::Forgotten => {
+                    return Err(Refusal::SequenceForgotten {
+                        stream: head.stream.clone(),
+                        source_name: head.source.clone(),
+                        seq,
+                        floor: source.taken.floor(),
+                    });
+                }
+            }
         }
         let count = times.len();
         if count == 0 {

@@ -85,9 +85,71 @@ fn repeats_of_a_sources_push_are_dropped() {
     assert!(was_repeat(&push(&mut driver, "x", 1, 10), Repeat::Push));
     // Gaps are fine, and another source counts for itself.
     assert!(was_logged(&push(&mut driver, "x", 5, 20)));
-    assert!(was_repeat(&push(&mut driver, "x", 4, 30), Repeat::Push));
+    assert!(was_repeat(&push(&mut driver, "x", 5, 30), Repeat::Push));
     assert!(was_logged(&push(&mut driver, "y", 1, 30)));
     assert_eq!(driver.coordinator.stream(A).unwrap().statements, 3);
+}
+
+#[test]
+fn a_number_that_was_refused_is_taken_after_later_ones() {
+    let mut driver = Driver::new();
+    let mut small = stream(A);
+    small.budget_bytes = 800;
+    driver.create(small).unwrap();
+    let pushed: Vec<_> = (0..20).map(|number| (10, number, "reading")).collect();
+    assert!(driver.push_from(A, "x", Some(5), pushed).is_err());
+    let push = |driver: &mut Driver, seq: u64, number: u64| {
+        driver.push_from(A, "x", Some(seq), vec![(10, number, "reading")])
+    };
+    assert!(was_logged(&push(&mut driver, 6, 60).unwrap()));
+    assert!(was_logged(&push(&mut driver, 5, 50).unwrap()));
+    for seq in [5, 6] {
+        assert!(was_repeat(
+            &push(&mut driver, seq, 70).unwrap(),
+            Repeat::Push
+        ));
+    }
+    assert_eq!(driver.coordinator.stream(A).unwrap().statements, 2);
+}
+
+#[test]
+fn a_number_of_which_nothing_is_known_any_more_is_refused() {
+    let mut driver = Driver::with_streams(&[A]);
+    let push = |driver: &mut Driver, seq: u64| {
+        driver.push_from(A, "x", Some(seq), vec![(10, seq, "reading")])
+    };
+    for seq in (2..=2_200).step_by(2) {
+        assert!(was_logged(&push(&mut driver, seq).unwrap()));
+    }
+    let refusal = push(&mut driver, 3).unwrap_err().to_string();
+    assert!(
+        refusal.contains("sequence number 3 of source \"x\""),
+        "{refusal}"
+    );
+    assert!(refusal.contains("below 153"), "{refusal}");
+    assert!(push(&mut driver, 2).is_err(), "it may not be told from 3");
+    assert!(was_repeat(&push(&mut driver, 2_000).unwrap(), Repeat::Push));
+    assert!(was_logged(&push(&mut driver, 1_999).unwrap()));
+}
+
+#[test]
+fn each_number_is_taken_once_in_any_order_and_after_a_crash() {
+    let mut driver = Driver::with_streams(&[A]);
+    let mut taken = std::collections::BTreeSet::new();
+    let mut seed = 7u64;
+    for step in 0..400u64 {
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        let seq = (seed >> 33) % 120;
+        let admission = driver
+            .push_from(A, "x", Some(seq), vec![(10, step, "reading")])
+            .unwrap();
+        assert_eq!(was_logged(&admission), taken.insert(seq), "number {seq}");
+        if step % 97 == 0 {
+            driver = Driver::recovered(&driver.world, &driver.log);
+        }
+    }
+    let statements = driver.coordinator.stream(A).unwrap().statements;
+    assert_eq!(statements, taken.len() as u64);
 }
 
 #[test]

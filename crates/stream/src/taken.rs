@@ -1,0 +1,118 @@
+//! The sequence numbers that one source of a stream has used: what a repeat is recognised by (S13).
+//!
+//! Before changing anything here: the numbers follow from the log alone. Every push record with a number adds it, in the
+//! order of the log, so that live and recovered state are equal. A number that is no longer known is neither taken nor a
+//! repeat: [`Sequence::Forgotten`] is refused, because each of the other answers could lose or double a push.
+
+use std::collections::VecDeque;
+
+/// At most this many separate runs of numbers are remembered for each source.
+pub(crate) const REMEMBERED_RUNS: usize = 1_024;
+
+/// What is known of one number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sequence {
+    /// No push had it.
+    Free,
+    /// A push had it.
+    Taken,
+    /// It lies below the floor.
+    Forgotten,
+}
+
+/// A set of numbers, exact from its floor on. Numbers without gaps between them cost one run, however many they are.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct TakenNumbers {
+    /// Nothing is known of the numbers below this one.
+    floor: u64,
+    /// Runs of taken numbers, first and last, ascending; at least one free number lies between two runs.
+    runs: VecDeque<(u64, u64)>,
+}
+
+impl TakenNumbers {
+    pub(crate) fn floor(&self) -> u64 {
+        self.floor
+    }
+
+    pub(crate) fn find(&self, number: u64) -> Sequence {
+        if number < self.floor {
+            return Sequence::Forgotten;
+        }
+        match self.runs.get(self.run_from(number)) {
+            Some((first, _)) if *first <= number => Sequence::Taken,
+            _ => Sequence::Free,
+        }
+    }
+
+    /// Adds a number. Above the bound the lowest run is forgotten.
+    pub(crate) fn take(&mut self, number: u64) {
+        if self.find(number) != Sequence::Free {
+            return;
+        }
+        let at = self.run_from(number);
+        let joins_before = at > 0 && self.runs[at - 1].1 + 1 == number;
+        let joins_after = (self.runs.get(at)).is_some_and(|(first, _)| *first - 1 == number);
+        match (joins_before, joins_after) {
+            (true, true) => {
+                let (_, last) = self.runs[at];
+                self.runs[at - 1].1 = last;
+                self.runs.remove(at);
+            }
+            (true, false) => self.runs[at - 1].1 = number,
+            (false, true) => self.runs[at].0 = number,
+            (false, false) => self.runs.insert(at, (number, number)),
+        }
+        if self.runs.len() > REMEMBERED_RUNS
+            && let Some((_, last)) = self.runs.pop_front()
+        {
+            self.floor = last + 1;
+        }
+    }
+
+    /// The first run that ends at or after a number.
+    fn run_from(&self, number: u64) -> usize {
+        self.runs.partition_point(|(_, last)| *last < number)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn numbers_without_gaps_cost_one_run() {
+        let mut taken = TakenNumbers::default();
+        (1..100_000).for_each(|number| taken.take(number));
+        assert_eq!(taken.runs, [(1, 99_999)]);
+        assert_eq!(taken.find(1), Sequence::Taken);
+        assert_eq!(taken.find(0), Sequence::Free);
+        assert_eq!(taken.find(u64::MAX), Sequence::Free);
+        taken.take(u64::MAX);
+        assert_eq!(taken.find(u64::MAX), Sequence::Taken);
+    }
+
+    proptest! {
+        /// Against the plain set of all numbers.
+        #[test]
+        fn known_numbers_are_those_of_the_set(
+            numbers in prop::collection::vec(0u64..6_000, 1..4_000),
+        ) {
+            let mut taken = TakenNumbers::default();
+            let mut set = BTreeSet::new();
+            for number in numbers {
+                match taken.find(number) {
+                    Sequence::Free => prop_assert!(set.insert(number)),
+                    Sequence::Taken => prop_assert!(set.contains(&number)),
+                    Sequence::Forgotten => prop_assert!(number < taken.floor()),
+                }
+                taken.take(number);
+                prop_assert!(taken.runs.len() <= REMEMBERED_RUNS);
+            }
+            for number in taken.floor()..6_000 {
+                prop_assert_eq!(taken.find(number) == Sequence::Taken, set.contains(&number));
+            }
+        }
+    }
+}
