@@ -57,7 +57,7 @@ enum Command {
     /// Light queries in crowds, over HTTP, beside heavy ones
     Throughput(throughput::Options),
     /// This build beside another one, measured in turn
-    Ab(compare::Options),
+    Ab(compare::PairOptions),
     /// The targets, with the newest figures
     Check {
         /// The folder that the figures are kept in

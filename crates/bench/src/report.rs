@@ -17,7 +17,7 @@ const BEGIN: &str = "<!-- figures: begin (somersault-bench report writes what fo
 const END: &str = "<!-- figures: end -->";
 
 /// What the original Wukong took on lubm-40 on a machine of this kind, in microseconds: its own best plan, one engine thread,
-/// execution only, no rows returned (test data, lubm/README.md).
+/// execution only, no rows returned (its README beside the test data).
 const WUKONG: [(&str, f64); 7] = [
     ("L1", 1_161.0),
     ("L2", 9_156.0),

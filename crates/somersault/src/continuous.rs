@@ -235,7 +235,7 @@ impl Standing {
     }
 }
 
-/// What a continuous query ranges over (language.md, "Settled small print"): its windows, merged with
+/// What a continuous query ranges over (docs/language.md): its windows, merged with
 /// the graphs of FROM or without any with the stored default graph; GRAPH reads windows and FROM NAMED.
 pub(crate) fn continuous_dataset(query: &ContinuousQuery, store: &Store) -> Dataset {
     // Interned, not looked up: the graph may come into being after the registration.

@@ -10,14 +10,14 @@ mod ratios;
 
 use clap::Args;
 use figures::Measurement;
-use ratios::{Comparison, Verdict};
+use ratios::{Comparison, Finding};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 #[derive(Args, Clone)]
-pub(crate) struct Options {
+pub(crate) struct PairOptions {
     /// The somersault-bench binary of the build to compare with
     #[arg(long)]
     base: PathBuf,
@@ -48,7 +48,7 @@ struct Build<'a> {
 ///
 /// # Errors
 /// If a build cannot be measured, or if a figure is worse than that of the base in every round.
-pub(crate) fn run(options: &Options) -> Result<(), String> {
+pub(crate) fn run(options: &PairOptions) -> Result<(), String> {
     let current = std::env::current_exe()
         .map_err(|error| format!("the path of this binary is not known: {error}"))?;
     let builds = [
@@ -72,7 +72,7 @@ pub(crate) fn run(options: &Options) -> Result<(), String> {
         worse.extend(
             comparisons
                 .into_iter()
-                .filter(|comparison| comparison.verdict(options.tolerance) == Verdict::Worse)
+                .filter(|comparison| comparison.finding(options.tolerance) == Finding::Worse)
                 .map(|comparison| format!("{}, {}", measurement.name, comparison.figure)),
         );
     }
@@ -91,7 +91,7 @@ pub(crate) fn run(options: &Options) -> Result<(), String> {
 fn measure(
     measurement: &Measurement,
     builds: &[Build; 2],
-    options: &Options,
+    options: &PairOptions,
 ) -> Result<Vec<Comparison>, String> {
     let mut rounds: BTreeMap<String, Vec<[f64; 2]>> = BTreeMap::new();
     for round in 0..options.rounds {
@@ -135,7 +135,7 @@ fn measured_by(
     measurement: &Measurement,
     build: &Build<'_>,
     folder: &Path,
-    options: &Options,
+    options: &PairOptions,
 ) -> Result<BTreeMap<String, f64>, String> {
     let failed = |error: &dyn std::fmt::Display| {
         format!("{}, {} build: {error}", measurement.name, build.name)
@@ -170,7 +170,7 @@ fn measured_by(
 
 fn print(comparisons: &[Comparison], tolerance: f64) {
     println!(
-        "  {:<34} {:>12} {:>12} {:>8}  {:<15} verdict",
+        "  {:<34} {:>12} {:>12} {:>8}  {:<15} finding",
         "figure (less is better)", "base", "this", "ratio", "least to most"
     );
     for comparison in comparisons {
@@ -182,7 +182,7 @@ fn print(comparisons: &[Comparison], tolerance: f64) {
             comparison.median_of(0),
             comparison.median_of(1),
             comparison.ratio(),
-            comparison.verdict(tolerance)
+            comparison.finding(tolerance)
         );
     }
 }

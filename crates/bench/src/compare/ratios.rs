@@ -13,7 +13,7 @@ pub(super) struct Comparison {
 
 /// What the rounds together say.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(super) enum Finding {
     /// Less than the base's by more than the tolerance in every round.
     Better,
     /// The rounds disagree, or stay within the tolerance.
@@ -22,12 +22,12 @@ pub(super) enum Verdict {
     Worse,
 }
 
-impl fmt::Display for Verdict {
+impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Verdict::Better => "better",
-            Verdict::Equal => "equal within noise",
-            Verdict::Worse => "WORSE",
+            Finding::Better => "better",
+            Finding::Equal => "equal within noise",
+            Finding::Worse => "WORSE",
         })
     }
 }
@@ -66,14 +66,14 @@ impl Comparison {
     }
 
     /// What the rounds say where a difference of `tolerance` percent does not count.
-    pub(super) fn verdict(&self, tolerance: f64) -> Verdict {
+    pub(super) fn finding(&self, tolerance: f64) -> Finding {
         let [least, most] = self.range();
         if least > 1.0 + tolerance / 100.0 {
-            Verdict::Worse
+            Finding::Worse
         } else if most < 1.0 - tolerance / 100.0 {
-            Verdict::Better
+            Finding::Better
         } else {
-            Verdict::Equal
+            Finding::Equal
         }
     }
 }
@@ -102,19 +102,19 @@ mod tests {
     #[test]
     fn a_figure_is_worse_only_if_every_round_says_so() {
         let worse = of(&[[10.0, 10.5], [20.0, 24.0], [10.0, 10.4]]);
-        assert_eq!(worse.verdict(3.0), Verdict::Worse);
+        assert_eq!(worse.finding(3.0), Finding::Worse);
         assert!((worse.ratio() - 1.05).abs() < 1e-9);
         let noisy = of(&[[10.0, 12.0], [20.0, 24.0], [10.0, 10.2]]);
-        assert_eq!(noisy.verdict(3.0), Verdict::Equal);
+        assert_eq!(noisy.finding(3.0), Finding::Equal);
         let better = of(&[[10.0, 9.0], [20.0, 19.0]]);
-        assert_eq!(better.verdict(3.0), Verdict::Better);
-        assert_eq!(better.verdict(6.0), Verdict::Equal);
+        assert_eq!(better.finding(3.0), Finding::Better);
+        assert_eq!(better.finding(6.0), Finding::Equal);
     }
 
     #[test]
     fn a_figure_that_is_zero_in_both_builds_is_equal() {
-        assert_eq!(of(&[[0.0, 0.0]]).verdict(3.0), Verdict::Equal);
-        assert_eq!(of(&[[0.0, 1.0]]).verdict(3.0), Verdict::Worse);
+        assert_eq!(of(&[[0.0, 0.0]]).finding(3.0), Finding::Equal);
+        assert_eq!(of(&[[0.0, 1.0]]).finding(3.0), Finding::Worse);
     }
 
     #[test]

@@ -1,4 +1,3 @@
-//! The integration tests of the command and of the workspace's shape, in one binary.
+//! The integration tests of the command, in one binary.
 
 mod command;
-mod import_ranks;

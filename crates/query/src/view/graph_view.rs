@@ -42,7 +42,7 @@ impl NamedGraphs {
     }
 }
 
-/// What the parts of a query range over (language.md, "Settled small print").
+/// What the parts of a query range over (docs/language.md).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Dataset {
     /// The default graph is the set union of these: a triple in two of them counts once.

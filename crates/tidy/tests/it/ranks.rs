@@ -1,10 +1,11 @@
-//! Imports go strictly downwards in rank (design.md, "Parts, and which may know which"): read from `cargo metadata`.
-//! Adding a crate means adding its rank here; the positive controls show that the check can fail.
+//! Imports between crates go strictly downwards in rank (docs/design.md, "Parts, and which may know which").
+//! The check reads `cargo metadata`. A new crate gets its rank here; the planted breaches show that
+//! the check can fail.
 
 use serde_json::Value;
 use std::process::Command;
 
-/// Rank of each part; `None` for the tools that import anything and that nobody may import.
+/// Rank of each part; `None` for the tools, which import anything and are never imported.
 const RANKS: &[(&str, Option<u8>)] = &[
     ("somersault-model", Some(0)),
     ("somersault-lang", Some(1)),
@@ -18,6 +19,7 @@ const RANKS: &[(&str, Option<u8>)] = &[
     ("somersault-server", Some(7)),
     ("somersault-cli", Some(8)),
     ("somersault-conformance", None),
+    ("somersault-tidy", None),
     ("somersault-sim", None),
     ("somersault-bench", None),
 ];
@@ -63,7 +65,7 @@ fn breaches(metadata: &Value) -> Vec<String> {
         let name = package["name"].as_str().unwrap_or_default();
         let Some((_, rank)) = rank_of(name) else {
             found.push(format!(
-                "{name} has no rank: give it one in import_ranks.rs and in ARCHITECTURE.md"
+                "{name} has no rank: give it one in crates/tidy/tests/it/ranks.rs and in ARCHITECTURE.md"
             ));
             continue;
         };
@@ -74,7 +76,7 @@ fn breaches(metadata: &Value) -> Vec<String> {
             let target = dependency["name"].as_str().unwrap_or_default();
             match (rank_of(target), rank) {
                 (Some((_, None)), _) => {
-                    found.push(format!("{name} imports {target}, which nobody may import"))
+                    found.push(format!("{name} imports {target}, which is never imported"))
                 }
                 (Some((_, Some(lower))), Some(own)) if lower >= own => {
                     found.push(format!(

@@ -1,0 +1,69 @@
+//! The checks of this crate, run over this tree.
+
+use crate::exceptions;
+use somersault_tidy as tidy;
+
+fn crates() -> Vec<tidy::SourceCrate> {
+    let (_, crates) = tidy::workspace().expect("the sources of the workspace are read");
+    assert!(crates.len() > 10, "only {} crates were found", crates.len());
+    crates
+}
+
+fn holds(found: &[String]) {
+    assert!(
+        found.is_empty(),
+        "{} breaches:\n{}",
+        found.len(),
+        found.join("\n")
+    );
+}
+
+#[test]
+fn every_file_has_a_header() {
+    let found: Vec<String> = crates().iter().flat_map(tidy::missing_headers).collect();
+    holds(&found);
+}
+
+#[test]
+fn comments_are_100_columns_wide() {
+    let crates = crates();
+    let settled = crates
+        .iter()
+        .filter(|of| !exceptions::WIDE.contains(&of.name.as_str()));
+    let found: Vec<String> = settled.flat_map(tidy::wide_comments).collect();
+    holds(&found);
+}
+
+#[test]
+fn functions_fit_on_a_screen() {
+    holds(&tidy::long_functions(&crates(), exceptions::LONG_FUNCTIONS));
+}
+
+#[test]
+fn a_type_name_stands_once_in_a_crate() {
+    let mut found: Vec<String> = crates()
+        .iter()
+        .flat_map(tidy::repeated_type_names)
+        .collect();
+    for (of, name) in exceptions::REPEATED_NAMES {
+        found.retain(|breach| !breach.starts_with(&format!("{of}: `{name}` names")));
+    }
+    holds(&found);
+}
+
+#[test]
+fn imports_between_rooms_go_downwards() {
+    let crates = crates();
+    let ranked = crates
+        .iter()
+        .filter(|of| !exceptions::WITHOUT_RANKS.contains(&of.name.as_str()));
+    let found: Vec<String> = ranked.flat_map(tidy::room_breaches).collect();
+    holds(&found);
+}
+
+#[test]
+fn citations_lead_somewhere() {
+    let (root, crates) = tidy::workspace().expect("the sources of the workspace are read");
+    let documents = tidy::Documents::read(&root).expect("the documents are read");
+    holds(&tidy::dangling_references(&documents, &crates));
+}
