@@ -191,7 +191,8 @@ pub fn dangling_references(documents: &Documents, crates: &[SourceCrate]) -> Vec
     }
     let in_documents: Vec<Citation> = everywhere.into_iter().chain([paths()]).collect();
     for (path, text) in &documents.pages {
-        if path == "CHANGELOG.md" || !(path.starts_with("docs/") || !path.contains('/')) {
+        let is_at_the_front = path.starts_with("docs/") || !path.contains('/');
+        if path == "CHANGELOG.md" || !is_at_the_front {
             continue;
         }
         for (index, line) in text.lines().enumerate() {

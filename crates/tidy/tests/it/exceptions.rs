@@ -20,28 +20,31 @@ pub(crate) const LONG_FUNCTIONS: &[(&str, &str)] = &[
         "one match over the algebra",
     ),
     (
-        "crates/query/src/by_row.rs::scan",
+        "crates/query/src/exec/row_scan.rs::scan",
         "one match over what is bound",
     ),
     (
-        "crates/query/src/estimate.rs::of",
+        "crates/query/src/plan/estimate.rs::of",
         "one match over the algebra",
     ),
     (
-        "crates/query/src/explain.rs::kind",
+        "crates/query/src/exec/explain.rs::kind",
         "one match over the steps",
     ),
     (
-        "crates/query/src/path.rs::follow_rows",
+        "crates/query/src/exec/path/mod.rs::follow_rows",
         "one match over the ends of a path",
     ),
     (
-        "crates/query/src/plan.rs::prune",
+        "crates/query/src/exec/step.rs::prune",
         "one match over the steps",
     ),
-    ("crates/query/src/run.rs::step", "one match over the steps"),
     (
-        "crates/query/src/sample.rs::look",
+        "crates/query/src/exec/run.rs::step",
+        "one match over the steps",
+    ),
+    (
+        "crates/query/src/plan/sample.rs::look",
         "one match over the positions",
     ),
     ("crates/runtime/src/driver.rs::start", "to be cut"),
