@@ -60,6 +60,7 @@ pub(crate) const LONG_FUNCTIONS: &[(&str, &str)] = &[
         "crates/server/src/openapi/schemas.rs::queries",
         "data: one line a metric or field",
     ),
+    ("crates/stream/src/admit/push.rs::judge_push", "to be cut"),
     (
         "crates/stream/src/cohorts.rs::register_members",
         "to be cut",
