@@ -3,14 +3,11 @@
 
 use crate::algebra::error::QueryError;
 use crate::context::answer::Answer;
-use crate::context::execution::Execution;
-use crate::context::execution::Guard;
+use crate::context::execution::{Execution, Guard};
 use crate::exec::construct::Filler;
 use crate::prepared::Prepared;
 use crate::value::random::Random;
-use crate::view::graph_view::Dataset;
-use crate::view::graph_view::GraphView;
-use crate::view::graph_view::Source;
+use crate::view::graph_view::{Dataset, GraphView, Source};
 use crate::view::local_terms::quad_bytes;
 use crate::view::snapshot_view::SnapshotView;
 use oxrdf::{BlankNode, GraphName, NamedNode, NamedOrBlankNode, Quad, Term};

@@ -7,8 +7,8 @@ use crate::algebra::logical::{
     Aggregate, GraphPosition, Group, Node, Operator, Path, PathPattern, Position, QuadPattern,
     Service, Tail, Values,
 };
+use crate::algebra::text_pattern::regex;
 use crate::algebra::varset::VarSet;
-use crate::eval::functions::regex;
 use oxrdf::Term;
 use oxrdf::vocab::xsd;
 use regex::Regex;

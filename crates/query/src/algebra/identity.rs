@@ -303,13 +303,16 @@ fn bound_beside_tail(group: &Group, tail: usize) -> VarSet {
 
 #[cfg(test)]
 mod tests {
-    use crate::prepared::Prepared;
+    use super::*;
+    use crate::algebra::compile::compile;
     use somersault_lang::Parser;
 
     fn compiled(text: &str) -> String {
-        let prepared = Prepared::new(Parser::new().parse_query(text).expect("a query"));
-        let compiled = &prepared.inner().compiled;
-        format!("{:?}", compiled.root)
+        let query = Parser::new().parse_query(text).expect("a query");
+        let mut root = compile(&query, &query.pattern).root;
+        let needed = VarSet::of(query.projection().iter().copied());
+        substitute(&mut root, &needed, &mut Vec::new());
+        format!("{root:?}")
     }
 
     #[test]

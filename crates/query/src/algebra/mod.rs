@@ -8,4 +8,5 @@ pub(crate) mod expression;
 pub(crate) mod flatten;
 pub(crate) mod identity;
 pub(crate) mod logical;
+pub(crate) mod text_pattern;
 pub(crate) mod varset;

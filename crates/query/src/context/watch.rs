@@ -1,8 +1,7 @@
 //! The limits of an execution for work that is no query, such as a change to a whole graph.
 
 use crate::algebra::error::QueryError;
-use crate::context::execution::Execution;
-use crate::context::execution::Guard;
+use crate::context::execution::{Execution, Guard};
 use crate::view::local_terms::quad_bytes;
 use oxrdf::Quad;
 

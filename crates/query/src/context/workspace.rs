@@ -3,8 +3,6 @@
 //! empty, and what is not given back is merely dropped.
 
 use crate::context::table::{Column, Table};
-use crate::eval::filter::Truth;
-use crate::prepared::plan_memory::HeldPlans;
 use somersault_model::TermId;
 use std::cell::Cell;
 
@@ -17,6 +15,9 @@ const KEPT_BUFFERS: usize = 1 << 10;
 /// The list for an order is kept beside these, as long as it is no larger.
 const KEPT_ORDER_BYTES: usize = 1 << 20;
 
+/// What a condition comes to in one row: a code whose meanings `eval::filter` defines.
+pub(crate) type Truth = u8;
+
 /// Reusable buffers of executions: one execution at a time, any number one after the other, of any
 /// queries on any views.
 #[derive(Default)]
@@ -28,8 +29,6 @@ pub(crate) struct Workspace {
     pairs: Vec<(u32, TermId)>,
     order: Vec<u64>,
     kept_bytes: usize,
-    /// Beside buffers, the plans that this thread has used last.
-    pub(crate) plans: HeldPlans,
 }
 
 thread_local! {

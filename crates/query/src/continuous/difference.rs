@@ -3,8 +3,7 @@
 //! computed may have an id of that execution alone, and may be in the dictionary by now.
 
 use crate::algebra::error::QueryError;
-use crate::context::answer::Answer;
-use crate::context::answer::Solutions;
+use crate::context::answer::{Answer, Solutions};
 use crate::exec::construct::{Filler, Made};
 use crate::prepared::has_blank_node;
 use crate::value::random::Random;

@@ -9,14 +9,12 @@ use crate::eval::filter::{self, Memo};
 use crate::eval::functions;
 use crate::value::number::{Computed, Number};
 use crate::value::random::Random;
-use crate::value::term_value::{Operands, Value};
-use crate::view::graph_view::GraphView;
-use crate::view::graph_view::Source;
+use crate::value::term_value::{Value, arithmetic};
+use crate::view::graph_view::{GraphView, Source};
 use crate::view::local_terms::LocalTerms;
 use oxrdf::Term;
-use oxsdatatypes::Decimal;
 use rustc_hash::FxHashMap;
-use somersault_lang::{Arithmetic, Comparison, VarId};
+use somersault_lang::{Comparison, VarId};
 use somersault_model::{EventTime, Tag, TermId, TripleIds};
 use somersault_store::Dictionary;
 
@@ -476,35 +474,4 @@ impl<'a> Evaluation<'a> {
         };
         Some(Value::Float(number.into()).into())
     }
-}
-
-/// `a op b` for numbers; `None` for anything else, and for an overflow.
-pub(crate) fn arithmetic(op: Arithmetic, a: &Value, b: &Value) -> Option<Value> {
-    use Arithmetic::{Add, Divide, Multiply, Subtract};
-    Some(match a.operands(b)? {
-        Operands::Integer(a, b) => match op {
-            Add => Value::Integer(a.checked_add(b)?),
-            Subtract => Value::Integer(a.checked_sub(b)?),
-            Multiply => Value::Integer(a.checked_mul(b)?),
-            Divide => Value::Decimal(Decimal::from(a).checked_div(b)?),
-        },
-        Operands::Decimal(a, b) => Value::Decimal(match op {
-            Add => a.checked_add(b)?,
-            Subtract => a.checked_sub(b)?,
-            Multiply => a.checked_mul(b)?,
-            Divide => a.checked_div(b)?,
-        }),
-        Operands::Float(a, b) => Value::Float(match op {
-            Add => a + b,
-            Subtract => a - b,
-            Multiply => a * b,
-            Divide => a / b,
-        }),
-        Operands::Double(a, b) => Value::Double(match op {
-            Add => a + b,
-            Subtract => a - b,
-            Multiply => a * b,
-            Divide => a / b,
-        }),
-    })
 }

@@ -7,7 +7,7 @@ use crate::algebra::error::QueryError;
 use crate::algebra::expression::Expr;
 use crate::context::execution::Guard;
 use crate::context::table::Table;
-use crate::context::workspace::Workspace;
+use crate::context::workspace::{Truth, Workspace};
 use crate::eval::evaluate::{Evaluation, Row};
 use crate::eval::string_predicates::TextTest;
 use rustc_hash::FxHashMap;
@@ -15,8 +15,6 @@ use somersault_lang::Comparison;
 use somersault_model::{Tag, TermId};
 use std::cmp::Ordering;
 
-/// What a condition comes to in a row: false, true, or an error.
-pub(crate) type Truth = u8;
 const FALSE: Truth = 0;
 const TRUE: Truth = 1;
 const ERROR: Truth = 2;

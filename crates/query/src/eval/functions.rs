@@ -2,6 +2,7 @@
 //! stays "01", an xsd:long stays one), where spareval normalises both.
 
 use crate::algebra::expression::Expr;
+use crate::algebra::text_pattern::regex;
 use crate::eval::evaluate::{Evaluated, Evaluation, Row};
 use crate::value::cast::{cast, cast_of};
 use crate::value::digest::digest;
@@ -10,7 +11,7 @@ use oxiri::Iri;
 use oxrdf::vocab::xsd;
 use oxrdf::{BaseDirection, Literal, NamedNode, NamedOrBlankNode, Term, Triple};
 use oxsdatatypes::Integer;
-use regex::{Regex, RegexBuilder};
+use regex::Regex;
 use somersault_lang::Function;
 use somersault_model::{Tag, TripleIds};
 
@@ -533,33 +534,6 @@ fn substring(text: &str, start: i64, length: Option<i64>) -> Option<&str> {
     }
     let (from, to) = (byte_of(from), byte_of(to));
     Some(text.get(from..to).unwrap_or(""))
-}
-
-/// Memory that one compiled pattern may take.
-const REGEX_BYTES: usize = 1_000_000;
-
-/// A pattern of REGEX and REPLACE with its flags; `None` if there is no such pattern or flag.
-pub(crate) fn regex(pattern: &str, flags: &str) -> Option<Regex> {
-    let literal;
-    let pattern = if flags.contains('q') {
-        literal = regex::escape(pattern);
-        &literal
-    } else {
-        pattern
-    };
-    let mut builder = RegexBuilder::new(pattern);
-    builder.size_limit(REGEX_BYTES);
-    for flag in flags.chars() {
-        match flag {
-            's' => builder.dot_matches_new_line(true),
-            'm' => builder.multi_line(true),
-            'i' => builder.case_insensitive(true),
-            'x' => builder.ignore_whitespace(true),
-            'q' => &mut builder,
-            _ => return None,
-        };
-    }
-    builder.build().ok()
 }
 
 #[cfg(test)]

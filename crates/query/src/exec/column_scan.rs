@@ -2,8 +2,7 @@
 //! hold counts once. Everything comes ascending by row, and by id within a row.
 
 use crate::context::workspace::Workspace;
-use crate::view::graph_view::GraphView;
-use crate::view::graph_view::Source;
+use crate::view::graph_view::{GraphView, Source};
 use somersault_model::{Direction, TermId};
 use somersault_store::{Ends, Pace};
 use std::ops::ControlFlow;

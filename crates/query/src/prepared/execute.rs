@@ -2,15 +2,12 @@
 //! made, and the table that it leaves becomes an answer.
 
 use crate::algebra::error::QueryError;
-use crate::context::answer::Answer;
-use crate::context::answer::Solutions;
+use crate::context::answer::{Answer, Solutions};
 use crate::context::cells::Cells;
-use crate::context::execution::Execution;
-use crate::context::execution::Guard;
-use crate::context::execution::PlanChoices;
+use crate::context::execution::{Execution, Guard, PlanChoices};
+use crate::context::group_answer::GroupAnswer;
 use crate::context::table::Table;
 use crate::context::workspace::Workspace;
-use crate::continuous::grouped::GroupAnswer;
 use crate::eval::evaluate::Evaluation;
 use crate::exec::construct::construct;
 use crate::exec::describe::describe;
@@ -18,6 +15,7 @@ use crate::exec::run::Runner;
 use crate::exec::term_order::in_order;
 use crate::plan::planner::Beside;
 use crate::prepared::parameters::Given;
+use crate::prepared::plan_memory::HeldPlan;
 use crate::prepared::{Prepared, Reuse, has_blank_node};
 use crate::value::random::Random;
 use crate::view::graph_view::GraphView;
@@ -72,7 +70,7 @@ impl<'a> Run<'a> {
         let kept = &prepared.inner().kept;
         let keeps =
             prepared.keeps_plans(self.view) && self.guard.plan_choices() == PlanChoices::default();
-        let held = workspace.plans.take(kept);
+        let held = HeldPlan::take(kept);
         let earlier = keeps
             .then(|| kept.get(&graphs, beside.cells, held))
             .flatten();
@@ -114,7 +112,7 @@ impl<'a> Run<'a> {
                 kept.reconsider(plan, rows, other);
             }
         }
-        workspace.plans.hold(held);
+        held.hold();
         table
     }
 

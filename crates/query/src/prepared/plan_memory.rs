@@ -11,6 +11,7 @@ use crate::view::sources::Graphs;
 use parking_lot::RwLock;
 use somersault_model::{Tag, TermId};
 use somersault_store::Dictionary;
+use std::cell::RefCell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -92,22 +93,28 @@ pub(crate) struct HeldPlan {
     pub(crate) plan: Arc<KeptPlan>,
 }
 
-/// The plans that a thread holds: of any two queries whose numbers fall together, that of the last.
-#[derive(Debug, Default)]
-pub(crate) struct HeldPlans([Option<HeldPlan>; HELD]);
-
-/// So many plans a thread holds.
+/// How many plans a thread holds.
 const HELD: usize = 16;
 
-impl HeldPlans {
-    /// Takes out the plan of some query; that of another may come in its place.
-    pub(crate) fn take(&mut self, kept: &Kept) -> Option<HeldPlan> {
-        self.0[kept.number as usize % HELD].take()
+thread_local! {
+    /// The plans that this thread used last. Two queries whose numbers share a place take turns.
+    static OF_THREAD: RefCell<[Option<HeldPlan>; HELD]> =
+        const { RefCell::new([const { None }; HELD]) };
+}
+
+impl HeldPlan {
+    /// Takes the plan in a query's place out of this thread's plans. It may be another query's.
+    pub(crate) fn take(kept: &Kept) -> Option<HeldPlan> {
+        let place = kept.number as usize % HELD;
+        OF_THREAD.with_borrow_mut(|plans| plans[place].take())
     }
 
-    pub(crate) fn hold(&mut self, plan: HeldPlan) {
-        let place = plan.kept as usize % HELD;
-        self.0[place] = Some(plan);
+    /// Puts the plan in its place among this thread's plans.
+    pub(crate) fn hold(self) {
+        let place = self.kept as usize % HELD;
+        let before = OF_THREAD.with_borrow_mut(|plans| plans[place].replace(self));
+        // A plan is dropped only after the borrow has ended.
+        drop(before);
     }
 }
 

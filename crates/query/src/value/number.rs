@@ -74,7 +74,7 @@ impl Number {
         }
     }
 
-    /// As [`arithmetic`](crate::eval::evaluate::arithmetic).
+    /// As [`arithmetic`](crate::value::term_value::arithmetic).
     #[inline]
     pub(crate) fn arithmetic(self, op: Arithmetic, other: Number) -> Computed {
         use Number::{Decimal, Double, Float, Integer};
@@ -242,7 +242,7 @@ const POWERS: [i64; MOST_DIGITS as usize + 1] = {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::eval::evaluate::arithmetic;
+    use crate::value::term_value::arithmetic;
     use proptest::prelude::*;
 
     fn number() -> impl Strategy<Value = Number> {

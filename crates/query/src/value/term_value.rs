@@ -7,6 +7,7 @@ use crate::view::local_terms::triple_bytes;
 use oxrdf::vocab::{rdf, xsd};
 use oxrdf::{BaseDirection, BlankNode, Literal, NamedNode, Term, Triple};
 use oxsdatatypes::{Boolean, Date, DateTime, Decimal, Double, Float, Integer, TimezoneOffset};
+use somersault_lang::Arithmetic;
 use somersault_model::inline::{self, Numeric};
 use somersault_model::{Tag, TermId};
 use std::borrow::Cow;
@@ -444,4 +445,35 @@ impl From<bool> for Value {
     fn from(value: bool) -> Value {
         Value::Boolean(value)
     }
+}
+
+/// `a op b` for numbers; `None` for anything else, and for an overflow.
+pub(crate) fn arithmetic(op: Arithmetic, a: &Value, b: &Value) -> Option<Value> {
+    use Arithmetic::{Add, Divide, Multiply, Subtract};
+    Some(match a.operands(b)? {
+        Operands::Integer(a, b) => match op {
+            Add => Value::Integer(a.checked_add(b)?),
+            Subtract => Value::Integer(a.checked_sub(b)?),
+            Multiply => Value::Integer(a.checked_mul(b)?),
+            Divide => Value::Decimal(Decimal::from(a).checked_div(b)?),
+        },
+        Operands::Decimal(a, b) => Value::Decimal(match op {
+            Add => a.checked_add(b)?,
+            Subtract => a.checked_sub(b)?,
+            Multiply => a.checked_mul(b)?,
+            Divide => a.checked_div(b)?,
+        }),
+        Operands::Float(a, b) => Value::Float(match op {
+            Add => a + b,
+            Subtract => a - b,
+            Multiply => a * b,
+            Divide => a / b,
+        }),
+        Operands::Double(a, b) => Value::Double(match op {
+            Add => a + b,
+            Subtract => a - b,
+            Multiply => a * b,
+            Divide => a / b,
+        }),
+    })
 }

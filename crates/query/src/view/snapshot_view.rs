@@ -2,10 +2,9 @@
 //! of an update's own writes (S14). Reads go straight to the store unless the overlay has changed
 //! the key that is read.
 
-use crate::view::graph_view::Dataset;
-use crate::view::graph_view::GraphView;
-use crate::view::graph_view::Source;
-use crate::view::graph_view::{connected_singly, edges_singly, expand_singly};
+use crate::view::graph_view::{
+    Dataset, GraphView, Source, connected_singly, edges_singly, expand_singly,
+};
 use crate::view::overlay::{ListChange, Overlay};
 use somersault_model::{Direction, EventTime, QuadIds, TermId, TripleIds};
 use somersault_store::{Dictionary, Ends, Pace, PredicateStatistics, Snapshot, WindowVersion};

@@ -2,8 +2,7 @@
 //! what is in two of them counts once.
 
 use crate::algebra::logical::GraphPosition;
-use crate::view::graph_view::GraphView;
-use crate::view::graph_view::Source;
+use crate::view::graph_view::{GraphView, Source};
 use somersault_model::{Direction, TermId, TripleIds};
 
 /// The view with the dataset's graphs resolved; lives for one execution.

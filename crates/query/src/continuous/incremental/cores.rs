@@ -15,8 +15,7 @@ use crate::algebra::logical::{
 };
 use crate::algebra::varset::VarSet;
 use crate::prepared::Prepared;
-use crate::view::graph_view::Dataset;
-use crate::view::graph_view::Source;
+use crate::view::graph_view::{Dataset, Source};
 use rustc_hash::FxHashSet;
 use somersault_lang::{AggregateFunction, Function, VarId};
 use somersault_model::TermId;

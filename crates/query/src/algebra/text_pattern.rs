@@ -1,0 +1,31 @@
+//! The patterns of REGEX and REPLACE. A constant one is compiled with its query, any other when its
+//! function is called; both come through here, so that they have the same flags and the same bound.
+
+use regex::{Regex, RegexBuilder};
+
+/// Memory that one compiled pattern may take.
+const REGEX_BYTES: usize = 1_000_000;
+
+/// A pattern of REGEX and REPLACE with its flags; `None` if there is no such pattern or flag.
+pub(crate) fn regex(pattern: &str, flags: &str) -> Option<Regex> {
+    let literal;
+    let pattern = if flags.contains('q') {
+        literal = ::regex::escape(pattern);
+        &literal
+    } else {
+        pattern
+    };
+    let mut builder = RegexBuilder::new(pattern);
+    builder.size_limit(REGEX_BYTES);
+    for flag in flags.chars() {
+        match flag {
+            's' => builder.dot_matches_new_line(true),
+            'm' => builder.multi_line(true),
+            'i' => builder.case_insensitive(true),
+            'x' => builder.ignore_whitespace(true),
+            'q' => &mut builder,
+            _ => return None,
+        };
+    }
+    builder.build().ok()
+}
