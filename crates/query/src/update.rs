@@ -3,7 +3,8 @@
 
 use crate::algebra::error::QueryError;
 use crate::context::answer::Answer;
-use crate::context::execution::{Execution, Guard};
+use crate::context::execution::Execution;
+use crate::context::limiter::Limiter;
 use crate::exec::construct::Filler;
 use crate::prepared::Prepared;
 use crate::value::random::Random;
@@ -67,7 +68,7 @@ pub fn evaluate_update(
     };
     let mut evaluator = Evaluator {
         view,
-        guard: Guard::start(&execution),
+        limiter: Limiter::start(&execution),
         execution: &execution,
         using,
         labels: FxHashMap::default(),
@@ -76,7 +77,7 @@ pub fn evaluate_update(
     };
     let last = update.operations.len().saturating_sub(1);
     for (at, operation) in update.operations.iter().enumerate() {
-        evaluator.guard.look()?;
+        evaluator.limiter.check_interrupt()?;
         evaluator.operation(operation, at == last)?;
         evaluator.operation += 1;
     }
@@ -93,7 +94,7 @@ struct Evaluator<'u> {
     view: SnapshotView,
     execution: &'u Execution,
     /// The limits of the whole request.
-    guard: Guard<'u>,
+    limiter: Limiter<'u>,
     using: Option<&'u Using>,
     /// The blank nodes of INSERT DATA: one label is one node in the whole request.
     labels: FxHashMap<BlankNode, BlankNode>,
@@ -210,7 +211,7 @@ impl Evaluator<'_> {
         };
         // Held until its statements are written, as these are.
         let mut held = solutions.memory_bytes();
-        self.guard.hold(held)?;
+        self.limiter.reserve(held)?;
         let projection = operation.query.projection();
         let mut random = Random::new(query, EventTime(!close.0));
         let (mut deletes, mut inserts) = (Vec::new(), Vec::new());
@@ -231,14 +232,14 @@ impl Evaluator<'_> {
             inserts.extend(operation.insert.iter().filter_map(|t| filler.quad(t)));
             let new = deletes[before.0..].iter().chain(&inserts[before.1..]);
             let bytes = new.map(quad_bytes).sum();
-            self.guard.tick()?;
-            self.guard.hold(bytes)?;
+            self.limiter.tick()?;
+            self.limiter.reserve(bytes)?;
             held += bytes;
         }
         drop(solutions);
         deletes.iter().try_for_each(|quad| self.delete(quad))?;
         inserts.iter().try_for_each(|quad| self.insert(quad))?;
-        self.guard.release(held);
+        self.limiter.release(held);
         Ok(())
     }
 
@@ -273,14 +274,14 @@ impl Evaluator<'_> {
             .document(source.as_str())
             .map_err(|message| QueryError::Remote { what, message })?;
         let held = quads.iter().map(quad_bytes).sum();
-        self.guard.hold(held)?;
+        self.limiter.reserve(held)?;
         for mut quad in quads {
             if quad.graph_name.is_default_graph() {
                 quad.graph_name = into.clone();
             }
             self.insert(&quad)?;
         }
-        self.guard.release(held);
+        self.limiter.release(held);
         Ok(())
     }
 
@@ -306,7 +307,7 @@ impl Evaluator<'_> {
     fn clear(&mut self, graph: TermId, is_last: bool) -> Result<(), QueryError> {
         let all = self.statements(graph)?;
         if is_last && !self.view.is_changed(graph) {
-            self.guard.hold(all.len() * IDS_BYTES)?;
+            self.limiter.reserve(all.len() * IDS_BYTES)?;
             if self.cleared.is_empty() {
                 self.cleared = all;
             } else {
@@ -315,27 +316,29 @@ impl Evaluator<'_> {
             return Ok(());
         }
         let held = all.len() * IDS_BYTES;
-        self.guard.hold(held)?;
+        self.limiter.reserve(held)?;
         for quad in all {
             let stored = self.view.stored(quad);
             self.view.overlay_mut().delete(quad, stored);
             self.written()?;
         }
-        self.guard.release(held);
+        self.limiter.release(held);
         Ok(())
     }
 
     /// All statements of a graph.
     fn statements(&mut self, graph: TermId) -> Result<Vec<QuadIds>, QueryError> {
         let source = Source::Stored(graph);
-        let (view, guard, out) = (&self.view, &mut self.guard, Direction::Out);
+        let (view, limiter, out) = (&self.view, &mut self.limiter, Direction::Out);
         let (mut subjects, mut objects) = (Vec::new(), Vec::new());
         let mut all: Vec<QuadIds> = Vec::new();
-        guard.fits(view.overlay_bytes() + view.statement_count(source) as usize * IDS_BYTES)?;
+        limiter.check_memory(
+            view.overlay_bytes() + view.statement_count(source) as usize * IDS_BYTES,
+        )?;
         for predicate in view.predicates(source) {
-            guard.look()?;
+            limiter.check_interrupt()?;
             for subject in view.vertices_with(source, predicate, out, &mut subjects) {
-                guard.tick()?;
+                limiter.tick()?;
                 let ends = view.neighbours(source, *subject, predicate, out, &mut objects);
                 let quad = |object: &TermId| TripleIds::new(*subject, predicate, *object);
                 all.extend(ends.iter().map(|object| quad(object).in_graph(graph)));
@@ -346,8 +349,8 @@ impl Evaluator<'_> {
 
     /// Called after each write to the overlay.
     fn written(&mut self) -> Result<(), QueryError> {
-        self.guard.tick()?;
-        self.guard.fits(self.view.overlay_bytes())
+        self.limiter.tick()?;
+        self.limiter.check_memory(self.view.overlay_bytes())
     }
 
     /// New terms enter the dictionary here: the log will bring them there anyway, and an update
@@ -400,9 +403,9 @@ impl Evaluator<'_> {
             .take_overlay()
             .map(|overlay| overlay.into_effects())
             .unwrap_or_default();
-        self.guard.look()?;
-        self.guard
-            .hold((deletes.len() + inserts.len()) * IDS_BYTES)?;
+        self.limiter.check_interrupt()?;
+        self.limiter
+            .reserve((deletes.len() + inserts.len()) * IDS_BYTES)?;
         if !self.cleared.is_empty() {
             deletes.append(&mut self.cleared);
             deletes.sort_unstable();
@@ -420,8 +423,8 @@ impl Evaluator<'_> {
                 message: "a statement of the update holds an id that the dictionary does not know"
                     .into(),
             })?;
-            self.guard.tick()?;
-            self.guard.hold(quad_bytes(&quad))?;
+            self.limiter.tick()?;
+            self.limiter.reserve(quad_bytes(&quad))?;
             quads.push(quad);
         }
         Ok(quads)

@@ -7,8 +7,8 @@ use parking_lot::Mutex;
 use somersault_lang::{ContinuousQuery, Extent};
 use somersault_model::TermId;
 use somersault_query::{
-    Answer, Cells, Execution, GroupAnswer, Grouped, Grouping, KeptRows, Maintained, Prepared,
-    QueryError, SnapshotView, Way,
+    Answer, Cells, Execution, GroupAnswer, Grouped, Grouping, IncrementalQuery, Mode, Prepared,
+    QueryError, RetainedRows, SnapshotView,
 };
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -35,7 +35,7 @@ pub(crate) trait Evaluable {
     fn ids(&self) -> Option<&[TermId]>;
 
     /// Takes it apart, to keep rows; or says why that cannot be.
-    fn maintained(&self, view: &SnapshotView) -> Result<Maintained, &'static str>;
+    fn maintained(&self, view: &SnapshotView) -> Result<IncrementalQuery, &'static str>;
 
     /// Evaluates it as a whole.
     fn whole(&self, view: &SnapshotView, execution: &Execution)
@@ -44,11 +44,11 @@ pub(crate) trait Evaluable {
     /// Evaluates it from kept rows.
     fn evaluate_kept(
         &self,
-        maintained: &Maintained,
-        kept: &mut Option<KeptRows>,
+        maintained: &IncrementalQuery,
+        kept: &mut Option<RetainedRows>,
         view: &mut SnapshotView,
         execution: &Execution,
-    ) -> Result<(Self::Answer, Way), QueryError>;
+    ) -> Result<(Self::Answer, Mode), QueryError>;
 }
 
 /// A query, with these values of its parameters.
@@ -61,8 +61,8 @@ impl Evaluable for One<'_> {
         Some(self.1)
     }
 
-    fn maintained(&self, view: &SnapshotView) -> Result<Maintained, &'static str> {
-        Maintained::new(self.0, self.1, view)
+    fn maintained(&self, view: &SnapshotView) -> Result<IncrementalQuery, &'static str> {
+        IncrementalQuery::new(self.0, self.1, view)
     }
 
     fn whole(&self, view: &SnapshotView, execution: &Execution) -> Result<Answer, QueryError> {
@@ -71,11 +71,11 @@ impl Evaluable for One<'_> {
 
     fn evaluate_kept(
         &self,
-        maintained: &Maintained,
-        kept: &mut Option<KeptRows>,
+        maintained: &IncrementalQuery,
+        kept: &mut Option<RetainedRows>,
         view: &mut SnapshotView,
         execution: &Execution,
-    ) -> Result<(Answer, Way), QueryError> {
+    ) -> Result<(Answer, Mode), QueryError> {
         maintained.execute(kept, view, execution)
     }
 }
@@ -90,7 +90,7 @@ impl Evaluable for Together<'_> {
         None
     }
 
-    fn maintained(&self, view: &SnapshotView) -> Result<Maintained, &'static str> {
+    fn maintained(&self, view: &SnapshotView) -> Result<IncrementalQuery, &'static str> {
         self.0.maintained(view)
     }
 
@@ -100,11 +100,11 @@ impl Evaluable for Together<'_> {
 
     fn evaluate_kept(
         &self,
-        maintained: &Maintained,
-        kept: &mut Option<KeptRows>,
+        maintained: &IncrementalQuery,
+        kept: &mut Option<RetainedRows>,
         view: &mut SnapshotView,
         execution: &Execution,
-    ) -> Result<(GroupAnswer, Way), QueryError> {
+    ) -> Result<(GroupAnswer, Mode), QueryError> {
         maintained.execute_cells(self.1, kept, view, execution)
     }
 }
@@ -123,7 +123,7 @@ pub(crate) struct Delta {
 #[derive(Default)]
 struct State {
     maintained: Option<TakenApart>,
-    kept: Option<KeptRows>,
+    kept: Option<RetainedRows>,
     pace: Pace,
 }
 
@@ -131,7 +131,7 @@ struct State {
 struct TakenApart {
     /// The [`Evaluable::ids`] that it had.
     ids: Option<Vec<TermId>>,
-    outcome: Result<Maintained, &'static str>,
+    outcome: Result<IncrementalQuery, &'static str>,
 }
 
 impl Delta {
@@ -180,11 +180,11 @@ impl Delta {
         };
         let groups = match grouping {
             Grouping::None => String::new(),
-            Grouping::Kept => {
+            Grouping::Retained => {
                 "what is grouped is kept by group: only groups that rows came to or went from are touched\n"
                     .to_owned()
             }
-            Grouping::Anew(why) => {
+            Grouping::Rebuilt(why) => {
                 format!("what is grouped is made of all kept rows at each close: {why}\n")
             }
         };
@@ -311,12 +311,12 @@ impl Pace {
     }
 
     /// Notes how long an execution took that kept rows, or did not.
-    fn took(&mut self, way: Option<Way>, time: Duration) {
+    fn took(&mut self, way: Option<Mode>, time: Duration) {
         match &mut self.phase {
             Phase::Whole | Phase::Trial => self.times.push(time),
             Phase::Kept { left, anew } => {
                 *left = left.saturating_sub(1);
-                *anew += u32::from(way == Some(Way::Anew));
+                *anew += u32::from(way == Some(Mode::Rebuilt));
                 // Made anew each other time they cost more than they save.
                 if *left == 0 || *anew > (SETTLED - *left) / 2 + TIMED as u32 {
                     self.begin(Phase::Whole);
@@ -403,7 +403,7 @@ mod tests {
         let one = |_| {
             let keeps = pace.keeps();
             match keeps {
-                true => pace.took(Some(Way::Delta), delta * MICROS),
+                true => pace.took(Some(Mode::Incremental), delta * MICROS),
                 false => pace.took(None, whole * MICROS),
             }
             keeps
@@ -441,7 +441,7 @@ mod tests {
         play(&mut pace, 20, (900, 300));
         assert!(pace.keeps());
         for _ in 0..100 {
-            pace.took(Some(Way::Anew), 1200 * MICROS);
+            pace.took(Some(Mode::Rebuilt), 1200 * MICROS);
         }
         assert!(!matches!(pace.phase, Phase::Kept { .. }));
     }

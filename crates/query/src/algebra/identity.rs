@@ -80,10 +80,8 @@ pub(crate) fn substitute(root: &mut Node, needed: &VarSet, predicates: &mut Vec<
                 .iter_mut()
                 .for_each(|branch| substitute(branch, needed, predicates));
         }
-        Operator::Values(_)
-        | Operator::Cells(_)
-        | Operator::Maintained(_)
-        | Operator::Service(_) => {}
+        Operator::Values(_) | Operator::Cells(_) | Operator::Retained(_) | Operator::Service(_) => {
+        }
         Operator::Aggregate {
             inner,
             keys,

@@ -206,7 +206,7 @@ pub(crate) struct Values {
 
 /// Rows that are kept from one execution to the next (`delta`), or groups of such rows.
 #[derive(Debug, Clone)]
-pub(crate) struct Maintained {
+pub(crate) struct RetainedScan {
     /// Which of the tables.
     pub(crate) number: usize,
     pub(crate) variables: Arc<[VarId]>,
@@ -233,7 +233,7 @@ pub(crate) enum Operator {
     Values(Arc<Values>),
     /// The constants of all queries that are evaluated together, as values of these variables.
     Cells(Arc<[VarId]>),
-    Maintained(Maintained),
+    Retained(RetainedScan),
     Aggregate {
         inner: Box<Node>,
         keys: Arc<[VarId]>,
@@ -286,7 +286,7 @@ impl Node {
             Operator::Union(list) => deepest(&mut list.iter()),
             Operator::Values(_)
             | Operator::Cells(_)
-            | Operator::Maintained(_)
+            | Operator::Retained(_)
             | Operator::Service(_) => None,
             Operator::Aggregate { inner, .. }
             | Operator::OrderBy { inner, .. }
@@ -318,7 +318,7 @@ impl Node {
             Operator::Union(list) => list.iter().any(Node::reads_named),
             Operator::Values(_)
             | Operator::Cells(_)
-            | Operator::Maintained(_)
+            | Operator::Retained(_)
             | Operator::Service(_) => false,
             Operator::EachGraph { .. } => true,
             Operator::Aggregate { inner, .. }
@@ -346,7 +346,7 @@ impl Node {
                 group.tails.iter().for_each(|t| set.extend(&t.mentioned()));
             }
             Operator::Union(list) => list.iter().for_each(|n| set.extend(&n.mentioned())),
-            Operator::Values(_) | Operator::Cells(_) | Operator::Maintained(_) => {}
+            Operator::Values(_) | Operator::Cells(_) | Operator::Retained(_) => {}
             Operator::Service(service) => set.extend(&VarSet::of(service.name.variable())),
             Operator::Aggregate { inner, .. }
             | Operator::OrderBy { inner, .. }
@@ -369,7 +369,7 @@ impl Node {
             // Joined by hash in any case.
             Operator::Values(_)
             | Operator::Cells(_)
-            | Operator::Maintained(_)
+            | Operator::Retained(_)
             | Operator::Service(_) => true,
             Operator::Aggregate { .. }
             | Operator::OrderBy { .. }

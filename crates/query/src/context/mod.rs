@@ -5,6 +5,7 @@ pub(crate) mod answer;
 pub(crate) mod cells;
 pub(crate) mod execution;
 pub(crate) mod group_answer;
+pub(crate) mod limiter;
 pub(crate) mod table;
 pub(crate) mod watch;
 pub(crate) mod workspace;

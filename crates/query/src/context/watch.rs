@@ -1,17 +1,18 @@
 //! The limits of an execution for work that is no query, such as a change to a whole graph.
 
 use crate::algebra::error::QueryError;
-use crate::context::execution::{Execution, Guard};
+use crate::context::execution::Execution;
+use crate::context::limiter::Limiter;
 use crate::view::local_terms::quad_bytes;
 use oxrdf::Quad;
 
 /// Watches over the time and the memory of what goes on beside queries. It starts as it is made.
-pub struct Watch<'e>(Guard<'e>);
+pub struct Watch<'e>(Limiter<'e>);
 
 impl<'e> Watch<'e> {
     /// The limits of this execution, from now on.
     pub fn new(execution: &'e Execution) -> Watch<'e> {
-        Watch(Guard::start(execution))
+        Watch(Limiter::start(execution))
     }
 
     /// Called once for each of many things; looks at the clock now and then.
@@ -28,6 +29,6 @@ impl<'e> Watch<'e> {
     /// As [`Watch::tick`]; all statements together take more memory than they may.
     pub fn hold(&mut self, quad: &Quad) -> Result<(), QueryError> {
         self.0.tick()?;
-        self.0.hold(quad_bytes(quad))
+        self.0.reserve(quad_bytes(quad))
     }
 }

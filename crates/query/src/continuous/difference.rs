@@ -4,7 +4,7 @@
 
 use crate::algebra::error::QueryError;
 use crate::context::answer::{Answer, Solutions};
-use crate::exec::construct::{Filler, Made};
+use crate::exec::construct::{Filler, TemplateOutput};
 use crate::prepared::has_blank_node;
 use crate::value::random::Random;
 use oxrdf::Term;
@@ -32,7 +32,7 @@ impl Solutions {
         let width = self.columns.len();
         assert_eq!(width, other.columns.len(), "answers of one query");
         bounds.fits(self.rows, other.rows, width)?;
-        let mut shared = Shared {
+        let mut shared = SharedTerms {
             dictionary,
             ids: FxHashMap::default(),
             held: Held::default(),
@@ -111,13 +111,13 @@ impl Bounds {
 }
 
 /// Ids that mean the same term in two answers.
-struct Shared<'d> {
+struct SharedTerms<'d> {
     dictionary: &'d Dictionary,
     ids: FxHashMap<Term, TermId>,
     held: Held,
 }
 
-impl Shared<'_> {
+impl SharedTerms<'_> {
     /// All rows of an answer, one after the other.
     fn rows(&mut self, solutions: &Solutions, bounds: &Bounds) -> Result<Vec<TermId>, QueryError> {
         let mut rows = Vec::with_capacity(solutions.rows * solutions.columns.len());
@@ -183,7 +183,7 @@ impl Template {
                 texts.collect::<Vec<_>>()
             });
         }
-        let mut made = Made::of(&self.quads);
+        let mut made = TemplateOutput::of(&self.quads);
         let mut random = Random::new(query, close);
         let mut blank_nodes = FxHashMap::default();
         for row in &rows {

@@ -17,7 +17,7 @@ use crate::algebra::varset::VarSet;
 use crate::context::cells::Cells;
 use crate::context::execution::Execution;
 use crate::context::group_answer::GroupAnswer;
-use crate::continuous::incremental::Maintained;
+use crate::continuous::incremental::IncrementalQuery;
 use crate::prepared::{Cohort, Prepared};
 use crate::view::graph_view::GraphView;
 use somersault_lang::{QueryForm, VarId};
@@ -53,9 +53,9 @@ impl Grouped {
     /// that it will always have.
     ///
     /// # Errors
-    /// As [`Maintained::new`].
-    pub fn maintained(&self, view: &dyn GraphView) -> Result<Maintained, &'static str> {
-        Maintained::new(&self.together, &[], view)
+    /// As [`IncrementalQuery::new`].
+    pub fn maintained(&self, view: &dyn GraphView) -> Result<IncrementalQuery, &'static str> {
+        IncrementalQuery::new(&self.together, &[], view)
     }
 
     /// How it would be evaluated for these cells.
@@ -177,7 +177,7 @@ impl Generaliser {
             }
             Operator::Union(list) => list.iter().for_each(|node| self.collect(node, set)),
             Operator::Service(service) => self.note(service.name, set),
-            Operator::Values(_) | Operator::Cells(_) | Operator::Maintained(_) => {}
+            Operator::Values(_) | Operator::Cells(_) | Operator::Retained(_) => {}
             Operator::Aggregate {
                 inner, aggregates, ..
             } => {
@@ -330,7 +330,7 @@ impl Generaliser {
             }
             Operator::Values(_)
             | Operator::Cells(_)
-            | Operator::Maintained(_)
+            | Operator::Retained(_)
             | Operator::Service(_)
             | Operator::EachGraph { .. }
             | Operator::Slice { .. } => return None,

@@ -5,7 +5,7 @@
 
 use crate::algebra::error::QueryError;
 use crate::algebra::expression::Expr;
-use crate::context::execution::Guard;
+use crate::context::limiter::Limiter;
 use crate::context::table::Table;
 use crate::context::workspace::{Truth, Workspace};
 use crate::eval::evaluate::{Evaluation, Row};
@@ -44,7 +44,7 @@ fn truth(value: Option<bool>) -> Truth {
 /// that a filter that has run before allocates nothing for conditions on ids.
 pub(crate) struct Filter<'f, 'a> {
     pub(crate) evaluation: &'f mut Evaluation<'a>,
-    pub(crate) guard: &'f mut Guard<'a>,
+    pub(crate) limiter: &'f mut Limiter<'a>,
     pub(crate) workspace: &'f mut Workspace,
     pub(crate) table: &'f Table,
 }
@@ -65,8 +65,8 @@ impl<'f, 'a> Filter<'f, 'a> {
             let held = rows.iter().zip(&truths);
             kept.extend(held.filter(|(_, t)| **t == TRUE).map(|(row, _)| *row));
             self.workspace.give_truths(truths);
-            self.guard.fits(self.evaluation.held_bytes())?;
-            self.guard.tick()?;
+            self.limiter.check_memory(self.evaluation.held_bytes())?;
+            self.limiter.tick()?;
         }
         self.workspace.give_rows(rows);
         Ok(())
@@ -207,7 +207,7 @@ impl<'f, 'a> Filter<'f, 'a> {
         if let Some(t) = compare_ids(self.evaluation, op, a, b) {
             return Ok(t);
         }
-        self.guard.tick()?;
+        self.limiter.tick()?;
         Ok(truth(self.evaluation.compare_values(op, a, b)))
     }
 
@@ -240,7 +240,7 @@ impl<'f, 'a> Filter<'f, 'a> {
                 }
                 result.push(held.map_or(NO_TEXT, Truth::from));
             });
-            self.guard.look()?;
+            self.limiter.check_interrupt()?;
         }
         self.workspace.give_ids(ids);
         if !others.is_empty() {
@@ -289,7 +289,7 @@ impl<'f, 'a> Filter<'f, 'a> {
 
     /// What a condition comes to in one row.
     fn test(&mut self, expr: &Expr, row: u32) -> Result<Truth, QueryError> {
-        self.guard.tick()?;
+        self.limiter.tick()?;
         let row = Row {
             table: self.table,
             at: row as usize,

@@ -19,7 +19,7 @@ use std::cmp::Ordering;
 /// One aggregate over all groups: a state per group.
 pub(crate) struct Accumulator<'p> {
     aggregate: &'p Aggregate,
-    states: Vec<State>,
+    states: Vec<AggregateState>,
     /// For DISTINCT: the values, or rows, that a group has had.
     seen: FxHashSet<(u32, TermId)>,
     seen_rows: FxHashSet<(u32, Box<[TermId]>)>,
@@ -30,7 +30,7 @@ pub(crate) struct Accumulator<'p> {
 }
 
 /// The state of one aggregate in one group.
-enum State {
+enum AggregateState {
     Count(i64),
     /// Rounded at the end; `None` after an error.
     Sum(Option<Sum>),
@@ -70,15 +70,15 @@ impl<'p> Accumulator<'p> {
     pub(crate) fn new(aggregate: &'p Aggregate, groups: usize) -> Accumulator<'p> {
         use AggregateFunction as F;
         let state = || match aggregate {
-            Aggregate::CountSolutions { .. } => State::Count(0),
+            Aggregate::CountSolutions { .. } => AggregateState::Count(0),
             Aggregate::Of { function, .. } => match function {
-                F::Count => State::Count(0),
-                F::Sum | F::Avg => State::Sum(Some(Sum::default())),
-                F::Min | F::Max => State::Extreme(None),
-                F::GroupConcat { .. } => State::Concat(Some(Joined::default())),
-                F::Sample => State::Sample(None),
+                F::Count => AggregateState::Count(0),
+                F::Sum | F::Avg => AggregateState::Sum(Some(Sum::default())),
+                F::Min | F::Max => AggregateState::Extreme(None),
+                F::GroupConcat { .. } => AggregateState::Concat(Some(Joined::default())),
+                F::Sample => AggregateState::Sample(None),
                 // Nobody knows it: an error for every group.
-                F::Custom(_) => State::Failed,
+                F::Custom(_) => AggregateState::Failed,
             },
         };
         Accumulator {
@@ -136,14 +136,14 @@ impl<'p> Accumulator<'p> {
             function, distinct, ..
         } = self.aggregate
         else {
-            if let State::Count(count) = state {
+            if let AggregateState::Count(count) = state {
                 *count += 1;
             }
             return;
         };
         if id.is_unbound() {
-            if !matches!(state, State::Count(_) | State::Sample(_)) {
-                *state = State::Failed;
+            if !matches!(state, AggregateState::Count(_) | AggregateState::Sample(_)) {
+                *state = AggregateState::Failed;
             }
             return;
         }
@@ -154,14 +154,14 @@ impl<'p> Accumulator<'p> {
             return;
         }
         match state {
-            State::Count(count) => *count += 1,
+            AggregateState::Count(count) => *count += 1,
             // Numbers are in their ids, and cost no allocation.
-            State::Sum(Some(sum)) if id.is_inline() => {
+            AggregateState::Sum(Some(sum)) if id.is_inline() => {
                 if Value::of_inline(id)
                     .and_then(|value| sum.add(&value))
                     .is_none()
                 {
-                    *state = State::Sum(None);
+                    *state = AggregateState::Sum(None);
                 }
             }
             _ => {
@@ -180,7 +180,7 @@ impl<'p> Accumulator<'p> {
                     let key = scope.iter().map(|v| row.table.get(*v, row.at)).collect();
                     self.seen_rows.insert((group, key))
                 };
-                if let (true, State::Count(count)) = (counts, state) {
+                if let (true, AggregateState::Count(count)) = (counts, state) {
                     *count += 1;
                 }
             }
@@ -191,8 +191,8 @@ impl<'p> Accumulator<'p> {
             } => {
                 let evaluated = e.evaluate(expression, row);
                 let Some(evaluated) = evaluated else {
-                    if !matches!(state, State::Count(_) | State::Sample(_)) {
-                        *state = State::Failed;
+                    if !matches!(state, AggregateState::Count(_) | AggregateState::Sample(_)) {
+                        *state = AggregateState::Failed;
                     }
                     return;
                 };
@@ -211,13 +211,13 @@ impl<'p> Accumulator<'p> {
     pub(crate) fn holds_texts(&self) -> bool {
         matches!(
             self.states.first(),
-            Some(State::Concat(_) | State::Extreme(_))
+            Some(AggregateState::Concat(_) | AggregateState::Extreme(_))
         )
     }
 
     /// Memory of the states, and of what DISTINCT has to remember, roughly.
     pub(crate) fn bytes(&self) -> usize {
-        self.states.len() * size_of::<State>()
+        self.states.len() * size_of::<AggregateState>()
             + self.seen.len() * 20
             + self.seen_rows.len() * 64
             + self.text_bytes
@@ -225,29 +225,29 @@ impl<'p> Accumulator<'p> {
 
     /// The value of a group; `None` where it is an error.
     pub(crate) fn finish(&mut self, group: usize) -> Option<Evaluated> {
-        let state = std::mem::replace(&mut self.states[group], State::Failed);
+        let state = std::mem::replace(&mut self.states[group], AggregateState::Failed);
         Some(match state {
-            State::Count(count) => Value::Integer(count.into()).into(),
-            State::Sum(sum) => match self.aggregate {
+            AggregateState::Count(count) => Value::Integer(count.into()).into(),
+            AggregateState::Sum(sum) => match self.aggregate {
                 Aggregate::Of {
                     function: AggregateFunction::Avg,
                     ..
                 } => sum?.average()?.into(),
                 _ => sum?.value()?.into(),
             },
-            State::Extreme(extreme) => extreme?.1,
-            State::Sample(sample) => sample?,
-            State::Concat(joined) => Value::String(joined?.text).into(),
-            State::Failed => return None,
+            AggregateState::Extreme(extreme) => extreme?.1,
+            AggregateState::Sample(sample) => sample?,
+            AggregateState::Concat(joined) => Value::String(joined?.text).into(),
+            AggregateState::Failed => return None,
         })
     }
 }
 
 /// Takes an integer that is in its id, where that needs no value of it; whether it did.
 #[inline]
-fn take_integer(state: &mut State, function: &AggregateFunction, id: TermId) -> bool {
+fn take_integer(state: &mut AggregateState, function: &AggregateFunction, id: TermId) -> bool {
     match state {
-        State::Sum(Some(sum)) => match inline::numeric(id) {
+        AggregateState::Sum(Some(sum)) => match inline::numeric(id) {
             Some(Numeric::Integer(number)) => {
                 sum.add_integer(number);
                 true
@@ -255,7 +255,9 @@ fn take_integer(state: &mut State, function: &AggregateFunction, id: TermId) -> 
             _ => false,
         },
         // As their ids order, so do integers, and most are neither the least nor the greatest so far.
-        State::Extreme(Some((_, Evaluated::Id(so_far)))) if so_far.tag() == Tag::Integer => {
+        AggregateState::Extreme(Some((_, Evaluated::Id(so_far))))
+            if so_far.tag() == Tag::Integer =>
+        {
             let (number, so_far) = (id.payload(), so_far.payload());
             match function {
                 AggregateFunction::Min => number >= so_far,
@@ -267,25 +269,25 @@ fn take_integer(state: &mut State, function: &AggregateFunction, id: TermId) -> 
 }
 
 fn accumulate(
-    state: &mut State,
+    state: &mut AggregateState,
     function: &AggregateFunction,
     evaluated: Evaluated,
     e: &mut Evaluation<'_>,
     text_bytes: &mut usize,
 ) {
     match state {
-        State::Count(count) => *count += 1,
-        State::Sample(sample) => {
+        AggregateState::Count(count) => *count += 1,
+        AggregateState::Sample(sample) => {
             sample.get_or_insert(evaluated);
         }
-        State::Failed => {}
-        State::Sum(sum) => {
+        AggregateState::Failed => {}
+        AggregateState::Sum(sum) => {
             let added = value_of(e, evaluated).and_then(|value| sum.as_mut()?.add(&value));
             if added.is_none() {
                 *sum = None;
             }
         }
-        State::Extreme(extreme) => {
+        AggregateState::Extreme(extreme) => {
             let Some(value) = value_of(e, evaluated.clone()) else {
                 return;
             };
@@ -301,7 +303,7 @@ fn accumulate(
                 *extreme = Some((value, evaluated));
             }
         }
-        State::Concat(joined) => {
+        AggregateState::Concat(joined) => {
             let AggregateFunction::GroupConcat { separator } = function else {
                 unreachable!("only GROUP_CONCAT has such a state");
             };

@@ -3,7 +3,7 @@
 
 use crate::algebra::error::QueryError;
 use crate::context::answer::Answer;
-use crate::context::execution::Guard;
+use crate::context::limiter::Limiter;
 use crate::context::table::Table;
 use crate::eval::evaluate::Evaluation;
 use crate::value::random::Random;
@@ -81,14 +81,14 @@ pub(crate) fn construct(
     template: &[QuadTemplate],
     table: &Table,
     evaluation: &mut Evaluation<'_>,
-    guard: &mut Guard<'_>,
+    limiter: &mut Limiter<'_>,
 ) -> Result<Answer, QueryError> {
-    let mut made = Made::of(template);
+    let mut made = TemplateOutput::of(template);
     let mut bytes = 0;
     let mut blank_nodes = FxHashMap::default();
     let (local, dictionary) = (&evaluation.local, evaluation.dictionary);
     for row in 0..table.rows {
-        guard.tick()?;
+        limiter.tick()?;
         blank_nodes.clear();
         let mut filler = Filler {
             value: &|variable| local.term(table.get(variable, row), dictionary),
@@ -96,24 +96,24 @@ pub(crate) fn construct(
             blank_nodes: &mut blank_nodes,
         };
         bytes += made.add(template, &mut filler);
-        guard.answer_rows(made.len())?;
-        guard.fits(bytes)?;
+        limiter.answer_rows(made.len())?;
+        limiter.check_memory(bytes)?;
     }
     Ok(made.into_answer())
 }
 
 /// What a template has made so far.
-pub(crate) struct Made {
+pub(crate) struct TemplateOutput {
     quads: Vec<Quad>,
     seen: FxHashSet<Quad>,
     has_names: bool,
 }
 
-impl Made {
+impl TemplateOutput {
     /// Nothing yet, of this template.
-    pub(crate) fn of(template: &[QuadTemplate]) -> Made {
+    pub(crate) fn of(template: &[QuadTemplate]) -> TemplateOutput {
         let is_named = |quad: &QuadTemplate| quad.graph != TemplateGraph::Default;
-        Made {
+        TemplateOutput {
             quads: Vec::new(),
             seen: FxHashSet::default(),
             has_names: template.iter().any(is_named),

@@ -85,7 +85,7 @@ impl Degrees {
             Position::Variable(_) => TermId::UNBOUND,
         };
         let most = sources::vertices_at_most(graphs.view, &reads, predicate, self.direction);
-        explorer.guard.fits(most * 16)?;
+        explorer.limiter.check_memory(most * 16)?;
         let (mut list, mut merged) = (Vec::new(), Vec::new());
         let vertices = sources::vertices_with(
             graphs.view,
@@ -98,8 +98,8 @@ impl Degrees {
         .to_vec();
         let mut counts = Vec::with_capacity(vertices.len());
         for part in vertices.chunks(VERTICES_PER_LOOK) {
-            explorer.guard.fits(vertices.len() * 16)?;
-            explorer.guard.look()?;
+            explorer.limiter.check_memory(vertices.len() * 16)?;
+            explorer.limiter.check_interrupt()?;
             counts.extend(part.iter().map(|vertex| {
                 let (view, direction) = (graphs.view, self.direction);
                 let found = sources::neighbours(

@@ -2,7 +2,7 @@
 //! the blank nodes that these lead to, theirs.
 
 use crate::algebra::error::QueryError;
-use crate::context::execution::Guard;
+use crate::context::limiter::Limiter;
 use crate::context::table::Table;
 use crate::eval::evaluate::Evaluation;
 use crate::view::sources::{self, Graphs};
@@ -17,7 +17,7 @@ pub(crate) fn describe(
     table: &Table,
     graphs: &Graphs<'_>,
     evaluation: &Evaluation<'_>,
-    guard: &mut Guard<'_>,
+    limiter: &mut Limiter<'_>,
 ) -> Result<Vec<Triple>, QueryError> {
     let mut found: FxHashSet<TermId> = FxHashSet::default();
     let mut open: Vec<TermId> = Vec::new();
@@ -49,14 +49,14 @@ pub(crate) fn describe(
                 &mut merged,
             );
             for object in objects {
-                guard.tick()?;
+                limiter.tick()?;
                 if object.tag() == Tag::BlankNode && found.insert(*object) {
                     open.push(*object);
                 }
                 description.extend(triple(evaluation, subject, *predicate, *object));
             }
-            guard.answer_rows(description.len())?;
-            guard.fits(description.len() * 256)?;
+            limiter.answer_rows(description.len())?;
+            limiter.check_memory(description.len() * 256)?;
         }
     }
     Ok(description)

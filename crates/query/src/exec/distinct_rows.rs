@@ -3,7 +3,7 @@
 //! are the columns themselves, so that no key is ever copied.
 
 use crate::algebra::error::QueryError;
-use crate::context::execution::Guard;
+use crate::context::limiter::Limiter;
 use crate::context::table::Table;
 use somersault_lang::VarId;
 use somersault_model::TermId;
@@ -16,13 +16,13 @@ const ROWS_AT_ONCE: usize = 512;
 const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// The columns of a key in one table; `None` where the table has no such column.
-pub(crate) struct Key<'t> {
+pub(crate) struct KeyColumns<'t> {
     columns: Vec<Option<&'t [TermId]>>,
 }
 
-impl<'t> Key<'t> {
-    pub(crate) fn of(table: &'t Table, variables: &[VarId]) -> Key<'t> {
-        Key {
+impl<'t> KeyColumns<'t> {
+    pub(crate) fn of(table: &'t Table, variables: &[VarId]) -> KeyColumns<'t> {
+        KeyColumns {
             columns: variables.iter().map(|v| table.column(*v)).collect(),
         }
     }
@@ -40,7 +40,7 @@ impl<'t> Key<'t> {
     }
 
     #[inline]
-    fn equals(&self, row: usize, other: &Key<'_>, other_row: usize) -> bool {
+    fn equals(&self, row: usize, other: &KeyColumns<'_>, other_row: usize) -> bool {
         let value =
             |column: &Option<&[TermId]>, row: usize| column.map_or(TermId::UNBOUND, |ids| ids[row]);
         self.columns
@@ -51,16 +51,16 @@ impl<'t> Key<'t> {
 }
 
 /// The distinct keys of a table, numbered as they come: by open addressing, at most half full.
-struct Groups {
+struct KeyIndex {
     slots: Vec<u32>,
     /// Per group: the hash, and the first row.
     hashes: Vec<u64>,
     firsts: Vec<u32>,
 }
 
-impl Groups {
-    fn new() -> Groups {
-        Groups {
+impl KeyIndex {
+    fn new() -> KeyIndex {
+        KeyIndex {
             slots: vec![NONE; 64],
             hashes: Vec::new(),
             firsts: Vec::new(),
@@ -118,12 +118,12 @@ impl Groups {
 
 /// Calls `each` with the rows of a key and their hashes, whose slots have been touched.
 fn in_parts(
-    key: &Key<'_>,
+    key: &KeyColumns<'_>,
     rows: usize,
-    groups: &mut Groups,
-    guard: &mut Guard<'_>,
+    groups: &mut KeyIndex,
+    limiter: &mut Limiter<'_>,
     held: usize,
-    mut each: impl FnMut(&mut Groups, usize, &[u64], &Guard<'_>) -> Result<(), QueryError>,
+    mut each: impl FnMut(&mut KeyIndex, usize, &[u64], &Limiter<'_>) -> Result<(), QueryError>,
 ) -> Result<(), QueryError> {
     let mut hashes = Vec::with_capacity(ROWS_AT_ONCE.min(rows));
     for from in (0..rows).step_by(ROWS_AT_ONCE) {
@@ -134,9 +134,9 @@ fn in_parts(
             sum.wrapping_add(groups.slots[groups.slot_of(*hash)])
         });
         std::hint::black_box(touched);
-        each(groups, from, &hashes, guard)?;
-        guard.look()?;
-        guard.fits(groups.bytes() + held + to * 4)?;
+        each(groups, from, &hashes, limiter)?;
+        limiter.check_interrupt()?;
+        limiter.check_memory(groups.bytes() + held + to * 4)?;
     }
     Ok(())
 }
@@ -146,27 +146,27 @@ fn in_parts(
 pub(crate) fn distinct_rows(
     table: &Table,
     variables: &[VarId],
-    guard: &mut Guard<'_>,
+    limiter: &mut Limiter<'_>,
 ) -> Result<(Vec<u32>, Vec<u32>), QueryError> {
     let held = table.bytes();
-    let (numbers, groups) = grouped(&Key::of(table, variables), table.rows, held, guard)?;
+    let (numbers, groups) = grouped(&KeyColumns::of(table, variables), table.rows, held, limiter)?;
     Ok((numbers, groups.firsts))
 }
 
 /// The number of each row's key, and the keys.
 fn grouped(
-    key: &Key<'_>,
+    key: &KeyColumns<'_>,
     rows: usize,
     held: usize,
-    guard: &mut Guard<'_>,
-) -> Result<(Vec<u32>, Groups), QueryError> {
-    let mut all = Groups::new();
+    limiter: &mut Limiter<'_>,
+) -> Result<(Vec<u32>, KeyIndex), QueryError> {
+    let mut all = KeyIndex::new();
     let mut numbers = Vec::with_capacity(rows);
     in_parts(
         key,
         rows,
         &mut all,
-        guard,
+        limiter,
         held,
         |groups, from, hashes, _| {
             for (at, hash) in hashes.iter().enumerate() {
@@ -182,8 +182,8 @@ fn grouped(
 
 /// The rows of a table by their key.
 pub(crate) struct RowIndex<'t> {
-    key: Key<'t>,
-    groups: Groups,
+    key: KeyColumns<'t>,
+    groups: KeyIndex,
     /// Where the rows of each group start in `rows`, and where the last ones end.
     starts: Vec<u32>,
     rows: Vec<u32>,
@@ -193,10 +193,10 @@ impl<'t> RowIndex<'t> {
     pub(crate) fn of(
         table: &'t Table,
         variables: &[VarId],
-        guard: &mut Guard<'_>,
+        limiter: &mut Limiter<'_>,
     ) -> Result<RowIndex<'t>, QueryError> {
-        let key = Key::of(table, variables);
-        let (numbers, groups) = grouped(&key, table.rows, table.bytes() * 2, guard)?;
+        let key = KeyColumns::of(table, variables);
+        let (numbers, groups) = grouped(&key, table.rows, table.bytes() * 2, limiter)?;
         let (starts, rows) = by_number(&numbers, groups.firsts.len());
         Ok(RowIndex {
             key,
@@ -212,10 +212,10 @@ impl<'t> RowIndex<'t> {
         &mut self,
         table: &Table,
         variables: &[VarId],
-        guard: &mut Guard<'_>,
-        mut found: impl FnMut(u32, &[u32], &Guard<'_>) -> Result<(), QueryError>,
+        limiter: &mut Limiter<'_>,
+        mut found: impl FnMut(u32, &[u32], &Limiter<'_>) -> Result<(), QueryError>,
     ) -> Result<(), QueryError> {
-        let key = Key::of(table, variables);
+        let key = KeyColumns::of(table, variables);
         let RowIndex {
             key: own,
             groups,
@@ -227,16 +227,16 @@ impl<'t> RowIndex<'t> {
             &key,
             table.rows,
             groups,
-            guard,
+            limiter,
             held,
-            |groups, from, hashes, guard| {
+            |groups, from, hashes, limiter| {
                 for (at, hash) in hashes.iter().enumerate() {
                     let row = from + at;
                     let group = groups.find(*hash, |first| key.equals(row, own, first as usize));
                     if let Ok(group) = group {
                         let group = group as usize;
                         let list = &rows[starts[group] as usize..starts[group + 1] as usize];
-                        found(row as u32, list, guard)?;
+                        found(row as u32, list, limiter)?;
                     }
                 }
                 Ok(())

@@ -151,7 +151,7 @@ impl Explainer<'_> {
             StepKind::Cells(variables) => {
                 format!("cells ({})", self.list(variables.iter().copied()))
             }
-            StepKind::Maintained(rows) => {
+            StepKind::Retained(rows) => {
                 format!("maintained ({})", self.list(rows.variables.iter().copied()))
             }
             StepKind::Optional { .. } => "optional".to_owned(),

@@ -5,7 +5,7 @@
 use crate::algebra::error::QueryError;
 use crate::algebra::logical::{GraphPosition, Position, QuadPattern};
 use crate::algebra::varset::VarSet;
-use crate::context::execution::Guard;
+use crate::context::limiter::Limiter;
 use crate::context::table::Table;
 use crate::context::workspace::Workspace;
 use crate::exec::column_scan;
@@ -24,7 +24,7 @@ const ROWS_AT_ONCE: usize = 1 << 12;
 pub(crate) struct Explorer<'e, 'a> {
     pub(crate) graphs: &'e Graphs<'a>,
     pub(crate) constants: &'e [TermId],
-    pub(crate) guard: &'e mut Guard<'a>,
+    pub(crate) limiter: &'e mut Limiter<'a>,
     pub(crate) workspace: &'e mut Workspace,
     /// Of rows that are made of one row and do not differ in what is kept, one is enough.
     pub(crate) once: bool,
@@ -191,14 +191,14 @@ fn all(
     let mut all = Vec::new();
     sources::predicates(graphs.view, &reads, &mut all);
     for predicate in all {
-        let guard = &mut *explorer.guard;
+        let limiter = &mut *explorer.limiter;
         column_scan::edges(
             graphs.view,
             &reads,
             predicate,
             usize::MAX,
             (subjects, objects),
-            |edges| guard.making(&table, edges, 3),
+            |edges| limiter.check_growth(&table, edges, 3),
         )?;
         predicates.resize(subjects.len(), predicate);
     }
@@ -236,7 +236,7 @@ impl Edge<'_> {
             if is_dead {
                 ids.truncate(1);
             }
-            explorer.guard.making(&table, ids.len(), 1)?;
+            explorer.limiter.check_growth(&table, ids.len(), 1)?;
             let workspace = &mut *explorer.workspace;
             let mut table = table.repeated(ids.len(), keep, workspace);
             table.set_kept(to, ids, keep, workspace);
@@ -296,7 +296,7 @@ impl Edge<'_> {
                 parents.dedup();
                 ids.clear();
             }
-            explorer.guard.making(table, parents.len(), 1)?;
+            explorer.limiter.check_growth(table, parents.len(), 1)?;
         }
         Ok(())
     }
@@ -360,7 +360,7 @@ impl Edge<'_> {
                     );
                 }
                 row = to;
-                explorer.guard.making(&table, parents.len(), 0)?;
+                explorer.limiter.check_growth(&table, parents.len(), 0)?;
             }
         }
         let workspace = &mut *explorer.workspace;
@@ -380,8 +380,8 @@ impl Edge<'_> {
     ) -> Result<Table, QueryError> {
         let view = explorer.graphs.view;
         let count = sources::vertices_at_most(view, self.sources, self.predicate, direction);
-        explorer.guard.tick()?;
-        explorer.guard.fits(table.bytes() + count * 8)?;
+        explorer.limiter.tick()?;
+        explorer.limiter.check_memory(table.bytes() + count * 8)?;
         let (mut list, mut merged) = (explorer.workspace.ids(), explorer.workspace.ids());
         let (reads, predicate) = (self.sources, self.predicate);
         let mut all =
@@ -412,14 +412,14 @@ impl Edge<'_> {
         let view = explorer.graphs.view;
         let (mut subjects, mut objects) = (explorer.workspace.ids(), explorer.workspace.ids());
         if table.rows > 0 {
-            let guard = &mut *explorer.guard;
+            let limiter = &mut *explorer.limiter;
             column_scan::edges(
                 view,
                 self.sources,
                 self.predicate,
                 wanted,
                 (&mut subjects, &mut objects),
-                |edges| guard.making(&table, edges, 2),
+                |edges| limiter.check_growth(&table, edges, 2),
             )?;
         }
         if table.rows == 1 && subjects.len() > wanted {
@@ -446,8 +446,8 @@ impl Edge<'_> {
                 }
                 all_objects.extend_from_slice(&objects);
                 explorer
-                    .guard
-                    .making(&table, row.max(all_objects.len()), 2)?;
+                    .limiter
+                    .check_growth(&table, row.max(all_objects.len()), 2)?;
             }
             all_objects.truncate(all_subjects.len());
             explorer
@@ -484,9 +484,9 @@ fn repeat(
         if ids.len() >= wanted {
             break;
         }
-        explorer.guard.tick()?;
+        explorer.limiter.tick()?;
         if row % 64 == 0 || list.len() > ROWS_PER_CHECK {
-            explorer.guard.making(table, ids.len(), 2)?;
+            explorer.limiter.check_growth(table, ids.len(), 2)?;
         }
     }
     Ok(())

@@ -3,7 +3,7 @@
 use crate::algebra::error::QueryError;
 use crate::algebra::expression::Expr;
 use crate::algebra::logical::Aggregate;
-use crate::context::execution::Guard;
+use crate::context::limiter::Limiter;
 use crate::context::table::Table;
 use crate::eval::evaluate::Evaluation;
 use crate::exec::aggregate::Accumulator;
@@ -19,7 +19,7 @@ const TEXTS_PER_CHECK: usize = 1 << 8;
 /// One row per group, with the keys and what the aggregates came to.
 pub(crate) fn aggregate(
     evaluation: &mut Evaluation<'_>,
-    guard: &mut Guard<'_>,
+    limiter: &mut Limiter<'_>,
     keys: &[VarId],
     aggregates: &[(VarId, Aggregate)],
     table: &Table,
@@ -28,7 +28,7 @@ pub(crate) fn aggregate(
     let (numbers, firsts) = if keys.is_empty() {
         (Vec::new(), Vec::new())
     } else {
-        distinct_rows(table, keys, guard)?
+        distinct_rows(table, keys, limiter)?
     };
     let groups = if keys.is_empty() { 1 } else { firsts.len() };
     let columns = keys.iter().map(|variable| {
@@ -44,7 +44,7 @@ pub(crate) fn aggregate(
             Some(variables) => {
                 let own = variables.iter().filter(|variable| !keys.contains(variable));
                 let all: Vec<VarId> = keys.iter().chain(own).copied().collect();
-                Some(distinct_rows(table, &all, guard)?.1)
+                Some(distinct_rows(table, &all, limiter)?.1)
             }
             None => None,
         };
@@ -65,8 +65,8 @@ pub(crate) fn aggregate(
                 None => accumulator.add(table, from..to, &numbers, evaluation),
             }
             let held = held + accumulator.bytes();
-            guard.fits(held.saturating_add(evaluation.held_bytes()))?;
-            guard.look()?;
+            limiter.check_memory(held.saturating_add(evaluation.held_bytes()))?;
+            limiter.check_interrupt()?;
         }
         let held = held + accumulator.bytes();
         let mut column = Vec::with_capacity(groups);
@@ -75,8 +75,8 @@ pub(crate) fn aggregate(
                 Some(evaluated) => evaluation.id(evaluated),
                 None => TermId::UNBOUND,
             });
-            guard.tick()?;
-            guard.fits(held.saturating_add(evaluation.held_bytes()))?;
+            limiter.tick()?;
+            limiter.check_memory(held.saturating_add(evaluation.held_bytes()))?;
         }
         result.set(*variable, column);
     }

@@ -119,7 +119,7 @@ pub(crate) fn intersect(
     wanted: usize,
     table: Table,
 ) -> Result<Table, QueryError> {
-    let mut made = Made {
+    let mut made = Extensions {
         parents: explorer.workspace.rows(),
         ids: explorer.workspace.ids(),
     };
@@ -140,7 +140,7 @@ pub(crate) fn intersect(
             // What is left of the part has long lists.
             rows_of(arms, row..to, wanted, &mut made, explorer, &table)?;
             row = to;
-            explorer.guard.making(&table, made.ids.len(), 1)?;
+            explorer.limiter.check_growth(&table, made.ids.len(), 1)?;
         }
         Ok::<(), QueryError>(())
     })?;
@@ -157,7 +157,7 @@ pub(crate) fn intersect(
 }
 
 /// The rows that were made: where each came from, and what the variable is there.
-struct Made {
+struct Extensions {
     parents: Vec<u32>,
     ids: Vec<TermId>,
 }
@@ -247,7 +247,7 @@ fn columns_of(
     arms: &mut [Arm<'_, '_>],
     from: usize,
     to: usize,
-    made: &mut Made,
+    made: &mut Extensions,
 ) -> usize {
     let Some((shortest, others)) = arms.split_first() else {
         return to;
@@ -379,7 +379,7 @@ fn rows_of(
     arms: &mut [Arm<'_, '_>],
     rows: Range<usize>,
     wanted: usize,
-    made: &mut Made,
+    made: &mut Extensions,
     explorer: &mut Explorer<'_, '_>,
     table: &Table,
 ) -> Result<(), QueryError> {
@@ -410,7 +410,7 @@ fn rows_of(
         }
         made.ids.extend_from_slice(&common);
         made.parents.resize(made.ids.len(), row as u32);
-        explorer.guard.making(table, made.ids.len(), 1)?;
+        explorer.limiter.check_growth(table, made.ids.len(), 1)?;
         if made.ids.len() >= wanted {
             break;
         }

@@ -3,7 +3,7 @@
 
 use crate::algebra::error::QueryError;
 use crate::algebra::varset::VarSet;
-use crate::context::execution::Guard;
+use crate::context::limiter::Limiter;
 use crate::context::table::Table;
 use crate::context::workspace::Workspace;
 use crate::exec::distinct_rows::{RowIndex, by_number};
@@ -14,15 +14,15 @@ use somersault_model::TermId;
 const PAIRS_PER_LOOK: usize = 1 << 12;
 
 /// The shared variables of two tables, split by whether all rows have values for them.
-struct Shared {
+struct SharedVariables {
     /// Bound in every row of both: what is hashed.
     exact: Vec<VarId>,
     /// The others: compared per pair.
     loose: Vec<VarId>,
 }
 
-impl Shared {
-    fn of(left: &Table, right: &Table, shared: &VarSet) -> Shared {
+impl SharedVariables {
+    fn of(left: &Table, right: &Table, shared: &VarSet) -> SharedVariables {
         let everywhere = |table: &Table, v: VarId| {
             table
                 .column(v)
@@ -33,7 +33,7 @@ impl Shared {
             .iter()
             .filter(both)
             .partition(|v| everywhere(left, *v) && everywhere(right, *v));
-        Shared { exact, loose }
+        SharedVariables { exact, loose }
     }
 
     fn compatible(&self, left: &Table, l: usize, right: &Table, r: usize) -> bool {
@@ -48,20 +48,20 @@ impl Shared {
 fn pairs(
     left: &Table,
     right: &Table,
-    shared: &Shared,
-    guard: &mut Guard<'_>,
-    mut found: impl FnMut(u32, u32, &Guard<'_>) -> Result<(), QueryError>,
+    shared: &SharedVariables,
+    limiter: &mut Limiter<'_>,
+    mut found: impl FnMut(u32, u32, &Limiter<'_>) -> Result<(), QueryError>,
 ) -> Result<(), QueryError> {
-    let mut index = RowIndex::of(right, &shared.exact, guard)?;
+    let mut index = RowIndex::of(right, &shared.exact, limiter)?;
     let mut checks = 0;
-    index.probe(left, &shared.exact, guard, |l, rows, guard| {
+    index.probe(left, &shared.exact, limiter, |l, rows, limiter| {
         for r in rows {
             checks += 1;
             if checks % PAIRS_PER_LOOK == 0 {
-                guard.look()?;
+                limiter.check_interrupt()?;
             }
             if shared.compatible(left, l as usize, right, *r as usize) {
-                found(l, *r, guard)?;
+                found(l, *r, limiter)?;
             }
         }
         Ok(())
@@ -72,28 +72,30 @@ fn pairs(
 fn pair_lists(
     left: &Table,
     right: &Table,
-    shared: &Shared,
-    guard: &mut Guard<'_>,
+    shared: &SharedVariables,
+    limiter: &mut Limiter<'_>,
 ) -> Result<(Vec<u32>, Vec<u32>), QueryError> {
     // The smaller one is hashed; the pairs come in the order of the left rows all the same.
     let turned = left.rows < right.rows / 4;
     let (mut from_left, mut from_right) = (Vec::new(), Vec::new());
     let width = 8 * (left.present().count() + right.present().count() + 1);
-    let mut found = |l: u32, r: u32, guard: &Guard<'_>| {
+    let mut found = |l: u32, r: u32, limiter: &Limiter<'_>| {
         from_left.push(l);
         from_right.push(r);
         if from_left.len() % PAIRS_PER_LOOK == 0 {
-            guard.fits(from_left.len() * width)?;
+            limiter.check_memory(from_left.len() * width)?;
         }
         Ok(())
     };
     if turned {
-        pairs(right, left, shared, guard, |r, l, guard| found(l, r, guard))?;
+        pairs(right, left, shared, limiter, |r, l, limiter| {
+            found(l, r, limiter)
+        })?;
         let (_, order) = by_number(&from_left, left.rows);
         let in_order = |list: &[u32]| order.iter().map(|at| list[*at as usize]).collect();
         return Ok((in_order(&from_left), in_order(&from_right)));
     }
-    pairs(left, right, shared, guard, found)?;
+    pairs(left, right, shared, limiter, found)?;
     Ok((from_left, from_right))
 }
 
@@ -103,11 +105,11 @@ pub(crate) fn join(
     mut right: Table,
     shared: &VarSet,
     keep: &VarSet,
-    guard: &mut Guard<'_>,
+    limiter: &mut Limiter<'_>,
     workspace: &mut Workspace,
 ) -> Result<Table, QueryError> {
-    let shared = Shared::of(&left, &right, shared);
-    let (from_left, from_right) = pair_lists(&left, &right, &shared, guard)?;
+    let shared = SharedVariables::of(&left, &right, shared);
+    let (from_left, from_right) = pair_lists(&left, &right, &shared, limiter)?;
     let mut table = left.gather(&from_left, keep, workspace);
     right.keep(keep, workspace);
     for (variable, column) in right.present() {
@@ -139,11 +141,11 @@ pub(crate) fn taken(
     left: &Table,
     right: &Table,
     shared: &VarSet,
-    guard: &mut Guard<'_>,
+    limiter: &mut Limiter<'_>,
 ) -> Result<Vec<bool>, QueryError> {
-    let split = Shared::of(left, right, shared);
+    let split = SharedVariables::of(left, right, shared);
     let mut taken = vec![false; left.rows];
-    pairs(left, right, &split, guard, |l, r, _| {
+    pairs(left, right, &split, limiter, |l, r, _| {
         let common = || {
             split.loose.iter().any(|v| {
                 !left.get(*v, l as usize).is_unbound() && !right.get(*v, r as usize).is_unbound()
@@ -169,7 +171,7 @@ pub(crate) fn extended(
     groups: Option<&[u32]>,
     count: usize,
     keep: &VarSet,
-    guard: &mut Guard<'_>,
+    limiter: &mut Limiter<'_>,
     workspace: &mut Workspace,
 ) -> Result<Table, QueryError> {
     let numbers = matched.origin.take().unwrap_or_default();
@@ -186,7 +188,7 @@ pub(crate) fn extended(
         parents.resize(picks.len(), row as u32);
         if picks.len() >= next_look {
             next_look = picks.len() + PAIRS_PER_LOOK;
-            guard.making(&left, parents.len(), matched.present().count())?;
+            limiter.check_growth(&left, parents.len(), matched.present().count())?;
         }
     }
     matched.keep(keep, workspace);
@@ -211,6 +213,6 @@ pub(crate) fn extended(
     workspace.give_rows(parents);
     workspace.give_rows(picks);
     workspace.give(matched);
-    guard.fits(table.bytes())?;
+    limiter.check_memory(table.bytes())?;
     Ok(table)
 }

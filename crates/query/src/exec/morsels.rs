@@ -69,8 +69,8 @@ impl Runner<'_, '_> {
         // A step that makes no row out of nothing new is run whole where rows are limited: its rows
         // are there already. A single step gains from parts only what others take of it.
         if limit == usize::MAX {
-            rows >= 2 * self.guard.morsel_rows()
-                && (!rest.is_empty() || !step.kind.keeps_order() || self.guard.crew().is_some())
+            rows >= 2 * self.limiter.morsel_rows()
+                && (!rest.is_empty() || !step.kind.keeps_order() || self.limiter.crew().is_some())
         } else {
             rows > FIRST_PART && step.kind.may_multiply()
         }
@@ -84,17 +84,17 @@ impl Runner<'_, '_> {
         limit: usize,
     ) -> Result<Table, QueryError> {
         let few_terms = self.evaluation.local.len() <= MOST_TERMS;
-        let crew = (self.guard.crew()).filter(|_| limit == usize::MAX && few_terms);
+        let crew = (self.limiter.crew()).filter(|_| limit == usize::MAX && few_terms);
         // Of the rows alone, not of the crew: the order of what comes out may depend on it.
-        let most = self.guard.morsel_rows();
+        let most = self.limiter.morsel_rows();
         let most = (start.rows() / PARTS).clamp(LEAST_PART.min(most), most);
         let held = start.bytes();
-        self.guard.hold(held)?;
+        self.limiter.reserve(held)?;
         let all = match crew {
             Some(crew) => self.share(crew, steps, start, most)?,
             None => self.run_parts(steps, start, most, limit)?,
         };
-        self.guard.release(held);
+        self.limiter.release(held);
         Ok(all)
     }
 
@@ -120,12 +120,12 @@ impl Runner<'_, '_> {
             let bytes = made.bytes();
             all.append(made, self.workspace);
             // What there is so far stays while the next part runs.
-            self.guard.hold(bytes)?;
+            self.limiter.reserve(bytes)?;
             held += bytes;
             from = to;
             part = (part * 4).min(most);
         }
-        self.guard.release(held);
+        self.limiter.release(held);
         Ok(all)
     }
 
@@ -142,7 +142,7 @@ impl Runner<'_, '_> {
         let (view, current) = self.graphs.seed();
         let evaluation = self.evaluation.seed();
         let known_terms = self.evaluation.local.len();
-        let guard = &*self.guard;
+        let limiter = &*self.limiter;
         let actual = vec![Actual::default(); self.actual.len()];
         let made_bytes = AtomicU64::new(0);
         let reports: Mutex<Vec<Result<Report, QueryError>>> = Mutex::new(Vec::new());
@@ -153,13 +153,13 @@ impl Runner<'_, '_> {
             let graphs = Graphs::new(view);
             graphs.set_current(current);
             let mut evaluation = evaluation.evaluation();
-            let mut guard = guard.of_hand(&made_bytes);
+            let mut limiter = limiter.of_hand(&made_bytes);
             let mut report = Report::default();
             let result = Workspace::of_thread(|workspace| {
                 let mut runner = Runner {
                     graphs: &graphs,
                     evaluation: &mut evaluation,
-                    guard: &mut guard,
+                    limiter: &mut limiter,
                     workspace,
                     actual: actual.clone(),
                 };
@@ -170,7 +170,7 @@ impl Runner<'_, '_> {
                     let part = start.part(rows, runner.workspace);
                     let made = runner.run_part(steps, part, usize::MAX)?;
                     made_bytes.fetch_add(made.bytes() as u64, Ordering::Relaxed);
-                    runner.guard.fits(0)?;
+                    runner.limiter.check_memory(0)?;
                     report.made.push((number, made));
                     left -= 1;
                     next = (left > 0 && !crew.is_awaited())
@@ -180,7 +180,7 @@ impl Runner<'_, '_> {
                 report.actual = std::mem::take(&mut runner.actual);
                 Ok(())
             });
-            report.rows = guard.rows();
+            report.rows = limiter.rows();
             report.terms = evaluation.local.since(known_terms);
             report.held = evaluation.local.held().clone();
             if result.is_err() {
@@ -191,7 +191,7 @@ impl Runner<'_, '_> {
         self.workspace.lend(|| crew.share(parts, &work));
         let made = self.gather(reports.into_inner(), parts)?;
         let all = assemble(made, start.empty(), crew, self.workspace);
-        self.guard.fits(all.bytes())?;
+        self.limiter.check_memory(all.bytes())?;
         Ok(all)
     }
 
@@ -206,7 +206,7 @@ impl Runner<'_, '_> {
         made.resize_with(parts, || None);
         for report in reports {
             let report = report?;
-            self.guard.made(report.rows as usize);
+            self.limiter.count_rows(report.rows as usize);
             for (sum, one) in self.actual.iter_mut().zip(report.actual) {
                 *sum += one;
             }

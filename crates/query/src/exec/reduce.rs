@@ -59,7 +59,7 @@ pub(crate) fn reduce(
         let first = (at * ROWS_AT_ONCE) as u32;
         let found = (first..).zip(part).filter(|(_, vertex)| has_edge(vertex));
         parents.extend(found.map(|(row, _)| row));
-        explorer.guard.making(&table, parents.len(), 0)?;
+        explorer.limiter.check_growth(&table, parents.len(), 0)?;
     }
     let workspace = &mut *explorer.workspace;
     workspace.give_ids(list);

@@ -5,7 +5,7 @@
 use crate::algebra::error::QueryError;
 use crate::algebra::logical::{GraphPosition, Position, QuadPattern};
 use crate::algebra::varset::VarSet;
-use crate::context::execution::Guard;
+use crate::context::limiter::Limiter;
 use crate::context::table::Table;
 use crate::context::workspace::Workspace;
 use crate::exec::explore::{End, Explorer, ROWS_PER_CHECK};
@@ -56,12 +56,12 @@ impl Output {
     }
 
     #[inline]
-    pub(crate) fn check(&mut self, guard: &Guard<'_>, table: &Table) -> Result<(), QueryError> {
+    pub(crate) fn check(&mut self, limiter: &Limiter<'_>, table: &Table) -> Result<(), QueryError> {
         if self.parents.len() >= self.next_check {
             self.next_check = self.parents.len() + ROWS_PER_CHECK;
             let width = table.present().count() + self.columns.len();
-            guard.fits(self.parents.len() * (8 * width + 4) + table.bytes())?;
-            guard.look()?;
+            limiter.check_memory(self.parents.len() * (8 * width + 4) + table.bytes())?;
+            limiter.check_interrupt()?;
         }
         Ok(())
     }
@@ -92,7 +92,7 @@ pub(crate) fn scan(
     let Explorer {
         graphs,
         constants,
-        guard,
+        limiter,
         workspace,
         once,
     } = explorer;
@@ -138,10 +138,10 @@ pub(crate) fn scan(
     let alike = seen.is_some();
     let mut scratch = Scratch::default();
     for row in 0..table.rows {
-        guard.tick()?;
+        limiter.tick()?;
         let known = [subject.at(row), predicate.at(row), object.at(row)];
         let mut emit = |triple: [TermId; 3], name: TermId| -> Result<(), Stop> {
-            guard.tick()?;
+            limiter.tick()?;
             if seen.as_ref().is_some_and(|seen| seen.contains(&triple[1])) {
                 return Ok(());
             }
@@ -150,7 +150,7 @@ pub(crate) fn scan(
                 if let Some(seen) = &mut seen {
                     seen.insert(triple[1]);
                 }
-                output.check(guard, &table)?;
+                output.check(limiter, &table)?;
                 if output.parents.len() >= wanted {
                     return Err(Stop::Enough);
                 }
@@ -422,7 +422,7 @@ pub(crate) fn graph_name(
     let Explorer {
         graphs,
         constants,
-        guard,
+        limiter,
         workspace,
         ..
     } = explorer;
@@ -433,7 +433,7 @@ pub(crate) fn graph_name(
         _ => None,
     };
     for row in 0..table.rows {
-        guard.tick()?;
+        limiter.tick()?;
         let id = end.at(row);
         let mut emit = |id: TermId| {
             output.parents.push(row as u32);
@@ -448,7 +448,7 @@ pub(crate) fn graph_name(
         } else {
             graphs.named().iter().for_each(|(name, _)| emit(*name));
         }
-        output.check(guard, &table)?;
+        output.check(limiter, &table)?;
     }
     Ok(output.into_table(table, keep, workspace))
 }

@@ -5,9 +5,9 @@
 
 use crate::algebra::error::QueryError;
 use crate::algebra::expression::Expr;
-use crate::algebra::logical::{Maintained, Values};
+use crate::algebra::logical::{RetainedScan, Values};
 use crate::algebra::varset::VarSet;
-use crate::context::execution::Guard;
+use crate::context::limiter::Limiter;
 use crate::context::table::Table;
 use crate::context::workspace::Workspace;
 use crate::eval::evaluate::{Evaluation, Row};
@@ -52,7 +52,7 @@ impl std::ops::AddAssign for Actual {
 pub(crate) struct Runner<'r, 'a> {
     pub(crate) graphs: &'r Graphs<'a>,
     pub(crate) evaluation: &'r mut Evaluation<'a>,
-    pub(crate) guard: &'r mut Guard<'a>,
+    pub(crate) limiter: &'r mut Limiter<'a>,
     pub(crate) workspace: &'r mut Workspace,
     /// Per step number; empty unless EXPLAIN wants it.
     pub(crate) actual: Vec<Actual>,
@@ -74,7 +74,7 @@ impl<'a> Runner<'_, 'a> {
             once,
             graphs: self.graphs,
             constants: &self.evaluation.constants,
-            guard: self.guard,
+            limiter: self.limiter,
             workspace: self.workspace,
         }
     }
@@ -120,9 +120,9 @@ impl<'a> Runner<'_, 'a> {
         if step.once && step.keep.is_empty() {
             table.drop_repeats();
         }
-        self.guard.made(table.rows);
-        self.guard.numbers(table.rows)?;
-        self.guard.fits(table.bytes())?;
+        self.limiter.count_rows(table.rows);
+        self.limiter.check_row_ids(table.rows)?;
+        self.limiter.check_memory(table.bytes())?;
         if let Some(started) = started {
             let actual = &mut self.actual[step.number];
             actual.runs += 1;
@@ -155,7 +155,7 @@ impl<'a> Runner<'_, 'a> {
             .filter(|variable| table.column(*variable).is_some())
             .collect();
         if table.rows >= WORTH_DISTINCT {
-            let (groups, firsts) = distinct_rows(table, &read, self.guard)?;
+            let (groups, firsts) = distinct_rows(table, &read, self.limiter)?;
             if firsts.len() <= table.rows / 2 {
                 let inputs = table.of_rows(&read, &firsts, self.workspace);
                 return Ok((inputs, Some(groups)));
@@ -171,16 +171,16 @@ impl<'a> Runner<'_, 'a> {
         let count = inputs.rows;
         inputs.number(self.workspace);
         let held = table.bytes() + groups.as_ref().map_or(0, |groups| groups.len() * 4);
-        self.guard.hold(held)?;
+        self.limiter.reserve(held)?;
         let matched = self.run(plan, inputs);
-        self.guard.release(held);
+        self.limiter.release(held);
         join::extended(
             table,
             matched?,
             groups.as_deref(),
             count,
             keep,
-            self.guard,
+            self.limiter,
             self.workspace,
         )
     }
@@ -192,9 +192,9 @@ impl<'a> Runner<'_, 'a> {
         let mut found = vec![false; inputs.rows];
         inputs.number(self.workspace);
         let held = table.bytes() + groups.as_ref().map_or(0, |groups| groups.len() * 4);
-        self.guard.hold(held)?;
+        self.limiter.reserve(held)?;
         let result = self.run(plan, inputs);
-        self.guard.release(held);
+        self.limiter.release(held);
         let mut result = result?;
         for row in result.origin.take().unwrap_or_default() {
             found[row as usize] = true;
@@ -209,9 +209,9 @@ impl<'a> Runner<'_, 'a> {
     /// Runs a plan that starts by itself, beside a table that stays in memory.
     fn alone(&mut self, plan: &Plan, beside: &Table) -> Result<Table, QueryError> {
         let held = beside.bytes();
-        self.guard.hold(held)?;
+        self.limiter.reserve(held)?;
         let result = self.run(plan, Table::unit());
-        self.guard.release(held);
+        self.limiter.release(held);
         result
     }
 
@@ -245,11 +245,11 @@ impl<'a> Runner<'_, 'a> {
                     return Ok(Table::empty_like(&table));
                 }
                 let right = self.alone(plan, &table)?;
-                join::join(table, right, shared, keep, self.guard, self.workspace)
+                join::join(table, right, shared, keep, self.limiter, self.workspace)
             }
             StepKind::Values(values) => self.values(values, keep, table),
             StepKind::Cells(variables) => self.cells(variables, keep, table),
-            StepKind::Maintained(rows) => self.maintained(rows, keep, table),
+            StepKind::Retained(rows) => self.maintained(rows, keep, table),
             StepKind::Service(service) => self.service(service, keep, table),
             StepKind::Optional { plan } => self.optional(plan, keep, table),
             StepKind::OptionalJoin {
@@ -262,12 +262,18 @@ impl<'a> Runner<'_, 'a> {
                 let mut numbered = table.copy(self.workspace);
                 numbered.number(self.workspace);
                 let needed = filters.input.union(keep);
-                let joined =
-                    join::join(numbered, right, shared, &needed, self.guard, self.workspace)?;
+                let joined = join::join(
+                    numbered,
+                    right,
+                    shared,
+                    &needed,
+                    self.limiter,
+                    self.workspace,
+                )?;
                 let held = table.bytes();
-                self.guard.hold(held)?;
+                self.limiter.reserve(held)?;
                 let matched = self.run(filters, joined)?;
-                self.guard.release(held);
+                self.limiter.release(held);
                 let count = table.rows;
                 join::extended(
                     table,
@@ -275,7 +281,7 @@ impl<'a> Runner<'_, 'a> {
                     None,
                     count,
                     keep,
-                    self.guard,
+                    self.limiter,
                     self.workspace,
                 )
             }
@@ -286,11 +292,11 @@ impl<'a> Runner<'_, 'a> {
             }
             StepKind::Minus { plan, shared } => {
                 let right = self.alone(plan, &table)?;
-                let taken = join::taken(&table, &right, shared, self.guard)?;
+                let taken = join::taken(&table, &right, shared, self.limiter)?;
                 Ok(self.select(table, keep, |row| !taken[row]))
             }
             StepKind::Aggregate { keys, aggregates } => {
-                group::aggregate(self.evaluation, self.guard, keys, aggregates, &table)
+                group::aggregate(self.evaluation, self.limiter, keys, aggregates, &table)
             }
             StepKind::Degrees(degrees) => {
                 debug_assert!(table.origin.is_none() && table.rows == 1);
@@ -306,15 +312,15 @@ impl<'a> Runner<'_, 'a> {
                 Ok(table)
             }
             StepKind::OrderBy { keys, limit } => {
-                let order = sort::order(self.evaluation, self.guard, keys, *limit, &table)?;
+                let order = sort::order(self.evaluation, self.limiter, keys, *limit, &table)?;
                 Ok(table.gather(&order, keep, self.workspace))
             }
             StepKind::Distinct(columns) => {
                 let variables: Vec<VarId> = columns.iter().collect();
-                let (_, firsts) = distinct_rows(&table, &variables, self.guard)?;
+                let (_, firsts) = distinct_rows(&table, &variables, self.limiter)?;
                 Ok(table.gather(&firsts, keep, self.workspace))
             }
-            StepKind::InTermOrder => in_order(self.evaluation, self.guard, table, self.workspace),
+            StepKind::InTermOrder => in_order(self.evaluation, self.limiter, table, self.workspace),
             StepKind::Slice { offset, limit } => {
                 let mut table = table;
                 table.slice(*offset, *limit);
@@ -354,10 +360,10 @@ impl<'a> Runner<'_, 'a> {
                 Some(all) => all.append(table, self.workspace),
                 None => all = Some(table),
             }
-            self.guard.hold(bytes)?;
+            self.limiter.reserve(bytes)?;
             held += bytes;
         }
-        self.guard.release(held);
+        self.limiter.release(held);
         Ok(all.unwrap_or_else(|| Table::of([], 0)))
     }
 
@@ -370,7 +376,7 @@ impl<'a> Runner<'_, 'a> {
         let mut kept = self.workspace.rows();
         let mut filter = Filter {
             evaluation: self.evaluation,
-            guard: self.guard,
+            limiter: self.limiter,
             workspace: self.workspace,
             table: &table,
         };
@@ -397,11 +403,11 @@ impl<'a> Runner<'_, 'a> {
             column.extend_from_slice(same);
         }
         for at in column.len()..table.rows {
-            self.guard.tick()?;
+            self.limiter.tick()?;
             let row = Row { table: &table, at };
             let evaluated = self.evaluation.evaluate(expr, row);
             column.push(evaluated.map_or(TermId::UNBOUND, |e| self.evaluation.id(e)));
-            self.guard.fits(self.evaluation.held_bytes())?;
+            self.limiter.check_memory(self.evaluation.held_bytes())?;
         }
         let Some(before) = table.take(variable) else {
             table.set_kept(variable, column, keep, self.workspace);
@@ -426,7 +432,7 @@ impl<'a> Runner<'_, 'a> {
     fn union(&mut self, branches: &[Plan], table: Table) -> Result<Table, QueryError> {
         let mut all: Option<Table> = None;
         let mut held = table.bytes();
-        self.guard.hold(held)?;
+        self.limiter.reserve(held)?;
         for plan in branches {
             let start = table.copy(self.workspace);
             let one = self.run(plan, start)?;
@@ -436,10 +442,10 @@ impl<'a> Runner<'_, 'a> {
                 None => all = Some(one),
             }
             // What there is so far stays while the next branch runs.
-            self.guard.hold(bytes)?;
+            self.limiter.reserve(bytes)?;
             held += bytes;
         }
-        self.guard.release(held);
+        self.limiter.release(held);
         Ok(all.unwrap_or_else(|| Table::empty_like(&table)))
     }
 
@@ -461,7 +467,7 @@ impl<'a> Runner<'_, 'a> {
         if let Some(columns) = columns.filter(has_all) {
             let mut kept = self.workspace.rows();
             for first in (0..table.rows).step_by(ROWS_PER_CHECK) {
-                self.guard.look()?;
+                self.limiter.check_interrupt()?;
                 let rows = first..(first + ROWS_PER_CHECK).min(table.rows);
                 cells.look_up(&columns, rows, |row, cell| {
                     kept.extend(cell.map(|_| row as u32));
@@ -471,8 +477,8 @@ impl<'a> Runner<'_, 'a> {
             self.workspace.give_rows(kept);
             return Ok(table);
         }
-        self.guard
-            .fits(cells.len() * variables.len() * size_of::<TermId>())?;
+        self.limiter
+            .check_memory(cells.len() * variables.len() * size_of::<TermId>())?;
         let columns = variables.iter().enumerate().map(|(at, variable)| {
             let mut ids = Vec::with_capacity(cells.len());
             cells.column(at, &mut ids);
@@ -483,13 +489,13 @@ impl<'a> Runner<'_, 'a> {
             return Ok(all);
         }
         let shared = VarSet::of(variables.iter().copied());
-        join::join(table, all, &shared, keep, self.guard, self.workspace)
+        join::join(table, all, &shared, keep, self.limiter, self.workspace)
     }
 
     /// Joins with rows that are kept from one execution to the next.
     fn maintained(
         &mut self,
-        rows: &Maintained,
+        rows: &RetainedScan,
         keep: &VarSet,
         table: Table,
     ) -> Result<Table, QueryError> {
@@ -498,13 +504,14 @@ impl<'a> Runner<'_, 'a> {
             let wanted: Vec<VarId> = (rows.variables.iter().copied())
                 .filter(|variable| keep.contains(*variable))
                 .collect();
-            self.guard.fits(held.rows * (8 * wanted.len() + 4))?;
+            self.limiter
+                .check_memory(held.rows * (8 * wanted.len() + 4))?;
             return Ok(held.of_columns(&wanted, self.workspace));
         }
-        self.guard.fits(held.bytes() + table.bytes())?;
+        self.limiter.check_memory(held.bytes() + table.bytes())?;
         let right = held.of_columns(&rows.variables, self.workspace);
         let shared = VarSet::of(rows.variables.iter().copied());
-        join::join(table, right, &shared, keep, self.guard, self.workspace)
+        join::join(table, right, &shared, keep, self.limiter, self.workspace)
     }
 
     fn values(
@@ -524,6 +531,6 @@ impl<'a> Runner<'_, 'a> {
         });
         let right = Table::of(columns, rows.len());
         let shared = VarSet::of(variables.iter().copied());
-        join::join(table, right, &shared, keep, self.guard, self.workspace)
+        join::join(table, right, &shared, keep, self.limiter, self.workspace)
     }
 }

@@ -19,7 +19,7 @@ impl Runner<'_, '_> {
         table: Table,
     ) -> Result<Table, QueryError> {
         // Nobody waits for the network where only a light query may run.
-        self.guard.refuse_light()?;
+        self.limiter.refuse_light()?;
         if table.rows == 0 {
             return Ok(Table::empty_like(&table));
         }
@@ -46,7 +46,7 @@ impl Runner<'_, '_> {
             let own = own.gather(&rows, &table.variables(), self.workspace);
             let joined = self.service_at(service, name, keep, own)?;
             all.append(joined, self.workspace);
-            self.guard.fits(all.bytes())?;
+            self.limiter.check_memory(all.bytes())?;
         }
         Ok(all)
     }
@@ -60,9 +60,9 @@ impl Runner<'_, '_> {
     ) -> Result<Table, QueryError> {
         match self.ask(service, name) {
             Ok(right) => {
-                self.guard.fits(table.bytes() + right.bytes())?;
+                self.limiter.check_memory(table.bytes() + right.bytes())?;
                 let shared = VarSet::of(service.variables.iter().map(|(v, _)| *v));
-                join::join(table, right, &shared, keep, self.guard, self.workspace)
+                join::join(table, right, &shared, keep, self.limiter, self.workspace)
             }
             // One empty solution.
             Err(_) if service.silent => Ok(table),
@@ -77,7 +77,7 @@ impl Runner<'_, '_> {
             });
         };
         let what = format!("SERVICE {endpoint}");
-        let Some(remote) = self.guard.remote() else {
+        let Some(remote) = self.limiter.remote() else {
             return Err(QueryError::RemoteNotAllowed { what });
         };
         let answer = remote
@@ -95,7 +95,7 @@ impl Runner<'_, '_> {
                     evaluation.local.id(term, evaluation.dictionary)
                 }));
             }
-            self.guard.fits(self.evaluation.held_bytes())?;
+            self.limiter.check_memory(self.evaluation.held_bytes())?;
             columns.push((*variable, column));
         }
         Ok(Table::of(columns, answer.rows.len()))

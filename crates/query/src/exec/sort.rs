@@ -4,7 +4,7 @@
 
 use crate::algebra::error::QueryError;
 use crate::algebra::expression::Expr;
-use crate::context::execution::Guard;
+use crate::context::limiter::Limiter;
 use crate::context::table::Table;
 use crate::eval::evaluate::{Evaluation, Row};
 use crate::exec::term_order::compare_rows;
@@ -20,14 +20,14 @@ const SORTED_AT_ONCE: usize = 1 << 15;
 /// The numbers of the rows in order; of these the first `limit`.
 pub(crate) fn order(
     evaluation: &mut Evaluation<'_>,
-    guard: &mut Guard<'_>,
+    limiter: &mut Limiter<'_>,
     keys: &[(Expr, bool)],
     limit: Option<usize>,
     table: &Table,
 ) -> Result<Vec<u32>, QueryError> {
     if let Some(limit) = limit
         && limit.saturating_mul(WORTH_TELLING) < table.rows
-        && let Some(rows) = foremost(evaluation, guard, keys, limit, table)?
+        && let Some(rows) = foremost(evaluation, limiter, keys, limit, table)?
         && rows.len() <= table.rows / 2
     {
         let all: Vec<_> = table.present().collect();
@@ -36,22 +36,22 @@ pub(crate) fn order(
             (*variable, picked.collect())
         });
         let part = Table::of(columns, rows.len());
-        let order = order_all(evaluation, guard, keys, Some(limit), &part)?;
+        let order = order_all(evaluation, limiter, keys, Some(limit), &part)?;
         return Ok(order.into_iter().map(|at| rows[at as usize]).collect());
     }
-    order_all(evaluation, guard, keys, limit, table)
+    order_all(evaluation, limiter, keys, limit, table)
 }
 
 /// The rows that may be among the first `limit`, ascending: by the first key, and of those that it
 /// does not tell apart by the next, as long as what keys tell is cheap. `None` where it is not.
 fn foremost(
     e: &Evaluation<'_>,
-    guard: &mut Guard<'_>,
+    limiter: &mut Limiter<'_>,
     keys: &[(Expr, bool)],
     limit: usize,
     table: &Table,
 ) -> Result<Option<Vec<u32>>, QueryError> {
-    guard.fits(table.bytes() + table.rows * 16)?;
+    limiter.check_memory(table.bytes() + table.rows * 16)?;
     // Rows that are certainly among the first, and those that compete for the other places.
     let (mut sure, mut open) = (Vec::new(), (0..table.rows as u32).collect::<Vec<u32>>());
     let mut told = false;
@@ -60,7 +60,7 @@ fn foremost(
         if wanted == 0 || wanted >= open.len() {
             break;
         }
-        guard.look()?;
+        limiter.check_interrupt()?;
         let Some((mut ranks, is_exact)) = coarse_ranks(e, key, table, &open) else {
             break;
         };
@@ -111,7 +111,7 @@ fn coarse_ranks(
         .filter(|id| !id.is_unbound())
         .map(|id| kind_of(e, *id));
     let kind = kinds.next()??;
-    if !matches!(kind, Kind::Text | Kind::Iri) || !kinds.all(|other| other == Some(kind)) {
+    if !matches!(kind, TermKind::Text | TermKind::Iri) || !kinds.all(|other| other == Some(kind)) {
         return None;
     }
     Some((prefixes(e, ids())?, false))
@@ -160,16 +160,16 @@ fn integer_rank(id: TermId) -> u64 {
 /// [`order`], of all rows.
 fn order_all(
     evaluation: &mut Evaluation<'_>,
-    guard: &mut Guard<'_>,
+    limiter: &mut Limiter<'_>,
     keys: &[(Expr, bool)],
     limit: Option<usize>,
     table: &Table,
 ) -> Result<Vec<u32>, QueryError> {
     let mut ranks: Vec<Vec<u64>> = Vec::with_capacity(keys.len());
-    guard.fits(table.bytes() + table.rows * (keys.len() * 8 + 4))?;
+    limiter.check_memory(table.bytes() + table.rows * (keys.len() * 8 + 4))?;
     for (key, descending) in keys {
-        let Some(mut ranked) = ranks_of(evaluation, guard, key, table)? else {
-            return by_values(evaluation, guard, keys, limit, table);
+        let Some(mut ranked) = ranks_of(evaluation, limiter, key, table)? else {
+            return by_values(evaluation, limiter, keys, limit, table);
         };
         if *descending {
             ranked.iter_mut().for_each(|rank| *rank = !*rank);
@@ -189,8 +189,8 @@ fn order_all(
             None => a.cmp(b),
         }
     };
-    let mut order = first_rows(table.rows, limit.unwrap_or(usize::MAX), guard, &compare)?;
-    in_order(&mut order, guard, compare)?;
+    let mut order = first_rows(table.rows, limit.unwrap_or(usize::MAX), limiter, &compare)?;
+    in_order(&mut order, limiter, compare)?;
     Ok(order)
 }
 
@@ -198,7 +198,7 @@ fn order_all(
 fn first_rows(
     rows: usize,
     limit: usize,
-    guard: &Guard<'_>,
+    limiter: &Limiter<'_>,
     compare: &impl Fn(&u32, &u32) -> Ordering,
 ) -> Result<Vec<u32>, QueryError> {
     if limit == 0 || limit >= rows {
@@ -213,7 +213,7 @@ fn first_rows(
             first.select_nth_unstable_by(limit - 1, compare);
             first.truncate(limit);
         }
-        guard.look()?;
+        limiter.check_interrupt()?;
     }
     Ok(first)
 }
@@ -221,19 +221,19 @@ fn first_rows(
 /// Sorts by a total order.
 pub(crate) fn in_order<T: Copy>(
     items: &mut Vec<T>,
-    guard: &mut Guard<'_>,
+    limiter: &mut Limiter<'_>,
     mut compare: impl FnMut(&T, &T) -> Ordering,
 ) -> Result<(), QueryError> {
     for part in items.chunks_mut(SORTED_AT_ONCE) {
         part.sort_unstable_by(&mut compare);
-        guard.look()?;
+        limiter.check_interrupt()?;
     }
-    merge(items, SORTED_AT_ONCE, guard, &mut compare)
+    merge(items, SORTED_AT_ONCE, limiter, &mut compare)
 }
 
 /// Kinds of terms whose order is total.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum TermKind {
     Integer,
     /// Integers of all types, and decimals: compared exactly.
     Exact,
@@ -241,18 +241,18 @@ enum Kind {
     Iri,
 }
 
-fn kind_of(e: &Evaluation<'_>, id: TermId) -> Option<Kind> {
+fn kind_of(e: &Evaluation<'_>, id: TermId) -> Option<TermKind> {
     Some(match id.tag() {
-        Tag::Integer => Kind::Integer,
-        Tag::DerivedInteger | Tag::Decimal => Kind::Exact,
-        Tag::ShortString => Kind::Text,
-        Tag::NamedNode => Kind::Iri,
+        Tag::Integer => TermKind::Integer,
+        Tag::DerivedInteger | Tag::Decimal => TermKind::Exact,
+        Tag::ShortString => TermKind::Text,
+        Tag::NamedNode => TermKind::Iri,
         Tag::Literal => {
             let is_plain = |view: somersault_store::TermView<'_>| {
                 view.datatype.is_none() && view.language.is_none()
             };
             let plain = e.dictionary.with_view(id, is_plain)?;
-            return plain.then_some(Kind::Text);
+            return plain.then_some(TermKind::Text);
         }
         _ => return None,
     })
@@ -262,7 +262,7 @@ fn kind_of(e: &Evaluation<'_>, id: TermId) -> Option<Kind> {
 /// are not all of one kind.
 fn ranks_of(
     e: &mut Evaluation<'_>,
-    guard: &mut Guard<'_>,
+    limiter: &mut Limiter<'_>,
     key: &Expr,
     table: &Table,
 ) -> Result<Option<Vec<u64>>, QueryError> {
@@ -283,23 +283,24 @@ fn ranks_of(
         .copied()
         .filter(|id| !id.is_unbound())
         .collect();
-    in_order(&mut ids, guard, TermId::cmp)?;
+    in_order(&mut ids, limiter, TermId::cmp)?;
     ids.dedup();
     let mut common = None;
     for id in &ids {
-        guard.tick()?;
+        limiter.tick()?;
         common = match (common, kind_of(e, *id)) {
             (None, Some(kind)) => Some(kind),
-            (Some(Kind::Integer | Kind::Exact), Some(Kind::Integer | Kind::Exact)) => {
-                Some(Kind::Exact)
-            }
+            (
+                Some(TermKind::Integer | TermKind::Exact),
+                Some(TermKind::Integer | TermKind::Exact),
+            ) => Some(TermKind::Exact),
             (Some(one), Some(other)) if one == other => Some(one),
             _ => return Ok(None),
         };
     }
     let Some(ranked) = (match common {
-        Some(Kind::Text | Kind::Iri) => rank_texts(e, guard, &ids)?,
-        _ => rank_values(e, guard, &ids)?,
+        Some(TermKind::Text | TermKind::Iri) => rank_texts(e, limiter, &ids)?,
+        _ => rank_values(e, limiter, &ids)?,
     }) else {
         return Ok(None);
     };
@@ -307,7 +308,7 @@ fn ranks_of(
     let mut ranks = Vec::with_capacity(column.len());
     for part in column.chunks(SORTED_AT_ONCE) {
         ranks.extend(part.iter().map(rank));
-        guard.look()?;
+        limiter.check_interrupt()?;
     }
     Ok(Some(ranks))
 }
@@ -315,7 +316,7 @@ fn ranks_of(
 /// The ranks of different ids by their texts, which differ as well; `None` where one has no text.
 fn rank_texts(
     e: &Evaluation<'_>,
-    guard: &mut Guard<'_>,
+    limiter: &mut Limiter<'_>,
     ids: &[TermId],
 ) -> Result<Option<Vec<u64>>, QueryError> {
     let mut texts: Vec<String> = Vec::with_capacity(ids.len());
@@ -323,15 +324,15 @@ fn rank_texts(
     for id in ids {
         let length = e.dictionary.with_str(*id, str::len);
         bytes += length.unwrap_or(0);
-        guard.tick()?;
-        guard.fits(bytes)?;
+        limiter.tick()?;
+        limiter.check_memory(bytes)?;
         let Some(text) = e.dictionary.with_str(*id, str::to_owned) else {
             return Ok(None);
         };
         texts.push(text);
     }
     let mut order: Vec<u32> = (0..ids.len() as u32).collect();
-    in_order(&mut order, guard, |a, b| {
+    in_order(&mut order, limiter, |a, b| {
         texts[*a as usize].cmp(&texts[*b as usize])
     })?;
     let mut ranks = vec![0; ids.len()];
@@ -344,20 +345,20 @@ fn rank_texts(
 /// The ranks of different ids by their values, of which some may be equal; `None` where one has none.
 fn rank_values(
     e: &mut Evaluation<'_>,
-    guard: &mut Guard<'_>,
+    limiter: &mut Limiter<'_>,
     ids: &[TermId],
 ) -> Result<Option<Vec<u64>>, QueryError> {
-    guard.fits(ids.len() * (size_of::<Value>() + 12))?;
+    limiter.check_memory(ids.len() * (size_of::<Value>() + 12))?;
     let mut values: Vec<Value> = Vec::with_capacity(ids.len());
     for id in ids {
-        guard.tick()?;
+        limiter.tick()?;
         let Some(value) = e.value(*id) else {
             return Ok(None);
         };
         values.push(value);
     }
     let mut order: Vec<u32> = (0..ids.len() as u32).collect();
-    in_order(&mut order, guard, |a, b| {
+    in_order(&mut order, limiter, |a, b| {
         values[*a as usize].order(&values[*b as usize])
     })?;
     let mut ranks = vec![0; ids.len()];
@@ -376,7 +377,7 @@ fn rank_values(
 /// By comparing values.
 fn by_values(
     evaluation: &mut Evaluation<'_>,
-    guard: &mut Guard<'_>,
+    limiter: &mut Limiter<'_>,
     keys: &[(Expr, bool)],
     limit: Option<usize>,
     table: &Table,
@@ -385,7 +386,7 @@ fn by_values(
     let own = size_of::<Vec<Option<Value>>>() + keys.len() * size_of::<Option<Value>>() + 8;
     let mut bytes = table.bytes();
     for at in 0..table.rows {
-        guard.tick()?;
+        limiter.tick()?;
         let row = Row { table, at };
         let key: Vec<Option<Value>> = keys
             .iter()
@@ -394,12 +395,12 @@ fn by_values(
         let texts = key.iter().flatten().map(Value::text_bytes);
         bytes += own + texts.sum::<usize>();
         values.push(key);
-        guard.fits(evaluation.held_bytes().saturating_add(bytes))?;
+        limiter.check_memory(evaluation.held_bytes().saturating_add(bytes))?;
     }
     let mut order: Vec<u32> = (0..table.rows as u32).collect();
     // From single rows on, by merging alone: rows that are equal stay in their order, and the limits are
     // looked at however long comparing takes.
-    merge(&mut order, 1, guard, &mut |first, second| {
+    merge(&mut order, 1, limiter, &mut |first, second| {
         let (first, second) = (*first, *second);
         let (a, b) = (&values[first as usize], &values[second as usize]);
         for ((a, b), (_, descending)) in a.iter().zip(b).zip(keys) {
@@ -425,7 +426,7 @@ fn by_values(
 fn merge<T: Copy>(
     items: &mut Vec<T>,
     mut width: usize,
-    guard: &mut Guard<'_>,
+    limiter: &mut Limiter<'_>,
     order: &mut impl FnMut(&T, &T) -> Ordering,
 ) -> Result<(), QueryError> {
     if items.len() <= width {
@@ -438,7 +439,7 @@ fn merge<T: Copy>(
             let (left, right) = pair.split_at(width.min(pair.len()));
             let (mut l, mut r) = (0, 0);
             while l < left.len() && r < right.len() {
-                guard.tick()?;
+                limiter.tick()?;
                 if order(&right[r], &left[l]) == Ordering::Less {
                     to.push(right[r]);
                     r += 1;
@@ -514,13 +515,13 @@ mod tests {
                 (Expr::Variable(VarId(1)), descending.1),
             ];
             let execution = Execution::new(Limits::default(), EventTime(0));
-            let mut guard = Guard::start(&execution);
+            let mut limiter = Limiter::start(&execution);
             let random = Random::new(QueryUid(0), EventTime(0));
             let local = LocalTerms::default();
             let mut e =
                 Evaluation::new(&dictionary, Vec::new(), local, None, EventTime(0), random);
-            let ranked = order(&mut e, &mut guard, &keys, limit, &table).expect("no limit is near");
-            let dull = by_values(&mut e, &mut guard, &keys, limit, &table).expect("no limit is near");
+            let ranked = order(&mut e, &mut limiter, &keys, limit, &table).expect("no limit is near");
+            let dull = by_values(&mut e, &mut limiter, &keys, limit, &table).expect("no limit is near");
             prop_assert_eq!(ranked, dull);
         }
     }
@@ -528,16 +529,16 @@ mod tests {
     #[test]
     fn parts_are_merged_to_one_order() {
         let execution = Execution::new(Limits::default(), EventTime(0));
-        let mut guard = Guard::start(&execution);
+        let mut limiter = Limiter::start(&execution);
         let count = 3 * SORTED_AT_ONCE + 17;
         // A step that is prime to the count comes by every number once.
         let mixed: Vec<u32> = (0..count).map(|n| (n * 7919 % count) as u32).collect();
         let mut sorted = mixed.clone();
-        in_order(&mut sorted, &mut guard, u32::cmp).expect("no limit is near");
+        in_order(&mut sorted, &mut limiter, u32::cmp).expect("no limit is near");
         assert!(sorted.iter().enumerate().all(|(at, n)| *n == at as u32));
         let compare = |a: &u32, b: &u32| mixed[*a as usize].cmp(&mixed[*b as usize]);
         for limit in [0, 1, 100, SORTED_AT_ONCE + 1, count - 1, count, usize::MAX] {
-            let first = first_rows(count, limit, &guard, &compare).expect("no limit is near");
+            let first = first_rows(count, limit, &limiter, &compare).expect("no limit is near");
             let mut numbers: Vec<u32> = first.iter().map(|row| mixed[*row as usize]).collect();
             numbers.sort_unstable();
             let wanted = limit.min(count) as u32;
@@ -552,11 +553,11 @@ mod tests {
             cancel: Some(Arc::clone(&flag)),
             ..Execution::new(Limits::default(), EventTime(0))
         };
-        let mut guard = Guard::start(&execution);
+        let mut limiter = Limiter::start(&execution);
         let count = 2 * SORTED_AT_ONCE;
         let mut compared = 0;
         let mut items: Vec<usize> = (0..count).rev().collect();
-        let sorted = in_order(&mut items, &mut guard, |a, b| {
+        let sorted = in_order(&mut items, &mut limiter, |a, b| {
             flag.store(true, std::sync::atomic::Ordering::Relaxed);
             compared += 1;
             a.cmp(b)
@@ -565,7 +566,7 @@ mod tests {
         assert!(compared < count, "the first part alone was sorted");
         flag.store(false, std::sync::atomic::Ordering::Relaxed);
         let mut compared = 0;
-        let merged = merge(&mut items, 1, &mut guard, &mut |a, b| {
+        let merged = merge(&mut items, 1, &mut limiter, &mut |a, b| {
             flag.store(true, std::sync::atomic::Ordering::Relaxed);
             compared += 1;
             a.cmp(b)
@@ -573,7 +574,7 @@ mod tests {
         assert!(matches!(merged, Err(QueryError::Cancelled)));
         assert!(compared < 1000, "{compared}");
         flag.store(true, std::sync::atomic::Ordering::Relaxed);
-        let rows = first_rows(count, 5, &guard, &u32::cmp);
+        let rows = first_rows(count, 5, &limiter, &u32::cmp);
         assert!(matches!(rows, Err(QueryError::Cancelled)));
     }
 }

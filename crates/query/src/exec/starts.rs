@@ -85,7 +85,7 @@ impl Runner<'_, '_> {
             return Ok(None);
         };
         let from_nothing = table.rows == 1 && !table.is_numbered_or_wide();
-        let looks_long = step.estimate >= self.guard.morsel_rows() as f64;
+        let looks_long = step.estimate >= self.limiter.morsel_rows() as f64;
         if !(from_nothing && looks_long && step.exists.is_empty()) {
             return Ok(None);
         }
@@ -117,7 +117,7 @@ impl Runner<'_, '_> {
             &mut merged,
         );
         let all = if self.cuts(rest, found.len(), usize::MAX) {
-            self.guard.made(found.len());
+            self.limiter.count_rows(found.len());
             if let Some(actual) = self.actual.get_mut(step.number) {
                 *actual += Actual {
                     runs: 1,

@@ -4,7 +4,7 @@
 
 use crate::algebra::expression::Expr;
 use crate::algebra::logical::{
-    Aggregate, Maintained, PathPattern, Position, QuadPattern, Service, Values,
+    Aggregate, PathPattern, Position, QuadPattern, RetainedScan, Service, Values,
 };
 use crate::algebra::varset::VarSet;
 use crate::exec::degrees::Degrees;
@@ -78,7 +78,7 @@ pub(crate) enum StepKind {
     /// Joins the rows with the cells: keeps those with the constants of one, where these variables have values.
     Cells(Arc<[VarId]>),
     /// Joins the rows with those that are kept from one execution to the next.
-    Maintained(Maintained),
+    Retained(RetainedScan),
     /// Joins the rows with what an endpoint answers.
     Service(Arc<Service>),
     /// Extends the rows by what the plan makes of them; rows that it drops stay as they are.
@@ -288,7 +288,7 @@ impl StepKind {
             | StepKind::EachGraph { yields, .. } => bound.extend(yields),
             StepKind::Values(values) => values.variables.iter().for_each(|v| bound.insert(*v)),
             StepKind::Cells(variables) => variables.iter().for_each(|v| bound.insert(*v)),
-            StepKind::Maintained(rows) => rows.variables.iter().for_each(|v| bound.insert(*v)),
+            StepKind::Retained(rows) => rows.variables.iter().for_each(|v| bound.insert(*v)),
             StepKind::Service(service) => {
                 service.variables.iter().for_each(|(v, _)| bound.insert(*v));
             }
@@ -360,7 +360,7 @@ impl StepKind {
             StepKind::Join { shared, yields, .. } => shared.union(yields),
             StepKind::Values(values) => VarSet::of(values.variables.iter().copied()),
             StepKind::Cells(variables) => VarSet::of(variables.iter().copied()),
-            StepKind::Maintained(rows) => VarSet::of(rows.variables.iter().copied()),
+            StepKind::Retained(rows) => VarSet::of(rows.variables.iter().copied()),
             StepKind::Service(service) => {
                 let answers = service.variables.iter().map(|(variable, _)| *variable);
                 VarSet::of(answers.chain(service.name.variable()))
@@ -417,7 +417,7 @@ impl StepKind {
                 (values.variables.iter()).for_each(|v| needed.insert(*v));
             }
             StepKind::Cells(variables) => variables.iter().for_each(|v| needed.insert(*v)),
-            StepKind::Maintained(rows) => rows.variables.iter().for_each(|v| needed.insert(*v)),
+            StepKind::Retained(rows) => rows.variables.iter().for_each(|v| needed.insert(*v)),
             StepKind::Service(service) => {
                 needed.extend(&VarSet::of(service.name.variable()));
                 service

@@ -4,7 +4,7 @@
 
 use crate::algebra::error::QueryError;
 use crate::algebra::varset::VarSet;
-use crate::context::execution::Guard;
+use crate::context::limiter::Limiter;
 use crate::context::table::Table;
 use crate::context::workspace::Workspace;
 use crate::eval::evaluate::{Evaluated, Evaluation};
@@ -37,16 +37,16 @@ pub(crate) fn compare_rows(e: &Evaluation<'_>, table: &Table, a: u32, b: u32) ->
 /// The rows in the order of their terms: what is drawn for each is the same in every run then.
 pub(crate) fn in_order(
     e: &Evaluation<'_>,
-    guard: &mut Guard<'_>,
+    limiter: &mut Limiter<'_>,
     table: Table,
     workspace: &mut Workspace,
 ) -> Result<Table, QueryError> {
     if table.rows < 2 {
         return Ok(table);
     }
-    guard.fits(table.bytes() + table.rows * 8)?;
+    limiter.check_memory(table.bytes() + table.rows * 8)?;
     let mut order: Vec<u32> = (0..table.rows as u32).collect();
-    sort::in_order(&mut order, guard, |a, b| {
+    sort::in_order(&mut order, limiter, |a, b| {
         compare_rows(e, &table, *a, *b).then(a.cmp(b))
     })?;
     let all = VarSet::of(table.present().map(|(variable, _)| variable));

@@ -9,13 +9,13 @@ use crate::exec::step::{Plan, StepKind};
 use crate::plan::cost;
 use crate::plan::estimate::State;
 use crate::plan::planner::Planner;
-use crate::plan::unplaced::{Core, Remaining};
+use crate::plan::unplaced::{Orderable, Unplaced};
 use somersault_lang::{Comparison, VarId};
 use std::sync::Arc;
 
 /// Parts that run by themselves, and the variables that are to be equal.
 pub(crate) struct Apart<'q> {
-    parts: Vec<Core<'q>>,
+    parts: Vec<Orderable<'q>>,
     variables: VarSet,
     /// Of the rows that they are joined with, and of their own.
     equal: (VarId, VarId),
@@ -23,7 +23,7 @@ pub(crate) struct Apart<'q> {
 
 impl Planner<'_> {
     /// Takes from a group what is joined by equal values with the rest of it.
-    pub(crate) fn apart<'q>(&self, left: &mut Remaining<'q>, state: &State) -> Vec<Apart<'q>> {
+    pub(crate) fn apart<'q>(&self, left: &mut Unplaced<'q>, state: &State) -> Vec<Apart<'q>> {
         // Inside EXISTS a part that runs by itself would not see what stands for values.
         if !self.outside.is_empty() || left.core.len() < 2 {
             return Vec::new();
@@ -71,7 +71,7 @@ impl Planner<'_> {
         &mut self,
         group: &Group,
         apart: Apart<'q>,
-        left: &mut Remaining<'q>,
+        left: &mut Unplaced<'q>,
         state: &mut State,
         plan: &mut Plan,
     ) {
@@ -82,7 +82,7 @@ impl Planner<'_> {
             let simple = !filter.is_volatile() && filter.exists().is_empty();
             simple && filter.variables().is_subset(&variables)
         };
-        let mut own = Remaining {
+        let mut own = Unplaced {
             core: apart.parts.into_iter().map(Some).collect(),
             later: Vec::new(),
             binds: Vec::new(),
@@ -126,10 +126,10 @@ impl Planner<'_> {
 
 /// The parts of a group by what they are connected with, each with the variables that its patterns
 /// bind in every row; the first is connected with the rows so far, if there are any.
-fn components(left: &Remaining<'_>, state: &State) -> Vec<(Vec<usize>, VarSet)> {
+fn components(left: &Unplaced<'_>, state: &State) -> Vec<(Vec<usize>, VarSet)> {
     let mut open: Vec<usize> = (0..left.core.len()).collect();
     let variables: Vec<VarSet> = (left.core.iter())
-        .map(|part| part.as_ref().map_or_else(VarSet::new, Core::mentioned))
+        .map(|part| part.as_ref().map_or_else(VarSet::new, Orderable::mentioned))
         .collect();
     // A bind leads from the variables that it reads to the one that it gives a value.
     let binds: Vec<VarSet> = (left.binds.iter())

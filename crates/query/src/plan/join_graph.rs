@@ -1,18 +1,18 @@
 //! The parts of a group that can come in any order, as the search for one sees them: variables are
-//! numbers from 0, what has been placed is a [`Frame`] of estimates, and placing a part changes it.
+//! numbers from 0, what has been placed is a [`SearchState`] of estimates, and placing a part changes it.
 
 use crate::algebra::expression::Expr;
 use crate::plan::cost::{self, Flow};
 use crate::plan::estimate::Cardinality;
 use crate::plan::reduction::Reduction;
 use crate::plan::selectivity;
-use crate::plan::trial_run::{Seen, SeenReduction};
+use crate::plan::trial_run::{Observation, ObservedReduction};
 use somersault_lang::VarId;
 use std::sync::Arc;
 
 /// An end of a pattern.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum End {
+pub(crate) enum PatternEnd {
     Constant,
     Variable(usize),
 }
@@ -20,11 +20,11 @@ pub(crate) enum End {
 /// A triple pattern.
 #[derive(Debug)]
 pub(crate) struct Pattern {
-    pub(crate) subject: End,
-    pub(crate) predicate: End,
-    pub(crate) object: End,
-    /// [`End::Constant`] also for the default graph.
-    pub(crate) graph: End,
+    pub(crate) subject: PatternEnd,
+    pub(crate) predicate: PatternEnd,
+    pub(crate) object: PatternEnd,
+    /// [`PatternEnd::Constant`] also for the default graph.
+    pub(crate) graph: PatternEnd,
     pub(crate) cardinality: Cardinality,
 }
 
@@ -43,15 +43,15 @@ pub(crate) struct Block {
 
 /// What a part is.
 #[derive(Debug)]
-pub(crate) enum Kind {
+pub(crate) enum PartKind {
     Pattern(Pattern),
     Path {
-        subject: End,
-        object: End,
+        subject: PatternEnd,
+        object: PatternEnd,
         statements: f64,
     },
     Graph {
-        name: End,
+        name: PatternEnd,
         count: f64,
     },
     Block(Block),
@@ -60,23 +60,23 @@ pub(crate) enum Kind {
 /// A part with its variables, each once.
 #[derive(Debug)]
 pub(crate) struct Part {
-    pub(crate) kind: Kind,
+    pub(crate) kind: PartKind,
     pub(crate) variables: Vec<usize>,
 }
 
 /// What is known of a variable; `values` is 0 while it has none.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub(crate) struct Bound {
+pub(crate) struct VariableState {
     pub(crate) values: f64,
     pub(crate) certain: bool,
 }
 
 /// What the rows are expected to be after some of the parts.
 #[derive(Debug, Default)]
-pub(crate) struct Frame {
+pub(crate) struct SearchState {
     pub(crate) rows: f64,
     pub(crate) cost: f64,
-    pub(crate) bound: Vec<Bound>,
+    pub(crate) bound: Vec<VariableState>,
     pub(crate) placed: Vec<bool>,
     /// How many parts are not placed.
     pub(crate) left: usize,
@@ -103,7 +103,7 @@ pub(crate) struct Sample {
 
 /// What comes next.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Move {
+pub(crate) enum JoinStep {
     One(usize),
     /// A pattern, the rows of which are reduced at once.
     Reduced(usize, Reduction),
@@ -128,7 +128,7 @@ pub(crate) struct Binding {
 
 /// All parts of a group, and what acts between them.
 #[derive(Debug, Default)]
-pub(crate) struct Parts<'q> {
+pub(crate) struct JoinGraph<'q> {
     pub(crate) list: Vec<Part>,
     pub(crate) conditions: Vec<Condition<'q>>,
     pub(crate) bindings: Vec<Binding>,
@@ -137,22 +137,22 @@ pub(crate) struct Parts<'q> {
     /// Per part.
     pub(crate) samples: Vec<Vec<Sample>>,
     /// Per part.
-    pub(crate) seen: Vec<Vec<Seen>>,
-    pub(crate) seen_reductions: Vec<SeenReduction>,
+    pub(crate) seen: Vec<Vec<Observation>>,
+    pub(crate) seen_reductions: Vec<ObservedReduction>,
     /// Intersections are not considered.
     pub(crate) no_intersect: bool,
 }
 
-impl Clone for Frame {
-    fn clone(&self) -> Frame {
-        let mut frame = Frame::default();
+impl Clone for SearchState {
+    fn clone(&self) -> SearchState {
+        let mut frame = SearchState::default();
         frame.clone_from(self);
         frame
     }
 
     /// Keeps the memory: the search copies frames all the time.
-    fn clone_from(&mut self, other: &Frame) {
-        let Frame {
+    fn clone_from(&mut self, other: &SearchState) {
+        let SearchState {
             rows,
             cost,
             bound,
@@ -168,22 +168,22 @@ impl Clone for Frame {
     }
 }
 
-impl Frame {
+impl SearchState {
     fn is_reduced(&self, part: usize, variable: usize) -> bool {
         self.reduced.contains(&Reduction { by: part, variable })
     }
 
-    fn is_known(&self, end: End) -> bool {
+    fn is_known(&self, end: PatternEnd) -> bool {
         match end {
-            End::Constant => true,
-            End::Variable(v) => self.bound[v].values > 0.0,
+            PatternEnd::Constant => true,
+            PatternEnd::Variable(v) => self.bound[v].values > 0.0,
         }
     }
 
-    fn is_certain(&self, end: End) -> bool {
+    fn is_certain(&self, end: PatternEnd) -> bool {
         match end {
-            End::Constant => true,
-            End::Variable(v) => self.bound[v].certain,
+            PatternEnd::Constant => true,
+            PatternEnd::Variable(v) => self.bound[v].certain,
         }
     }
 
@@ -220,7 +220,7 @@ impl Frame {
 }
 
 impl Pattern {
-    fn ends(&self) -> [(End, f64); 4] {
+    fn ends(&self) -> [(PatternEnd, f64); 4] {
         let c = &self.cardinality;
         [
             (self.subject, c.subjects),
@@ -233,18 +233,18 @@ impl Pattern {
     /// How many values a variable has at one of its ends.
     fn values_of(&self, variable: usize) -> f64 {
         let mut ends = self.ends().into_iter();
-        ends.find(|(end, _)| *end == End::Variable(variable))
+        ends.find(|(end, _)| *end == PatternEnd::Variable(variable))
             .map_or(1.0, |(_, values)| values)
     }
 
     /// The one variable that it would bind anew, where an intersection can do that: the other end
     /// is known in every row, predicate and graph are constant.
-    fn one_new(&self, frame: &Frame) -> Option<usize> {
-        if self.predicate != End::Constant || self.graph != End::Constant {
+    fn one_new(&self, frame: &SearchState) -> Option<usize> {
+        if self.predicate != PatternEnd::Constant || self.graph != PatternEnd::Constant {
             return None;
         }
-        let new = |end: End| match end {
-            End::Variable(v) if frame.bound[v].values == 0.0 => Some(v),
+        let new = |end: PatternEnd| match end {
+            PatternEnd::Variable(v) if frame.bound[v].values == 0.0 => Some(v),
             _ => None,
         };
         match (new(self.subject), new(self.object)) {
@@ -255,7 +255,7 @@ impl Pattern {
     }
 
     /// How many rows it makes of one, on average; `part` is its number.
-    fn fanout(&self, part: usize, frame: &Frame, samples: &[Sample]) -> f64 {
+    fn fanout(&self, part: usize, frame: &SearchState, samples: &[Sample]) -> f64 {
         let sample = best_sample(frame, samples);
         let mut fanout = sample.map_or(self.cardinality.triples, |s| {
             if !frame.is_reduced(part, s.variable) {
@@ -267,7 +267,7 @@ impl Pattern {
             }
         });
         for (end, here) in self.ends() {
-            if let End::Variable(v) = end
+            if let PatternEnd::Variable(v) = end
                 && sample.is_none_or(|s| s.variable != v)
             {
                 let there = frame.bound[v].values;
@@ -276,7 +276,7 @@ impl Pattern {
                 }
             }
         }
-        if self.subject == self.object && self.subject != End::Constant {
+        if self.subject == self.object && self.subject != PatternEnd::Constant {
             fanout /= self
                 .cardinality
                 .subjects
@@ -286,7 +286,7 @@ impl Pattern {
         fanout
     }
 
-    fn cost(&self, frame: &Frame, made: f64) -> f64 {
+    fn cost(&self, frame: &SearchState, made: f64) -> f64 {
         let flow = frame.flow(made);
         let c = &self.cardinality;
         let cost = match (
@@ -310,13 +310,13 @@ impl Pattern {
     }
 
     fn has_constant_end(&self) -> bool {
-        self.subject == End::Constant || self.object == End::Constant
+        self.subject == PatternEnd::Constant || self.object == PatternEnd::Constant
     }
 }
 
 /// The sample that tells most: of the part that leaves fewest vertices; but where one saw nothing at
 /// all, that one.
-fn best_sample(frame: &Frame, samples: &[Sample]) -> Option<Sample> {
+fn best_sample(frame: &SearchState, samples: &[Sample]) -> Option<Sample> {
     let told = samples
         .iter()
         .filter(|s| frame.placed[s.from] && frame.bound[s.variable].values > 0.0);
@@ -327,15 +327,15 @@ fn best_sample(frame: &Frame, samples: &[Sample]) -> Option<Sample> {
     })
 }
 
-impl Parts<'_> {
+impl JoinGraph<'_> {
     /// Rows of a part for one row so far, on average.
-    pub(crate) fn fanout(&self, frame: &Frame, part: usize) -> f64 {
+    pub(crate) fn fanout(&self, frame: &SearchState, part: usize) -> f64 {
         if let Some(seen) = self.seen(frame, part) {
             return seen.fanout;
         }
         match &self.list[part].kind {
-            Kind::Pattern(pattern) => pattern.fanout(part, frame, self.samples_of(part)),
-            Kind::Path {
+            PartKind::Pattern(pattern) => pattern.fanout(part, frame, self.samples_of(part)),
+            PartKind::Path {
                 subject,
                 object,
                 statements,
@@ -344,14 +344,14 @@ impl Parts<'_> {
                 (true, false) | (false, true) => 10.0,
                 (false, false) => 10.0 * (statements + 1.0),
             },
-            Kind::Graph { name, count } => {
+            PartKind::Graph { name, count } => {
                 if frame.is_known(*name) {
                     1.0
                 } else {
                     *count
                 }
             }
-            Kind::Block(block) => {
+            PartKind::Block(block) => {
                 let mut fanout = block.rows;
                 for (v, here, _) in &block.binds {
                     let there = frame.bound[*v].values;
@@ -369,8 +369,8 @@ impl Parts<'_> {
     }
 
     /// Whether a block is better run by itself and joined by hash than from the rows so far.
-    pub(crate) fn joins_by_hash(&self, frame: &Frame, part: usize) -> bool {
-        let Kind::Block(block) = &self.list[part].kind else {
+    pub(crate) fn joins_by_hash(&self, frame: &SearchState, part: usize) -> bool {
+        let PartKind::Block(block) = &self.list[part].kind else {
             return false;
         };
         let made = frame.rows * self.fanout(frame, part);
@@ -379,14 +379,14 @@ impl Parts<'_> {
     }
 
     /// Whether a part has a variable in common with the rows so far, or needs none.
-    fn is_connected(&self, frame: &Frame, part: usize) -> bool {
+    fn is_connected(&self, frame: &SearchState, part: usize) -> bool {
         let variables = &self.list[part].variables;
         variables.is_empty() || variables.iter().any(|v| frame.bound[*v].values > 0.0)
     }
 
     /// Everything that may come next. What shares no variable with the rows so far comes only where
     /// nothing else is left, or where the product is small.
-    pub(crate) fn moves(&self, frame: &Frame, into: &mut Vec<Move>) {
+    pub(crate) fn moves(&self, frame: &SearchState, into: &mut Vec<JoinStep>) {
         into.clear();
         let nothing_bound = frame.bound.iter().all(|b| b.values == 0.0);
         let open = |part: &usize| !frame.placed[*part] && !self.waits(frame, *part);
@@ -399,9 +399,9 @@ impl Parts<'_> {
             if any_connected && !connected(&part) && !small() {
                 continue;
             }
-            into.push(Move::One(part));
+            into.push(JoinStep::One(part));
             self.reductions(frame, part, into);
-            if let Kind::Pattern(pattern) = &self.list[part].kind
+            if let PartKind::Pattern(pattern) = &self.list[part].kind
                 && !self.no_intersect
                 && let Some(variable) = pattern.one_new(frame)
             {
@@ -417,16 +417,16 @@ impl Parts<'_> {
             if parts.len() > 2 && parts.len() <= MOST_PAIRED {
                 for (at, a) in parts.iter().enumerate() {
                     let pairs = parts[at + 1..].iter();
-                    into.extend(pairs.map(|b| Move::Intersect(vec![*a, *b])));
+                    into.extend(pairs.map(|b| JoinStep::Intersect(vec![*a, *b])));
                 }
             }
-            into.push(Move::Intersect(parts));
+            into.push(JoinStep::Intersect(parts));
         }
     }
 
     /// Whether a part waits for a variable that another one will bind.
-    fn waits(&self, frame: &Frame, part: usize) -> bool {
-        let Kind::Block(Block { needs: Some(v), .. }) = self.list[part].kind else {
+    fn waits(&self, frame: &SearchState, part: usize) -> bool {
+        let PartKind::Block(Block { needs: Some(v), .. }) = self.list[part].kind else {
             return false;
         };
         let may_come = |(at, other): (usize, &Part)| {
@@ -436,16 +436,16 @@ impl Parts<'_> {
     }
 
     /// What the rows are after a move, and the conditions that it makes ready.
-    pub(crate) fn apply(&self, frame: &Frame, step: &Move, into: &mut Frame) {
+    pub(crate) fn apply(&self, frame: &SearchState, step: &JoinStep, into: &mut SearchState) {
         self.extend(frame, step, into);
         self.settle(Some(frame), into);
     }
 
     /// What the rows are after a move alone.
-    pub(crate) fn extend(&self, frame: &Frame, step: &Move, into: &mut Frame) {
+    pub(crate) fn extend(&self, frame: &SearchState, step: &JoinStep, into: &mut SearchState) {
         into.clone_from(frame);
         match step {
-            Move::One(part) => {
+            JoinStep::One(part) => {
                 let made = frame.rows * self.fanout(frame, *part);
                 into.cost += self.cost(frame, *part, made);
                 self.bind(*part, into);
@@ -453,11 +453,11 @@ impl Parts<'_> {
                 into.placed[*part] = true;
                 into.left -= 1;
             }
-            Move::Reduced(part, reduction) => {
-                self.extend(frame, &Move::One(*part), into);
+            JoinStep::Reduced(part, reduction) => {
+                self.extend(frame, &JoinStep::One(*part), into);
                 self.reduce(*part, *reduction, into);
             }
-            Move::Intersect(parts) => {
+            JoinStep::Intersect(parts) => {
                 let mut lengths = Vec::with_capacity(parts.len());
                 for part in parts {
                     lengths.push(self.fanout(frame, *part));
@@ -472,21 +472,21 @@ impl Parts<'_> {
         }
     }
 
-    fn cost(&self, frame: &Frame, part: usize, made: f64) -> f64 {
+    fn cost(&self, frame: &SearchState, part: usize, made: f64) -> f64 {
         match &self.list[part].kind {
-            Kind::Pattern(pattern) => pattern.cost(frame, made),
-            Kind::Path { .. } => cost::walk(frame.flow(made)),
-            Kind::Graph { .. } => cost::each(frame.flow(made), 20.0),
-            Kind::Block(block) => {
+            PartKind::Pattern(pattern) => pattern.cost(frame, made),
+            PartKind::Path { .. } => cost::walk(frame.flow(made)),
+            PartKind::Graph { .. } => cost::each(frame.flow(made), 20.0),
+            PartKind::Block(block) => {
                 let (alone, along) = block_costs(block, frame, made);
                 along.map_or(alone, |along| along.min(alone))
             }
         }
     }
 
-    fn bind(&self, part: usize, frame: &mut Frame) {
+    fn bind(&self, part: usize, frame: &mut SearchState) {
         match &self.list[part].kind {
-            Kind::Pattern(pattern) => {
+            PartKind::Pattern(pattern) => {
                 let sample = best_sample(frame, self.samples_of(part));
                 if let Some(sample) = sample
                     && !frame.is_reduced(part, sample.variable)
@@ -495,26 +495,26 @@ impl Parts<'_> {
                     *values = (*values * sample.hit).max(1.0);
                 }
                 for (end, here) in pattern.ends() {
-                    if let End::Variable(v) = end {
+                    if let PatternEnd::Variable(v) = end {
                         frame.bind(v, here, true);
                     }
                 }
             }
-            Kind::Path {
+            PartKind::Path {
                 subject, object, ..
             } => {
                 for end in [subject, object] {
-                    if let End::Variable(v) = end {
+                    if let PatternEnd::Variable(v) = end {
                         frame.bind(*v, f64::MAX, true);
                     }
                 }
             }
-            Kind::Graph { name, count } => {
-                if let End::Variable(v) = name {
+            PartKind::Graph { name, count } => {
+                if let PatternEnd::Variable(v) = name {
                     frame.bind(*v, *count, true);
                 }
             }
-            Kind::Block(block) => {
+            PartKind::Block(block) => {
                 for (v, values, certain) in &block.binds {
                     frame.bind(*v, *values, *certain);
                 }
@@ -523,7 +523,7 @@ impl Parts<'_> {
     }
 
     /// Binds and conditions that became ready between two frames; `None` = that hold at the start.
-    pub(crate) fn settle(&self, before: Option<&Frame>, frame: &mut Frame) {
+    pub(crate) fn settle(&self, before: Option<&SearchState>, frame: &mut SearchState) {
         for binding in &self.bindings {
             let ready = binding.inputs.iter().all(|v| frame.bound[*v].values > 0.0);
             if ready && frame.bound[binding.variable].values == 0.0 {
@@ -532,7 +532,7 @@ impl Parts<'_> {
             }
         }
         for condition in &self.conditions {
-            let all_in = |frame: &Frame| {
+            let all_in = |frame: &SearchState| {
                 let mut variables = condition.variables.iter();
                 variables.all(|v| frame.bound[*v].values > 0.0)
             };
@@ -555,7 +555,7 @@ const SMALL_PRODUCT: f64 = 64.0;
 const MOST_PAIRED: usize = 6;
 
 /// What a block costs by itself, and from the rows so far.
-fn block_costs(block: &Block, frame: &Frame, made: f64) -> (f64, Option<f64>) {
+fn block_costs(block: &Block, frame: &SearchState, made: f64) -> (f64, Option<f64>) {
     if frame.unit {
         return (block.cost, None);
     }

@@ -8,14 +8,14 @@ use crate::exec::step::{Plan, StepKind};
 use crate::plan::cost;
 use crate::plan::estimate::State;
 use crate::plan::planner::Planner;
-use crate::plan::unplaced::Remaining;
+use crate::plan::unplaced::Unplaced;
 use std::sync::Arc;
 
 impl Planner<'_> {
     /// Places the next tail, if there is one.
     pub(crate) fn place_tail(
         &mut self,
-        left: &mut Remaining<'_>,
+        left: &mut Unplaced<'_>,
         state: &mut State,
         plan: &mut Plan,
     ) -> bool {
@@ -59,7 +59,7 @@ impl Planner<'_> {
 
     /// The filter that makes of an OPTIONAL the question whether it has no solution:
     /// `FILTER(!BOUND(?v))`, where nothing but the OPTIONAL binds `?v`.
-    fn absence_asked(&self, node: &Node, left: &Remaining<'_>, state: &State) -> Option<usize> {
+    fn absence_asked(&self, node: &Node, left: &Unplaced<'_>, state: &State) -> Option<usize> {
         if !node.takes_input(&state.possible, &self.outside) {
             return None;
         }

@@ -3,7 +3,7 @@
 //! step extends one table); for more a greedy one that looks one move ahead. Both go through the
 //! parts in the order that they are given in, which does not depend on the text of the query.
 
-use crate::plan::join_graph::{Frame, Move, Parts};
+use crate::plan::join_graph::{JoinGraph, JoinStep, SearchState};
 
 /// Up to so many parts all orders are compared.
 const MOST_COMPARED: usize = 10;
@@ -14,14 +14,19 @@ const LATER: f64 = 20.0;
 
 /// An order: what comes after what, and the frame that it ends with.
 pub(crate) struct Order {
-    pub(crate) moves: Vec<Move>,
-    pub(crate) end: Frame,
+    pub(crate) moves: Vec<JoinStep>,
+    pub(crate) end: SearchState,
 }
 
-impl Parts<'_> {
+impl JoinGraph<'_> {
     /// An order of all parts from a frame on. `over` says when there is no time left: then the rest is
     /// left out, and the plan must not run.
-    pub(crate) fn order(&self, start: &Frame, greedy: bool, over: &dyn Fn() -> bool) -> Order {
+    pub(crate) fn order(
+        &self,
+        start: &SearchState,
+        greedy: bool,
+        over: &dyn Fn() -> bool,
+    ) -> Order {
         let order = self.greedy(start, over);
         let few = (2..=MOST_COMPARED).contains(&self.list.len());
         if greedy || !few || order.moves.len() < 2 {
@@ -31,11 +36,11 @@ impl Parts<'_> {
     }
 
     /// Of everything that could come next, always what is cheapest together with what could follow.
-    fn greedy(&self, start: &Frame, over: &dyn Fn() -> bool) -> Order {
+    fn greedy(&self, start: &SearchState, over: &dyn Fn() -> bool) -> Order {
         let mut frame = start.clone();
         let (mut moves, mut next) = (Vec::new(), Vec::new());
         let mut order = Vec::with_capacity(self.list.len());
-        let (mut tried, mut further) = (Frame::default(), Frame::default());
+        let (mut tried, mut further) = (SearchState::default(), SearchState::default());
         while frame.left > 0 {
             self.moves(&frame, &mut moves);
             let ahead = self.list.len() <= MOST_AHEAD;
@@ -71,7 +76,12 @@ impl Parts<'_> {
     }
 
     /// The cost up to the best move after this frame.
-    fn look_ahead(&self, frame: &Frame, moves: &mut Vec<Move>, tried: &mut Frame) -> f64 {
+    fn look_ahead(
+        &self,
+        frame: &SearchState,
+        moves: &mut Vec<JoinStep>,
+        tried: &mut SearchState,
+    ) -> f64 {
         if frame.left == 0 {
             return frame.cost;
         }
@@ -85,22 +95,24 @@ impl Parts<'_> {
     }
 
     /// A score without looking closely: for groups of very many parts.
-    fn rough(&self, frame: &Frame, step: &Move) -> f64 {
+    fn rough(&self, frame: &SearchState, step: &JoinStep) -> f64 {
         match step {
-            Move::One(part) | Move::Reduced(part, _) => self.fanout(frame, *part),
-            Move::Intersect(parts) => parts.iter().map(|part| self.fanout(frame, *part)).product(),
+            JoinStep::One(part) | JoinStep::Reduced(part, _) => self.fanout(frame, *part),
+            JoinStep::Intersect(parts) => {
+                parts.iter().map(|part| self.fanout(frame, *part)).product()
+            }
         }
     }
 
     /// The cheapest of all orders; `known` is what is to be beaten.
-    fn cheapest(&self, start: &Frame, known: Order, over: &dyn Fn() -> bool) -> Order {
+    fn cheapest(&self, start: &SearchState, known: Order, over: &dyn Fn() -> bool) -> Order {
         let full = (1usize << self.list.len()) - 1;
         let mut best: Vec<Option<Reached>> = Vec::new();
         best.resize_with(slot(full, true) + 1, || None);
         let mut least = known.end.cost;
         // Where the cheapest order of all parts is.
         let mut end = None;
-        let (mut moves, mut tried) = (Vec::new(), Frame::default());
+        let (mut moves, mut tried) = (Vec::new(), SearchState::default());
         for from_slot in 0..slot(full, false) {
             let placed = from_slot / 2;
             let from = match &best[from_slot] {
@@ -147,13 +159,13 @@ impl Parts<'_> {
 
 /// The best way to a set of parts.
 struct Reached {
-    frame: Frame,
+    frame: SearchState,
     before: usize,
-    by: Move,
+    by: JoinStep,
 }
 
 /// What a frame has cost, and what its rows will.
-fn score(frame: &Frame) -> f64 {
+fn score(frame: &SearchState) -> f64 {
     if frame.left == 0 {
         frame.cost
     } else {
@@ -167,9 +179,9 @@ fn slot(placed: usize, reduced: bool) -> usize {
     2 * placed + usize::from(reduced)
 }
 
-fn bits(step: &Move) -> usize {
+fn bits(step: &JoinStep) -> usize {
     match step {
-        Move::One(part) | Move::Reduced(part, _) => 1 << part,
-        Move::Intersect(parts) => parts.iter().fold(0, |set, part| set | 1 << part),
+        JoinStep::One(part) | JoinStep::Reduced(part, _) => 1 << part,
+        JoinStep::Intersect(parts) => parts.iter().fold(0, |set, part| set | 1 << part),
     }
 }

@@ -4,10 +4,10 @@
 use crate::algebra::logical::{GraphPosition, Group, Position, QuadPattern};
 use crate::exec::step::{Plan, StepKind};
 use crate::plan::estimate::State;
-use crate::plan::join_graph::{Frame, Move, Parts};
+use crate::plan::join_graph::{JoinGraph, JoinStep, SearchState};
 use crate::plan::order::Order;
 use crate::plan::planner::Planner;
-use crate::plan::unplaced::{Core, Remaining};
+use crate::plan::unplaced::{Orderable, Unplaced};
 use somersault_lang::VarId;
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ impl Planner<'_> {
     pub(crate) fn place_core(
         &mut self,
         group: &Group,
-        left: &mut Remaining<'_>,
+        left: &mut Unplaced<'_>,
         state: &mut State,
         plan: &mut Plan,
     ) {
@@ -34,13 +34,13 @@ impl Planner<'_> {
                 order = self.try_out(&sampled, &mut parts, &frame, order);
             }
         }
-        let mut next = Frame::default();
+        let mut next = SearchState::default();
         for step in &order.moves {
             parts.extend(&frame, step, &mut next);
             let grown = next.rows / frame.rows.max(f64::MIN_POSITIVE);
             let cost = next.cost - frame.cost;
             match step {
-                Move::One(at) => {
+                JoinStep::One(at) => {
                     let hash = parts.joins_by_hash(&frame, *at);
                     let hash = self.choices.hash.unwrap_or(hash);
                     let Some(part) = left.core[*at].take() else {
@@ -48,18 +48,18 @@ impl Planner<'_> {
                     };
                     self.place(part, hash, state.rows * grown, state, plan);
                 }
-                Move::Reduced(at, reduction) => {
+                JoinStep::Reduced(at, reduction) => {
                     let kept = parts.kept(next.placed_bits(), *at, *reduction);
                     let rows = state.rows * grown;
                     if let Some(part) = left.core[*at].take() {
                         self.place(part, false, rows / kept, state, plan);
                     }
-                    if let Some(Core::Pattern(pattern, _)) = left.core[reduction.by] {
+                    if let Some(Orderable::Pattern(pattern, _)) = left.core[reduction.by] {
                         let variable = parts.variables[reduction.variable];
                         self.place_reduction(pattern, variable, rows, state, plan);
                     }
                 }
-                Move::Intersect(list) => {
+                JoinStep::Intersect(list) => {
                     let patterns = list.iter().filter_map(|at| left.core[*at].take());
                     let patterns: Vec<_> = patterns.collect();
                     self.place_together(&patterns, state.rows * grown, state, plan);
@@ -81,14 +81,21 @@ impl Planner<'_> {
     }
 
     /// The order that looks cheapest from a frame on.
-    pub(crate) fn search(&self, parts: &Parts<'_>, start: &Frame) -> Order {
+    pub(crate) fn search(&self, parts: &JoinGraph<'_>, start: &SearchState) -> Order {
         parts.order(start, self.choices.greedy, &|| self.is_over_time())
     }
 
     /// Places one part; `rows` are expected after it. `hash`: a block runs by itself.
-    fn place(&mut self, part: Core<'_>, hash: bool, rows: f64, state: &mut State, plan: &mut Plan) {
+    fn place(
+        &mut self,
+        part: Orderable<'_>,
+        hash: bool,
+        rows: f64,
+        state: &mut State,
+        plan: &mut Plan,
+    ) {
         let kind = match part {
-            Core::Block(block) => {
+            Orderable::Block(block) => {
                 // The order's own estimate of the cost stands for the block's.
                 let cost = state.cost;
                 if hash && self.may_join(block, state) {
@@ -99,18 +106,18 @@ impl Planner<'_> {
                 state.cost = cost;
                 return;
             }
-            Core::Pattern(pattern, cardinality) => {
+            Orderable::Pattern(pattern, cardinality) => {
                 cardinality.bind(&pattern, state);
                 StepKind::Scan(pattern)
             }
-            Core::Path(path) => {
+            Orderable::Path(path) => {
                 for variable in path.variables().iter() {
                     state.bind(variable, rows.max(1.0));
                     state.certain.insert(variable);
                 }
                 StepKind::Path(Arc::clone(path))
             }
-            Core::Graph(name) => {
+            Orderable::Graph(name) => {
                 if let Some(variable) = name.variable() {
                     state.bind(variable, self.graphs.named().len() as f64);
                     state.certain.insert(variable);
@@ -125,7 +132,7 @@ impl Planner<'_> {
     /// Places patterns that close on one variable together.
     fn place_together(
         &mut self,
-        parts: &[Core<'_>],
+        parts: &[Orderable<'_>],
         rows: f64,
         state: &mut State,
         plan: &mut Plan,
@@ -134,7 +141,7 @@ impl Planner<'_> {
         let mut patterns = Vec::with_capacity(parts.len());
         let mut closed = Vec::with_capacity(parts.len());
         for part in parts {
-            if let Core::Pattern(pattern, cardinality) = part {
+            if let Orderable::Pattern(pattern, cardinality) = part {
                 closed.push(self.one_new(pattern, &before));
                 cardinality.bind(pattern, state);
                 patterns.push(*pattern);

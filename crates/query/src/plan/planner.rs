@@ -4,16 +4,17 @@
 //! another one, and the plan still holds for it.
 
 use crate::algebra::expression::{Constants, Expr};
-use crate::algebra::logical::{Group, Maintained, Node, Operator, Service, Values};
+use crate::algebra::logical::{Group, Node, Operator, RetainedScan, Service, Values};
 use crate::algebra::varset::VarSet;
-use crate::context::execution::{Guard, PlanChoices};
+use crate::context::execution::PlanChoices;
+use crate::context::limiter::Limiter;
 use crate::context::table::Table;
 use crate::exec::explain::Explainer;
 use crate::exec::step::{Plan, Step, StepKind};
 use crate::plan::cost;
 use crate::plan::estimate::State;
 use crate::plan::selectivity;
-use crate::plan::unplaced::Remaining;
+use crate::plan::unplaced::Unplaced;
 use crate::view::sources::Graphs;
 use rustc_hash::FxHashMap;
 use somersault_lang::VarId;
@@ -41,7 +42,7 @@ pub(crate) struct Estimate {
 
 /// What a plan reads beside the view.
 #[derive(Clone, Copy, Default)]
-pub(crate) struct Beside<'b> {
+pub(crate) struct PlanInputs<'b> {
     /// How many cells there are, where queries are evaluated together.
     pub(crate) cells: usize,
     /// The rows that are kept from one execution to the next.
@@ -56,10 +57,10 @@ pub(crate) struct Planner<'a> {
     pub(crate) variables: &'a [String],
     pub(crate) steps: usize,
     pub(crate) choices: PlanChoices,
-    guard: &'a Guard<'a>,
+    limiter: &'a Limiter<'a>,
     /// The number of the next variable of the planner's own.
     pub(crate) fresh: u32,
-    pub(crate) beside: Beside<'a>,
+    pub(crate) beside: PlanInputs<'a>,
     /// Inside EXISTS: the variables from outside, which stand for their values.
     pub(crate) outside: VarSet,
     /// By the addresses of nodes, which stay where they are while planning.
@@ -74,7 +75,7 @@ impl<'a> Planner<'a> {
         terms: &'a Constants,
         variables: &'a [String],
         fresh: u32,
-        guard: &'a Guard<'a>,
+        limiter: &'a Limiter<'a>,
     ) -> Planner<'a> {
         Planner {
             graphs,
@@ -82,10 +83,10 @@ impl<'a> Planner<'a> {
             terms,
             variables,
             steps: 0,
-            choices: guard.plan_choices(),
-            guard,
+            choices: limiter.plan_choices(),
+            limiter,
             fresh,
-            beside: Beside::default(),
+            beside: PlanInputs::default(),
             outside: VarSet::new(),
             estimates: FxHashMap::default(),
             texts: FxHashMap::default(),
@@ -94,7 +95,7 @@ impl<'a> Planner<'a> {
 
     /// Whether the execution has run out of time; it is the caller who makes an error of it.
     pub(crate) fn is_over_time(&self) -> bool {
-        self.guard.look().is_err()
+        self.limiter.check_interrupt().is_err()
     }
 
     /// The plan of a whole query; `needed` are the columns of its answer, and with `once` it does
@@ -165,7 +166,7 @@ impl<'a> Planner<'a> {
             Operator::Union(branches) => self.union(branches, state, plan),
             Operator::Values(values) => self.values(values, &node.certain, state, plan),
             Operator::Cells(variables) => self.cells(variables, state, plan),
-            Operator::Maintained(rows) => self.maintained(rows, &node.certain, state, plan),
+            Operator::Retained(rows) => self.maintained(rows, &node.certain, state, plan),
             Operator::Service(service) => self.service(service, state, plan),
             Operator::Project(inner) => {
                 let before = (state.certain.clone(), state.possible.clone());
@@ -254,7 +255,7 @@ impl<'a> Planner<'a> {
 
     fn maintained(
         &mut self,
-        rows: &Maintained,
+        rows: &RetainedScan,
         certain: &VarSet,
         state: &mut State,
         plan: &mut Plan,
@@ -262,7 +263,7 @@ impl<'a> Planner<'a> {
         let table = self.beside.maintained.get(rows.number);
         let count = table.map_or(0, |table| table.rows);
         Self::given((&rows.variables, count), certain, state);
-        self.push(plan, StepKind::Maintained(rows.clone()), state.rows);
+        self.push(plan, StepKind::Retained(rows.clone()), state.rows);
     }
 
     fn service(&mut self, service: &Arc<Service>, state: &mut State, plan: &mut Plan) {
@@ -448,7 +449,7 @@ impl<'a> Planner<'a> {
                 node.operator,
                 Operator::Values(_)
                     | Operator::Cells(_)
-                    | Operator::Maintained(_)
+                    | Operator::Retained(_)
                     | Operator::Service(_)
             )
     }
@@ -456,7 +457,7 @@ impl<'a> Planner<'a> {
     /// Places every filter and bind that is ready.
     pub(crate) fn place_ready(
         &mut self,
-        left: &mut Remaining<'_>,
+        left: &mut Unplaced<'_>,
         state: &mut State,
         plan: &mut Plan,
     ) {

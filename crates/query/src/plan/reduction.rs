@@ -7,9 +7,11 @@ use crate::algebra::logical::{GraphPosition, Position, QuadPattern};
 use crate::exec::step::{Plan, StepKind};
 use crate::plan::cost;
 use crate::plan::estimate::State;
-use crate::plan::join_graph::{Bound, End, Frame, Kind, Move, Parts, Sample};
+use crate::plan::join_graph::{
+    JoinGraph, JoinStep, PartKind, PatternEnd, Sample, SearchState, VariableState,
+};
 use crate::plan::planner::Planner;
-use crate::plan::unplaced::Core;
+use crate::plan::unplaced::Orderable;
 use somersault_lang::VarId;
 
 /// A reduction that keeps a larger share of the rows is not considered.
@@ -22,16 +24,16 @@ pub(crate) struct Reduction {
     pub(crate) variable: usize,
 }
 
-impl Parts<'_> {
+impl JoinGraph<'_> {
     /// Adds the moves that place this part and reduce its rows at once. Only what samples were taken
     /// of is offered: statistics of the predicates alone do not tell who has both.
-    pub(crate) fn reductions(&self, frame: &Frame, part: usize, into: &mut Vec<Move>) {
-        if self.samples.is_empty() || !matches!(self.list[part].kind, Kind::Pattern(_)) {
+    pub(crate) fn reductions(&self, frame: &SearchState, part: usize, into: &mut Vec<JoinStep>) {
+        if self.samples.is_empty() || !matches!(self.list[part].kind, PartKind::Pattern(_)) {
             return;
         }
         let placed = frame.placed_bits() | 1 << part;
         for (by, samples) in self.samples.iter().enumerate() {
-            let Kind::Pattern(pattern) = &self.list[by].kind else {
+            let PartKind::Pattern(pattern) = &self.list[by].kind else {
                 continue;
             };
             if by == part || frame.placed[by] {
@@ -39,21 +41,21 @@ impl Parts<'_> {
             }
             for sample in samples.iter().filter(|s| s.from == part) {
                 let variable = sample.variable;
-                let open = |end: End| match end {
-                    End::Constant => false,
-                    End::Variable(v) => {
+                let open = |end: PatternEnd| match end {
+                    PatternEnd::Constant => false,
+                    PatternEnd::Variable(v) => {
                         frame.bound[v].values == 0.0 && !self.list[part].variables.contains(&v)
                     }
                 };
-                let far = if pattern.subject == End::Variable(variable) {
+                let far = if pattern.subject == PatternEnd::Variable(variable) {
                     pattern.object
                 } else {
                     pattern.subject
                 };
-                let is_new = frame.bound[variable] == Bound::default();
+                let is_new = frame.bound[variable] == VariableState::default();
                 let reduction = Reduction { by, variable };
                 if is_new && open(far) && self.kept(placed, part, reduction) <= MOST_KEPT {
-                    into.push(Move::Reduced(part, reduction));
+                    into.push(JoinStep::Reduced(part, reduction));
                 }
             }
         }
@@ -83,7 +85,7 @@ impl Parts<'_> {
     }
 
     /// What the rows are after a reduction of those of `part`, which is placed.
-    pub(crate) fn reduce(&self, part: usize, reduction: Reduction, frame: &mut Frame) {
+    pub(crate) fn reduce(&self, part: usize, reduction: Reduction, frame: &mut SearchState) {
         let kept = self.kept(frame.placed_bits(), part, reduction);
         let rows = frame.rows * kept;
         frame.cost += cost::reduce(frame.flow(rows));
@@ -121,12 +123,12 @@ impl Planner<'_> {
     /// Where plans are forced to: every reduction that the rows allow.
     pub(crate) fn place_all_reductions(
         &mut self,
-        core: &[Option<Core<'_>>],
+        core: &[Option<Orderable<'_>>],
         state: &mut State,
         plan: &mut Plan,
     ) {
         for part in core.iter().flatten() {
-            let Core::Pattern(pattern, _) = part else {
+            let Orderable::Pattern(pattern, _) = part else {
                 continue;
             };
             let variable_graph =

@@ -4,9 +4,9 @@
 //! and how many are looked at depends on what the query is expected to cost.
 
 use crate::algebra::logical::{Position, QuadPattern};
-use crate::plan::join_graph::{Frame, Kind, Parts, Sample};
+use crate::plan::join_graph::{JoinGraph, PartKind, Sample, SearchState};
 use crate::plan::planner::Planner;
-use crate::plan::unplaced::{Core, Remaining};
+use crate::plan::unplaced::{Orderable, Unplaced};
 use crate::view::graph_view::Source;
 use crate::view::sources;
 use somersault_lang::VarId;
@@ -29,7 +29,7 @@ const LONGEST_COMPARED: f64 = 2048.0;
 const LONGEST_COPIED: usize = 4096;
 
 /// One pattern that can be sampled.
-pub(crate) struct Sampled {
+pub(crate) struct SampledPattern {
     pub(crate) part: usize,
     pub(crate) subject: Result<TermId, VarId>,
     pub(crate) predicate: TermId,
@@ -40,7 +40,7 @@ pub(crate) struct Sampled {
     pub(crate) objects: f64,
 }
 
-impl Sampled {
+impl SampledPattern {
     /// The direction in which edges lead away from a variable, if it is one of the ends.
     pub(crate) fn away_from(&self, variable: VarId) -> Option<Direction> {
         match (&self.subject, &self.object) {
@@ -67,7 +67,7 @@ impl Sampled {
     }
 }
 
-impl Parts<'_> {
+impl JoinGraph<'_> {
     /// At how many vertices to look where the query is expected to cost so much; `always`: whatever it
     /// costs.
     pub(crate) fn looks(&self, expected: f64, always: bool) -> usize {
@@ -90,9 +90,9 @@ impl Planner<'_> {
     /// pairs of them; says whether it did.
     pub(crate) fn sample(
         &self,
-        sampled: &[Sampled],
-        parts: &mut Parts<'_>,
-        start: &Frame,
+        sampled: &[SampledPattern],
+        parts: &mut JoinGraph<'_>,
+        start: &SearchState,
         looks: usize,
     ) -> bool {
         let mut pairs = Vec::new();
@@ -137,15 +137,19 @@ impl Planner<'_> {
     }
 
     /// The patterns that can be sampled.
-    pub(crate) fn sampled(&self, left: &Remaining<'_>, parts: &Parts<'_>) -> Vec<Sampled> {
+    pub(crate) fn sampled(
+        &self,
+        left: &Unplaced<'_>,
+        parts: &JoinGraph<'_>,
+    ) -> Vec<SampledPattern> {
         let id = |position| match position {
             Position::Constant(c) => {
                 Ok(self.constants[crate::algebra::expression::ConstantId::index(c)])
             }
             Position::Variable(v) => Err(v),
         };
-        let one = |(part, core): (usize, &Option<Core<'_>>)| {
-            let Some(Core::Pattern(pattern, _)) = core else {
+        let one = |(part, core): (usize, &Option<Orderable<'_>>)| {
+            let Some(Orderable::Pattern(pattern, _)) = core else {
                 return None;
             };
             let QuadPattern {
@@ -157,7 +161,7 @@ impl Planner<'_> {
             else {
                 return None;
             };
-            let Kind::Pattern(known) = &parts.list[part].kind else {
+            let PartKind::Pattern(known) = &parts.list[part].kind else {
                 return None;
             };
             if graph.variable().is_some() || known.cardinality.triples == 0.0 {
@@ -169,7 +173,7 @@ impl Planner<'_> {
                 .graphs
                 .sources_of(*graph, |c| self.constants[c.index()]);
             sources.retain(|s| view.predicate_statistics(*s, predicate).statements > 0);
-            Some(Sampled {
+            Some(SampledPattern {
                 part,
                 subject: id(*subject),
                 predicate,
@@ -189,8 +193,8 @@ impl Planner<'_> {
     fn compare(
         &self,
         all: &[TermId],
-        weighed_by: Option<(&Sampled, Direction)>,
-        (to, here): (&Sampled, Direction),
+        weighed_by: Option<(&SampledPattern, Direction)>,
+        (to, here): (&SampledPattern, Direction),
         count: usize,
     ) -> Option<(f64, f64)> {
         let view = self.graphs.view;
@@ -210,7 +214,7 @@ impl Planner<'_> {
             }
         }
         let looked = count.min(common.len());
-        let degree = |of: &Sampled, away| {
+        let degree = |of: &SampledPattern, away| {
             let source = of.sources[0];
             let degrees = (0..looked).map(|at| {
                 let vertex = common[(2 * at + 1) * common.len() / (2 * looked)];
@@ -231,9 +235,9 @@ impl Planner<'_> {
     /// rows that have any.
     fn look(
         &self,
-        from: &Sampled,
+        from: &SampledPattern,
         there: Direction,
-        to: &Sampled,
+        to: &SampledPattern,
         here: Direction,
         count: usize,
     ) -> Option<(f64, f64)> {

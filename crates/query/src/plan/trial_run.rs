@@ -4,11 +4,11 @@
 //! how three of them go together (who has both the one edge and the other may be quite unlike those
 //! who have one of them); a pilot does, and only of orders that matter.
 
-use crate::plan::join_graph::{Frame, Move, Parts};
+use crate::plan::join_graph::{JoinGraph, JoinStep, SearchState};
 use crate::plan::order::Order;
 use crate::plan::planner::Planner;
 use crate::plan::reduction::Reduction;
-use crate::plan::sample::Sampled;
+use crate::plan::sample::SampledPattern;
 use crate::view::sources;
 use somersault_model::{Direction, TermId, TripleIds};
 
@@ -26,7 +26,7 @@ const ROUNDS_OF_MANY: usize = 3;
 
 /// What a pilot saw of a part: what it makes of a row after some other parts.
 #[derive(Debug, Clone)]
-pub(crate) struct Seen {
+pub(crate) struct Observation {
     /// The parts before, a bit for each.
     placed: u32,
     /// What the rows were reduced by, where the pattern itself had not come yet.
@@ -39,7 +39,7 @@ pub(crate) struct Seen {
 
 /// What a pilot saw of a reduction.
 #[derive(Debug, Clone)]
-pub(crate) struct SeenReduction {
+pub(crate) struct ObservedReduction {
     /// The parts before, a bit for each; the one whose rows are reduced is the last of them.
     placed: u32,
     reduction: Reduction,
@@ -47,7 +47,7 @@ pub(crate) struct SeenReduction {
     pub(crate) kept: f64,
 }
 
-impl Frame {
+impl SearchState {
     /// The parts that are placed, a bit for each.
     pub(crate) fn placed_bits(&self) -> u32 {
         let placed = self.placed.iter().rev();
@@ -59,8 +59,8 @@ impl Frame {
     }
 }
 
-impl Parts<'_> {
-    fn known_bits(&self, frame: &Frame, part: usize) -> u64 {
+impl JoinGraph<'_> {
+    fn known_bits(&self, frame: &SearchState, part: usize) -> u64 {
         let variables = self.list[part].variables.iter();
         let known = variables.filter(|v| frame.bound[**v].values > 0.0);
         // That two variables may share a bit where there are very many can spoil an estimate only.
@@ -69,10 +69,10 @@ impl Parts<'_> {
 
     /// What pilots saw of a part where the rows are as now: after all that is placed, or else after
     /// most of it.
-    pub(crate) fn seen(&self, frame: &Frame, part: usize) -> Option<&Seen> {
+    pub(crate) fn seen(&self, frame: &SearchState, part: usize) -> Option<&Observation> {
         let all = self.seen.get(part).filter(|all| !all.is_empty())?;
         let (placed, known) = (frame.placed_bits(), self.known_bits(frame, part));
-        let fits = |seen: &&Seen| {
+        let fits = |seen: &&Observation| {
             seen.placed & !placed == 0
                 // After one other part only, samples of pairs tell as much.
                 && (seen.placed == placed || seen.placed.count_ones() > 1)
@@ -85,8 +85,8 @@ impl Parts<'_> {
     }
 
     /// Notes what a part was seen to make of rows like those of the frame.
-    fn see(&mut self, frame: &Frame, part: usize, fanout: f64) {
-        let seen = Seen {
+    fn see(&mut self, frame: &SearchState, part: usize, fanout: f64) {
+        let seen = Observation {
             placed: frame.placed_bits(),
             pending: frame.pending().copied().collect(),
             known: self.known_bits(frame, part),
@@ -106,8 +106,8 @@ impl Parts<'_> {
         &self,
         placed: u32,
         reduction: Reduction,
-    ) -> Option<&SeenReduction> {
-        let fits = |seen: &&SeenReduction| {
+    ) -> Option<&ObservedReduction> {
+        let fits = |seen: &&ObservedReduction| {
             seen.reduction == reduction
                 && seen.placed & !placed == 0
                 && (seen.placed == placed || seen.placed.count_ones() > 1)
@@ -119,7 +119,7 @@ impl Parts<'_> {
     fn see_reduction(&mut self, placed: u32, reduction: Reduction, kept: f64) {
         let all = &mut self.seen_reductions;
         all.retain(|seen| seen.placed != placed || seen.reduction != reduction);
-        all.push(SeenReduction {
+        all.push(ObservedReduction {
             placed,
             reduction,
             kept,
@@ -127,8 +127,8 @@ impl Parts<'_> {
     }
 
     /// An order with what is now expected of it.
-    fn follow(&self, start: &Frame, moves: Vec<Move>) -> Order {
-        let (mut frame, mut next) = (start.clone(), Frame::default());
+    fn follow(&self, start: &SearchState, moves: Vec<JoinStep>) -> Order {
+        let (mut frame, mut next) = (start.clone(), SearchState::default());
         for step in &moves {
             self.apply(&frame, step, &mut next);
             std::mem::swap(&mut frame, &mut next);
@@ -141,9 +141,9 @@ impl Planner<'_> {
     /// Tries orders until the cheapest is one that was tried.
     pub(crate) fn try_out(
         &self,
-        sampled: &[Sampled],
-        parts: &mut Parts<'_>,
-        start: &Frame,
+        sampled: &[SampledPattern],
+        parts: &mut JoinGraph<'_>,
+        start: &SearchState,
         mut order: Order,
     ) -> Order {
         // What is bound from outside cannot be chosen from.
@@ -156,7 +156,7 @@ impl Planner<'_> {
         } else {
             ROUNDS_OF_MANY
         };
-        let mut tried: Vec<Vec<Move>> = Vec::new();
+        let mut tried: Vec<Vec<JoinStep>> = Vec::new();
         while tried.len() < rounds && !self.is_over_time() {
             self.pilot(sampled, parts, start, &order.moves);
             tried.push(order.moves);
@@ -173,14 +173,20 @@ impl Planner<'_> {
     }
 
     /// Follows an order with a few rows, as far as there are any and its parts are patterns.
-    fn pilot(&self, sampled: &[Sampled], parts: &mut Parts<'_>, start: &Frame, moves: &[Move]) {
-        let mut rows = Rows::one(parts.variables.len());
-        let (mut frame, mut next) = (start.clone(), Frame::default());
+    fn pilot(
+        &self,
+        sampled: &[SampledPattern],
+        parts: &mut JoinGraph<'_>,
+        start: &SearchState,
+        moves: &[JoinStep],
+    ) {
+        let mut rows = TrialRows::one(parts.variables.len());
+        let (mut frame, mut next) = (start.clone(), SearchState::default());
         let pattern_of = |part: usize| sampled.iter().find(|pattern| pattern.part == part);
         for (at, step) in moves.iter().enumerate() {
             let list = match step {
-                Move::One(part) | Move::Reduced(part, _) => std::slice::from_ref(part),
-                Move::Intersect(list) => list,
+                JoinStep::One(part) | JoinStep::Reduced(part, _) => std::slice::from_ref(part),
+                JoinStep::Intersect(list) => list,
             };
             for part in &list[1..] {
                 // How long the list of each arm is, before any of them has closed.
@@ -206,10 +212,10 @@ impl Planner<'_> {
                     parts.see(&frame, *part, rows.per_row(made));
                 }
                 rows = extended;
-                parts.extend(&frame, &Move::One(*part), &mut next);
+                parts.extend(&frame, &JoinStep::One(*part), &mut next);
                 std::mem::swap(&mut frame, &mut next);
             }
-            if let Move::Reduced(part, reduction) = step {
+            if let JoinStep::Reduced(part, reduction) = step {
                 let Some(by) = pattern_of(reduction.by) else {
                     return;
                 };
@@ -226,9 +232,15 @@ impl Planner<'_> {
     }
 
     /// The rows whose value has an edge of a pattern.
-    fn reduced(&self, rows: &Rows, by: &Sampled, variable: usize, parts: &Parts<'_>) -> Rows {
+    fn reduced(
+        &self,
+        rows: &TrialRows,
+        by: &SampledPattern,
+        variable: usize,
+        parts: &JoinGraph<'_>,
+    ) -> TrialRows {
         let view = self.graphs.view;
-        let mut kept = Rows::none_of(rows);
+        let mut kept = TrialRows::none_of(rows);
         let Some(away) = by.away_from(parts.variables[variable]) else {
             return kept;
         };
@@ -242,14 +254,23 @@ impl Planner<'_> {
     }
 
     /// How many edges of a pattern, of which one end is known, each row has.
-    fn degrees(&self, rows: &Rows, pattern: &Sampled, parts: &Parts<'_>) -> Option<Degrees> {
+    fn degrees(
+        &self,
+        rows: &TrialRows,
+        pattern: &SampledPattern,
+        parts: &JoinGraph<'_>,
+    ) -> Option<FanoutCount> {
         let (subject, object) = (
             rows.end(&pattern.subject, parts),
             rows.end(&pattern.object, parts),
         );
         let (near, away, far) = match (subject, object) {
-            (near, End::Open(far)) if !matches!(near, End::Open(_)) => (near, Direction::Out, far),
-            (End::Open(far), near) if !matches!(near, End::Open(_)) => (near, Direction::In, far),
+            (near, RowEnd::Open(far)) if !matches!(near, RowEnd::Open(_)) => {
+                (near, Direction::Out, far)
+            }
+            (RowEnd::Open(far), near) if !matches!(near, RowEnd::Open(_)) => {
+                (near, Direction::In, far)
+            }
             _ => return None,
         };
         let view = self.graphs.view;
@@ -257,7 +278,7 @@ impl Planner<'_> {
             let vertex = near.of(row);
             sources::neighbour_estimate(view, &pattern.sources, vertex, pattern.predicate, away)
         };
-        Some(Degrees {
+        Some(FanoutCount {
             near,
             away,
             far,
@@ -269,27 +290,27 @@ impl Planner<'_> {
     /// be read as a whole for each.
     fn extend(
         &self,
-        rows: &Rows,
-        pattern: &Sampled,
-        parts: &Parts<'_>,
+        rows: &TrialRows,
+        pattern: &SampledPattern,
+        parts: &JoinGraph<'_>,
         most: usize,
-    ) -> Option<(usize, Rows)> {
+    ) -> Option<(usize, TrialRows)> {
         let (subject, object) = (
             rows.end(&pattern.subject, parts),
             rows.end(&pattern.object, parts),
         );
         match (subject, object) {
-            (End::Open(a), End::Open(b)) => {
+            (RowEnd::Open(a), RowEnd::Open(b)) => {
                 let started = self.vertices(rows, pattern, (a, b), most)?;
                 let (made, extended) = self.extend(&started, pattern, parts, most)?;
                 Some((made, extended))
             }
-            (End::Open(_), _) | (_, End::Open(_)) => {
+            (RowEnd::Open(_), _) | (_, RowEnd::Open(_)) => {
                 let degrees = self.degrees(rows, pattern, parts)?;
                 Some(self.choose(rows, pattern, &degrees, most))
             }
             (subject, object) => {
-                let mut kept = Rows::none_of(rows);
+                let mut kept = TrialRows::none_of(rows);
                 for row in rows.iter() {
                     let triple = TripleIds::new(subject.of(row), pattern.predicate, object.of(row));
                     if sources::contains(self.graphs.view, &pattern.sources, triple) {
@@ -305,11 +326,11 @@ impl Planner<'_> {
     /// pattern of an order.
     fn vertices(
         &self,
-        rows: &Rows,
-        pattern: &Sampled,
+        rows: &TrialRows,
+        pattern: &SampledPattern,
         (subject, object): (usize, usize),
         most: usize,
-    ) -> Option<Rows> {
+    ) -> Option<TrialRows> {
         if subject == object || !rows.is_unit() {
             return None;
         }
@@ -322,7 +343,7 @@ impl Planner<'_> {
         let (mut list, mut merged) = (Vec::new(), Vec::new());
         let reads = &pattern.sources;
         let all = sources::vertices_with(view, reads, predicate, away, &mut list, &mut merged);
-        let mut chosen = Rows::none_of(rows);
+        let mut chosen = TrialRows::none_of(rows);
         chosen.complete = all.len() <= most;
         for place in evenly(all.len(), most) {
             chosen.push(&rows.cells, variable, all[place]);
@@ -333,13 +354,13 @@ impl Planner<'_> {
     /// Of all edges that the rows have, about `most`.
     fn choose(
         &self,
-        rows: &Rows,
-        pattern: &Sampled,
-        degrees: &Degrees,
+        rows: &TrialRows,
+        pattern: &SampledPattern,
+        degrees: &FanoutCount,
         most: usize,
-    ) -> (usize, Rows) {
+    ) -> (usize, TrialRows) {
         let made: usize = degrees.of_rows.iter().sum();
-        let mut chosen = Rows::none_of(rows);
+        let mut chosen = TrialRows::none_of(rows);
         chosen.complete = rows.complete && made <= most;
         let (mut list, mut merged) = (Vec::new(), Vec::new());
         let mut places = evenly(made, most).peekable();
@@ -377,7 +398,7 @@ fn evenly(length: usize, most: usize) -> impl Iterator<Item = usize> {
 
 /// An end of a pattern, for some rows.
 #[derive(Debug, Clone, Copy)]
-enum End {
+enum RowEnd {
     Constant(TermId),
     /// A variable that has a value in each row.
     Value(usize),
@@ -385,42 +406,42 @@ enum End {
     Open(usize),
 }
 
-impl End {
+impl RowEnd {
     fn of(self, row: &[TermId]) -> TermId {
         match self {
-            End::Constant(id) => id,
-            End::Value(at) | End::Open(at) => row[at],
+            RowEnd::Constant(id) => id,
+            RowEnd::Value(at) | RowEnd::Open(at) => row[at],
         }
     }
 }
 
-struct Degrees {
-    near: End,
+struct FanoutCount {
+    near: RowEnd,
     away: Direction,
     far: usize,
     of_rows: Vec<usize>,
 }
 
 /// Some rows, with a cell for each variable.
-struct Rows {
+struct TrialRows {
     width: usize,
     cells: Vec<TermId>,
     /// Whether these are all that there are.
     complete: bool,
 }
 
-impl Rows {
+impl TrialRows {
     /// The one row of no values.
-    fn one(width: usize) -> Rows {
-        Rows {
+    fn one(width: usize) -> TrialRows {
+        TrialRows {
             width,
             cells: vec![TermId::UNBOUND; width],
             complete: true,
         }
     }
 
-    fn none_of(other: &Rows) -> Rows {
-        Rows {
+    fn none_of(other: &TrialRows) -> TrialRows {
+        TrialRows {
             width: other.width,
             cells: Vec::new(),
             complete: other.complete,
@@ -455,15 +476,15 @@ impl Rows {
         (edges as f64 / rows).max(0.5 / rows)
     }
 
-    fn end(&self, end: &Result<TermId, somersault_lang::VarId>, parts: &Parts<'_>) -> End {
+    fn end(&self, end: &Result<TermId, somersault_lang::VarId>, parts: &JoinGraph<'_>) -> RowEnd {
         match end {
-            Ok(id) => End::Constant(*id),
+            Ok(id) => RowEnd::Constant(*id),
             Err(variable) => {
                 let at = parts.variables.iter().position(|other| other == variable);
                 let at = at.expect("the variables of a part are numbered");
                 match self.cells.get(at) {
-                    Some(cell) if !cell.is_unbound() => End::Value(at),
-                    _ => End::Open(at),
+                    Some(cell) if !cell.is_unbound() => RowEnd::Value(at),
+                    _ => RowEnd::Open(at),
                 }
             }
         }

@@ -9,7 +9,8 @@ use crate::algebra::logical::{
 use crate::algebra::varset::VarSet;
 use crate::plan::estimate::{Cardinality, State};
 use crate::plan::join_graph::{
-    Binding, Block, Bound, Condition, End, Frame, Kind, Part, Parts, Pattern,
+    Binding, Block, Condition, JoinGraph, Part, PartKind, Pattern, PatternEnd, SearchState,
+    VariableState,
 };
 use crate::plan::planner::Planner;
 use somersault_lang::VarId;
@@ -19,7 +20,7 @@ use std::sync::Arc;
 
 /// A part that may come in any order.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Core<'q> {
+pub(crate) enum Orderable<'q> {
     Pattern(QuadPattern, Cardinality),
     Path(&'q Arc<PathPattern>),
     /// `GRAPH name {}`.
@@ -27,21 +28,21 @@ pub(crate) enum Core<'q> {
     Block(&'q Node),
 }
 
-impl Core<'_> {
+impl Orderable<'_> {
     /// What it may bind.
     pub(crate) fn variables(&self) -> VarSet {
         match self {
-            Core::Pattern(pattern, _) => pattern.variables(),
-            Core::Path(path) => path.variables(),
-            Core::Graph(name) => VarSet::of(name.variable()),
-            Core::Block(node) => node.possible.clone(),
+            Orderable::Pattern(pattern, _) => pattern.variables(),
+            Orderable::Path(path) => path.variables(),
+            Orderable::Graph(name) => VarSet::of(name.variable()),
+            Orderable::Block(node) => node.possible.clone(),
         }
     }
 
     /// What it may bind or has to know.
     pub(crate) fn mentioned(&self) -> VarSet {
         match self {
-            Core::Block(node) => node.mentioned(),
+            Orderable::Block(node) => node.mentioned(),
             _ => self.variables(),
         }
     }
@@ -49,16 +50,16 @@ impl Core<'_> {
     /// What it binds in every row.
     pub(crate) fn certain(&self) -> VarSet {
         match self {
-            Core::Block(node) => node.certain.clone(),
+            Orderable::Block(node) => node.certain.clone(),
             _ => self.variables(),
         }
     }
 }
 
 /// What of a group is still to be placed.
-pub(crate) struct Remaining<'q> {
+pub(crate) struct Unplaced<'q> {
     /// `None` where it is placed.
-    pub(crate) core: Vec<Option<Core<'q>>>,
+    pub(crate) core: Vec<Option<Orderable<'q>>>,
     /// The variables of parts that come after those, one set for each.
     pub(crate) later: Vec<VarSet>,
     pub(crate) binds: Vec<(VarId, &'q Arc<Expr>)>,
@@ -66,7 +67,7 @@ pub(crate) struct Remaining<'q> {
     pub(crate) tails: Vec<&'q Tail>,
 }
 
-impl Remaining<'_> {
+impl Unplaced<'_> {
     fn has_core(&self) -> bool {
         !self.later.is_empty() || self.core.iter().any(Option::is_some)
     }
@@ -119,34 +120,47 @@ impl Numbers {
         self.of.get(variable.index()).copied().flatten()
     }
 
-    fn end(&mut self, position: Position) -> End {
+    fn end(&mut self, position: Position) -> PatternEnd {
         match position {
-            Position::Constant(_) => End::Constant,
-            Position::Variable(v) => End::Variable(self.of(v)),
+            Position::Constant(_) => PatternEnd::Constant,
+            Position::Variable(v) => PatternEnd::Variable(self.of(v)),
         }
     }
 }
 
 impl Planner<'_> {
     /// The parts of a group, in an order of their own.
-    pub(crate) fn remaining<'q>(&mut self, group: &'q Group, state: &State) -> Remaining<'q> {
-        let mut core: Vec<(f64, Core<'q>)> = Vec::new();
+    pub(crate) fn remaining<'q>(&mut self, group: &'q Group, state: &State) -> Unplaced<'q> {
+        let mut core: Vec<(f64, Orderable<'q>)> = Vec::new();
         for pattern in &group.patterns {
             let cardinality = Cardinality::of(self.graphs, self.constants, pattern);
-            core.push((cardinality.triples, Core::Pattern(*pattern, cardinality)));
+            core.push((
+                cardinality.triples,
+                Orderable::Pattern(*pattern, cardinality),
+            ));
         }
-        core.extend(group.paths.iter().map(|path| (f64::MAX, Core::Path(path))));
-        core.extend(group.graphs.iter().map(|name| (1.0, Core::Graph(*name))));
+        core.extend(
+            group
+                .paths
+                .iter()
+                .map(|path| (f64::MAX, Orderable::Path(path))),
+        );
+        core.extend(
+            group
+                .graphs
+                .iter()
+                .map(|name| (1.0, Orderable::Graph(*name))),
+        );
         let others = state.possible.union(&group.core_possible());
         for block in &group.blocks {
             let rows = self.estimate(block, &others).rows;
-            core.push((rows, Core::Block(block)));
+            core.push((rows, Orderable::Block(block)));
         }
         core.sort_by(|(a, one), (b, other)| {
             a.total_cmp(b)
                 .then_with(|| self.text(one).cmp(&self.text(other)))
         });
-        Remaining {
+        Unplaced {
             core: core.into_iter().map(|(_, part)| Some(part)).collect(),
             later: Vec::new(),
             binds: group.binds.iter().map(|(v, e)| (*v, e)).collect(),
@@ -158,10 +172,10 @@ impl Planner<'_> {
     /// What is left of a group as the search sees it, and the frame that it starts from.
     pub(crate) fn parts<'q>(
         &mut self,
-        left: &Remaining<'q>,
+        left: &Unplaced<'q>,
         group: &Group,
         state: &State,
-    ) -> (Parts<'q>, Frame) {
+    ) -> (JoinGraph<'q>, SearchState) {
         let mut numbers = Numbers::default();
         let others = state.possible.union(&group.core_possible());
         let mut list = Vec::with_capacity(left.core.len());
@@ -192,15 +206,15 @@ impl Planner<'_> {
         }
         let bound = numbers.variables.iter().map(|v| {
             if state.possible.contains(*v) {
-                Bound {
+                VariableState {
                     values: state.distinct(*v),
                     certain: state.certain.contains(*v),
                 }
             } else {
-                Bound::default()
+                VariableState::default()
             }
         });
-        let frame = Frame {
+        let frame = SearchState {
             rows: state.rows,
             cost: 0.0,
             bound: bound.collect(),
@@ -209,7 +223,7 @@ impl Planner<'_> {
             unit: state.unit,
             reduced: Vec::new(),
         };
-        let parts = Parts {
+        let parts = JoinGraph {
             list,
             conditions,
             bindings,
@@ -222,9 +236,9 @@ impl Planner<'_> {
         (parts, frame)
     }
 
-    fn kind(&mut self, part: &Core<'_>, others: &VarSet, numbers: &mut Numbers) -> Kind {
+    fn kind(&mut self, part: &Orderable<'_>, others: &VarSet, numbers: &mut Numbers) -> PartKind {
         match part {
-            Core::Pattern(pattern, cardinality) => Kind::Pattern(Pattern {
+            Orderable::Pattern(pattern, cardinality) => PartKind::Pattern(Pattern {
                 subject: numbers.end(pattern.subject),
                 predicate: numbers.end(pattern.predicate),
                 object: numbers.end(pattern.object),
@@ -233,26 +247,26 @@ impl Planner<'_> {
                     GraphPosition::Default
                     | GraphPosition::Current
                     | GraphPosition::FreshDefault
-                    | GraphPosition::FreshNamed(_) => End::Constant,
+                    | GraphPosition::FreshNamed(_) => PatternEnd::Constant,
                 },
                 cardinality: *cardinality,
             }),
-            Core::Path(path) => {
+            Orderable::Path(path) => {
                 let sources = self.graphs.sources_of(path.graph, |_| TermId::UNBOUND);
                 let statements = sources.iter().map(|s| self.graphs.view.statement_count(*s));
-                Kind::Path {
+                PartKind::Path {
                     subject: numbers.end(path.subject),
                     object: numbers.end(path.object),
                     statements: statements.sum::<u64>() as f64,
                 }
             }
-            Core::Graph(name) => Kind::Graph {
+            Orderable::Graph(name) => PartKind::Graph {
                 name: numbers.end(*name),
                 count: self.graphs.named().len() as f64,
             },
-            Core::Block(node) => {
+            Orderable::Block(node) => {
                 let estimate = self.estimate(node, others);
-                Kind::Block(Block {
+                PartKind::Block(Block {
                     rows: estimate.rows,
                     cost: estimate.cost,
                     binds: (estimate.binds.iter())
@@ -271,19 +285,19 @@ impl Planner<'_> {
     }
 
     /// A text for breaking ties: of what is chosen, not of where it stood in the query.
-    fn text(&mut self, part: &Core<'_>) -> Rc<str> {
+    fn text(&mut self, part: &Orderable<'_>) -> Rc<str> {
         let position =
             |position| crate::exec::explain::position_text(position, self.terms, self.variables);
         match part {
-            Core::Pattern(pattern, _) => {
+            Orderable::Pattern(pattern, _) => {
                 crate::exec::explain::pattern_text(pattern, self.terms, self.variables).into()
             }
-            Core::Path(path) => {
+            Orderable::Path(path) => {
                 let (s, o) = (position(path.subject), position(path.object));
                 format!("{s} {:?} {o}", path.text).into()
             }
-            Core::Graph(name) => position(*name).into(),
-            Core::Block(node) => self.block_text(node),
+            Orderable::Graph(name) => position(*name).into(),
+            Orderable::Block(node) => self.block_text(node),
         }
     }
 }

@@ -5,7 +5,7 @@
 
 use crate::algebra::compile::compile;
 use crate::prepared::Prepared;
-use crate::prepared::parameters::Bound;
+use crate::prepared::parameters::BoundQuery;
 use parking_lot::RwLock;
 use rustc_hash::{FxHashMap, FxHasher};
 use somersault_lang::Query;
@@ -19,9 +19,9 @@ const SEEN: usize = 1 << 10;
 
 /// A bounded cache of prepared queries.
 pub struct PlanCache {
-    texts: Table<Bound>,
+    texts: BoundedTable<BoundQuery>,
     /// By shape; `None` = texts of this shape are parsed one by one.
-    shapes: Table<Option<Prepared>>,
+    shapes: BoundedTable<Option<Prepared>>,
     /// Hashes of texts that came once. Most that are lifted never come again, and should not push out
     /// those that do.
     seen: Box<[AtomicU64]>,
@@ -31,8 +31,8 @@ impl PlanCache {
     /// A cache of at most `capacity` texts and as many shapes (at least one).
     pub fn new(capacity: usize) -> PlanCache {
         PlanCache {
-            texts: Table::new(capacity),
-            shapes: Table::new(capacity),
+            texts: BoundedTable::new(capacity),
+            shapes: BoundedTable::new(capacity),
             seen: std::iter::repeat_with(AtomicU64::default)
                 .take(SEEN)
                 .collect(),
@@ -49,19 +49,19 @@ impl PlanCache {
         text: &str,
         base: Option<&str>,
         parse: impl Fn(&str) -> Result<Query, E>,
-    ) -> Result<Arc<Bound>, E> {
-        let key = Key::new(text, base);
+    ) -> Result<Arc<BoundQuery>, E> {
+        let key = CacheKey::new(text, base);
         if let Some(bound) = self.texts.get(&key) {
             return Ok(bound);
         }
         let Some(lifted) = lift(text, base) else {
             // Parsed outside the lock: a long text holds nobody up.
-            let bound = Arc::new(Bound::without(Prepared::new(parse(text)?)));
+            let bound = Arc::new(BoundQuery::without(Prepared::new(parse(text)?)));
             self.texts.put(&key, Arc::clone(&bound));
             return Ok(bound);
         };
         // What is left may hold relative IRIs.
-        let shape = Key::new(&lifted.shape, base);
+        let shape = CacheKey::new(&lifted.shape, base);
         let template = match self.shapes.get(&shape) {
             Some(template) => template,
             None => {
@@ -72,10 +72,10 @@ impl PlanCache {
             }
         };
         let bound = (template.as_ref().as_ref())
-            .and_then(|prepared| Bound::new(prepared.clone(), lifted.constants).ok());
+            .and_then(|prepared| BoundQuery::new(prepared.clone(), lifted.constants).ok());
         let (bound, is_lifted) = match bound {
             Some(bound) => (bound, true),
-            None => (Bound::without(Prepared::new(parse(text)?)), false),
+            None => (BoundQuery::without(Prepared::new(parse(text)?)), false),
         };
         let bound = Arc::new(bound);
         if !is_lifted || self.has_seen(key.hash) {
@@ -170,18 +170,18 @@ fn lexical(term: &oxrdf::Term) -> String {
 
 /// What an entry is found by: a text, and the base IRI that it is read with.
 #[derive(Clone, Copy)]
-pub(crate) struct Key<'k> {
+pub(crate) struct CacheKey<'k> {
     text: &'k str,
     base: Option<&'k str>,
     hash: u64,
 }
 
-impl<'k> Key<'k> {
-    pub(crate) fn new(text: &'k str, base: Option<&'k str>) -> Key<'k> {
+impl<'k> CacheKey<'k> {
+    pub(crate) fn new(text: &'k str, base: Option<&'k str>) -> CacheKey<'k> {
         let mut hasher = FxHasher::default();
         hasher.write(text.as_bytes());
         hasher.write(base.unwrap_or_default().as_bytes());
-        Key {
+        CacheKey {
             text,
             base,
             hash: hasher.finish(),
@@ -190,12 +190,12 @@ impl<'k> Key<'k> {
 }
 
 /// A bounded table of shared values.
-pub(crate) struct Table<V> {
+pub(crate) struct BoundedTable<V> {
     capacity: usize,
-    inner: RwLock<Inner<V>>,
+    inner: RwLock<Entries<V>>,
 }
 
-struct Inner<V> {
+struct Entries<V> {
     /// Where an entry is, by the hash of its key. Of two keys with one hash the later replaces the
     /// earlier: that costs a parse, and nothing else.
     places: FxHashMap<u64, usize>,
@@ -213,16 +213,16 @@ struct Entry<V> {
 }
 
 impl<V> Entry<V> {
-    fn is(&self, key: &Key<'_>) -> bool {
+    fn is(&self, key: &CacheKey<'_>) -> bool {
         *self.text == *key.text && self.base.as_deref() == key.base
     }
 }
 
-impl<V> Table<V> {
-    pub(crate) fn new(capacity: usize) -> Table<V> {
-        Table {
+impl<V> BoundedTable<V> {
+    pub(crate) fn new(capacity: usize) -> BoundedTable<V> {
+        BoundedTable {
             capacity: capacity.max(1),
-            inner: RwLock::new(Inner {
+            inner: RwLock::new(Entries {
                 places: FxHashMap::default(),
                 entries: Vec::new(),
                 hand: 0,
@@ -230,7 +230,7 @@ impl<V> Table<V> {
         }
     }
 
-    pub(crate) fn get(&self, key: &Key<'_>) -> Option<Arc<V>> {
+    pub(crate) fn get(&self, key: &CacheKey<'_>) -> Option<Arc<V>> {
         let inner = self.inner.read();
         let entry = &inner.entries[*inner.places.get(&key.hash)?];
         if !entry.is(key) {
@@ -243,7 +243,7 @@ impl<V> Table<V> {
         Some(Arc::clone(&entry.value))
     }
 
-    pub(crate) fn put(&self, key: &Key<'_>, value: Arc<V>) {
+    pub(crate) fn put(&self, key: &CacheKey<'_>, value: Arc<V>) {
         let entry = Entry {
             hash: key.hash,
             text: key.text.into(),
@@ -274,7 +274,7 @@ impl<V> Table<V> {
     }
 }
 
-impl<V> Inner<V> {
+impl<V> Entries<V> {
     /// Where an entry with this hash goes: its own place, a new one, or that of one that was not used
     /// since the hand came by.
     fn place(&mut self, hash: u64, capacity: usize) -> usize {
@@ -298,13 +298,13 @@ impl<V> Inner<V> {
 mod tests {
     use super::*;
 
-    fn key(text: &str) -> Key<'_> {
-        Key::new(text, None)
+    fn key(text: &str) -> CacheKey<'_> {
+        CacheKey::new(text, None)
     }
 
     #[test]
     fn what_is_used_stays() {
-        let table = Table::new(3);
+        let table = BoundedTable::new(3);
         for text in ["a", "b", "c"] {
             table.put(&key(text), Arc::new(text.to_owned()));
         }
@@ -325,7 +325,7 @@ mod tests {
 
     #[test]
     fn two_keys_of_one_hash_are_told_apart() {
-        let table = Table::new(2);
+        let table = BoundedTable::new(2);
         let (mut a, mut b) = (key("a"), key("b"));
         (a.hash, b.hash) = (1, 1);
         table.put(&a, Arc::new(1));
@@ -333,7 +333,7 @@ mod tests {
         table.put(&b, Arc::new(2));
         assert_eq!(table.get(&b).as_deref(), Some(&2));
         assert!(table.get(&a).is_none());
-        let with_base = Key {
+        let with_base = CacheKey {
             base: Some("http://x/"),
             ..b
         };

@@ -4,8 +4,9 @@
 use crate::algebra::error::QueryError;
 use crate::context::answer::{Answer, Solutions};
 use crate::context::cells::Cells;
-use crate::context::execution::{Execution, Guard, PlanChoices};
+use crate::context::execution::{Execution, PlanChoices};
 use crate::context::group_answer::GroupAnswer;
+use crate::context::limiter::Limiter;
 use crate::context::table::Table;
 use crate::context::workspace::Workspace;
 use crate::eval::evaluate::Evaluation;
@@ -13,9 +14,9 @@ use crate::exec::construct::construct;
 use crate::exec::describe::describe;
 use crate::exec::run::Runner;
 use crate::exec::term_order::in_order;
-use crate::plan::planner::Beside;
-use crate::prepared::parameters::Given;
-use crate::prepared::plan_memory::HeldPlan;
+use crate::plan::planner::PlanInputs;
+use crate::prepared::parameters::Arguments;
+use crate::prepared::plan_memory::ThreadPlan;
 use crate::prepared::{Prepared, Reuse, has_blank_node};
 use crate::value::random::Random;
 use crate::view::graph_view::GraphView;
@@ -32,14 +33,14 @@ const LIGHT_ROWS: u64 = 1 << 16;
 /// One execution.
 pub(crate) struct Run<'a> {
     pub(crate) evaluation: Evaluation<'a>,
-    pub(crate) guard: Guard<'a>,
+    pub(crate) limiter: Limiter<'a>,
     view: &'a dyn GraphView,
 }
 
 impl<'a> Run<'a> {
     pub(crate) fn start(
         prepared: &'a Prepared,
-        given: Given<'a>,
+        given: Arguments<'a>,
         view: &'a dyn GraphView,
         execution: &'a Execution,
         ids: Vec<TermId>,
@@ -52,7 +53,7 @@ impl<'a> Run<'a> {
         let evaluation = Evaluation::new(dictionary, constants, local, base, execution.now, random);
         Run {
             evaluation: evaluation.over(view, given.cells),
-            guard: Guard::start(execution),
+            limiter: Limiter::start(execution),
             view,
         }
     }
@@ -63,14 +64,14 @@ impl<'a> Run<'a> {
         workspace: &mut Workspace,
     ) -> Result<Table, QueryError> {
         let graphs = Graphs::new(self.view);
-        let beside = Beside {
+        let beside = PlanInputs {
             cells: self.evaluation.cells.map_or(0, Cells::len),
             maintained: self.evaluation.maintained,
         };
         let kept = &prepared.inner().kept;
-        let keeps =
-            prepared.keeps_plans(self.view) && self.guard.plan_choices() == PlanChoices::default();
-        let held = HeldPlan::take(kept);
+        let keeps = prepared.keeps_plans(self.view)
+            && self.limiter.plan_choices() == PlanChoices::default();
+        let held = ThreadPlan::take(kept);
         let earlier = keeps
             .then(|| kept.get(&graphs, beside.cells, held))
             .flatten();
@@ -79,7 +80,7 @@ impl<'a> Run<'a> {
             Some(held) => held,
             None => {
                 let constants = &self.evaluation.constants;
-                let (plan, _) = prepared.plan(&graphs, constants, beside, &self.guard)?;
+                let (plan, _) = prepared.plan(&graphs, constants, beside, &self.limiter)?;
                 let plan = Arc::new(plan);
                 if keeps {
                     kept.put(plan)
@@ -89,12 +90,12 @@ impl<'a> Run<'a> {
             }
         };
         let plan = &*held.plan;
-        self.guard.expect(plan.expected(), LIGHT_ROWS)?;
-        self.guard.expect_help(plan.expected());
+        self.limiter.expect(plan.expected(), LIGHT_ROWS)?;
+        self.limiter.expect_help(plan.expected());
         let mut runner = Runner {
             graphs: &graphs,
             evaluation: &mut self.evaluation,
-            guard: &mut self.guard,
+            limiter: &mut self.limiter,
             workspace,
             actual: Vec::new(),
         };
@@ -103,12 +104,12 @@ impl<'a> Run<'a> {
             QueryForm::Ask => runner.run_until(&plan.plan, 1),
             _ => runner.run(&plan.plan, Table::unit()),
         };
-        let rows = self.guard.rows();
+        let rows = self.limiter.rows();
         if was_kept && plan.is_surprised_by(rows) {
             // Perhaps these constants are unlike those that it was made for.
-            self.guard.end_budget();
+            self.limiter.end_budget();
             let constants = &self.evaluation.constants;
-            if let Ok((other, _)) = prepared.plan(&graphs, constants, beside, &self.guard) {
+            if let Ok((other, _)) = prepared.plan(&graphs, constants, beside, &self.limiter) {
                 kept.reconsider(plan, rows, other);
             }
         }
@@ -130,8 +131,8 @@ impl<'a> Run<'a> {
         // The number of the row behind that of its cell: rows of one cell keep their order.
         let mut order = workspace.order();
         let columns = prepared.inner().query.projection().len();
-        self.guard
-            .fits(table.rows * (size_of::<u64>() + columns * size_of::<TermId>()))?;
+        self.limiter
+            .check_memory(table.rows * (size_of::<u64>() + columns * size_of::<TermId>()))?;
         cells.look_up(&keys, 0..table.rows, |row, cell| {
             let cell = cell.expect("every row was joined with the cells");
             order.push(u64::from(cell) << 32 | row as u64);
@@ -180,19 +181,19 @@ impl<'a> Run<'a> {
             QueryForm::Ask => Answer::Boolean(table.rows > 0),
             QueryForm::Construct { template } => {
                 if template.iter().any(|quad| has_blank_node(&quad.triple)) {
-                    table = in_order(&self.evaluation, &mut self.guard, table, workspace)?;
+                    table = in_order(&self.evaluation, &mut self.limiter, table, workspace)?;
                 }
-                construct(template, &table, &mut self.evaluation, &mut self.guard)?
+                construct(template, &table, &mut self.evaluation, &mut self.limiter)?
             }
             QueryForm::Describe { projection } => Answer::Graph(describe(
                 projection,
                 &table,
                 &Graphs::new(self.view),
                 &self.evaluation,
-                &mut self.guard,
+                &mut self.limiter,
             )?),
             QueryForm::Select { projection } => {
-                self.guard.answer_rows(table.rows)?;
+                self.limiter.answer_rows(table.rows)?;
                 let rows = table.rows;
                 let columns = columns(&mut table, projection, workspace, reuse.columns);
                 Answer::Solutions(Solutions {
@@ -217,7 +218,7 @@ impl Prepared {
     /// The solutions as they are, without what an answer makes of them.
     pub(crate) fn table(
         &self,
-        given: Given<'_>,
+        given: Arguments<'_>,
         view: &dyn GraphView,
         execution: &Execution,
     ) -> Result<Table, QueryError> {
@@ -233,13 +234,13 @@ impl Prepared {
     pub(crate) fn execute_over<T>(
         &self,
         maintained: &OnceCell<Vec<Table>>,
-        make: impl FnOnce(&mut Evaluation<'_>, &mut Guard<'_>) -> Result<Vec<Table>, QueryError>,
-        (given, view, execution): (Given<'_>, &dyn GraphView, &Execution),
+        make: impl FnOnce(&mut Evaluation<'_>, &mut Limiter<'_>) -> Result<Vec<Table>, QueryError>,
+        (given, view, execution): (Arguments<'_>, &dyn GraphView, &Execution),
         answer: impl FnOnce(Run<'_>, Table, &mut Workspace) -> Result<T, QueryError>,
     ) -> Result<T, QueryError> {
         Workspace::of_thread(|workspace| {
             let mut run = Run::start(self, given, view, execution, workspace.ids());
-            let made = make(&mut run.evaluation, &mut run.guard)?;
+            let made = make(&mut run.evaluation, &mut run.limiter)?;
             run.evaluation.maintained = maintained.get_or_init(|| made);
             let table = run.solutions(self, workspace)?;
             answer(run, table, workspace)

@@ -14,16 +14,17 @@ use crate::algebra::logical::Node;
 use crate::algebra::varset::VarSet;
 use crate::context::answer::Answer;
 use crate::context::cells::Cells;
-use crate::context::execution::{Execution, Guard, worth_ready};
+use crate::context::execution::Execution;
 use crate::context::group_answer::GroupAnswer;
+use crate::context::limiter::{Limiter, worth_ready};
 use crate::context::table::Table;
 use crate::context::workspace::Workspace;
 use crate::exec::explain::{Explainer, Explanation};
 use crate::exec::run::{Actual, Runner};
-use crate::plan::planner::{Beside, Planner};
+use crate::plan::planner::{PlanInputs, Planner};
 use crate::prepared::execute::Run;
-use crate::prepared::parameters::{Given, Parameter};
-use crate::prepared::plan_memory::{Kept, KeptPlan, KnownIds};
+use crate::prepared::parameters::{Arguments, Parameter};
+use crate::prepared::plan_memory::{CachedPlan, KnownIds, PlanMemory};
 use crate::view::graph_view::GraphView;
 use crate::view::local_terms::LocalTerms;
 use crate::view::sources::Graphs;
@@ -69,7 +70,7 @@ pub(crate) struct Inner {
     pub(crate) cohort: Option<Cohort>,
     /// Whether a parameter came to be a predicate by what a filter says.
     pub(crate) gives_predicate: bool,
-    pub(crate) kept: Kept,
+    pub(crate) kept: PlanMemory,
     /// The ids of the constants that are no parameters.
     known: KnownIds,
     /// Whether statistics of named graphs that come and go steer its plans.
@@ -178,7 +179,7 @@ impl Prepared {
                 placeholders,
                 cohort,
                 gives_predicate,
-                kept: Kept::default(),
+                kept: PlanMemory::default(),
                 known: KnownIds::new(constants),
                 reads_named: compiled.root.reads_named(),
                 depth: compiled.root.depth(),
@@ -237,7 +238,7 @@ impl Prepared {
         execution: &Execution,
     ) -> Result<Answer, QueryError> {
         self.check_values(values)?;
-        self.execute_given(Given::new(values), view, execution, Reuse::default())
+        self.execute_given(Arguments::new(values), view, execution, Reuse::default())
     }
 
     /// As [`Prepared::execute_with`], with the memory of an earlier answer, if that is nobody else's.
@@ -252,7 +253,7 @@ impl Prepared {
         earlier: Option<Arc<Answer>>,
     ) -> Result<Arc<Answer>, QueryError> {
         self.check_values(values)?;
-        let given = Given::new(values);
+        let given = Arguments::new(values);
         let Some(mut answer) = earlier else {
             let answer = self.execute_given(given, view, execution, Reuse::default())?;
             return Ok(Arc::new(answer));
@@ -280,7 +281,7 @@ impl Prepared {
         execution: &Execution,
     ) -> Result<GroupAnswer, QueryError> {
         let answer = Workspace::of_thread(|workspace| {
-            let given = Given::of_cells(cells);
+            let given = Arguments::of_cells(cells);
             let mut run = Run::start(self, given, view, execution, workspace.ids());
             let table = run.solutions(self, workspace)?;
             run.split(self, table, cells, workspace)
@@ -298,14 +299,20 @@ impl Prepared {
         view: &dyn GraphView,
         execution: &Execution,
     ) -> Result<Explanation, QueryError> {
-        let run = Run::start(self, Given::of_cells(cells), view, execution, Vec::new());
+        let run = Run::start(
+            self,
+            Arguments::of_cells(cells),
+            view,
+            execution,
+            Vec::new(),
+        );
         let graphs = Graphs::new(view);
         let constants = &run.evaluation.constants;
-        let beside = Beside {
+        let beside = PlanInputs {
             cells: cells.len(),
-            ..Beside::default()
+            ..PlanInputs::default()
         };
-        let (kept, _) = self.plan(&graphs, constants, beside, &run.guard)?;
+        let (kept, _) = self.plan(&graphs, constants, beside, &run.limiter)?;
         let explainer = Explainer {
             terms: &self.inner.compiled.constants,
             variables: &self.inner.query.variables,
@@ -319,7 +326,7 @@ impl Prepared {
     /// Executes it; what an earlier answer left may be used for this one.
     pub(crate) fn execute_given(
         &self,
-        given: Given<'_>,
+        given: Arguments<'_>,
         view: &dyn GraphView,
         execution: &Execution,
         reuse: Reuse,
@@ -334,7 +341,7 @@ impl Prepared {
 
     fn evaluate(
         &self,
-        given: Given<'_>,
+        given: Arguments<'_>,
         view: &dyn GraphView,
         execution: &Execution,
         mut reuse: Reuse,
@@ -365,7 +372,7 @@ impl Prepared {
     /// The ids of all constants; those of parameters are the values given.
     pub(crate) fn constants(
         &self,
-        given: Given<'_>,
+        given: Arguments<'_>,
         dictionary: &Dictionary,
         local: &mut LocalTerms,
         mut ids: Vec<TermId>,
@@ -399,13 +406,13 @@ impl Prepared {
         execution: &Execution,
         analyze: bool,
     ) -> Result<Explanation, QueryError> {
-        let mut run = Run::start(self, Given::new(&[]), view, execution, Vec::new());
+        let mut run = Run::start(self, Arguments::new(&[]), view, execution, Vec::new());
         let graphs = Graphs::new(view);
         let (kept, steps) = self.plan(
             &graphs,
             &run.evaluation.constants,
-            Beside::default(),
-            &run.guard,
+            PlanInputs::default(),
+            &run.limiter,
         )?;
         let plan = &kept.plan;
         let mut actual = Vec::new();
@@ -414,7 +421,7 @@ impl Prepared {
             let mut runner = Runner {
                 graphs: &graphs,
                 evaluation: &mut run.evaluation,
-                guard: &mut run.guard,
+                limiter: &mut run.limiter,
                 workspace: &mut workspace,
                 actual: vec![Actual::default(); steps],
             };
@@ -436,14 +443,14 @@ impl Prepared {
         &self,
         graphs: &Graphs<'_>,
         constants: &[TermId],
-        beside: Beside<'_>,
-        guard: &Guard<'_>,
-    ) -> Result<(KeptPlan, usize), QueryError> {
+        beside: PlanInputs<'_>,
+        limiter: &Limiter<'_>,
+    ) -> Result<(CachedPlan, usize), QueryError> {
         let variables = &self.inner.query.variables;
         let compiled = &self.inner.compiled;
         let terms = &compiled.constants;
         let fresh = compiled.variables;
-        let mut planner = Planner::new(graphs, constants, terms, variables, fresh, guard);
+        let mut planner = Planner::new(graphs, constants, terms, variables, fresh, limiter);
         planner.beside = beside;
         let once = match &self.inner.query.form {
             QueryForm::Select { .. } => false,
@@ -454,8 +461,8 @@ impl Prepared {
         };
         let plan = planner.plan(&compiled.root, &self.inner.needed, once);
         // Out of time the planner leaves off comparing; such a plan must not run.
-        guard.look()?;
-        Ok((KeptPlan::new(plan, graphs, beside.cells), planner.steps()))
+        limiter.check_interrupt()?;
+        Ok((CachedPlan::new(plan, graphs, beside.cells), planner.steps()))
     }
 
     /// Whether its plan may serve on another view of the same size.

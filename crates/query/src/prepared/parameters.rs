@@ -33,7 +33,7 @@ pub(crate) struct Parameter {
 
 /// The values of all parameters for one execution.
 #[derive(Clone, Copy, Default)]
-pub(crate) struct Given<'g> {
+pub(crate) struct Arguments<'g> {
     values: &'g [Term],
     /// The ids that are known of them.
     known: Option<&'g KnownIds>,
@@ -43,25 +43,25 @@ pub(crate) struct Given<'g> {
     pub(crate) cells: Option<&'g Cells>,
 }
 
-impl<'g> Given<'g> {
-    pub(crate) fn new(values: &'g [Term]) -> Given<'g> {
-        Given {
+impl<'g> Arguments<'g> {
+    pub(crate) fn new(values: &'g [Term]) -> Arguments<'g> {
+        Arguments {
             values,
-            ..Given::default()
+            ..Arguments::default()
         }
     }
 
-    pub(crate) fn of_ids(ids: &'g [TermId]) -> Given<'g> {
-        Given {
+    pub(crate) fn of_ids(ids: &'g [TermId]) -> Arguments<'g> {
+        Arguments {
             ids,
-            ..Given::default()
+            ..Arguments::default()
         }
     }
 
-    pub(crate) fn of_cells(cells: &'g Cells) -> Given<'g> {
-        Given {
+    pub(crate) fn of_cells(cells: &'g Cells) -> Arguments<'g> {
+        Arguments {
             cells: Some(cells),
-            ..Given::default()
+            ..Arguments::default()
         }
     }
 
@@ -198,7 +198,7 @@ impl Prepared {
                 ids.len()
             )));
         }
-        self.execute_given(Given::of_ids(ids), view, execution, Reuse::default())
+        self.execute_given(Arguments::of_ids(ids), view, execution, Reuse::default())
     }
 
     /// How many values an execution takes.
@@ -241,20 +241,20 @@ pub(crate) fn placeholder(text: &str, number: usize) -> NamedNode {
 }
 
 /// A prepared query with the values of its parameters, and what is known of them.
-pub struct Bound {
+pub struct BoundQuery {
     prepared: Prepared,
     values: Box<[Term]>,
     known: KnownIds,
 }
 
-impl Bound {
+impl BoundQuery {
     /// Gives the parameters their values.
     ///
     /// # Errors
     /// They do not fit, see [`Prepared::execute_with`].
-    pub fn new(prepared: Prepared, values: Vec<Term>) -> Result<Bound, QueryError> {
+    pub fn new(prepared: Prepared, values: Vec<Term>) -> Result<BoundQuery, QueryError> {
         prepared.check_values(&values)?;
-        Ok(Bound {
+        Ok(BoundQuery {
             prepared,
             known: KnownIds::new(values.len()),
             values: values.into(),
@@ -262,9 +262,9 @@ impl Bound {
     }
 
     /// A query without parameters.
-    pub(crate) fn without(prepared: Prepared) -> Bound {
+    pub(crate) fn without(prepared: Prepared) -> BoundQuery {
         debug_assert_eq!(prepared.parameters(), 0);
-        Bound {
+        BoundQuery {
             prepared,
             known: KnownIds::new(0),
             values: Box::new([]),
@@ -285,10 +285,10 @@ impl Bound {
         view: &dyn GraphView,
         execution: &Execution,
     ) -> Result<Answer, QueryError> {
-        let given = Given {
+        let given = Arguments {
             values: &self.values,
             known: Some(&self.known),
-            ..Given::default()
+            ..Arguments::default()
         };
         self.prepared
             .execute_given(given, view, execution, Reuse::default())

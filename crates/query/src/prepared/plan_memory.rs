@@ -30,7 +30,7 @@ const LONGEST_PAUSE: u32 = 63;
 
 /// A plan with what it was made for.
 #[derive(Debug)]
-pub(crate) struct KeptPlan {
+pub(crate) struct CachedPlan {
     pub(crate) plan: Plan,
     /// How many statements each source held, and how many cells there were.
     sizes: Vec<u64>,
@@ -38,10 +38,10 @@ pub(crate) struct KeptPlan {
     expected: AtomicU64,
 }
 
-impl KeptPlan {
-    pub(crate) fn new(plan: Plan, graphs: &Graphs<'_>, cells: usize) -> KeptPlan {
+impl CachedPlan {
+    pub(crate) fn new(plan: Plan, graphs: &Graphs<'_>, cells: usize) -> CachedPlan {
         let expected = plan.expected_rows() as u64;
-        KeptPlan {
+        CachedPlan {
             plan,
             sizes: sizes(graphs, cells).collect(),
             expected: AtomicU64::new(expected),
@@ -85,12 +85,12 @@ fn sizes<'g>(graphs: &'g Graphs<'_>, cells: usize) -> impl Iterator<Item = u64> 
 /// A plan that an execution uses, and its thread holds on to afterwards: many threads that execute one
 /// query over and over would all write to the lock and to the count of one plan.
 #[derive(Debug)]
-pub(crate) struct HeldPlan {
+pub(crate) struct ThreadPlan {
     /// Whose it is.
     kept: u64,
     /// Which of its plans it is.
     version: u64,
-    pub(crate) plan: Arc<KeptPlan>,
+    pub(crate) plan: Arc<CachedPlan>,
 }
 
 /// How many plans a thread holds.
@@ -98,13 +98,13 @@ const HELD: usize = 16;
 
 thread_local! {
     /// The plans that this thread used last. Two queries whose numbers share a place take turns.
-    static OF_THREAD: RefCell<[Option<HeldPlan>; HELD]> =
+    static OF_THREAD: RefCell<[Option<ThreadPlan>; HELD]> =
         const { RefCell::new([const { None }; HELD]) };
 }
 
-impl HeldPlan {
+impl ThreadPlan {
     /// Takes the plan in a query's place out of this thread's plans. It may be another query's.
-    pub(crate) fn take(kept: &Kept) -> Option<HeldPlan> {
+    pub(crate) fn take(kept: &PlanMemory) -> Option<ThreadPlan> {
         let place = kept.number as usize % HELD;
         OF_THREAD.with_borrow_mut(|plans| plans[place].take())
     }
@@ -121,15 +121,15 @@ impl HeldPlan {
 /// The version of no plan that is kept.
 const NEVER: u64 = u64::MAX;
 
-/// The number of the next [`Kept`].
+/// The number of the next [`PlanMemory`].
 static NEXT: AtomicU64 = AtomicU64::new(0);
 
 /// The plan that a prepared query has at the moment, and how its executions in place went.
 #[derive(Debug)]
-pub(crate) struct Kept {
+pub(crate) struct PlanMemory {
     /// No other has the same.
     number: u64,
-    plan: RwLock<Option<Arc<KeptPlan>>>,
+    plan: RwLock<Option<Arc<CachedPlan>>>,
     /// How many plans there have been; written with the plan locked.
     version: AtomicU64,
     /// So many executions are still not tried in place.
@@ -137,9 +137,9 @@ pub(crate) struct Kept {
     last_pause: AtomicU32,
 }
 
-impl Default for Kept {
-    fn default() -> Kept {
-        Kept {
+impl Default for PlanMemory {
+    fn default() -> PlanMemory {
+        PlanMemory {
             number: NEXT.fetch_add(1, Ordering::Relaxed),
             plan: RwLock::new(None),
             version: AtomicU64::new(0),
@@ -149,21 +149,21 @@ impl Default for Kept {
     }
 }
 
-impl Kept {
+impl PlanMemory {
     /// The plan, if there is one that suits the view and so many cells; `held` is what the thread held in its place.
     pub(crate) fn get(
         &self,
         graphs: &Graphs<'_>,
         cells: usize,
-        held: Option<HeldPlan>,
-    ) -> Option<HeldPlan> {
+        held: Option<ThreadPlan>,
+    ) -> Option<ThreadPlan> {
         let newest = self.version.load(Ordering::Relaxed);
         let own = held.filter(|held| held.kept == self.number && held.version == newest);
         let held = match own {
             Some(held) => held,
             None => {
                 let plan = self.plan.read();
-                HeldPlan {
+                ThreadPlan {
                     kept: self.number,
                     version: self.version.load(Ordering::Relaxed),
                     plan: Arc::clone(plan.as_ref()?),
@@ -179,7 +179,7 @@ impl Kept {
     }
 
     /// Keeps a plan in the place of the one before.
-    pub(crate) fn put(&self, plan: Arc<KeptPlan>) -> HeldPlan {
+    pub(crate) fn put(&self, plan: Arc<CachedPlan>) -> ThreadPlan {
         let mut kept = self.plan.write();
         let version = self.version.fetch_add(1, Ordering::Relaxed) + 1;
         *kept = Some(Arc::clone(&plan));
@@ -187,12 +187,12 @@ impl Kept {
     }
 
     /// A plan that is not kept: no execution finds it again.
-    pub(crate) fn unkept(&self, plan: Arc<KeptPlan>) -> HeldPlan {
+    pub(crate) fn unkept(&self, plan: Arc<CachedPlan>) -> ThreadPlan {
         self.held(plan, NEVER)
     }
 
-    fn held(&self, plan: Arc<KeptPlan>, version: u64) -> HeldPlan {
-        HeldPlan {
+    fn held(&self, plan: Arc<CachedPlan>, version: u64) -> ThreadPlan {
+        ThreadPlan {
             kept: self.number,
             version,
             plan,
@@ -201,7 +201,7 @@ impl Kept {
 
     /// After a surprising execution: keeps the plan that was made for its constants if that promises
     /// to be much better than what happened, else remembers that so many rows are usual.
-    pub(crate) fn reconsider(&self, used: &KeptPlan, rows: u64, other: KeptPlan) {
+    pub(crate) fn reconsider(&self, used: &CachedPlan, rows: u64, other: CachedPlan) {
         if other.expected().saturating_mul(BETTER) < rows {
             self.put(Arc::new(other));
         } else {
@@ -295,7 +295,7 @@ mod tests {
 
     #[test]
     fn failures_in_place_make_ever_longer_pauses() {
-        let kept = Kept::default();
+        let kept = PlanMemory::default();
         let pause = || {
             let mut count = 0;
             while !kept.is_worth_trying() {

@@ -12,8 +12,8 @@ use somersault_model::{
     TimedTriple, TripleIds,
 };
 use somersault_query::{
-    Answer, Dataset, Execution, KeptRows, Maintained, NamedGraphs, PlanChoices, Prepared,
-    QueryError, SnapshotView, Source, Way,
+    Answer, Dataset, Execution, IncrementalQuery, Mode, NamedGraphs, PlanChoices, Prepared,
+    QueryError, RetainedRows, SnapshotView, Source,
 };
 use somersault_store::{Dictionary, ShardBatch, ShardWriter, Slice, Store, ViewKey, WindowVersion};
 use std::sync::Arc;
@@ -275,7 +275,7 @@ pub(crate) fn play(
     scenario: &Scenario,
     text: &str,
     choices: PlanChoices,
-    spoil: impl Fn(&Maintained, &mut Option<KeptRows>),
+    spoil: impl Fn(&IncrementalQuery, &mut Option<RetainedRows>),
 ) -> Result<Outcome, TestCaseError> {
     let played = play_within(scenario, text, (choices, Limits::default()), spoil)?;
     let Some(played) = played else {
@@ -299,7 +299,7 @@ pub(crate) fn play_within(
     scenario: &Scenario,
     text: &str,
     (choices, limits): (PlanChoices, Limits),
-    spoil: impl Fn(&Maintained, &mut Option<KeptRows>),
+    spoil: impl Fn(&IncrementalQuery, &mut Option<RetainedRows>),
 ) -> Result<Option<Played>, TestCaseError> {
     let mut world = World::new();
     world.store_all(&scenario.stored);
@@ -311,7 +311,7 @@ pub(crate) fn play_within(
     let sequence = Sequence::of(&query);
     let prepared = Prepared::new(query);
     let view = world.view(&scenario.shapes, &dataset);
-    let Ok(maintained) = Maintained::new(&prepared, &[], &view) else {
+    let Ok(maintained) = IncrementalQuery::new(&prepared, &[], &view) else {
         return Ok(None);
     };
     drop(view);
@@ -348,8 +348,8 @@ pub(crate) fn play_within(
             continue;
         };
         match way {
-            Way::Delta => played.by_delta += 1,
-            Way::Anew => played.anew += 1,
+            Mode::Incremental => played.by_delta += 1,
+            Mode::Rebuilt => played.anew += 1,
         }
         let dictionary = world.dictionary();
         prop_assert_eq!(
@@ -494,7 +494,7 @@ fn only_the_first_close_is_evaluated_as_a_whole() {
 fn ex1_a_lost_row_is_noticed() {
     let came = [["a p b", "b q c"]; 6];
     let scenario = scene(&[("", "c r e")], &came);
-    let lose = |of: &Maintained, kept: &mut Option<KeptRows>| {
+    let lose = |of: &IncrementalQuery, kept: &mut Option<RetainedRows>| {
         if let Some(kept) = kept {
             kept.lose_a_row(of);
         }
@@ -512,7 +512,9 @@ fn what_cannot_be_kept_says_why() {
         let world = World::new();
         let shapes = [Shape { range: 2, step: 1 }; 2];
         let view = world.view(&shapes, &world.dataset());
-        Maintained::new(&prepared, &[], &view).err().unwrap_or("")
+        IncrementalQuery::new(&prepared, &[], &view)
+            .err()
+            .unwrap_or("")
     };
     assert_eq!(why("SELECT * { GRAPH :v { ?a :p ?b } }"), "");
     for (text, part) in [

@@ -9,7 +9,9 @@ use oxrdf::{Term, Triple};
 use proptest::prelude::*;
 use somersault_lang::Parser;
 use somersault_model::{EventTime, Limits, TermId};
-use somersault_query::{Answer, Cells, Execution, Grouped, KeptRows, Maintained, PlanChoices, Way};
+use somersault_query::{
+    Answer, Cells, Execution, Grouped, IncrementalQuery, Mode, PlanChoices, RetainedRows,
+};
 
 /// Queries come or go, each with constants that are made of this.
 type Moves = Vec<(bool, usize)>;
@@ -21,7 +23,7 @@ fn play(
     text: &str,
     moves: &[Moves],
     choices: PlanChoices,
-    spoil: impl Fn(&Maintained, &mut Option<KeptRows>),
+    spoil: impl Fn(&IncrementalQuery, &mut Option<RetainedRows>),
 ) -> Result<Outcome, TestCaseError> {
     let mut world = World::new();
     world.store_all(&scenario.stored);
@@ -70,8 +72,8 @@ fn play(
             .execute_cells(&cells, &mut kept, &mut view, &execution)
             .expect("no limit is near");
         match way {
-            Way::Delta => by_delta += 1,
-            Way::Anew => anew += 1,
+            Mode::Incremental => by_delta += 1,
+            Mode::Rebuilt => anew += 1,
         }
         let view = world.view(&scenario.shapes, &dataset);
         let mut all = 0;
@@ -193,7 +195,7 @@ fn rows_are_made_anew_where_cells_come_or_go() {
 /// EX-1: rows of one member of a group that are lost between two closes are missed.
 #[test]
 fn ex1_a_lost_row_of_a_group_is_noticed() {
-    let lose = |of: &Maintained, kept: &mut Option<KeptRows>| {
+    let lose = |of: &IncrementalQuery, kept: &mut Option<RetainedRows>| {
         if let Some(kept) = kept {
             kept.lose_a_row(of);
         }

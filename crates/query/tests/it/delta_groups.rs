@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use proptest::sample::{select, subsequence};
 use somersault_lang::Parser;
 use somersault_model::Limits;
-use somersault_query::{Grouping, KeptRows, Maintained, PlanChoices, Prepared};
+use somersault_query::{Grouping, IncrementalQuery, PlanChoices, Prepared, RetainedRows};
 use std::cell::RefCell;
 
 fn typed(text: &str, datatype: NamedNodeRef<'_>) -> Term {
@@ -190,7 +190,7 @@ fn sub_selects_beside_patterns_are_looked_into() {
     for beside in BESIDE {
         let inner = "SELECT ?a (AVG(?b) AS ?m) { GRAPH :v { ?a :p ?b } } GROUP BY ?a";
         let kept = grouping(&format!("SELECT * {{ {{ {inner} }} {beside} }}"));
-        assert_eq!(kept, Grouping::Kept, "{beside}");
+        assert_eq!(kept, Grouping::Retained, "{beside}");
     }
 }
 
@@ -214,7 +214,7 @@ fn grouping(text: &str) -> Grouping {
     let world = World::new();
     let shapes = [Shape { range: 2, step: 1 }; 2];
     let view = world.view(&shapes, &world.dataset());
-    let maintained = Maintained::new(&prepared, &[], &view);
+    let maintained = IncrementalQuery::new(&prepared, &[], &view);
     maintained.expect("it has a core").grouping()
 }
 
@@ -233,7 +233,7 @@ fn groups_of_plain_rows_are_kept() {
         "SELECT * { { SELECT ?a (AVG(?b) AS ?m) { GRAPH :v { ?a :p ?b } } GROUP BY ?a } GRAPH :g { ?a :in ?room } }",
         "SELECT * { { SELECT ?a (AVG(?b) AS ?m) { GRAPH :v { ?a :p ?b } } GROUP BY ?a } GRAPH :w { ?a :q ?c } }",
     ] {
-        assert_eq!(grouping(text), Grouping::Kept, "{text}");
+        assert_eq!(grouping(text), Grouping::Retained, "{text}");
     }
     for text in [
         "SELECT ?a { GRAPH :v { ?a :p ?b } }",
@@ -281,7 +281,7 @@ fn groups_that_are_made_anew_say_why() {
     ] {
         let found = grouping(text);
         assert!(
-            matches!(found, Grouping::Anew(why) if why.contains(part)),
+            matches!(found, Grouping::Rebuilt(why) if why.contains(part)),
             "{text}: {found:?}"
         );
     }
@@ -370,7 +370,7 @@ fn a_burst_leaves_no_memory_behind() {
         let outcome = play(&scenario, &text, PlanChoices::default(), |_, kept| {
             bytes
                 .borrow_mut()
-                .extend(kept.as_ref().map(KeptRows::bytes));
+                .extend(kept.as_ref().map(RetainedRows::bytes));
         });
         assert_eq!(outcome.unwrap(), Some((7, 1)), "{text}");
         let bytes = bytes.into_inner();

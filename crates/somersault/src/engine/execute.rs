@@ -10,7 +10,7 @@ use crate::error::{EngineError, LimitKind};
 use crossbeam_channel::bounded;
 use somersault_model::QueryUid;
 use somersault_query::{
-    Answer as QueryAnswer, Bound, Dataset, Execution, Prepared, QueryError, SnapshotView,
+    Answer as QueryAnswer, BoundQuery, Dataset, Execution, Prepared, QueryError, SnapshotView,
 };
 use somersault_runtime::Class;
 use somersault_store::{Dictionary, Snapshot};
@@ -64,7 +64,7 @@ impl Executed {
 /// A query for the query pool. It counts as a waiting one; dropping it gives it up.
 pub struct HeavyQuery {
     engine: Engine,
-    query: Arc<Bound>,
+    query: Arc<BoundQuery>,
     options: QueryOptions,
     /// When it was asked for: its time counts from then, waiting included.
     asked: Instant,
@@ -149,7 +149,7 @@ impl Engine {
     /// Executes a query here if it is light.
     pub(super) fn start_query(
         &self,
-        query: Arc<Bound>,
+        query: Arc<BoundQuery>,
         options: &QueryOptions,
     ) -> Result<Light, EngineError> {
         let place = self.take_place()?;
@@ -178,7 +178,7 @@ impl Engine {
     /// A query that is not tried here.
     pub(super) fn heavy(
         &self,
-        query: Arc<Bound>,
+        query: Arc<BoundQuery>,
         options: &QueryOptions,
     ) -> Result<HeavyQuery, EngineError> {
         self.take_place()?.keep();

@@ -4,7 +4,7 @@ use super::execute::{Executed, HeavyQuery, panicked};
 use super::{Engine, Light, QueryOptions, QueryResults};
 use crate::error::EngineError;
 use oxrdf::Term;
-use somersault_query::{Answer, Bound, Prepared};
+use somersault_query::{Answer, BoundQuery, Prepared};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
@@ -125,7 +125,7 @@ impl PreparedQuery {
 
     /// What is not done here is for the pool.
     fn heavy(&self, values: &[Term]) -> Result<HeavyQuery, EngineError> {
-        let bound = Bound::new(self.prepared.clone(), values.to_vec());
+        let bound = BoundQuery::new(self.prepared.clone(), values.to_vec());
         let heavy = bound
             .map_err(EngineError::from)
             .and_then(|bound| self.engine.heavy(Arc::new(bound), &self.options));

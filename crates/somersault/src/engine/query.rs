@@ -9,7 +9,7 @@ use crate::error::{EngineError, LimitKind};
 use parking_lot::Mutex;
 use somersault_lang::{DatasetClause, Update};
 use somersault_model::{EventTime, QueryUid, Sn};
-use somersault_query::{Bound, Dataset, Prepared, SnapshotView, Using, evaluate_update};
+use somersault_query::{BoundQuery, Dataset, Prepared, SnapshotView, Using, evaluate_update};
 use somersault_runtime::{Change, UpdateJob, UpdateResult, window_version};
 use somersault_store::{Snapshot, WindowVersion};
 use somersault_stream::{QueryDeclaration, WindowDeclaration};
@@ -64,7 +64,7 @@ impl Engine {
         light
     }
 
-    fn cached(&self, text: &str, base: Option<&str>) -> Result<Arc<Bound>, EngineError> {
+    fn cached(&self, text: &str, base: Option<&str>) -> Result<Arc<BoundQuery>, EngineError> {
         self.check_text(text)?;
         let parse = |text: &str| self.parser(base).parse_query(text);
         Ok(self.inner.plans.get_or_prepare(text, base, parse)?)

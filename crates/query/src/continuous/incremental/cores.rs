@@ -10,7 +10,7 @@ use super::is_grouped;
 use crate::algebra::expression::Expr;
 use crate::algebra::flatten::{group_node, join, union};
 use crate::algebra::logical::{
-    Aggregate, GraphPosition, Group, Maintained as Leaf, Node, Operator, Position, QuadPattern,
+    Aggregate, GraphPosition, Group, Node, Operator, Position, QuadPattern, RetainedScan as Leaf,
     Values,
 };
 use crate::algebra::varset::VarSet;
@@ -28,7 +28,7 @@ const MOST_CORES: usize = 8;
 pub(super) struct Core {
     group: Group,
     /// What each pattern of the group reads.
-    pub(super) reads: Vec<Reads>,
+    pub(super) reads: Vec<PatternReads>,
     /// The variables of its rows.
     pub(super) variables: Arc<[VarId]>,
     /// The windows that its patterns read, ascending.
@@ -41,13 +41,13 @@ pub(super) struct Core {
 
 /// What a pattern reads.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Reads {
+pub(super) struct PatternReads {
     pub(super) windows: Vec<usize>,
     pub(super) stored: Vec<TermId>,
 }
 
 impl Core {
-    fn new(group: Group, reads: Vec<Reads>, of: &Prepared) -> Core {
+    fn new(group: Group, reads: Vec<PatternReads>, of: &Prepared) -> Core {
         let variables: Arc<[VarId]> = group.core_certain().iter().collect();
         let mut windows: Vec<usize> = reads.iter().flat_map(|r| r.windows.clone()).collect();
         windows.sort_unstable();
@@ -150,7 +150,7 @@ impl Splitter<'_> {
             Operator::Service(_)
             | Operator::Values(_)
             | Operator::Cells(_)
-            | Operator::Maintained(_)
+            | Operator::Retained(_)
             | Operator::EachGraph { .. } => return node.clone(),
         };
         Node {
@@ -204,7 +204,7 @@ impl Splitter<'_> {
 
     /// Groups that are kept, in the place of the node that makes them.
     fn folded(&mut self, fold: Fold, node: &Node) -> Node {
-        let operator = Operator::Maintained(Leaf {
+        let operator = Operator::Retained(Leaf {
             number: fold.cores[0],
             variables: node.possible.iter().collect(),
         });
@@ -265,7 +265,7 @@ impl Splitter<'_> {
         }
         let (patterns, others): (Vec<_>, Vec<_>) =
             (group.patterns.iter()).partition(|pattern| self.reads(pattern).is_some());
-        let reads: Vec<Reads> = patterns.iter().filter_map(|p| self.reads(p)).collect();
+        let reads: Vec<PatternReads> = patterns.iter().filter_map(|p| self.reads(p)).collect();
         if reads.iter().all(|reads| reads.windows.is_empty()) {
             return self.around(group, node);
         }
@@ -288,7 +288,7 @@ impl Splitter<'_> {
         around.filters = outside;
         let core = Core::new(core, reads, self.prepared);
         around.blocks.push(Node {
-            operator: Operator::Maintained(Leaf {
+            operator: Operator::Retained(Leaf {
                 number: self.cores.len(),
                 variables: Arc::clone(&core.variables),
             }),
@@ -326,7 +326,7 @@ impl Splitter<'_> {
     }
 
     /// What a pattern reads; `None` where that is not known beforehand.
-    fn reads(&self, pattern: &QuadPattern) -> Option<Reads> {
+    fn reads(&self, pattern: &QuadPattern) -> Option<PatternReads> {
         let named;
         let sources = match pattern.graph {
             GraphPosition::Default => &self.dataset.default[..],
@@ -336,7 +336,7 @@ impl Splitter<'_> {
             }
             _ => return None,
         };
-        let mut reads = Reads::default();
+        let mut reads = PatternReads::default();
         for source in sources {
             match source {
                 Source::Window(at) => reads.windows.push(*at),
@@ -395,10 +395,9 @@ pub(super) fn obstacle(node: &Node) -> Option<&'static str> {
             nodes.find_map(obstacle)
         }
         Operator::Union(list) => list.iter().find_map(obstacle),
-        Operator::Values(_)
-        | Operator::Cells(_)
-        | Operator::Maintained(_)
-        | Operator::Service(_) => None,
+        Operator::Values(_) | Operator::Cells(_) | Operator::Retained(_) | Operator::Service(_) => {
+            None
+        }
         Operator::Aggregate {
             inner, aggregates, ..
         } => {

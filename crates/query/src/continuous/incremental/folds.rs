@@ -84,7 +84,7 @@ impl Below {
     /// Whether a node is nothing but kept rows of cores, and binds.
     fn collect(&mut self, node: &Node, folds: &[Fold]) -> bool {
         match &node.operator {
-            Operator::Maintained(leaf) => {
+            Operator::Retained(leaf) => {
                 self.cores.push(leaf.number);
                 self.variables.extend(&node.possible);
                 !folds.iter().any(|fold| fold.cores.contains(&leaf.number))

@@ -5,10 +5,10 @@
 
 use super::folds::{Argument, Fold, Measure};
 use super::memory;
-use super::rows::Rows;
-use super::states::{Known, Noted, State};
+use super::rows::CoreRows;
+use super::states::{RecordedValue, Retracted, RunningAggregate};
 use crate::algebra::error::QueryError;
-use crate::context::execution::Guard;
+use crate::context::limiter::Limiter;
 use crate::context::table::{Column, Table};
 use crate::eval::evaluate::{Evaluated, Evaluation, Row};
 use crate::value::term_value::Value;
@@ -19,7 +19,7 @@ use somersault_model::TermId;
 const ROWS_PER_LOOK: usize = 1 << 12;
 
 /// See the module. Groups have numbers; those of groups without rows are given again.
-pub(super) struct Groups {
+pub(super) struct RetainedGroups {
     numbers: FxHashMap<Box<[TermId]>, u32>,
     free: Vec<u32>,
     /// Per key: its value in each group.
@@ -35,7 +35,7 @@ pub(super) struct Groups {
 /// A measure in all groups.
 #[derive(Default)]
 struct Measured {
-    states: Vec<State>,
+    states: Vec<RunningAggregate>,
     /// What they came to last.
     results: Column,
     /// The groups in which that is a term which one execution computed: its id means nothing to the next.
@@ -78,16 +78,16 @@ impl Measured {
 
     /// Changes the state of a group, and what is counted of its memory.
     #[inline]
-    fn change(&mut self, group: u32, change: impl FnOnce(&mut State)) {
+    fn change(&mut self, group: u32, change: impl FnOnce(&mut RunningAggregate)) {
         let state = &mut self.states[group as usize];
         let before = state.heap_bytes();
         change(state);
         self.heap_bytes = self.heap_bytes + state.heap_bytes() - before;
     }
 
-    fn take(&mut self, measure: &Measure, group: u32, known: Known) {
+    fn take(&mut self, measure: &Measure, group: u32, known: Retracted) {
         if measure.distinct
-            && let Known::Term(id) = known
+            && let Retracted::Term(id) = known
             && !id.is_unbound()
         {
             let rows = self.values.get_mut(&(group, id));
@@ -103,7 +103,9 @@ impl Measured {
 
     /// Begins the state of a group from nothing.
     fn renew(&mut self, measure: &Measure, group: u32) {
-        self.change(group, |state| *state = State::new(measure.function));
+        self.change(group, |state| {
+            *state = RunningAggregate::new(measure.function)
+        });
     }
 
     fn bytes(&self) -> usize {
@@ -129,10 +131,10 @@ fn argument_of(
     }
 }
 
-impl Groups {
+impl RetainedGroups {
     /// No rows.
-    pub(super) fn new(fold: &Fold) -> Groups {
-        let mut groups = Groups {
+    pub(super) fn new(fold: &Fold) -> RetainedGroups {
+        let mut groups = RetainedGroups {
             numbers: FxHashMap::default(),
             free: Vec::new(),
             keys: fold.keys.iter().map(|_| Column::new()).collect(),
@@ -160,7 +162,7 @@ impl Groups {
                 self.is_touched.push(false);
                 (self.keys.iter_mut()).for_each(|ids| ids.push(TermId::UNBOUND));
                 for (measured, measure) in self.measured.iter_mut().zip(&fold.measures) {
-                    let state = State::new(measure.function);
+                    let state = RunningAggregate::new(measure.function);
                     measured.heap_bytes += state.heap_bytes();
                     measured.states.push(state);
                     measured.results.push(TermId::UNBOUND);
@@ -190,16 +192,18 @@ impl Groups {
     }
 
     /// Takes back rows that leave their core.
-    pub(super) fn take(&mut self, fold: &Fold, rows: &Rows, leaving: &[u32]) {
+    pub(super) fn take(&mut self, fold: &Fold, rows: &CoreRows, leaving: &[u32]) {
         for row in leaving {
             let at = *row as usize;
             let group = rows.marks.groups[at];
             self.touch(group);
             for (measured, measure) in self.measured.iter_mut().zip(&fold.measures) {
                 let known = match measure.argument {
-                    Argument::Row => Known::Computed(Noted::Other),
-                    Argument::Column(variable) => Known::Term(rows.table.get(variable, at)),
-                    Argument::Computed(number) => Known::Computed(rows.marks.computed[number][at]),
+                    Argument::Row => Retracted::Computed(RecordedValue::Other),
+                    Argument::Column(variable) => Retracted::Term(rows.table.get(variable, at)),
+                    Argument::Computed(number) => {
+                        Retracted::Computed(rows.marks.computed[number][at])
+                    }
                 };
                 measured.take(measure, group, known);
             }
@@ -224,11 +228,11 @@ impl Groups {
     pub(super) fn add(
         &mut self,
         fold: &Fold,
-        rows: &mut Rows,
+        rows: &mut CoreRows,
         e: &mut Evaluation<'_>,
-        guard: &mut Guard<'_>,
+        limiter: &mut Limiter<'_>,
     ) -> Result<(), QueryError> {
-        let Rows { table, marks, .. } = rows;
+        let CoreRows { table, marks, .. } = rows;
         marks.computed.resize_with(fold.expressions.len(), Vec::new);
         let columns: Vec<_> = fold.keys.iter().map(|key| table.column(*key)).collect();
         let mut key = Vec::with_capacity(columns.len());
@@ -247,7 +251,7 @@ impl Groups {
             let mut values = Vec::with_capacity(fold.expressions.len());
             for (expression, computed) in fold.expressions.iter().zip(&mut marks.computed) {
                 let value = e.evaluate_value(expression.get(), row);
-                computed.push(Noted::of(value.as_ref()));
+                computed.push(RecordedValue::of(value.as_ref()));
                 values.push(value);
             }
             for (measured, measure) in self.measured.iter_mut().zip(&fold.measures) {
@@ -255,27 +259,32 @@ impl Groups {
                 measured.add(measure, group, value, e);
             }
             if at % ROWS_PER_LOOK == 0 {
-                guard.look()?;
-                self.fits(table, e, guard)?;
+                limiter.check_interrupt()?;
+                self.fits(table, e, limiter)?;
             }
         }
-        self.fits(table, e, guard)
+        self.fits(table, e, limiter)
     }
 
     /// Whether the groups of these rows are within the limit, with what was computed for them. A text that could not be made
     /// is more than any limit: to the whole evaluation as well.
-    fn fits(&self, table: &Table, e: &Evaluation<'_>, guard: &Guard<'_>) -> Result<(), QueryError> {
+    fn fits(
+        &self,
+        table: &Table,
+        e: &Evaluation<'_>,
+        limiter: &Limiter<'_>,
+    ) -> Result<(), QueryError> {
         let own = 2 * self.bytes() + table.bytes();
-        guard.fits(own.saturating_add(e.held_bytes()))
+        limiter.check_memory(own.saturating_add(e.held_bytes()))
     }
 
     /// Makes the states again that could not be told from what went.
     fn recount(
         &mut self,
         fold: &Fold,
-        all: &[Rows],
+        all: &[CoreRows],
         e: &mut Evaluation<'_>,
-        guard: &mut Guard<'_>,
+        limiter: &mut Limiter<'_>,
     ) -> Result<(), QueryError> {
         let held = 2 * self.bytes();
         let touched = self.touched.iter();
@@ -299,12 +308,12 @@ impl Groups {
             for rows in fold.cores.iter().map(|core| &all[*core]) {
                 for (at, group) in rows.marks.groups.iter().enumerate() {
                     if at % ROWS_PER_LOOK == 0 {
-                        guard.fits(held.saturating_add(e.held_bytes()))?;
+                        limiter.check_memory(held.saturating_add(e.held_bytes()))?;
                     }
                     if !is_wanted[*group as usize] {
                         continue;
                     }
-                    guard.tick()?;
+                    limiter.tick()?;
                     let row = Row {
                         table: &rows.table,
                         at,
@@ -322,7 +331,7 @@ impl Groups {
                 }
             }
         }
-        guard.fits(held.saturating_add(e.held_bytes()))
+        limiter.check_memory(held.saturating_add(e.held_bytes()))
     }
 
     /// Brings the results of measures up to date.
@@ -330,10 +339,10 @@ impl Groups {
         &mut self,
         fold: &Fold,
         e: &mut Evaluation<'_>,
-        guard: &mut Guard<'_>,
+        limiter: &mut Limiter<'_>,
     ) -> Result<(), QueryError> {
         let held = 2 * self.bytes();
-        let Groups {
+        let RetainedGroups {
             measured,
             touched,
             is_touched,
@@ -357,8 +366,8 @@ impl Groups {
                     measured.passing.push(*group);
                 }
                 measured.results[at] = id;
-                guard.tick()?;
-                guard.fits(held.saturating_add(e.held_bytes()))?;
+                limiter.tick()?;
+                limiter.check_memory(held.saturating_add(e.held_bytes()))?;
             }
         }
         for group in touched.drain(..) {
@@ -371,14 +380,16 @@ impl Groups {
     pub(super) fn table(
         &mut self,
         fold: &Fold,
-        all: &[Rows],
+        all: &[CoreRows],
         e: &mut Evaluation<'_>,
-        guard: &mut Guard<'_>,
+        limiter: &mut Limiter<'_>,
     ) -> Result<Table, QueryError> {
-        self.recount(fold, all, e, guard)?;
-        self.settle(fold, e, guard)?;
+        self.recount(fold, all, e, limiter)?;
+        self.settle(fold, e, limiter)?;
         let groups = self.rows.len() - self.free.len();
-        guard.fits(2 * self.bytes() + groups * 8 * (self.keys.len() + self.measured.len()))?;
+        limiter.check_memory(
+            2 * self.bytes() + groups * 8 * (self.keys.len() + self.measured.len()),
+        )?;
         let live: Vec<u32> = (0..self.rows.len() as u32)
             .filter(|group| self.lives(*group))
             .collect();
@@ -407,7 +418,7 @@ impl Groups {
 
     /// Memory, roughly.
     pub(super) fn bytes(&self) -> usize {
-        let Groups {
+        let RetainedGroups {
             numbers,
             free,
             keys,

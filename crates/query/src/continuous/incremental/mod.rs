@@ -20,14 +20,15 @@ use crate::algebra::error::QueryError;
 use crate::algebra::logical::Position;
 use crate::context::answer::Answer;
 use crate::context::cells::Cells;
-use crate::context::execution::{Execution, Guard};
+use crate::context::execution::Execution;
 use crate::context::group_answer::GroupAnswer;
+use crate::context::limiter::Limiter;
 use crate::context::table::Table;
 use crate::context::workspace::Workspace;
 use crate::eval::evaluate::Evaluation;
 use crate::plan::estimate::Cardinality;
 use crate::prepared::execute::Run;
-use crate::prepared::parameters::Given;
+use crate::prepared::parameters::Arguments;
 use crate::prepared::{Prepared, Reuse};
 use crate::view::graph_view::GraphView;
 use crate::view::local_terms::LocalTerms;
@@ -35,8 +36,8 @@ use crate::view::snapshot_view::SnapshotView;
 use crate::view::sources::Graphs;
 use cores::{Core, Splitter, obstacle};
 use folds::Fold;
-use groups::Groups;
-use rows::{Looks, Rows};
+use groups::RetainedGroups;
+use rows::{CoreRows, RowLookup};
 use somersault_model::{EventTime, Sn, TermId};
 use somersault_store::{PastWindow, WindowVersion};
 use std::cell::OnceCell;
@@ -48,7 +49,7 @@ const MOST_CONSTANTS: usize = 1 << 12;
 
 /// A query taken apart into cores, whose rows are kept, and what lies above them; for one combination of its parameters'
 /// values or all queries of a shape ([`Grouped::maintained`](crate::Grouped::maintained)), and one dataset.
-pub struct Maintained {
+pub struct IncrementalQuery {
     /// The values of its parameters; of many queries none, since their cells come with each execution.
     ids: Vec<TermId>,
     cores: Vec<Core>,
@@ -63,13 +64,13 @@ pub enum Grouping {
     /// There are none.
     None,
     /// Their groups are kept: those alone are touched that rows come to and go from.
-    Kept,
+    Retained,
     /// Some are evaluated over all kept rows each time, because of this.
-    Anew(&'static str),
+    Rebuilt(&'static str),
 }
 
 /// The kept rows of a query, as of one of its executions.
-pub struct KeptRows {
+pub struct RetainedRows {
     close: EventTime,
     sn: Sn,
     constants: Vec<TermId>,
@@ -78,20 +79,20 @@ pub struct KeptRows {
     /// As they were. Their terms may go before the next execution: what is kept is compared, and decoded only once rows that
     /// have left are dropped.
     windows: Vec<PastWindow>,
-    rows: Vec<Rows>,
-    groups: Vec<Groups>,
+    rows: Vec<CoreRows>,
+    groups: Vec<RetainedGroups>,
 }
 
 /// How an execution came to its answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Way {
+pub enum Mode {
     /// From the kept rows, and what has come and gone since.
-    Delta,
+    Incremental,
     /// All rows were made anew, and are kept.
-    Anew,
+    Rebuilt,
 }
 
-impl KeptRows {
+impl RetainedRows {
     /// Whether an execution for this close, on this view, comes before the one that the rows are of.
     pub fn is_ahead_of(&self, close: EventTime, view: &SnapshotView) -> bool {
         close < self.close || view.snapshot().sn() < self.sn
@@ -99,8 +100,8 @@ impl KeptRows {
 
     /// Memory of the rows and their groups, roughly.
     pub fn bytes(&self) -> usize {
-        let rows: usize = self.rows.iter().map(Rows::bytes).sum();
-        rows + self.groups.iter().map(Groups::bytes).sum::<usize>()
+        let rows: usize = self.rows.iter().map(CoreRows::bytes).sum();
+        rows + self.groups.iter().map(RetainedGroups::bytes).sum::<usize>()
     }
 
     /// How many rows are kept.
@@ -110,7 +111,7 @@ impl KeptRows {
 
     /// Forgets a row of a core that is still right, for the test of the comparison.
     #[doc(hidden)]
-    pub fn lose_a_row(&mut self, of: &Maintained) {
+    pub fn lose_a_row(&mut self, of: &IncrementalQuery) {
         if let Some(core) = self.rows.iter().position(|rows| rows.table.rows > 0) {
             self.remove(&of.folds, core, &[0]);
         }
@@ -131,22 +132,22 @@ impl KeptRows {
         &mut self,
         folds: &[Fold],
         e: &mut Evaluation<'_>,
-        guard: &mut Guard<'_>,
+        limiter: &mut Limiter<'_>,
     ) -> Result<Vec<Table>, QueryError> {
         let mut tables: Vec<Table> = self.rows.iter().map(|_| Table::default()).collect();
         for (fold, groups) in folds.iter().zip(&mut self.groups) {
             if groups.are_sparse() {
-                *groups = Groups::new(fold);
+                *groups = RetainedGroups::new(fold);
                 fold.cores
                     .iter()
                     .for_each(|core| self.rows[*core].ungroup());
             }
             for core in &fold.cores {
-                groups.add(fold, &mut self.rows[*core], e, guard)?;
+                groups.add(fold, &mut self.rows[*core], e, limiter)?;
             }
-            tables[fold.cores[0]] = groups.table(fold, &self.rows, e, guard)?;
+            tables[fold.cores[0]] = groups.table(fold, &self.rows, e, limiter)?;
         }
-        guard.fits(2 * self.bytes())?;
+        limiter.check_memory(2 * self.bytes())?;
         for (core, rows) in self.rows.iter_mut().enumerate() {
             if !is_grouped(folds, core) {
                 tables[core] = std::mem::take(&mut rows.table);
@@ -166,8 +167,8 @@ impl KeptRows {
 
     /// Gives back what a burst of rows took that are gone.
     fn shrink(&mut self) {
-        self.rows.iter_mut().for_each(Rows::shrink);
-        self.groups.iter_mut().for_each(Groups::shrink);
+        self.rows.iter_mut().for_each(CoreRows::shrink);
+        self.groups.iter_mut().for_each(RetainedGroups::shrink);
     }
 
     /// Whether none are.
@@ -176,7 +177,7 @@ impl KeptRows {
     }
 }
 
-impl Maintained {
+impl IncrementalQuery {
     /// Takes a query apart, for parameters with these ids, over a view with the dataset that it will always have.
     ///
     /// # Errors
@@ -185,7 +186,7 @@ impl Maintained {
         prepared: &Prepared,
         ids: &[TermId],
         view: &dyn GraphView,
-    ) -> Result<Maintained, &'static str> {
+    ) -> Result<IncrementalQuery, &'static str> {
         let inner = prepared.inner();
         if inner.compiled.constants.terms.len() > MOST_CONSTANTS {
             return Err("it has very many constants");
@@ -193,7 +194,7 @@ impl Maintained {
         if let Some(obstacle) = obstacle(&inner.compiled.root) {
             return Err(obstacle);
         }
-        let constants = constants(prepared, Given::of_ids(ids), view);
+        let constants = constants(prepared, Arguments::of_ids(ids), view);
         let mut splitter = Splitter {
             prepared,
             dataset: view.dataset(),
@@ -214,13 +215,13 @@ impl Maintained {
                 "no pattern outside OPTIONAL, MINUS, EXISTS, paths and GRAPH with a variable reads a window",
             );
         }
-        Ok(Maintained {
+        Ok(IncrementalQuery {
             ids: ids.to_vec(),
             cores,
             grouping: match unfolded {
-                Some(why) => Grouping::Anew(why),
+                Some(why) => Grouping::Rebuilt(why),
                 None if folds.is_empty() => Grouping::None,
-                None => Grouping::Kept,
+                None => Grouping::Retained,
             },
             folds,
             above: prepared.with_root(root),
@@ -240,29 +241,29 @@ impl Maintained {
     /// evaluation that keeps none may need few at a time.
     pub fn execute(
         &self,
-        kept: &mut Option<KeptRows>,
+        kept: &mut Option<RetainedRows>,
         view: &mut SnapshotView,
         execution: &Execution,
-    ) -> Result<(Answer, Way), QueryError> {
-        let given = Given::of_ids(&self.ids);
+    ) -> Result<(Answer, Mode), QueryError> {
+        let given = Arguments::of_ids(&self.ids);
         self.evaluate(given, kept, view, execution, |run, table, workspace| {
             run.answer(&self.above, table, workspace, Reuse::default())
         })
     }
 
-    /// The answers of queries that are evaluated together, as [`Maintained::execute`]. The cells are those of the earlier
+    /// The answers of queries that are evaluated together, as [`IncrementalQuery::execute`]. The cells are those of the earlier
     /// executions, with those who have come and gone since.
     ///
     /// # Errors
-    /// As [`Maintained::execute`].
+    /// As [`IncrementalQuery::execute`].
     pub fn execute_cells(
         &self,
         cells: &Cells,
-        kept: &mut Option<KeptRows>,
+        kept: &mut Option<RetainedRows>,
         view: &mut SnapshotView,
         execution: &Execution,
-    ) -> Result<(GroupAnswer, Way), QueryError> {
-        let given = Given::of_cells(cells);
+    ) -> Result<(GroupAnswer, Mode), QueryError> {
+        let given = Arguments::of_cells(cells);
         self.evaluate(given, kept, view, execution, |run, table, workspace| {
             run.split(&self.above, table, cells, workspace)
         })
@@ -270,12 +271,12 @@ impl Maintained {
 
     fn evaluate<T>(
         &self,
-        given: Given<'_>,
-        kept: &mut Option<KeptRows>,
+        given: Arguments<'_>,
+        kept: &mut Option<RetainedRows>,
         view: &mut SnapshotView,
         execution: &Execution,
         answer: impl FnOnce(Run<'_>, Table, &mut Workspace) -> Result<T, QueryError>,
-    ) -> Result<(T, Way), QueryError> {
+    ) -> Result<(T, Mode), QueryError> {
         let mut execution = execution.clone();
         if execution.deadline.is_none() {
             // All parts together have the time of one.
@@ -290,18 +291,21 @@ impl Maintained {
         let (mut now, way) = match slid {
             Some((earlier, fresh)) => {
                 view.set_fresh(Some(fresh));
-                (self.advance(earlier, of, view, &execution)?, Way::Delta)
+                (
+                    self.advance(earlier, of, view, &execution)?,
+                    Mode::Incremental,
+                )
             }
             None => {
                 view.set_fresh(None);
-                (self.anew(of, view, &execution)?, Way::Anew)
+                (self.anew(of, view, &execution)?, Mode::Rebuilt)
             }
         };
         view.set_fresh(None);
         let tables = OnceCell::new();
         let answer = self.above.execute_over(
             &tables,
-            |e, guard| now.tables(&self.folds, e, guard),
+            |e, limiter| now.tables(&self.folds, e, limiter),
             (given, view, &execution),
             answer,
         )?;
@@ -318,10 +322,10 @@ impl Maintained {
     /// reads has changed.
     fn slid(
         &self,
-        kept: KeptRows,
-        (constants, given): (&[TermId], Given<'_>),
+        kept: RetainedRows,
+        (constants, given): (&[TermId], Arguments<'_>),
         view: &SnapshotView,
-    ) -> Option<(KeptRows, Vec<Arc<WindowVersion>>)> {
+    ) -> Option<(RetainedRows, Vec<Arc<WindowVersion>>)> {
         let windows = view.windows();
         let is_later = kept.sn <= view.snapshot().sn();
         let is_of_the_same = kept.constants == constants && kept.cells == changes(given);
@@ -349,44 +353,44 @@ impl Maintained {
     /// All rows of all cores.
     fn anew(
         &self,
-        (constants, given): (Vec<TermId>, Given<'_>),
+        (constants, given): (Vec<TermId>, Arguments<'_>),
         view: &SnapshotView,
         execution: &Execution,
-    ) -> Result<KeptRows, QueryError> {
-        let mut all: Vec<Rows> = Vec::with_capacity(self.cores.len());
+    ) -> Result<RetainedRows, QueryError> {
+        let mut all: Vec<CoreRows> = Vec::with_capacity(self.cores.len());
         for core in &self.cores {
             let table = core.whole.table(given, view, execution)?;
-            let looks = Looks {
+            let looks = RowLookup {
                 core,
                 constants: &constants,
                 view,
             };
-            all.push(Rows::of(looks, table));
-            let bytes: usize = all.iter().map(Rows::bytes).sum();
+            all.push(CoreRows::of(looks, table));
+            let bytes: usize = all.iter().map(CoreRows::bytes).sum();
             fit(bytes, execution)?;
         }
-        Ok(KeptRows {
+        Ok(RetainedRows {
             close: execution.close,
             sn: view.snapshot().sn(),
             constants,
             cells: changes(given),
             windows: pasts(view),
             rows: all,
-            groups: self.folds.iter().map(Groups::new).collect(),
+            groups: self.folds.iter().map(RetainedGroups::new).collect(),
         })
     }
 
     /// The rows of all cores, from those that were kept.
     fn advance(
         &self,
-        mut kept: KeptRows,
-        (constants, given): (Vec<TermId>, Given<'_>),
+        mut kept: RetainedRows,
+        (constants, given): (Vec<TermId>, Arguments<'_>),
         view: &SnapshotView,
         execution: &Execution,
-    ) -> Result<KeptRows, QueryError> {
+    ) -> Result<RetainedRows, QueryError> {
         let graphs = Graphs::new(view);
         for (at, core) in self.cores.iter().enumerate() {
-            let looks = Looks {
+            let looks = RowLookup {
                 core,
                 constants: &constants,
                 view,
@@ -414,7 +418,7 @@ impl Maintained {
                 }
             }
         }
-        Ok(KeptRows {
+        Ok(RetainedRows {
             close: execution.close,
             sn: view.snapshot().sn(),
             constants,
@@ -425,13 +429,13 @@ impl Maintained {
 }
 
 /// The ids of a query's constants, with these for its parameters.
-fn constants(prepared: &Prepared, given: Given<'_>, view: &dyn GraphView) -> Vec<TermId> {
+fn constants(prepared: &Prepared, given: Arguments<'_>, view: &dyn GraphView) -> Vec<TermId> {
     let mut local = LocalTerms::default();
     prepared.constants(given, view.dictionary(), &mut local, Vec::new())
 }
 
 /// What says whether the cells are still the same.
-fn changes(given: Given<'_>) -> u64 {
+fn changes(given: Arguments<'_>) -> u64 {
     given.cells.map_or(0, Cells::changes)
 }
 
@@ -446,5 +450,5 @@ fn is_grouped(folds: &[Fold], core: usize) -> bool {
 
 /// Whether what is kept leaves an execution half of the memory that it may use.
 fn fit(bytes: usize, execution: &Execution) -> Result<(), QueryError> {
-    Guard::start(execution).fits(2 * bytes)
+    Limiter::start(execution).check_memory(2 * bytes)
 }

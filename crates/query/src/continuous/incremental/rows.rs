@@ -3,9 +3,9 @@
 //! graphs stay (where they change, all is made anew), and of a window the newest batch that holds a statement says when it
 //! leaves; a statement that came again since is found when that batch has passed.
 
-use super::cores::{Core, Reads};
+use super::cores::{Core, PatternReads};
 use super::memory;
-use super::states::Noted;
+use super::states::RecordedValue;
 use crate::algebra::logical::{Position, QuadPattern};
 use crate::context::table::{Table, remove};
 use crate::context::workspace::Workspace;
@@ -20,7 +20,7 @@ const NEVER: BatchNumber = BatchNumber(i64::MAX);
 
 /// See the module.
 #[derive(Default)]
-pub(super) struct Rows {
+pub(super) struct CoreRows {
     pub(super) table: Table,
     /// Per window of the core: for each row the oldest of the newest batches of its statements there.
     until: Vec<Vec<BatchNumber>>,
@@ -34,12 +34,12 @@ pub(super) struct Marks {
     /// The group that each is in.
     pub(super) groups: Vec<u32>,
     /// Per expression that is aggregated: what it came to.
-    pub(super) computed: Vec<Vec<Noted>>,
+    pub(super) computed: Vec<Vec<RecordedValue>>,
 }
 
 /// What the statements of rows are looked up in.
 #[derive(Clone, Copy)]
-pub(super) struct Looks<'l> {
+pub(super) struct RowLookup<'l> {
     pub(super) core: &'l Core,
     pub(super) constants: &'l [TermId],
     pub(super) view: &'l SnapshotView,
@@ -75,7 +75,7 @@ impl<'t> Statements<'t> {
 
 /// Where a statement is.
 #[derive(Clone, Copy)]
-enum Whereabouts {
+enum StatementLocation {
     /// In the window with this place among those of the core, and there last in this batch.
     Window(usize, BatchNumber),
     Stored,
@@ -83,21 +83,21 @@ enum Whereabouts {
 }
 
 /// What is known of statements: many rows share one, and to look into a large window takes as long as many rows do.
-struct Asked<T> {
+struct LookupMemo<T> {
     last: Option<(TripleIds, T)>,
     all: FxHashMap<TripleIds, T>,
 }
 
-impl<T> Default for Asked<T> {
-    fn default() -> Asked<T> {
-        Asked {
+impl<T> Default for LookupMemo<T> {
+    fn default() -> LookupMemo<T> {
+        LookupMemo {
             last: None,
             all: FxHashMap::default(),
         }
     }
 }
 
-impl<T: Copy> Asked<T> {
+impl<T: Copy> LookupMemo<T> {
     #[inline]
     fn of(&mut self, triple: TripleIds, look: impl FnOnce(TripleIds) -> T) -> T {
         if let Some((last, value)) = self.last
@@ -111,8 +111,8 @@ impl<T: Copy> Asked<T> {
     }
 }
 
-impl Looks<'_> {
-    fn is_stored(&self, reads: &Reads, triple: TripleIds) -> bool {
+impl RowLookup<'_> {
+    fn is_stored(&self, reads: &PatternReads, triple: TripleIds) -> bool {
         let snapshot = self.view.snapshot();
         let mut graphs = reads.stored.iter();
         graphs.any(|graph| snapshot.contains(triple.in_graph(*graph)))
@@ -128,7 +128,7 @@ impl Looks<'_> {
                 continue;
             }
             let statements = Statements::of(pattern, table, self.constants);
-            let mut known = Asked::default();
+            let mut known = LookupMemo::default();
             for (at, row) in rows.iter().enumerate() {
                 if !holds[at] {
                     continue;
@@ -137,12 +137,12 @@ impl Looks<'_> {
                     self.whereabouts(reads, triple)
                 });
                 match found {
-                    Whereabouts::Window(column, batch) => {
+                    StatementLocation::Window(column, batch) => {
                         let own = &mut until[column][at];
                         *own = batch.min(*own);
                     }
-                    Whereabouts::Stored => {}
-                    Whereabouts::Nowhere => holds[at] = false,
+                    StatementLocation::Stored => {}
+                    StatementLocation::Nowhere => holds[at] = false,
                 }
             }
         }
@@ -150,7 +150,7 @@ impl Looks<'_> {
     }
 
     /// Where a statement is that a pattern reads; of windows the first that has it says.
-    fn whereabouts(&self, reads: &Reads, triple: TripleIds) -> Whereabouts {
+    fn whereabouts(&self, reads: &PatternReads, triple: TripleIds) -> StatementLocation {
         let newest = reads.windows.iter().find_map(|window| {
             // What came last is little, and what rows are found by.
             let fresh = self.view.fresh_of(*window);
@@ -163,15 +163,15 @@ impl Looks<'_> {
             Some((window, batch)) => {
                 let column = self.core.windows.binary_search(window);
                 let column = column.expect("a core knows the windows of its patterns");
-                Whereabouts::Window(column, batch)
+                StatementLocation::Window(column, batch)
             }
-            None if self.is_stored(reads, triple) => Whereabouts::Stored,
-            None => Whereabouts::Nowhere,
+            None if self.is_stored(reads, triple) => StatementLocation::Stored,
+            None => StatementLocation::Nowhere,
         }
     }
 
     /// Whether a statement has come that was not there before.
-    fn is_new(&self, reads: &Reads, triple: TripleIds, before: &[PastWindow]) -> bool {
+    fn is_new(&self, reads: &PatternReads, triple: TripleIds, before: &[PastWindow]) -> bool {
         let windows = || reads.windows.iter();
         let came = windows().any(|window| {
             let fresh = self.view.fresh_of(*window);
@@ -191,7 +191,7 @@ impl Looks<'_> {
                 break;
             }
             let statements = Statements::of(pattern, table, self.constants);
-            let mut asked = Asked::default();
+            let mut asked = LookupMemo::default();
             known.retain(|row| {
                 !asked.of(statements.at(*row), |triple| {
                     self.is_new(reads, triple, before)
@@ -202,16 +202,16 @@ impl Looks<'_> {
     }
 }
 
-impl Rows {
+impl CoreRows {
     /// All rows of a core.
-    pub(super) fn of(looks: Looks<'_>, table: Table) -> Rows {
+    pub(super) fn of(looks: RowLookup<'_>, table: Table) -> CoreRows {
         let all: Vec<u32> = (0..table.rows as u32).collect();
         let (until, holds) = looks.until(&table, &all);
         debug_assert!(
             holds.iter().all(|holds| *holds),
             "rows hold as they are found"
         );
-        Rows {
+        CoreRows {
             table,
             until,
             marks: Marks::default(),
@@ -219,7 +219,7 @@ impl Rows {
     }
 
     /// The rows of which a statement has left, in ascending order.
-    pub(super) fn expired(&mut self, looks: Looks<'_>) -> Vec<u32> {
+    pub(super) fn expired(&mut self, looks: RowLookup<'_>) -> Vec<u32> {
         let mut looked_at: Vec<u32> = Vec::new();
         for (window, until) in looks.core.windows.iter().zip(&self.until) {
             let (first, _) = looks.view.windows()[*window].batches();
@@ -258,7 +258,7 @@ impl Rows {
     /// already; `before`: the windows as they were.
     pub(super) fn add(
         &mut self,
-        looks: Looks<'_>,
+        looks: RowLookup<'_>,
         from: usize,
         mut table: Table,
         before: &[PastWindow],

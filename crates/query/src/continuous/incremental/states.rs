@@ -23,7 +23,7 @@ pub(super) enum Function {
 }
 
 /// See the module.
-pub(super) enum State {
+pub(super) enum RunningAggregate {
     /// How many rows have a value.
     Count(i64),
     Sum(Box<Total>),
@@ -53,15 +53,15 @@ pub(super) struct Extreme {
 
 /// What is known of an argument's value in a row without any dictionary.
 #[derive(Clone, Copy)]
-pub(super) enum Known {
+pub(super) enum Retracted {
     /// A term of the row.
     Term(TermId),
-    Computed(Noted),
+    Computed(RecordedValue),
 }
 
 /// What an expression came to in a row.
 #[derive(Clone, Copy)]
-pub(super) enum Noted {
+pub(super) enum RecordedValue {
     Error,
     Integer(i64),
     Decimal(Decimal),
@@ -71,62 +71,62 @@ pub(super) enum Noted {
     Other,
 }
 
-impl Noted {
-    pub(super) fn of(value: Option<&Value>) -> Noted {
+impl RecordedValue {
+    pub(super) fn of(value: Option<&Value>) -> RecordedValue {
         match value {
-            None => Noted::Error,
-            Some(Value::Integer(value)) => Noted::Integer((*value).into()),
-            Some(Value::Decimal(value)) => Noted::Decimal(*value),
-            Some(Value::Float(value)) => Noted::Float((*value).into()),
-            Some(Value::Double(value)) => Noted::Double((*value).into()),
-            Some(_) => Noted::Other,
+            None => RecordedValue::Error,
+            Some(Value::Integer(value)) => RecordedValue::Integer((*value).into()),
+            Some(Value::Decimal(value)) => RecordedValue::Decimal(*value),
+            Some(Value::Float(value)) => RecordedValue::Float((*value).into()),
+            Some(Value::Double(value)) => RecordedValue::Double((*value).into()),
+            Some(_) => RecordedValue::Other,
         }
     }
 
     fn number(self) -> Option<Value> {
         Some(match self {
-            Noted::Integer(value) => Value::Integer(value.into()),
-            Noted::Decimal(value) => Value::Decimal(value),
-            Noted::Float(value) => Value::Float(value.into()),
-            Noted::Double(value) => Value::Double(value.into()),
-            Noted::Error | Noted::Other => return None,
+            RecordedValue::Integer(value) => Value::Integer(value.into()),
+            RecordedValue::Decimal(value) => Value::Decimal(value),
+            RecordedValue::Float(value) => Value::Float(value.into()),
+            RecordedValue::Double(value) => Value::Double(value.into()),
+            RecordedValue::Error | RecordedValue::Other => return None,
         })
     }
 }
 
-impl Known {
+impl Retracted {
     fn is_error(self) -> bool {
         match self {
-            Known::Term(id) => id.is_unbound(),
-            Known::Computed(computed) => matches!(computed, Noted::Error),
+            Retracted::Term(id) => id.is_unbound(),
+            Retracted::Computed(computed) => matches!(computed, RecordedValue::Error),
         }
     }
 
     /// The number that it is, or `None` if it is none; an error where only a dictionary knows.
     fn number(self) -> Result<Option<Value>, ()> {
         match self {
-            Known::Computed(computed) => Ok(computed.number()),
-            Known::Term(id) if id.tag() == Tag::Literal => Err(()),
-            Known::Term(id) => Ok(Number::of_inline(id).map(Number::into_value)),
+            Retracted::Computed(computed) => Ok(computed.number()),
+            Retracted::Term(id) if id.tag() == Tag::Literal => Err(()),
+            Retracted::Term(id) => Ok(Number::of_inline(id).map(Number::into_value)),
         }
     }
 }
 
-impl State {
-    pub(super) fn new(function: Function) -> State {
+impl RunningAggregate {
+    pub(super) fn new(function: Function) -> RunningAggregate {
         match function {
-            Function::Count => State::Count(0),
-            Function::Sum | Function::Average => State::Sum(Box::default()),
-            Function::Least | Function::Greatest => State::Extreme(Box::default()),
+            Function::Count => RunningAggregate::Count(0),
+            Function::Sum | Function::Average => RunningAggregate::Sum(Box::default()),
+            Function::Least | Function::Greatest => RunningAggregate::Extreme(Box::default()),
         }
     }
 
     /// Whether it has to be made again.
     pub(super) fn is_stale(&self) -> bool {
         match self {
-            State::Count(_) => false,
-            State::Sum(total) => total.is_stale,
-            State::Extreme(extreme) => extreme.is_stale,
+            RunningAggregate::Count(_) => false,
+            RunningAggregate::Sum(total) => total.is_stale,
+            RunningAggregate::Extreme(extreme) => extreme.is_stale,
         }
     }
 
@@ -139,29 +139,31 @@ impl State {
         e: &mut Evaluation<'_>,
     ) {
         match self {
-            State::Count(count) => *count += i64::from(value.is_some()),
-            State::Sum(total) if !total.is_stale => total.add(value, e),
-            State::Extreme(extreme) if !extreme.is_stale => extreme.add(function, value, e),
-            State::Sum(_) | State::Extreme(_) => {}
+            RunningAggregate::Count(count) => *count += i64::from(value.is_some()),
+            RunningAggregate::Sum(total) if !total.is_stale => total.add(value, e),
+            RunningAggregate::Extreme(extreme) if !extreme.is_stale => {
+                extreme.add(function, value, e)
+            }
+            RunningAggregate::Sum(_) | RunningAggregate::Extreme(_) => {}
         }
     }
 
     /// Takes back the value of a row that was added.
     #[inline]
-    pub(super) fn take(&mut self, known: Known) {
+    pub(super) fn take(&mut self, known: Retracted) {
         match self {
-            State::Count(count) => *count -= i64::from(!known.is_error()),
-            State::Sum(total) if !total.is_stale => total.take(known),
-            State::Extreme(extreme) if !extreme.is_stale => extreme.take(known),
-            State::Sum(_) | State::Extreme(_) => {}
+            RunningAggregate::Count(count) => *count -= i64::from(!known.is_error()),
+            RunningAggregate::Sum(total) if !total.is_stale => total.take(known),
+            RunningAggregate::Extreme(extreme) if !extreme.is_stale => extreme.take(known),
+            RunningAggregate::Sum(_) | RunningAggregate::Extreme(_) => {}
         }
     }
 
     /// The aggregate's value; `None` where it is an error.
     pub(super) fn value(&self, function: Function) -> Option<Evaluated> {
         match self {
-            State::Count(count) => Some(Value::Integer((*count).into()).into()),
-            State::Sum(total) => {
+            RunningAggregate::Count(count) => Some(Value::Integer((*count).into()).into()),
+            RunningAggregate::Sum(total) => {
                 if total.errors > 0 {
                     return None;
                 }
@@ -171,7 +173,7 @@ impl State {
                 };
                 Some(value?.into())
             }
-            State::Extreme(extreme) => {
+            RunningAggregate::Extreme(extreme) => {
                 if extreme.errors > 0 {
                     return None;
                 }
@@ -184,9 +186,9 @@ impl State {
     #[inline]
     pub(super) fn heap_bytes(&self) -> usize {
         match self {
-            State::Count(_) => 0,
-            State::Sum(total) => size_of::<Total>() + total.sum.heap_bytes(),
-            State::Extreme(extreme) => {
+            RunningAggregate::Count(_) => 0,
+            RunningAggregate::Sum(total) => size_of::<Total>() + total.sum.heap_bytes(),
+            RunningAggregate::Extreme(extreme) => {
                 let best = extreme.best.as_ref();
                 // The value, and perhaps once more what it came from.
                 size_of::<Extreme>() + best.map_or(0, |(value, _)| 2 * value.text_bytes())
@@ -210,7 +212,7 @@ impl Total {
         }
     }
 
-    fn take(&mut self, known: Known) {
+    fn take(&mut self, known: Retracted) {
         self.is_stale = match known.number() {
             Ok(Some(value)) => !self.sum.take(&value),
             Ok(None) => {
@@ -254,7 +256,7 @@ impl Extreme {
         }
     }
 
-    fn take(&mut self, known: Known) {
+    fn take(&mut self, known: Retracted) {
         if known.is_error() {
             self.errors -= 1;
             return;
@@ -263,16 +265,16 @@ impl Extreme {
             return;
         };
         self.is_stale = match (known, from) {
-            (Known::Term(id), Evaluated::Id(best)) => {
+            (Retracted::Term(id), Evaluated::Id(best)) => {
                 self.ties -= u32::from(id == *best);
                 self.ties == 0
             }
             // Computed values that are equal are not counted, whatever their types.
-            (Known::Computed(computed), _) => match computed.number() {
+            (Retracted::Computed(computed), _) => match computed.number() {
                 Some(value) => value.order(best) == Ordering::Equal,
                 None => true,
             },
-            (Known::Term(_), Evaluated::Value(_)) => true,
+            (Retracted::Term(_), Evaluated::Value(_)) => true,
         };
     }
 }

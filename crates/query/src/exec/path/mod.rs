@@ -48,7 +48,9 @@ pub(crate) fn follow(
             follow_row(explorer, pattern, ends, row, &table, &mut found)?;
         }
     }
-    explorer.guard.fits(found.rows.len() * 32 + table.bytes())?;
+    explorer
+        .limiter
+        .check_memory(found.rows.len() * 32 + table.bytes())?;
     let (subject, object) = (pattern.subject.variable(), pattern.object.variable());
     let graph = pattern.graph.variable();
     let workspace = &mut *explorer.workspace;
@@ -135,8 +137,8 @@ fn follow_rows(
                         found.push(*row, *s, *o, graph);
                     }
                 }
-                walker.guard.fits(found.rows.len() * 32)?;
-                walker.guard.look()?;
+                walker.limiter.check_memory(found.rows.len() * 32)?;
+                walker.limiter.check_interrupt()?;
             }
             return Ok(());
         }
@@ -204,8 +206,10 @@ fn follow_rows(
             let (s, o) = pair(from, *end);
             found.push(*row, s, o, graph);
         }
-        walker.guard.tick()?;
-        walker.guard.fits((found.rows.len() + reached.len()) * 32)?;
+        walker.limiter.tick()?;
+        walker
+            .limiter
+            .check_memory((found.rows.len() + reached.len()) * 32)?;
     }
     Ok(())
 }

@@ -3,7 +3,7 @@
 use crate::algebra::error::QueryError;
 use crate::algebra::expression::ConstantId;
 use crate::algebra::logical::Path;
-use crate::context::execution::Guard;
+use crate::context::limiter::Limiter;
 use crate::context::workspace::Workspace;
 use crate::exec::column_scan;
 use crate::exec::explore::Explorer;
@@ -28,7 +28,7 @@ pub(super) struct Walker<'w, 'g> {
     graphs: &'w Graphs<'g>,
     constants: &'w [TermId],
     sources: &'w [Source],
-    pub(super) guard: &'w mut Guard<'g>,
+    pub(super) limiter: &'w mut Limiter<'g>,
     workspace: &'w mut Workspace,
     /// The walk that last came by a vertex; walks are numbered, so that nothing need be forgotten.
     seen: FxHashMap<TermId, u32>,
@@ -41,7 +41,7 @@ impl<'w, 'g> Walker<'w, 'g> {
             graphs: explorer.graphs,
             constants: explorer.constants,
             sources,
-            guard: &mut *explorer.guard,
+            limiter: &mut *explorer.limiter,
             workspace: &mut *explorer.workspace,
             seen: FxHashMap::default(),
             walks: 0,
@@ -97,8 +97,8 @@ impl<'w, 'g> Walker<'w, 'g> {
                 (&mut into.places, &mut into.ids),
                 self.workspace,
             );
-            self.guard.tick()?;
-            self.guard.fits(into.ids.len() * 12)?;
+            self.limiter.tick()?;
+            self.limiter.check_memory(into.ids.len() * 12)?;
         }
         Ok(())
     }
@@ -195,15 +195,17 @@ impl<'w, 'g> Walker<'w, 'g> {
         for start in &starts {
             self.close(path, direction, *start, None, &mut ends)?;
             borders.push(ends.len());
-            self.guard.fits((ends.len() + into.ids.len()) * 12)?;
+            self.limiter
+                .check_memory((ends.len() + into.ids.len()) * 12)?;
         }
         for (place, vertex) in vertices.iter().enumerate() {
             if let Ok(at) = starts.binary_search(vertex) {
                 let reached = &ends[borders[at]..borders[at + 1]];
                 into.ids.extend_from_slice(reached);
                 into.places.resize(into.ids.len(), place as u32);
-                self.guard.tick()?;
-                self.guard.fits((ends.len() + into.ids.len()) * 12)?;
+                self.limiter.tick()?;
+                self.limiter
+                    .check_memory((ends.len() + into.ids.len()) * 12)?;
             }
         }
         Ok(())
@@ -248,7 +250,8 @@ impl<'w, 'g> Walker<'w, 'g> {
                 }
             }
             frontier.places.clear();
-            self.guard.fits(self.seen.len() * 32 + into.len() * 8)?;
+            self.limiter
+                .check_memory(self.seen.len() * 32 + into.len() * 8)?;
             if levels_from == into.len() {
                 return Ok(false);
             }
@@ -335,11 +338,11 @@ impl<'w, 'g> Walker<'w, 'g> {
         subjects: &mut Vec<TermId>,
         objects: &mut Vec<TermId>,
     ) -> Result<(), QueryError> {
-        let guard = &mut *self.guard;
+        let limiter = &mut *self.limiter;
         let (view, ends) = (self.graphs.view, (subjects, objects));
         column_scan::edges(view, self.sources, predicate, usize::MAX, ends, |edges| {
-            guard.look()?;
-            guard.fits(edges * 16)
+            limiter.check_interrupt()?;
+            limiter.check_memory(edges * 16)
         })
     }
 
@@ -364,9 +367,9 @@ impl<'w, 'g> Walker<'w, 'g> {
         let mut distinct = 0;
         for predicate in predicates {
             for direction in [Direction::Out, Direction::In] {
-                self.guard.look()?;
+                self.limiter.check_interrupt()?;
                 let next = sources::vertices_at_most(view, self.sources, predicate, direction);
-                self.guard.fits((all.len() + 2 * next) * 8)?;
+                self.limiter.check_memory((all.len() + 2 * next) * 8)?;
                 all.extend_from_slice(sources::vertices_with(
                     view,
                     self.sources,
