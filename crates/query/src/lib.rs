@@ -11,7 +11,8 @@
 //! has no language, xsd:date is compared by value, and STR, MIN, MAX and SAMPLE keep the spelling of
 //! the data.
 //!
-//! Rooms, lowest first: algebra, view, value, context, eval, exec, plan, prepared, continuous, update.
+//! Rooms, lowest first: algebra, view, value, context, eval, exec, plan, prepared,
+//! continuous, update.
 //!
 //! A room is a folder; its `mod.rs` says what it is for. A room imports from rooms before it in that list, never from
 //! one after it. The planner (`plan`) comes after the steps that it makes (`exec`), so that all that concerns one
