@@ -28,6 +28,16 @@ impl Names {
         self.default_namespace.is_some()
     }
 
+    /// The base IRI of relative IRIs.
+    pub(crate) fn base(&self) -> Option<&str> {
+        self.base.as_ref().map(|base| base.as_str())
+    }
+
+    /// The namespace of a prefix, which is given without its colon.
+    pub(crate) fn namespace(&self, prefix: &str) -> Option<&str> {
+        self.prefixes.get(prefix).map(String::as_str)
+    }
+
     /// Reads PREFIX, BASE and VERSION declarations. What is malformed is left standing, for the grammar to refuse.
     pub(crate) fn read_prologue(&mut self, cursor: &mut Cursor<'_>) -> Result<(), ParseError> {
         loop {

@@ -35,7 +35,12 @@ pub(crate) fn check(source: &str, tokens: &[Token]) -> Result<(), ParseError> {
                 ),
             ));
         }
+        let is_outermost = open.len() == 1;
         let level = open.last_mut().expect("the outermost level stays");
+        if is_outermost && is_punctuation && text == ";" {
+            // Operations of an update become a list, however many there are.
+            level.links = 0;
+        }
         if !level.is_data && is_link(text, token.kind) {
             level.links += 1;
             if level.links > LONGEST_CHAIN {

@@ -94,15 +94,13 @@ impl Parser {
     pub fn parse_update(&self, text: &str) -> Result<Update, ParseError> {
         let tokens = tokenize(text);
         nesting::check(text, &tokens)?;
-        let names = self.names_of(text, &tokens)?;
         let sparql = Sparql {
             source: text,
             tokens,
             ..Sparql::default()
         };
-        let parsed = sparql.update(self.base.as_deref(), &names)?;
-        timestamp::refuse(text, &sparql.tokens, &names)?;
-        Ok(build_update(text, &sparql.tokens, &parsed.value))
+        let sections = sparql.update(self.start_names()?)?;
+        Ok(build_update(text, &sparql.tokens, &sections))
     }
 
     /// Parses a continuous query, with or without a `REGISTER` header.
@@ -317,14 +315,29 @@ fn key_and_find_now(pattern: &mut al::GraphPattern) -> bool {
     reads_now
 }
 
-fn build_update(text: &str, tokens: &[Token], update: &spargebra::Update) -> Update {
-    use spargebra::GraphUpdateOperation as U;
+fn build_update(text: &str, tokens: &[Token], sections: &[spargebra::Update]) -> Update {
     let written = written_variables(text, tokens);
-    let base = update
-        .base_iri
-        .as_ref()
-        .map(|base| base.as_str().to_owned());
-    let operations = update.operations.iter().map(|operation| match operation {
+    let last_base = sections.last().and_then(|last| last.base_iri.as_ref());
+    let operations = sections.iter().flat_map(|section| {
+        let written = &written;
+        (section.operations.iter())
+            .map(move |operation| build_operation(text, written, operation, section))
+    });
+    Update {
+        operations: operations.collect(),
+        base: last_base.map(|base| base.as_str().to_owned()),
+        text: text.to_owned(),
+    }
+}
+
+fn build_operation(
+    text: &str,
+    written: &HashSet<&str>,
+    operation: &spargebra::GraphUpdateOperation,
+    section: &spargebra::Update,
+) -> UpdateOperation {
+    use spargebra::GraphUpdateOperation as U;
+    match operation {
         U::InsertData { data } => {
             UpdateOperation::InsertData(data.iter().map(convert_quad).collect())
         }
@@ -332,7 +345,7 @@ fn build_update(text: &str, tokens: &[Token], update: &spargebra::Update) -> Upd
             UpdateOperation::DeleteData(data.iter().map(convert_ground_quad).collect())
         }
         U::DeleteInsert { .. } => UpdateOperation::DeleteInsert(Box::new(build_delete_insert(
-            text, &written, operation, update,
+            text, written, operation, section,
         ))),
         U::Load {
             silent,
@@ -355,11 +368,6 @@ fn build_update(text: &str, tokens: &[Token], update: &spargebra::Update) -> Upd
             silent: *silent,
             target: convert_target(graph),
         },
-    });
-    Update {
-        operations: operations.collect(),
-        base,
-        text: text.to_owned(),
     }
 }
 

@@ -4,8 +4,10 @@ use crate::cursor::Cursor;
 use crate::error::ParseError;
 use crate::grammar::{Grammar, template_with_graph};
 use crate::names::Names;
-use crate::token::Token;
+use crate::timestamp;
+use crate::token::{Token, TokenKind};
 use spargebra::term::QuadPattern;
+use std::collections::HashSet;
 use std::ops::Range;
 
 /// SPARQL inside a text: the text, and those of its tokens that are SPARQL.
@@ -99,7 +101,7 @@ impl<'t> Sparql<'t> {
         edits.push((construct.range(), "INSERT   ".to_owned()));
         edits.push((template.end..self.source.len(), " WHERE { }".to_owned()));
         let ends_before = |range: &Range<usize>| range.end <= template.end;
-        let text = self.text_of(|range| ends_before(range), &edits);
+        let text = self.text_of(0..self.source.len(), |range| ends_before(range), &edits);
         let mut update = parser.parse_update(&text)?;
         Ok(match update.operations.pop() {
             Some(spargebra::GraphUpdateOperation::DeleteInsert { insert, .. }) => insert,
@@ -107,17 +109,156 @@ impl<'t> Sparql<'t> {
         })
     }
 
-    pub(crate) fn update(
+    /// Reads an update in sections, each of them a prologue with the operations behind it:
+    /// `spargebra` reads a prologue at the beginning of a text only. A section is given the base and
+    /// the prefixes of the prologues before it.
+    pub(crate) fn update(&self, mut names: Names) -> Result<Vec<spargebra::Update>, ParseError> {
+        let has_base = names.base().is_some();
+        let mut grammar: Option<Grammar<'_>> = None;
+        let mut updates: Vec<spargebra::Update> = Vec::new();
+        let mut labels = HashSet::new();
+        for section in self.sections() {
+            let tokens = &self.tokens[section.clone()];
+            let bytes = self.section_bytes(&section);
+            let parser = self.section_parser(&names, tokens, bytes.start)?;
+            // The grammar, which runs where the parse fails, says what is wrong in a prologue.
+            let _ = names.read_prologue(&mut Cursor::new(self.source, tokens));
+            let text = self.text_of(bytes.clone(), |_| true, &[]);
+            let update = match parser.clone().parse_update(&text) {
+                Ok(update) => update,
+                Err(error) => {
+                    let grammar = match &mut grammar {
+                        Some(grammar) => grammar,
+                        none => {
+                            let bare = names.has_default_namespace();
+                            let mut whole = Grammar::new(self.source, &self.tokens, bare, has_base);
+                            whole.update_unit()?;
+                            none.insert(whole)
+                        }
+                    };
+                    let written = self.respell(grammar, &section, &names)?;
+                    if written.is_empty() {
+                        return Err(self.in_own_words(&error, bytes.start));
+                    }
+                    let text = self.text_of(bytes.clone(), |_| true, &written);
+                    (parser.parse_update(&text))
+                        .map_err(|error| self.in_own_words(&error, bytes.start))?
+                }
+            };
+            timestamp::refuse(self.source, tokens, &names)?;
+            self.refuse_shared_labels(&update, &mut labels, bytes.start)?;
+            updates.push(update);
+        }
+        Ok(updates)
+    }
+
+    /// The sections of an update, as ranges of tokens: the first begins with the text, each other
+    /// with the prologue behind a `;`.
+    fn sections(&self) -> Vec<Range<usize>> {
+        let mut starts = vec![0];
+        let mut depth = 0usize;
+        let mut cursor = Cursor::new(self.source, &self.tokens);
+        while let Some(token) = cursor.bump() {
+            if token.kind != TokenKind::Punctuation {
+                continue;
+            }
+            match token.text(self.source) {
+                "{" => depth += 1,
+                "}" => depth = depth.saturating_sub(1),
+                ";" if depth == 0 && cursor.is_any_keyword(&["PREFIX", "BASE", "VERSION"]) => {
+                    starts.push(cursor.at);
+                }
+                _ => {}
+            }
+        }
+        let ends = starts[1..].iter().copied().chain([self.tokens.len()]);
+        starts
+            .iter()
+            .copied()
+            .zip(ends)
+            .map(|(start, end)| start..end)
+            .collect()
+    }
+
+    /// The bytes of a section: up to the next one, or to the end of the text.
+    fn section_bytes(&self, section: &Range<usize>) -> Range<usize> {
+        let start = match section.start {
+            0 => 0,
+            first => self.tokens[first].start,
+        };
+        let next = self.tokens.get(section.end);
+        start..next.map_or(self.source.len(), |token| token.start)
+    }
+
+    /// A parser that knows what the sections before declare, as far as these tokens need it.
+    fn section_parser(
         &self,
-        base: Option<&str>,
         names: &Names,
-    ) -> Result<Parsed<spargebra::Update>, ParseError> {
-        self.parse(
-            base,
-            names,
-            |parser, written| parser.parse_update(&self.text(written)),
-            |grammar| grammar.update_unit(),
-        )
+        tokens: &[Token],
+        offset: usize,
+    ) -> Result<spargebra::SparqlParser, ParseError> {
+        let refuse = |fault: &dyn std::fmt::Display| {
+            let message =
+                format!("a prefix or base declared before this is not valid ({fault}); correct it");
+            ParseError::syntax(self.source, offset, message)
+        };
+        let mut parser = spargebra::SparqlParser::new();
+        if let Some(base) = names.base() {
+            parser = parser.with_base_iri(base).map_err(|fault| refuse(&fault))?;
+        }
+        let prefixed = tokens
+            .iter()
+            .filter(|token| token.kind == TokenKind::PrefixedName);
+        let prefixes: HashSet<&str> = prefixed
+            .filter_map(|token| token.text(self.source).split(':').next())
+            .collect();
+        for prefix in prefixes {
+            if let Some(namespace) = names.namespace(prefix) {
+                parser = (parser.with_prefix(prefix, namespace)).map_err(|fault| refuse(&fault))?;
+            }
+        }
+        Ok(parser)
+    }
+
+    /// Refuses a label of a blank node that INSERT DATA of an earlier section used
+    /// (SPARQL 1.1 Query, §19.6). `spargebra` looks at the operations of one section alone.
+    fn refuse_shared_labels(
+        &self,
+        update: &spargebra::Update,
+        earlier: &mut HashSet<String>,
+        offset: usize,
+    ) -> Result<(), ParseError> {
+        let mut labels = HashSet::new();
+        for operation in &update.operations {
+            let spargebra::GraphUpdateOperation::InsertData { data } = operation else {
+                continue;
+            };
+            for quad in data {
+                if let oxrdf::NamedOrBlankNode::BlankNode(node) = &quad.subject {
+                    labels.insert(node.to_string());
+                }
+                if let oxrdf::Term::BlankNode(node) = &quad.object {
+                    labels.insert(node.to_string());
+                }
+            }
+        }
+        match labels.iter().filter(|label| earlier.contains(*label)).min() {
+            Some(label) => {
+                let place = self.source[offset..].find(label.as_str()).unwrap_or(0);
+                Err(self.shared_label(label, offset + place))
+            }
+            None => {
+                earlier.extend(labels);
+                Ok(())
+            }
+        }
+    }
+
+    fn shared_label(&self, label: &str, offset: usize) -> ParseError {
+        let message = format!(
+            "the blank node {label} is used in two INSERT DATA operations, where it cannot be the same node; use an IRI, or join the operations"
+        );
+        ParseError::semantics(self.source, offset, message)
     }
 
     /// Tries the text as it is; where that fails, the grammar finds the error or the bare names.
@@ -146,9 +287,32 @@ impl<'t> Sparql<'t> {
         );
         grammar.accept_windows = self.has_windows;
         check(&mut grammar)?;
+        let written = self.respell(&grammar, &(0..self.tokens.len()), names)?;
+        if written.is_empty() {
+            return Err(self.in_own_words(&first, 0));
+        }
+        match read(parser, &written) {
+            Ok(value) => Ok(Parsed {
+                value,
+                bare: !grammar.bare_names.is_empty(),
+            }),
+            Err(error) => Err(self.in_own_words(&error, 0)),
+        }
+    }
+
+    /// The edits for the tokens of a section that `spargebra` reads in another spelling only.
+    fn respell(
+        &self,
+        grammar: &Grammar<'_>,
+        section: &Range<usize>,
+        names: &Names,
+    ) -> Result<Vec<Edit>, ParseError> {
         let mut written = Vec::new();
-        for &index in grammar.bare_names.iter().chain(&grammar.respelled) {
-            let token = self.tokens[index];
+        for index in grammar.bare_names.iter().chain(&grammar.respelled) {
+            if !section.contains(index) {
+                continue;
+            }
+            let token = self.tokens[*index];
             if self.edits.iter().any(|(range, _)| *range == token.range()) {
                 continue;
             }
@@ -160,25 +324,21 @@ impl<'t> Sparql<'t> {
             };
             written.push((token.range(), spelling));
         }
-        if written.is_empty() {
-            return Err(self.in_own_words(&first));
-        }
-        match read(parser, &written) {
-            Ok(value) => Ok(Parsed {
-                value,
-                bare: !grammar.bare_names.is_empty(),
-            }),
-            Err(error) => Err(self.in_own_words(&error)),
-        }
+        Ok(written)
     }
 
     /// The text for `spargebra`: what is not SPARQL blanked out, replacements written in. Lines stay lines.
     fn text(&self, written: &[Edit]) -> String {
-        self.text_of(|_| true, written)
+        self.text_of(0..self.source.len(), |_| true, written)
     }
 
-    /// The same with those blanks and edits of its own alone that are wanted.
-    fn text_of(&self, wanted: impl Fn(&Range<usize>) -> bool, written: &[Edit]) -> String {
+    /// These bytes of the text, with those blanks and edits of its own alone that are wanted.
+    fn text_of(
+        &self,
+        bytes: Range<usize>,
+        wanted: impl Fn(&Range<usize>) -> bool,
+        written: &[Edit],
+    ) -> String {
         let blanks =
             (self.blanks.iter().filter(|range| wanted(range))).map(|range| (range.clone(), None));
         let own = self.edits.iter().filter(|(range, _)| wanted(range));
@@ -186,8 +346,8 @@ impl<'t> Sparql<'t> {
             (own.chain(written)).map(|(range, text)| (range.clone(), Some(text.as_str())));
         let mut edits: Vec<(Range<usize>, Option<&str>)> = blanks.chain(written).collect();
         edits.sort_by_key(|(range, _)| range.start);
-        let mut out = String::with_capacity(self.source.len());
-        let mut at = 0;
+        let mut out = String::with_capacity(bytes.len());
+        let mut at = bytes.start;
         for (range, text) in edits {
             out.push_str(&self.source[at..range.start]);
             match text {
@@ -200,27 +360,21 @@ impl<'t> Sparql<'t> {
             }
             at = range.end;
         }
-        out.push_str(&self.source[at..]);
+        out.push_str(&self.source[at..bytes.end]);
         out
     }
 
     /// The error for a text that `spargebra` refuses and our grammar finds no fault with: its reasons are rules
-    /// about meaning, and the place it gives is where it stopped reading.
-    fn in_own_words(&self, error: &spargebra::SparqlSyntaxError) -> ParseError {
+    /// about meaning, and the place it gives is where it stopped reading. `start` is the byte that
+    /// the text given to it began with.
+    fn in_own_words(&self, error: &spargebra::SparqlSyntaxError, start: usize) -> ParseError {
         let said = error.to_string();
-        let (offset, reason) = self.place_in(&said);
+        let (offset, reason) = self.place_in(&said, start);
         if let Some(label) = said
             .strip_prefix("The blank node ")
             .and_then(|rest| rest.split(' ').next())
         {
-            let offset = self.source.rfind(label).unwrap_or(0);
-            return ParseError::semantics(
-                self.source,
-                offset,
-                format!(
-                    "the blank node {label} is used in two INSERT DATA operations, where it cannot be the same node; use an IRI, or join the operations"
-                ),
-            );
+            return self.shared_label(label, self.source.rfind(label).unwrap_or(0));
         }
         let known = KNOWN_REASONS.iter().find(|(part, _)| reason.contains(part));
         let message = match known {
@@ -229,7 +383,7 @@ impl<'t> Sparql<'t> {
                 let mut cursor = Cursor::new(self.source, &self.tokens);
                 cursor.at = self.tokens.partition_point(|token| token.end <= offset);
                 format!(
-                    "{}, and the query cannot go on like this; compare it with the SPARQL grammar from here backwards",
+                    "{}, and the text cannot go on like this; the fault lies here or before this place: compare it with the SPARQL grammar",
                     cursor.describe_next()
                 )
             }
@@ -238,7 +392,7 @@ impl<'t> Sparql<'t> {
     }
 
     /// Takes `error at LINE:COLUMN: expected REASON` apart; the text was not moved, except behind bare names.
-    fn place_in<'e>(&self, said: &'e str) -> (usize, &'e str) {
+    fn place_in<'e>(&self, said: &'e str, start: usize) -> (usize, &'e str) {
         let parts = said.strip_prefix("error at ").and_then(|rest| {
             let (place, reason) = rest.split_once(": expected ")?;
             let (line, column) = place.split_once(':')?;
@@ -249,14 +403,11 @@ impl<'t> Sparql<'t> {
             ))
         });
         let Some((line, column, reason)) = parts else {
-            return (0, said);
+            return (start, said);
         };
-        let line_start: usize = self
-            .source
-            .split_inclusive('\n')
-            .take(line.saturating_sub(1))
-            .map(str::len)
-            .sum();
+        let lines = self.source[start..].split_inclusive('\n');
+        let before: usize = lines.take(line.saturating_sub(1)).map(str::len).sum();
+        let line_start = start + before;
         let in_line = self.source[line_start.min(self.source.len())..]
             .char_indices()
             .nth(column.saturating_sub(1));

@@ -45,18 +45,12 @@ fn calls<'t>(
     tokens: &'t [Token],
     names: &'t Names,
 ) -> impl Iterator<Item = usize> + 't {
-    // Few texts have the word, and names are resolved for those alone.
-    let has_word = source.contains("timestamp");
-    let candidates = if has_word { 0..tokens.len() } else { 0..0 };
-    candidates.filter(move |at| {
+    (0..tokens.len()).filter(move |at| {
         let token = tokens[*at];
         let is_name = matches!(token.kind, TokenKind::Iri | TokenKind::PrefixedName);
-        let is_call = tokens
-            .get(at + 1)
-            .is_some_and(|next| next.text(source) == "(");
-        is_name
-            && is_call
-            && (names.resolve(source, token)).is_ok_and(|iri| iri.as_str() == F_TIMESTAMP)
+        let next = tokens.get(at + 1);
+        let is_call = is_name && next.is_some_and(|next| next.text(source) == "(");
+        is_call && (names.resolve(source, token)).is_ok_and(|iri| iri.as_str() == F_TIMESTAMP)
     })
 }
 

@@ -5,6 +5,7 @@ mod errors;
 mod goldens;
 mod oracle;
 mod tokens;
+mod updates;
 
 use std::path::{Path, PathBuf};
 
