@@ -9,8 +9,6 @@ use std::fmt;
 pub enum ParseErrorKind {
     /// The text is not in the language.
     Syntax,
-    /// The text is understood, but what it asks for is not supported yet.
-    NotYet,
     /// The text is well formed, but says something that cannot hold (a stream windowed twice, a window of 0 s…).
     Semantics,
 }
@@ -64,15 +62,5 @@ impl ParseError {
 
     pub(crate) fn semantics(source: &str, offset: usize, message: impl Into<String>) -> Self {
         Self::at(source, offset, ParseErrorKind::Semantics, message)
-    }
-
-    /// `not yet supported: ` and what was asked for.
-    pub(crate) fn not_yet(source: &str, offset: usize, what: &str) -> Self {
-        Self::at(
-            source,
-            offset,
-            ParseErrorKind::NotYet,
-            format!("not yet supported: {what}"),
-        )
     }
 }

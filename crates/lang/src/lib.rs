@@ -8,6 +8,7 @@
 
 pub mod algebra;
 mod blocks;
+mod columns;
 pub mod continuous;
 mod convert;
 mod cursor;

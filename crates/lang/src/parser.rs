@@ -1,6 +1,7 @@
 //! The entry points.
 
 use crate::algebra::VarId;
+use crate::columns::let_having_read_columns;
 use crate::continuous::{ContinuousQuery, DerivedStream, Dialect, Overload, RegistrationKind};
 use crate::convert::Converter;
 use crate::cursor::Cursor;
@@ -253,6 +254,7 @@ fn build_query(text: &str, tokens: &[Token], parsed: ParsedQuery, is_paper_diale
         template: quads,
     } = parsed;
     order_columns(text, tokens, pattern_mut(&mut algebra));
+    let_having_read_columns(pattern_mut(&mut algebra));
     let written = written_variables(text, tokens);
     let mut converter = Converter::new(&written);
     let (pattern, projection) = converter.outermost(pattern_mut(&mut algebra));
@@ -390,7 +392,9 @@ fn build_delete_insert(
     let made_up = ["s", "p", "o"];
     let written: HashSet<&str> = written.iter().copied().chain(made_up).collect();
     let mut converter = Converter::new(&written);
-    let inner = converter.pattern(pattern);
+    let mut pattern = (**pattern).clone();
+    let_having_read_columns(&mut pattern);
+    let inner = converter.pattern(&pattern);
     let delete = converter.delete_template(delete);
     let insert = converter.insert_template(insert);
     let projection: Vec<VarId> = (0..converter.names.len())
@@ -400,7 +404,7 @@ fn build_delete_insert(
     let mut algebra = spargebra::Query::Select {
         dataset: None,
         pattern: al::GraphPattern::Project {
-            inner: pattern.clone(),
+            inner: Box::new(pattern),
             variables: projection
                 .iter()
                 .map(|id| oxrdf::Variable::new_unchecked(&converter.names[id.index()]))

@@ -1,4 +1,5 @@
-//! Rewriting of `spargebra` algebra before `spareval` gets it: what would differ between two runs goes (S6).
+//! Rewriting of `spargebra` algebra: the walk, and the functions whose values would differ between two
+//! runs (S6), which are replaced before `spareval` gets the algebra.
 
 use crate::spareval::KEYED_FUNCTIONS;
 use oxrdf::{Literal, NamedNode};
@@ -6,71 +7,101 @@ use spargebra::algebra::{
     AggregateExpression, Expression, Function, GraphPattern, OrderExpression,
 };
 
-/// Applies a function to every expression of a pattern, inner ones first.
+/// A change of patterns and expressions. Each is changed after those inside it.
+pub(crate) trait Rewrite {
+    /// Whether the patterns that a remote service evaluates are changed too.
+    const ENTERS_SERVICES: bool;
+
+    /// Changes a pattern.
+    fn pattern(&mut self, _pattern: &mut GraphPattern) {}
+
+    /// Changes an expression.
+    fn expression(&mut self, _expression: &mut Expression) {}
+}
+
+/// Applies a function to every expression of a pattern, inner ones first. What a remote service
+/// evaluates stays as it is.
 pub(crate) fn each_expression(
     pattern: &mut GraphPattern,
     change: &mut impl FnMut(&mut Expression),
 ) {
+    struct Each<'c, F>(&'c mut F);
+    impl<F: FnMut(&mut Expression)> Rewrite for Each<'_, F> {
+        const ENTERS_SERVICES: bool = false;
+
+        fn expression(&mut self, expression: &mut Expression) {
+            (self.0)(expression);
+        }
+    }
+    rewrite(pattern, &mut Each(change));
+}
+
+/// Applies a change to a pattern and all that is in it.
+pub(crate) fn rewrite<R: Rewrite>(pattern: &mut GraphPattern, change: &mut R) {
     match pattern {
         GraphPattern::Bgp { .. } | GraphPattern::Path { .. } | GraphPattern::Values { .. } => {}
         GraphPattern::Join { left, right }
         | GraphPattern::Union { left, right }
         | GraphPattern::Minus { left, right } => {
-            each_expression(left, change);
-            each_expression(right, change);
+            rewrite(left, change);
+            rewrite(right, change);
         }
         GraphPattern::LeftJoin {
             left,
             right,
             expression,
         } => {
-            each_expression(left, change);
-            each_expression(right, change);
+            rewrite(left, change);
+            rewrite(right, change);
             if let Some(expression) = expression {
-                each_in(expression, change);
+                rewrite_in(expression, change);
             }
         }
         GraphPattern::Filter { expr, inner } => {
-            each_in(expr, change);
-            each_expression(inner, change);
+            rewrite_in(expr, change);
+            rewrite(inner, change);
         }
         GraphPattern::Extend {
             inner, expression, ..
         } => {
-            each_in(expression, change);
-            each_expression(inner, change);
+            rewrite_in(expression, change);
+            rewrite(inner, change);
         }
         GraphPattern::OrderBy { inner, expression } => {
             for key in expression {
                 match key {
                     OrderExpression::Asc(expression) | OrderExpression::Desc(expression) => {
-                        each_in(expression, change)
+                        rewrite_in(expression, change)
                     }
                 }
             }
-            each_expression(inner, change);
+            rewrite(inner, change);
         }
         GraphPattern::Group {
             inner, aggregates, ..
         } => {
             for (_, aggregate) in aggregates {
                 if let AggregateExpression::FunctionCall { expr, .. } = aggregate {
-                    each_in(expr, change);
+                    rewrite_in(expr, change);
                 }
             }
-            each_expression(inner, change);
+            rewrite(inner, change);
         }
         GraphPattern::Graph { inner, .. }
         | GraphPattern::Project { inner, .. }
         | GraphPattern::Distinct { inner }
         | GraphPattern::Reduced { inner }
-        | GraphPattern::Slice { inner, .. } => each_expression(inner, change),
-        // What a remote service evaluates is its own affair.
-        GraphPattern::Service { .. } => {}
+        | GraphPattern::Slice { inner, .. } => rewrite(inner, change),
+        GraphPattern::Service { inner, .. } => {
+            if R::ENTERS_SERVICES {
+                rewrite(inner, change);
+            }
+        }
     }
+    change.pattern(pattern);
 }
 
-fn each_in(expression: &mut Expression, change: &mut impl FnMut(&mut Expression)) {
+fn rewrite_in<R: Rewrite>(expression: &mut Expression, change: &mut R) {
     match expression {
         Expression::NamedNode(_)
         | Expression::Literal(_)
@@ -88,31 +119,31 @@ fn each_in(expression: &mut Expression, change: &mut impl FnMut(&mut Expression)
         | Expression::Subtract(a, b)
         | Expression::Multiply(a, b)
         | Expression::Divide(a, b) => {
-            each_in(a, change);
-            each_in(b, change);
+            rewrite_in(a, change);
+            rewrite_in(b, change);
         }
         Expression::UnaryPlus(a) | Expression::UnaryMinus(a) | Expression::Not(a) => {
-            each_in(a, change)
+            rewrite_in(a, change)
         }
-        Expression::Exists(pattern) => each_expression(pattern, change),
+        Expression::Exists(pattern) => rewrite(pattern, change),
         Expression::If(a, b, c) => {
             for part in [a, b, c] {
-                each_in(part, change);
+                rewrite_in(part, change);
             }
         }
         Expression::In(a, list) => {
-            each_in(a, change);
+            rewrite_in(a, change);
             for member in list {
-                each_in(member, change);
+                rewrite_in(member, change);
             }
         }
         Expression::Coalesce(list) | Expression::FunctionCall(_, list) => {
             for member in list {
-                each_in(member, change);
+                rewrite_in(member, change);
             }
         }
     }
-    change(expression);
+    change.expression(expression);
 }
 
 /// `RAND`, `UUID`, `STRUUID` and `BNODE` become the keyed functions.

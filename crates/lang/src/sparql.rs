@@ -1,9 +1,11 @@
 //! From tokens to `spargebra` and back: bare names are written out, and refusals are put in our own words.
 
+use crate::columns::ColumnIris;
 use crate::cursor::Cursor;
 use crate::error::ParseError;
 use crate::grammar::{Grammar, template_with_graph};
 use crate::names::Names;
+use crate::spareval::pattern_mut;
 use crate::timestamp;
 use crate::token::{Token, TokenKind};
 use spargebra::term::QuadPattern;
@@ -46,9 +48,13 @@ impl<'t> Sparql<'t> {
         names: &Names,
     ) -> Result<Parsed<ParsedQuery>, ParseError> {
         let template = self.quad_template();
+        let columns = ColumnIris::new(self.source, &self.tokens);
         let read = |parser: spargebra::SparqlParser, written: &[Edit]| {
             let Some(template) = &template else {
-                let algebra = parser.parse_query(&self.text(written))?;
+                let mut algebra = parser.parse_query(&self.text(written))?;
+                if !written.is_empty() {
+                    columns.restore(pattern_mut(&mut algebra));
+                }
                 return Ok(ParsedQuery {
                     algebra,
                     template: None,
@@ -62,8 +68,10 @@ impl<'t> Sparql<'t> {
                 .cloned()
                 .collect();
             outside.push((template.clone(), "{ }".to_owned()));
+            let mut algebra = parser.parse_query(&self.text(&outside))?;
+            columns.restore(pattern_mut(&mut algebra));
             Ok(ParsedQuery {
-                algebra: parser.parse_query(&self.text(&outside))?,
+                algebra,
                 template: Some(quads),
             })
         };
@@ -117,6 +125,7 @@ impl<'t> Sparql<'t> {
         let mut grammar: Option<Grammar<'_>> = None;
         let mut updates: Vec<spargebra::Update> = Vec::new();
         let mut labels = HashSet::new();
+        let columns = ColumnIris::new(self.source, &self.tokens);
         for section in self.sections() {
             let tokens = &self.tokens[section.clone()];
             let bytes = self.section_bytes(&section);
@@ -141,8 +150,16 @@ impl<'t> Sparql<'t> {
                         return Err(self.in_own_words(&error, bytes.start));
                     }
                     let text = self.text_of(bytes.clone(), |_| true, &written);
-                    (parser.parse_update(&text))
-                        .map_err(|error| self.in_own_words(&error, bytes.start))?
+                    let mut update = (parser.parse_update(&text))
+                        .map_err(|error| self.in_own_words(&error, bytes.start))?;
+                    for operation in &mut update.operations {
+                        if let spargebra::GraphUpdateOperation::DeleteInsert { pattern, .. } =
+                            operation
+                        {
+                            columns.restore(pattern);
+                        }
+                    }
+                    update
                 }
             };
             timestamp::refuse(self.source, tokens, &names)?;
@@ -324,6 +341,12 @@ impl<'t> Sparql<'t> {
             };
             written.push((token.range(), spelling));
         }
+        let columns = ColumnIris::new(self.source, &self.tokens);
+        let earlier = grammar.earlier_columns.iter();
+        written.extend(
+            (earlier.filter(|index| section.contains(index)))
+                .map(|index| (self.tokens[*index].range(), columns.spelling(*index))),
+        );
         Ok(written)
     }
 

@@ -8,7 +8,7 @@
 //! Where spareval departs from the specification the engine does not follow it, and the
 //! generated queries leave these out: alternatives of a path keep repeats, a path of no step leads
 //! from any constant, `GRAPH ?g` does not bind `?g` inside, COUNT passes over errors, GROUP_CONCAT
-//! has no language, xsd:date is compared by value, and STR, MIN, MAX and SAMPLE keep the spelling of
+//! joins what STR gives and has no language, xsd:date is compared by value, and STR, MIN, MAX and SAMPLE keep the spelling of
 //! the data.
 //!
 //! Rooms, lowest first: algebra, view, value, context, eval, exec, plan, prepared,

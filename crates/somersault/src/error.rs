@@ -2,7 +2,7 @@
 //! that says what was wrong, where, and what to do; the server maps the variants to status codes.
 
 use oxrdfio::RdfParseError;
-use somersault_lang::{ParseError, ParseErrorKind};
+use somersault_lang::ParseError;
 use somersault_log::LogError;
 use somersault_query::QueryError;
 use somersault_runtime::RuntimeError;
@@ -90,13 +90,10 @@ pub enum EngineError {
 
 impl From<ParseError> for EngineError {
     fn from(error: ParseError) -> Self {
-        match error.kind {
-            ParseErrorKind::NotYet => EngineError::NotSupported(error.to_string()),
-            _ => EngineError::Parse {
-                line: u64::from(error.line),
-                column: u64::from(error.column),
-                message: error.message,
-            },
+        EngineError::Parse {
+            line: u64::from(error.line),
+            column: u64::from(error.column),
+            message: error.message,
         }
     }
 }

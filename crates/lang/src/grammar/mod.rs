@@ -32,6 +32,8 @@ pub(crate) struct Grammar<'t> {
     /// Tokens that are right, but that `spargebra` reads only in another spelling: `TRUE`, and local names with dots
     /// in several places.
     pub(crate) respelled: Vec<usize>,
+    /// Variables of grouped columns that name an earlier column, by index of their tokens.
+    pub(crate) earlier_columns: Vec<usize>,
     /// Labels of blank nodes with the number of the basic graph pattern that they belong to.
     blank_labels: BTreeMap<&'t str, usize>,
     /// The number of the current basic graph pattern.
@@ -104,6 +106,7 @@ impl<'t> Grammar<'t> {
             accept_windows: false,
             bare_names: Vec::new(),
             respelled: Vec::new(),
+            earlier_columns: Vec::new(),
             blank_labels: BTreeMap::new(),
             current_bgp: 0,
             bgp_count: 0,
@@ -235,7 +238,12 @@ impl<'t> Grammar<'t> {
         Ok(selection.columns.iter().map(|column| column.name).collect())
     }
 
-    fn check_columns(&self, columns: &[Column<'t>], visible: &Scope<'t>, grouped: bool) -> Checked {
+    fn check_columns(
+        &mut self,
+        columns: &[Column<'t>],
+        visible: &Scope<'t>,
+        grouped: bool,
+    ) -> Checked {
         let mut named = HashSet::new();
         for column in columns {
             let name = column.name;
@@ -246,20 +254,16 @@ impl<'t> Grammar<'t> {
                     format!("?{name} is bound by the pattern already, so an expression cannot be called ?{name}; choose another name after AS"),
                 ));
             }
-            let unbound = column
-                .reads
-                .iter()
-                .find(|token| grouped && !visible.contains(self.variable_name(**token)));
-            if let Some(token) = unbound {
+            for token in column.reads.iter().filter(|_| grouped) {
                 let read = self.variable_name(*token);
+                if visible.contains(read) {
+                    continue;
+                }
                 if named.contains(read) && column.is_expression {
-                    return Err(ParseError::not_yet(
-                        self.cursor.source,
-                        token.start,
-                        &format!(
-                            "a grouped column that reads another column (?{read}); repeat its expression, or use a sub-select"
-                        ),
-                    ));
+                    let tokens = self.cursor.tokens;
+                    let index = tokens.partition_point(|before| before.start < token.start);
+                    self.earlier_columns.push(index);
+                    continue;
                 }
                 return Err(self.semantics(
                     token.start,

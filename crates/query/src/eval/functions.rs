@@ -27,7 +27,10 @@ pub(crate) fn call(
         return without_arguments(e, function);
     }
     match function {
-        F::Str => return Some(Value::String(string_of(e, &arguments[0], row)?).into()),
+        F::Str => {
+            let evaluated = e.evaluate(&arguments[0], row)?;
+            return Some(Value::String(string_of(e, evaluated)?).into());
+        }
         F::Datatype => return Some(Value::NamedNode(datatype_of(e, &arguments[0], row)?).into()),
         F::Concat => {
             let values = arguments
@@ -163,8 +166,9 @@ fn without_arguments(e: &mut Evaluation<'_>, function: &Function) -> Option<Eval
     Some(value.into())
 }
 
-fn string_of(e: &mut Evaluation<'_>, argument: &Expr, row: Row<'_>) -> Option<String> {
-    let term = match e.evaluate(argument, row)? {
+/// What STR gives (SPARQL 1.1 Query, §17.4.2.5): the text of an IRI or a literal.
+pub(crate) fn string_of(e: &mut Evaluation<'_>, evaluated: Evaluated) -> Option<String> {
+    let term = match evaluated {
         Evaluated::Id(id) => e.term(id)?,
         Evaluated::Value(value) => value.into_term(),
     };

@@ -6,7 +6,7 @@ use crate::algebra::expression::Expr;
 use crate::algebra::logical::Aggregate;
 use crate::context::table::Table;
 use crate::eval::evaluate::{Evaluated, Evaluation, Row};
-use crate::eval::functions::text;
+use crate::eval::functions::string_of;
 use crate::exec::term_order::is_before;
 use crate::value::running_sum::Sum;
 use crate::value::term_value::Value;
@@ -43,7 +43,7 @@ enum AggregateState {
     Failed,
 }
 
-/// What GROUP_CONCAT has joined so far: a simple literal, whatever the strings' languages.
+/// What GROUP_CONCAT has joined so far, as STR gives it: a simple literal, whatever the languages.
 #[derive(Default)]
 struct Joined {
     text: String,
@@ -309,9 +309,8 @@ fn accumulate(
             };
             let Some(so_far) = joined else { return };
             let before = so_far.text.capacity();
-            let value = value_of(e, evaluated);
-            let fits =
-                (value.as_ref().and_then(text)).is_some_and(|text| so_far.add(text, separator, e));
+            let text = string_of(e, evaluated);
+            let fits = text.is_some_and(|text| so_far.add(&text, separator, e));
             *text_bytes = (*text_bytes + so_far.text.capacity()).saturating_sub(before);
             if !fits {
                 *joined = None;

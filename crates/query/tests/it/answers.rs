@@ -492,3 +492,114 @@ fn a_scan_reads_its_index_vertex_once_however_long_it_is() {
     assert_eq!(found.len(), 4 * FANS);
     assert_eq!(view.index_reads(), 1);
 }
+
+/// A view with three values of one group and one of another.
+fn two_groups() -> NaiveView {
+    let number = |n: i32| Literal::from(n);
+    NaiveView::stored(&[
+        quad("a", "n", number(1)),
+        quad("a", "n", number(2)),
+        quad("a", "n", number(3)),
+        quad("b", "n", number(10)),
+    ])
+}
+
+#[test]
+fn a_grouped_column_reads_an_earlier_one() {
+    let int = |n: i32| format!("\"{n}\"^^<xsd:integer>");
+    let sums = "SELECT ?s (SUM(?n) AS ?sum) (?sum * 2 AS ?twice) (?twice + ?sum AS ?thrice) \
+                { ?s :n ?n } GROUP BY ?s ORDER BY ?s";
+    assert_eq!(
+        rows(&two_groups(), sums),
+        [
+            format!("<http://x/a> {} {} {}", int(6), int(12), int(18)),
+            format!("<http://x/b> {} {} {}", int(10), int(20), int(30)),
+        ]
+    );
+    // Without GROUP BY, in a sub-select, in functions, and where the later column is ordered by.
+    let all = "SELECT (SUM(?n) AS ?s) (?s*2 AS ?t) { ?x :n ?n }";
+    assert_eq!(
+        rows(&two_groups(), all),
+        [format!("{} {}", int(16), int(32))]
+    );
+    let inner = "SELECT ?t { { SELECT ?s (COUNT(*) AS ?c) (IF(?c > 1, STR(?c), \"one\") AS ?t) \
+                 { ?s :n ?n } GROUP BY ?s } } ORDER BY ?t";
+    assert_eq!(rows(&two_groups(), inner), ["\"3\"", "\"one\""]);
+    let ordered = "SELECT ?s (COUNT(*) AS ?c) (-?c AS ?d) { ?s :n ?n } GROUP BY ?s ORDER BY ?d";
+    assert_eq!(
+        rows(&two_groups(), ordered),
+        [
+            format!("<http://x/a> {} {}", int(3), int(-3)),
+            format!("<http://x/b> {} {}", int(1), int(-1)),
+        ]
+    );
+    // The same value, not the same expression a second time.
+    let same = "SELECT (SAMPLE(?n) AS ?one) (RAND() AS ?r) (?r = ?r AS ?is) (?one AS ?other) \
+                { ?s :n ?n FILTER(?s = :b) }";
+    let row = rows(&two_groups(), same).remove(0);
+    assert!(
+        row.ends_with(&format!("\"true\"^^<xsd:boolean> {}", int(10))),
+        "{row}"
+    );
+}
+
+#[test]
+fn having_reads_columns() {
+    let int = |n: i32| format!("\"{n}\"^^<xsd:integer>");
+    let one = [format!("<http://x/a> {}", int(3))];
+    for having in [
+        "HAVING(?c > 1)",
+        "HAVING(COUNT(*) > 1)",
+        "HAVING(?c > 1 && COUNT(*) > 1)",
+        "HAVING(?c > 1) (SUM(?n) < 10)",
+        "HAVING(BOUND(?c) && ?c IN (2, 3))",
+    ] {
+        let text = format!("SELECT ?s (COUNT(*) AS ?c) {{ ?s :n ?n }} GROUP BY ?s {having}");
+        assert_eq!(rows(&two_groups(), &text), one, "{having}");
+    }
+    let several = "SELECT ?s (COUNT(*) AS ?c) (?c * 2 AS ?d) (STR(?d) AS ?e) { ?s :n ?n } \
+                   GROUP BY ?s HAVING(?d > 2) VALUES ?s { :a :b }";
+    assert_eq!(
+        rows(&two_groups(), several),
+        [format!("<http://x/a> {} {} \"6\"", int(3), int(6))]
+    );
+    let inner =
+        "SELECT ?s { { SELECT ?s (SUM(?n) AS ?t) { ?s :n ?n } GROUP BY ?s HAVING(?t > 6) } }";
+    assert_eq!(rows(&two_groups(), inner), ["<http://x/b>"]);
+    // A grouped variable is the group's, and a name that nothing has stays unbound.
+    let key = "SELECT ?s (MAX(?n) AS ?m) { ?s :n ?n } GROUP BY ?s HAVING(?s = :b)";
+    assert_eq!(
+        rows(&two_groups(), key),
+        [format!("<http://x/b> {}", int(10))]
+    );
+    let none = "SELECT ?s (MAX(?n) AS ?m) { ?s :n ?n } GROUP BY ?s HAVING(?nothing > 1)";
+    assert_eq!(rows(&two_groups(), none), Vec::<String>::new());
+}
+
+#[test]
+fn group_concat_takes_the_text_of_numbers_and_iris() {
+    let joined = |values: &str| {
+        let text = format!(
+            "SELECT (GROUP_CONCAT(?v; separator=\"+\") AS ?c) {{ VALUES ?v {{ {values} }} }}"
+        );
+        rows(&numbers(), &text).remove(0)
+    };
+    assert_eq!(joined("1 2.50 \"x\" \"y\"@en true"), "\"1+2.50+x+y+true\"");
+    assert_eq!(joined(":a <http://y/b>"), "\"http://x/a+http://y/b\"");
+    // A value that is missing, or has no text, makes the whole an error, as in STR.
+    assert_eq!(
+        rows(
+            &numbers(),
+            "SELECT (GROUP_CONCAT(BNODE(?v)) AS ?c) { VALUES ?v { \"a\" } }"
+        ),
+        ["-"]
+    );
+    // Different values with one text stay different ones.
+    assert_eq!(
+        rows(
+            &numbers(),
+            "SELECT (GROUP_CONCAT(DISTINCT ?v) AS ?c) { VALUES ?v { 1 \"1\" 1 \"1\" } }"
+        ),
+        ["\"1 1\""]
+    );
+}
