@@ -92,6 +92,14 @@ pub(crate) struct Target {
     pub(crate) data: Option<PathBuf>,
 }
 
+/// A running server.
+#[derive(Debug, Args)]
+pub(crate) struct Server {
+    /// URL of a running server
+    #[arg(long = "server", value_name = "URL", env = SERVER_VARIABLE, default_value = DEFAULT_SERVER)]
+    pub(crate) url: String,
+}
+
 /// How a query's text is given.
 #[derive(Debug, Args)]
 pub(crate) struct Text {
@@ -199,7 +207,7 @@ pub(crate) struct ExplainArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct RegisterArgs {
-    /// Files with one C-SPARQL query each, or with CREATE STREAM statements separated by `;`
+    /// Files of statements separated by `;`: CREATE STREAM, REGISTER …, queries, DROP, PAUSE, RESUME
     #[arg(required = true, value_name = "FILE")]
     pub(crate) files: Vec<PathBuf>,
     /// The files hold many queries, a line {"name": …, "query": …} each; .gz and .zst too
@@ -211,9 +219,11 @@ pub(crate) struct RegisterArgs {
     /// Name of the query, when the text gives none
     #[arg(long, value_name = "NAME")]
     pub(crate) name: Option<String>,
-    /// URL of a running server
-    #[arg(long, value_name = "URL", env = "SOMERSAULT_SERVER", default_value = DEFAULT_SERVER)]
-    pub(crate) server: String,
+    /// Namespace of bare names, which must be that of the server; needed for streams with bare names
+    #[arg(long, value_name = "IRI", value_parser = values::iri)]
+    pub(crate) namespace: Option<String>,
+    #[command(flatten)]
+    pub(crate) server: Server,
 }
 
 #[derive(Debug, Args)]
@@ -222,9 +232,8 @@ pub(crate) struct PushArgs {
     pub(crate) stream: String,
     /// Lines of `t_ms<TAB>triple .`, or with --at any RDF file; .gz and .zst too
     pub(crate) file: PathBuf,
-    /// URL of a running server
-    #[arg(long, value_name = "URL", env = "SOMERSAULT_SERVER", default_value = DEFAULT_SERVER)]
-    pub(crate) server: String,
+    #[command(flatten)]
+    pub(crate) server: Server,
     /// Event time of every statement in the file, in milliseconds since the Unix epoch
     #[arg(long, value_name = "MS")]
     pub(crate) at: Option<i64>,
@@ -244,18 +253,16 @@ pub(crate) struct PushArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct StatusArgs {
-    /// URL of a running server
-    #[arg(long, value_name = "URL", env = "SOMERSAULT_SERVER", default_value = DEFAULT_SERVER)]
-    pub(crate) server: String,
+    #[command(flatten)]
+    pub(crate) server: Server,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct SubscribeArgs {
     /// Name of the continuous query
     pub(crate) query: String,
-    /// URL of a running server
-    #[arg(long, value_name = "URL", env = "SOMERSAULT_SERVER", default_value = DEFAULT_SERVER)]
-    pub(crate) server: String,
+    #[command(flatten)]
+    pub(crate) server: Server,
     /// Only firings after this close, in milliseconds since the Unix epoch
     #[arg(long, value_name = "MS")]
     pub(crate) after: Option<i64>,
@@ -284,7 +291,7 @@ pub(crate) struct ReplayArgs {
     /// Files with CREATE STREAM statements; a stream not declared there is timing, in batches of 100 ms
     #[arg(long, value_name = "FILE", num_args = 1..)]
     pub(crate) create: Vec<PathBuf>,
-    /// Files with one continuous query each
+    /// Files with continuous queries; one without a name is named after its file
     #[arg(long = "query", value_name = "FILE", num_args = 1.., required = true)]
     pub(crate) queries: Vec<PathBuf>,
     /// 1 is real time, 10 is ten times as fast, max does not wait
@@ -360,7 +367,9 @@ pub(crate) struct DemoArgs {
     pub(crate) plain: bool,
 }
 
-/// Where the client subcommands look for a server when none is named.
+/// The variable that names the server where the command line does not.
+pub(crate) const SERVER_VARIABLE: &str = "SOMERSAULT_SERVER";
+/// Where the client subcommands look for a server when neither names one.
 pub(crate) const DEFAULT_SERVER: &str = "http://127.0.0.1:7878";
 
 /// How an answer is printed.

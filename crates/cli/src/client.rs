@@ -1,6 +1,8 @@
 //! A client of the server's HTTP interface: requests in, bodies out, every refusal as the server's own sentence.
 
-use crate::error::CliError;
+use crate::args::SERVER_VARIABLE;
+use crate::error::{CliError, Refusal};
+use serde_json::Value;
 use std::io::{self, Read};
 use std::time::Duration;
 use ureq::http::{Response, StatusCode};
@@ -141,20 +143,37 @@ impl Client {
         }
     }
 
+    /// POSTs nothing: an address that is a command.
+    ///
+    /// # Errors
+    /// When the server cannot be reached or refuses.
+    pub(crate) fn command(&self, path: &str) -> Result<(), CliError> {
+        let request = self.agent.post(format!("{}{path}", self.base));
+        self.accept(request.send_empty()).map(drop)
+    }
+
+    /// DELETEs a path.
+    ///
+    /// # Errors
+    /// When the server cannot be reached or refuses.
+    pub(crate) fn delete(&self, path: &str) -> Result<(), CliError> {
+        let request = self.agent.delete(format!("{}{path}", self.base));
+        self.accept(request.call()).map(drop)
+    }
+
     fn unanswered(&self, error: &ureq::Error) -> CliError {
         use std::io::ErrorKind::{BrokenPipe, ConnectionReset};
         let base = &self.base;
         let cut_off = matches!(error, ureq::Error::Io(error) if matches!(error.kind(), BrokenPipe | ConnectionReset));
-        CliError::Failed(if cut_off {
+        if cut_off {
             // A server that refuses a body closes while it is still being sent.
-            format!(
+            return CliError::Failed(format!(
                 "the server at {base} hung up while the data was being sent: it may be more than the server takes at once (serve --body-bytes); load large files into a data folder (load --data) or in parts"
-            )
-        } else {
-            format!(
-                "no answer from the server at {base}: {error}; is it running (somersault serve)?"
-            )
-        })
+            ));
+        }
+        CliError::Unreachable(format!(
+            "no answer from the server at {base}: {error}; is it running (somersault serve)? Another one is named with --server URL or {SERVER_VARIABLE}"
+        ))
     }
 
     fn accept(
@@ -167,14 +186,18 @@ impl Client {
         }
         let status = response.status();
         let body = response.body_mut().read_to_string().unwrap_or_default();
-        let sentence = serde_json::from_str::<serde_json::Value>(&body)
-            .ok()
-            .and_then(|json| json["error"].as_str().map(str::to_owned))
-            .unwrap_or(body);
-        Err(CliError::Failed(format!(
-            "{} ({status})",
-            sentence.trim_end()
-        )))
+        let json: Value = serde_json::from_str(&body).unwrap_or_default();
+        let number = |name: &str| json[name].as_u64().and_then(|n| u32::try_from(n).ok());
+        Err(CliError::Refused(Refusal {
+            sentence: json["error"]
+                .as_str()
+                .unwrap_or(&body)
+                .trim_end()
+                .to_owned(),
+            place: number("line").zip(number("column")),
+            is_passing: status == StatusCode::SERVICE_UNAVAILABLE,
+            status: status.to_string(),
+        }))
     }
 }
 

@@ -11,9 +11,29 @@ pub(crate) enum CliError {
     /// Something went wrong while doing it: exit code 1.
     #[error("{0}")]
     Failed(String),
+    /// The server refused: exit code 1.
+    #[error("{0}")]
+    Refused(Refusal),
+    /// No answer came from the server: exit code 1.
+    #[error("{0}")]
+    Unreachable(String),
     /// Whoever read the answer has seen enough (`… | head`): no failure, and nothing to say.
     #[error("nobody reads the answer any more")]
     ReaderGone,
+}
+
+/// What a server says where it refuses.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{sentence} ({status})")]
+pub(crate) struct Refusal {
+    /// The HTTP status, with its words.
+    pub(crate) status: String,
+    /// The sentence.
+    pub(crate) sentence: String,
+    /// Line and column in the text that was sent.
+    pub(crate) place: Option<(u32, u32)>,
+    /// Whether the same request may succeed later.
+    pub(crate) is_passing: bool,
 }
 
 impl CliError {
@@ -26,7 +46,7 @@ impl CliError {
     pub(crate) fn exit_code(&self) -> ExitCode {
         match self {
             Self::Usage(_) => ExitCode::from(2),
-            Self::Failed(_) => ExitCode::FAILURE,
+            Self::Failed(_) | Self::Refused(_) | Self::Unreachable(_) => ExitCode::FAILURE,
             Self::ReaderGone => ExitCode::SUCCESS,
         }
     }

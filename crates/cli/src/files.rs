@@ -83,8 +83,12 @@ pub(crate) fn text_of(text: &crate::args::Text) -> Result<String, CliError> {
 /// # Errors
 /// When it cannot be read, with its name.
 pub(crate) fn read_text(path: &Path) -> Result<String, CliError> {
-    std::fs::read_to_string(path)
-        .map_err(|error| CliError::failed(format_args!("cannot read {}", path.display()), error))
+    let text = std::fs::read_to_string(path)
+        .map_err(|error| CliError::failed(format_args!("cannot read {}", path.display()), error))?;
+    // Some editors begin a file with a byte order mark, which is no part of the text.
+    Ok(text
+        .strip_prefix('\u{feff}')
+        .map_or(text.clone(), str::to_owned))
 }
 
 /// A bar over bytes for long reads; hidden where standard error is no terminal.

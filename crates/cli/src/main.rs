@@ -6,6 +6,7 @@ mod commands;
 mod demo;
 mod error;
 mod files;
+mod script;
 mod sse;
 mod table;
 mod target;

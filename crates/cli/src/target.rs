@@ -1,6 +1,6 @@
 //! Where a client subcommand works: on a server, on a data folder, or on files in process.
 
-use crate::args::Target;
+use crate::args::{SERVER_VARIABLE, Target};
 use crate::client::Client;
 use crate::error::CliError;
 use crate::files;
@@ -9,9 +9,6 @@ use somersault::{Engine, EngineConfig, LoadOptions, LoadProgress, LoadSummary};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
-
-/// The server that is meant where the command line names no place.
-const SERVER_VARIABLE: &str = "SOMERSAULT_SERVER";
 
 /// A server to talk to, or an engine in this process.
 pub(crate) enum Place {

@@ -27,6 +27,7 @@ mod parser;
 mod query;
 mod rewrite;
 mod scan;
+mod script;
 pub mod spareval;
 mod sparql;
 pub mod star;
@@ -54,6 +55,7 @@ pub use expression::{
 pub use parser::Parser;
 pub use query::{DatasetClause, Query, QueryForm};
 
+pub use script::ScriptStatement;
 pub use statement::{Classification, CreateStream, LatePolicy, Statement, TimeDomain};
 pub use substitute::{Assigned, Substituted};
 pub use update::{DeleteInsert, Update, UpdateOperation};

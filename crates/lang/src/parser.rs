@@ -189,7 +189,7 @@ impl Parser {
     }
 
     /// The names in force before the text says anything.
-    fn start_names(&self) -> Result<Names, ParseError> {
+    pub(crate) fn start_names(&self) -> Result<Names, ParseError> {
         let base = self
             .base
             .clone()

@@ -11,7 +11,7 @@ use std::io::{BufRead, BufReader};
 /// # Errors
 /// With the server's sentence, and how many statements were acknowledged before.
 pub(crate) fn run(args: &PushArgs) -> Result<(), CliError> {
-    let client = Client::new(&args.server)?;
+    let client = Client::new(&args.server.url)?;
     let address = format!("/streams/{}", segment(&args.stream));
     let bar = files::byte_bar();
     let input = files::open(&args.file, &bar)?;

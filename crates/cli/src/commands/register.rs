@@ -3,57 +3,124 @@
 use crate::args::RegisterArgs;
 use crate::client::{Client, segment};
 use crate::error::CliError;
-use crate::files::{self, read_text};
+use crate::files;
+use crate::script::{self, refused};
 use serde_json::Value;
+use somersault_lang::{ScriptStatement, Statement};
 use std::path::Path;
 use ureq::Body;
 use ureq::http::Response;
 
-/// Sends each file: CREATE STREAM statements one by one, anything else as one query.
+/// Sends the statements of each file, in order. All files are read before the first is sent.
 ///
 /// # Errors
-/// Names the file that the server refused, with its sentence.
+/// Names the place of the statement that was refused; what was sent before it stays.
 pub(crate) fn run(args: &RegisterArgs) -> Result<(), CliError> {
-    let client = Client::new(&args.server)?;
+    let client = Client::new(&args.server.url)?;
+    if args.batch {
+        return args
+            .files
+            .iter()
+            .try_for_each(|path| register_lines(&client, path));
+    }
+    let mut files = Vec::new();
     for path in &args.files {
-        if args.batch {
-            register_lines(&client, path)?;
-            continue;
+        files.push((path, script::read(path, args.namespace.as_deref())?));
+    }
+    let statements = files.iter().flat_map(|(_, statements)| statements);
+    let queries = statements
+        .filter(|it| matches!(it.statement, Statement::Register(_)))
+        .count();
+    if args.name.is_some() && queries != 1 {
+        return Err(CliError::Usage(format!(
+            "--name names one query, and the files hold {queries}; register that one alone"
+        )));
+    }
+    for (path, statements) in &files {
+        for statement in statements {
+            send(&client, args, path, statement)?;
         }
-        let text = read_text(path)?;
-        let streams = stream_declarations(&text);
-        if streams.is_empty() {
-            let name = match &args.name {
-                Some(name) if args.files.len() == 1 => name.clone(),
-                Some(_) => return Err(CliError::Usage("--name goes with one file".to_owned())),
-                None => registered_name(&text).ok_or_else(|| {
-                    CliError::Usage(format!(
-                        "{} has no REGISTER QUERY name; give one with --name",
-                        path.display()
-                    ))
-                })?,
+    }
+    Ok(())
+}
+
+/// Sends one statement.
+fn send(
+    client: &Client,
+    args: &RegisterArgs,
+    path: &Path,
+    statement: &ScriptStatement,
+) -> Result<(), CliError> {
+    let failed = |error: CliError| refused(path, statement, error);
+    match &statement.statement {
+        Statement::CreateStream(stream) => {
+            let iri = stream.iri.as_str();
+            let address = format!("/streams/{}", segment(iri));
+            client.put(&address, &statement.text).map_err(failed)?;
+            println!("stream {iri} declared");
+        }
+        Statement::Register(query) => {
+            let Some(name) = args.name.as_ref().or(query.name.as_ref()) else {
+                return Err(CliError::Usage(format!(
+                    "{}: this query has no name; begin it with REGISTER QUERY name AS, or give one with --name",
+                    script::place(path, statement)
+                )));
             };
             let replace = if args.replace { "?replace=true" } else { "" };
-            let answer = client
-                .put(&format!("/queries/{}{replace}", segment(&name)), &text)
-                .map_err(|error| CliError::failed(path.display(), error))?;
+            let address = format!("/queries/{}{replace}", segment(name));
+            let answer = client.put(&address, &statement.text).map_err(failed)?;
             let what = match args.replace && has_replaced(answer)? {
                 true => "replaced",
                 false => "registered",
             };
             println!(
-                "query {name} {what}; its answers: somersault subscribe {name} --server {}",
-                args.server
+                "query {name} {what}; its answers: somersault subscribe {} --server {}",
+                quoted(name),
+                args.server.url
             );
         }
-        for (iri, declaration) in streams {
+        Statement::DropStream(iri) => {
             client
-                .put(&format!("/streams/{}", segment(&iri)), &declaration)
-                .map_err(|error| CliError::failed(path.display(), error))?;
-            println!("stream {iri} declared");
+                .delete(&format!("/streams/{}", segment(iri.as_str())))
+                .map_err(failed)?;
+            println!("stream {} dropped", iri.as_str());
+        }
+        Statement::DropQuery(name) => {
+            client
+                .delete(&format!("/queries/{}", segment(name)))
+                .map_err(failed)?;
+            println!("query {name} dropped");
+        }
+        Statement::PauseQuery(name) => {
+            client
+                .command(&format!("/queries/{}/pause", segment(name)))
+                .map_err(failed)?;
+            println!("query {name} paused");
+        }
+        Statement::ResumeQuery(name) => {
+            client
+                .command(&format!("/queries/{}/resume", segment(name)))
+                .map_err(failed)?;
+            println!("query {name} resumed");
+        }
+        other => {
+            return Err(CliError::Failed(format!(
+                "{}: register does not send {}",
+                script::place(path, statement),
+                script::kind(other)
+            )));
         }
     }
     Ok(())
+}
+
+/// A name as a shell takes it.
+fn quoted(name: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:".contains(c);
+    match name.chars().all(is_plain) {
+        true => name.to_owned(),
+        false => format!("'{}'", name.replace('\'', r"'\''")),
+    }
 }
 
 /// Whether a server's answer says that the query took another's place.
@@ -92,65 +159,5 @@ fn register_lines(client: &Client, path: &Path) -> Result<(), CliError> {
     match refused.is_empty() {
         true => Ok(()),
         false => Err(CliError::failed(path.display(), "lines were refused")),
-    }
-}
-
-/// The CREATE STREAM statements of a text, split at `;`, each with its stream's IRI.
-pub(crate) fn stream_declarations(text: &str) -> Vec<(String, String)> {
-    let mut found = Vec::new();
-    for statement in text.split(';') {
-        let mut words = statement.split_whitespace();
-        let creates = words
-            .next()
-            .is_some_and(|word| word.eq_ignore_ascii_case("create"))
-            && words
-                .next()
-                .is_some_and(|word| word.eq_ignore_ascii_case("stream"));
-        if let (true, Some(iri)) = (creates, words.next()) {
-            found.push((
-                iri.trim_start_matches('<').trim_end_matches('>').to_owned(),
-                statement.trim().to_owned(),
-            ));
-        }
-    }
-    found
-}
-
-/// The name in `REGISTER QUERY name`, or `REGISTER STREAM name`.
-pub(crate) fn registered_name(text: &str) -> Option<String> {
-    let mut words = text
-        .lines()
-        .filter(|line| !line.trim_start().starts_with('#'))
-        .flat_map(str::split_whitespace);
-    words
-        .by_ref()
-        .find(|word| word.eq_ignore_ascii_case("register"))?;
-    words
-        .next()
-        .filter(|word| word.eq_ignore_ascii_case("query") || word.eq_ignore_ascii_case("stream"))?;
-    words.next().map(|name| {
-        name.trim_start_matches('<')
-            .trim_end_matches('>')
-            .to_owned()
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_and_declarations_are_found() {
-        assert_eq!(
-            registered_name(
-                "# a comment: register nothing\nPREFIX a: <urn:a>\nREGISTER QUERY Q1 AS SELECT"
-            ),
-            Some("Q1".to_owned())
-        );
-        assert_eq!(registered_name("SELECT * {}"), None);
-        let found =
-            stream_declarations("CREATE STREAM <urn:s> BATCH 1s;\n create stream <urn:t>;\n");
-        assert_eq!(found.len(), 2);
-        assert_eq!(found[1].0, "urn:t");
     }
 }

@@ -1,14 +1,14 @@
 //! `replay`: recorded streams through queries in this process; every firing is one line of the answer format.
 
 use crate::args::{ReplayArgs, Speed};
-use crate::commands::register::{registered_name, stream_declarations};
 use crate::error::CliError;
-use crate::files::read_text;
+use crate::script;
 use crate::target::load_file;
 use indicatif::{ProgressBar, ProgressStyle};
 use somersault::answer_format::{AnswerLine, AnswerTime};
 use somersault::replay::{self, ReplayError, ReplayPlan, Step, StreamFile};
 use somersault::{Clock, Engine, EngineConfig, SubscribeOptions, Subscription, SubscriptionEvent};
+use somersault_lang::Statement;
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -105,12 +105,16 @@ fn stream_file(given: &str) -> Result<StreamFile, CliError> {
 fn declare(engine: &Engine, args: &ReplayArgs, files: &[StreamFile]) -> Result<i64, CliError> {
     let mut declared = BTreeSet::new();
     for path in &args.create {
-        for (iri, text) in stream_declarations(&read_text(path)?) {
-            let stream = engine
-                .create_stream(None, &text)
-                .map_err(|error| CliError::failed(path.display(), error))?;
-            declared.insert(stream.iri);
-            declared.insert(iri);
+        for statement in script::read(path, args.namespace.as_deref())? {
+            let place = script::place(path, &statement);
+            if !matches!(statement.statement, Statement::CreateStream(_)) {
+                return Err(CliError::Failed(format!(
+                    "{place}: --create takes CREATE STREAM statements, and this is {}; continuous queries are given with --query",
+                    script::kind(&statement.statement)
+                )));
+            }
+            let stream = engine.create_stream(None, &statement.text);
+            declared.insert(stream.map_err(|error| CliError::failed(place, error))?.iri);
         }
     }
     for file in files {
@@ -147,16 +151,24 @@ impl Answers {
     fn new(engine: &Engine, args: &ReplayArgs) -> Result<Self, CliError> {
         let mut subscriptions = Vec::new();
         for path in &args.queries {
-            let text = read_text(path)?;
-            let name = registered_name(&text).unwrap_or_else(|| stem(path));
-            engine
-                .register(Some(&name), &text)
-                .map_err(|error| CliError::failed(path.display(), error))?;
-            let options = SubscribeOptions {
-                capacity: usize::MAX,
-                ..SubscribeOptions::default()
-            };
-            subscriptions.push(engine.subscribe(&name, options)?);
+            for statement in script::read(path, args.namespace.as_deref())? {
+                let place = script::place(path, &statement);
+                let Statement::Register(query) = &statement.statement else {
+                    return Err(CliError::Failed(format!(
+                        "{place}: --query takes continuous queries, and this is {}; CREATE STREAM statements are given with --create",
+                        script::kind(&statement.statement)
+                    )));
+                };
+                let name = query.name.clone().unwrap_or_else(|| stem(path));
+                engine
+                    .register(Some(&name), &statement.text)
+                    .map_err(|error| CliError::failed(place, error))?;
+                let options = SubscribeOptions {
+                    capacity: usize::MAX,
+                    ..SubscribeOptions::default()
+                };
+                subscriptions.push(engine.subscribe(&name, options)?);
+            }
         }
         let out: Box<dyn Write> = match &args.output {
             Some(path) => Box::new(File::create(path).map_err(|error| {

@@ -13,7 +13,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 /// # Errors
 /// When the server cannot be reached, or answers what is no status.
 pub(crate) fn run(args: &StatusArgs) -> Result<(), CliError> {
-    let client = Client::new(&args.server)?;
+    let client = Client::new(&args.server.url)?;
     let read = |path: &str| -> Result<Value, CliError> {
         let body = client.get(path, &[])?.into_body().read_to_string();
         let body = body.map_err(|error| CliError::failed("the answer broke off", error))?;

@@ -17,7 +17,7 @@ const PAUSE: Duration = Duration::from_millis(500);
 /// # Errors
 /// When the server refuses, or stays away.
 pub(crate) fn run(args: &SubscribeArgs) -> Result<(), CliError> {
-    let client = Client::new(&args.server)?;
+    let client = Client::new(&args.server.url)?;
     let mut address = format!("/queries/{}/results", segment(&args.query));
     if args.empties {
         address.push_str("?empties=true");

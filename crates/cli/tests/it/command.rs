@@ -589,3 +589,122 @@ fn the_demo_plays_and_sums_up() {
         assert!(shown.contains(part), "{part} is missing in {shown}");
     }
 }
+
+#[test]
+fn files_of_statements_are_read_by_the_parser() {
+    let server = Server::start(&[]);
+    let at = ["--server", &server.url];
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        fs::write(&path, text).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    // Comments, prefixes, strings and IRIs may hold what separates statements.
+    let streams = write(
+        "streams.sql",
+        "# the streams; CREATE STREAM <urn:none>\nPREFIX : <urn:x:>\n\
+         CREATE STREAM :a BATCH 1s IDLE NEVER;\n\
+         CREATE STREAM <urn:b;c> BATCH 1s IDLE NEVER # and ; here\n;\n\
+         REGISTER RSTREAM busy AS SELECT ?s (GROUP_CONCAT(?o; separator=\";\") AS ?os)\n\
+         FROM NAMED WINDOW :w ON :a [RANGE 1s STEP 1s] { WINDOW :w { ?s :p ?o ; :q ?q } } GROUP BY ?s;\n\
+         REGISTER QUERY :prefixed AS SELECT * FROM STREAM :a [RANGE 1s STEP 1s] { ?s ?p ?o };\n\
+         REGISTER QUERY 'tea first' AS SELECT * FROM STREAM :a [RANGE 1s STEP 1s] { ?s ?p 'x;y' }",
+    );
+    let said = succeeds(&[&["register", &streams][..], &at].concat());
+    for name in ["urn:x:a", "urn:b;c", "busy", "urn:x:prefixed", "tea first"] {
+        assert!(said.contains(name), "{name} in {said}");
+    }
+    let status = succeeds(&[&["status"][..], &at].concat());
+    for line in [
+        "stream <urn:x:a>",
+        "stream <urn:b;c>",
+        "query busy",
+        "query tea first",
+    ] {
+        assert!(status.contains(line), "{line} in {status}");
+    }
+    assert!(!status.contains("urn:none"), "{status}");
+    // The same file again changes nothing.
+    succeeds(&[&["register", &streams][..], &at].concat());
+    let dropped = write(
+        "drop.sql",
+        "DROP QUERY 'tea first'; PAUSE QUERY busy; RESUME QUERY busy",
+    );
+    succeeds(&[&["register", &dropped][..], &at].concat());
+    let status = succeeds(&[&["status"][..], &at].concat());
+    assert!(!status.contains("tea first"), "{status}");
+    // What is wrong is said with its place in the file, and nothing of the file is sent.
+    for (text, place) in [
+        (
+            "CREATE STREAM <urn:d>;\n\n  CREATE STREAM <urn:e> KEPT 1m",
+            "line 3, column 25",
+        ),
+        ("CREATE STREAM <urn:d>;\nsome garbage", "line 2, column 1"),
+        (
+            "CREATE STREAM <urn:d>; CREATE STREAM bare",
+            "line 1, column 38",
+        ),
+        ("# nothing but a comment", "no statement"),
+    ] {
+        let file = write("bad.sql", text);
+        let said = fails(&[&["register", &file][..], &at].concat(), 1);
+        assert!(said.contains("bad.sql") && said.contains(place), "{said}");
+    }
+    let status = succeeds(&[&["status"][..], &at].concat());
+    assert!(!status.contains("urn:d"), "{status}");
+    // A refusal of the server has its place in the file too.
+    let file = write("other.sql", "\n\nCREATE STREAM <urn:x:a> BATCH 2s");
+    let said = fails(&[&["register", &file][..], &at].concat(), 1);
+    assert!(said.contains("other.sql, line 3, column 1"), "{said}");
+}
+
+#[test]
+fn a_replay_reads_declarations_by_the_parser() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        fs::write(&path, text).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let lines = write(
+        "s.tsv",
+        "100\t<urn:a> <urn:p> <urn:b> .\n2100\t<urn:c> <urn:p> <urn:d> .\n",
+    );
+    let stream = format!("urn:s={lines}");
+    let query = write(
+        "q.csparql",
+        "SELECT ?s FROM NAMED STREAM <urn:s> [RANGE 1s STEP 1s] WHERE { ?s <urn:p> ?o }",
+    );
+    let replay = |create: &str| {
+        run(&[
+            "replay", "--stream", &stream, "--query", &query, "--create", create,
+        ])
+    };
+    // Behind a comment and a prefix the declaration is one all the same: its statements are absorbed.
+    let create = write(
+        "create.sql",
+        "# TIMELESS: kept;\nPREFIX u: <urn:>\nCREATE STREAM u:s TIMELESS BATCH 1s IDLE NEVER",
+    );
+    let output = replay(&create);
+    let answers = text(&output.stdout);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert!(
+        answers.contains("urn:a") && answers.contains("urn:c"),
+        "{answers}"
+    );
+    for (declarations, said) in [
+        (
+            "CREATE STREAM <urn:s> IDLE NEVER;\ngarbage",
+            "line 2, column 1",
+        ),
+        ("\nDROP STREAM <urn:s>", "line 2, column 1"),
+    ] {
+        let output = replay(&write("bad.sql", declarations));
+        let error = text(&output.stderr);
+        assert!(
+            output.status.code() == Some(1) && error.contains(said),
+            "{error}"
+        );
+    }
+}
