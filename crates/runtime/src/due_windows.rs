@@ -1,11 +1,11 @@
 //! The windows that an SN's firings read, made before the SN is stable: the shard that is the last to
-//! put down the SN's slices slides them, so that no firing's execution does. Firings still ask the
-//! store, which has the versions ready; where it does not, it makes the same ones (S11).
+//! put down the SN's slices slides them, so that no firing's execution does. They are handed over
+//! with the firings; the store would make the same ones (S11).
 
 use somersault_model::Sn;
 use somersault_store::{Store, ViewKey, WindowVersion};
 use somersault_stream::{Output, WindowBatches};
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -14,7 +14,8 @@ use std::sync::{Arc, OnceLock};
 #[derive(Debug)]
 pub struct DueWindows {
     sn: Sn,
-    windows: Vec<WindowBatches>,
+    /// Each with its place in `versions`.
+    windows: HashMap<WindowBatches, usize>,
     shards_left: AtomicUsize,
     versions: OnceLock<Vec<Arc<WindowVersion>>>,
 }
@@ -35,14 +36,15 @@ impl DueWindows {
         // An amended firing makes its own when it has its turn: one late statement may amend thousands of closes, and all
         // their versions would be made before any of them is read.
         let first_revisions = due.filter(|firing| firing.revision == 0);
-        let mut seen = HashSet::new();
-        let windows: Vec<WindowBatches> = first_revisions
+        let made_before = first_revisions
             .flat_map(|firing| firing.windows.iter())
             // One of a number of statements is of one firing alone, which makes it.
-            .filter(|window| window.statements.is_none() && window.lo < window.hi)
-            .filter(|window| seen.insert(**window))
-            .copied()
-            .collect();
+            .filter(|window| window.statements.is_none() && window.lo < window.hi);
+        let mut windows = HashMap::new();
+        for window in made_before {
+            let next = windows.len();
+            windows.entry(*window).or_insert(next);
+        }
         (!windows.is_empty()).then(|| {
             Arc::new(DueWindows {
                 sn,
@@ -58,18 +60,20 @@ impl DueWindows {
     pub(crate) fn shard_done(&self, store: &Store) {
         // Release and acquire: the last one sees what all others have put down.
         if self.shards_left.fetch_sub(1, Ordering::AcqRel) == 1 {
-            let versions = self
-                .windows
-                .iter()
-                .map(|w| window_version(store, w, self.sn));
-            // Each shard comes once, so nobody has set it.
+            let mut windows: Vec<(&WindowBatches, &usize)> = self.windows.iter().collect();
+            windows.sort_unstable_by_key(|(_, place)| **place);
+            let versions = windows
+                .into_iter()
+                .map(|(window, _)| window_version(store, window, self.sn));
+            // Each shard comes once, so it was not set before.
             let _ = self.versions.set(versions.collect());
         }
     }
 
-    /// The versions, once they are made.
-    pub fn versions(&self) -> Option<&[Arc<WindowVersion>]> {
-        self.versions.get().map(Vec::as_slice)
+    /// The version of a window, if it is one of these and they are made.
+    pub(crate) fn version(&self, window: &WindowBatches) -> Option<Arc<WindowVersion>> {
+        let place = *self.windows.get(window)?;
+        self.versions.get()?.get(place).map(Arc::clone)
     }
 }
 
@@ -106,8 +110,8 @@ mod tests {
 
     const STREAM: StreamUid = StreamUid(3);
 
-    fn due(lo: i64, hi: i64) -> Output {
-        let window = WindowBatches {
+    fn window(lo: i64, hi: i64) -> WindowBatches {
+        WindowBatches {
             stream: STREAM,
             lo: BatchNumber(lo),
             hi: BatchNumber(hi),
@@ -117,7 +121,10 @@ mod tests {
                 step: 1,
             },
             statements: None,
-        };
+        }
+    }
+
+    fn due(lo: i64, hi: i64) -> Output {
         Output::Due(Firing {
             query: QueryUid(1),
             members: 0,
@@ -126,7 +133,7 @@ mod tests {
             revision: 0,
             repeated: false,
             sn: Sn(1),
-            windows: [window].into(),
+            windows: [window(lo, hi)].into(),
             complete_from: None,
         })
     }
@@ -191,25 +198,27 @@ mod tests {
         let injectors = Injectors::new(&store).unwrap();
         let windows = DueWindows::of(&[due(0, 2)], 2).unwrap();
         injectors.apply(ShardId(1), Sn(1), work(1, &[1], &windows));
-        assert!(windows.versions().is_none(), "shard 0 has not come yet");
+        assert!(
+            windows.version(&window(0, 2)).is_none(),
+            "shard 0 has not come yet"
+        );
         injectors.apply(ShardId(0), Sn(1), work(0, &[0], &windows));
-        let [made] = windows.versions().unwrap() else {
-            panic!("one window");
-        };
+        let window = window(0, 2);
+        let made = windows.version(&window).unwrap();
         assert_eq!(made.len(), 2);
-        let asked = window_version(&store, &windows.windows[0], windows.sn);
-        assert!(Arc::ptr_eq(made, &asked), "the store has it ready");
+        let asked = window_version(&store, &window, windows.sn);
+        assert!(Arc::ptr_eq(&made, &asked), "the store has it ready");
 
         // Another close follows, and the first version stays as long as a firing may read it.
         let next = DueWindows::of(&[due(1, 3)], 2).unwrap();
         injectors.apply(ShardId(0), Sn(2), work(0, &[2], &next));
         injectors.apply(ShardId(1), Sn(2), work(1, &[], &next));
-        let asked = window_version(&store, &windows.windows[0], windows.sn);
-        assert!(Arc::ptr_eq(&windows.versions().unwrap()[0], &asked));
+        let asked = window_version(&store, &window, windows.sn);
+        assert!(Arc::ptr_eq(&made, &asked));
 
         // Once nobody needs them, retiring the slices lets go of the versions too.
-        let weak = Arc::downgrade(&next.versions().unwrap()[0]);
-        drop((windows, next, asked));
+        let weak = Arc::downgrade(&next.version(&self::window(1, 3)).unwrap());
+        drop((windows, next, made, asked));
         store.slices().retire(STREAM, BatchNumber(3));
         assert!(weak.upgrade().is_none());
         assert_eq!(store.slices().memory_bytes(STREAM), 0);

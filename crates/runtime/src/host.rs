@@ -1,13 +1,12 @@
-//! What the driver needs from above: somebody who keeps the continuous queries and executes firings.
+//! What the driver needs from above: a host, which keeps the continuous queries and executes their firings.
 
-use crate::due_windows::DueWindows;
+use crate::due_windows::{DueWindows, window_version};
 use crate::error::RuntimeError;
 use crossbeam_channel::Sender;
 use oxrdf::Quad;
-use somersault_lang::lift::Shape;
-use somersault_model::{EventTime, QueryUid, Sn};
-use somersault_store::Snapshot;
-use somersault_stream::{Firing, FiringKey, JoiningMember, Pause, Place};
+use somersault_model::Sn;
+use somersault_store::{Snapshot, Store, WindowVersion};
+use somersault_stream::{Firing, FiringKey, QueryEvent};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -17,12 +16,25 @@ pub struct FiringJob {
     pub firing: Firing,
     /// The stored graph that it reads.
     pub snapshot: DueSnapshot,
-    /// The windows that it reads, made already; to be held until it has the answer.
-    pub windows: Option<Arc<DueWindows>>,
+    /// The windows of all firings of its SN that were made before it was stable.
+    pub(crate) made: Option<Arc<DueWindows>>,
     /// When the last record that the firing needed was acknowledged; `None` during recovery.
     pub acknowledged: Option<Instant>,
     /// When its snapshot became stable: from here on it waits only behind other queries.
     pub released: Instant,
+}
+
+impl FiringJob {
+    /// The windows that the firing reads, in the order of its query's. Those that were made before are handed over; the
+    /// others, of amended firings and of windows of a number of statements, are made now. The job keeps what was made
+    /// before: hold it until the answer is there.
+    pub fn windows(&self, store: &Store) -> Vec<Arc<WindowVersion>> {
+        let windows = self.firing.windows.iter().map(|window| {
+            let made = self.made.as_ref().and_then(|made| made.version(window));
+            made.unwrap_or_else(|| window_version(store, window, self.firing.sn))
+        });
+        windows.collect()
+    }
 }
 
 /// What a firing reads that waits to be executed: pinned for as long as that takes; dropping it unpins.
@@ -36,7 +48,7 @@ impl DueSnapshot {
         DueSnapshot { snapshot, clock }
     }
 
-    /// It is read from now on, for as long as a firing may (S9).
+    /// Starts the deadline of the pin: it is read from now on, for as long as a firing may (S9).
     pub fn begin(self) -> Snapshot {
         self.snapshot.until(self.clock.deadline_ms())
     }
@@ -68,7 +80,7 @@ impl PinClock {
     }
 }
 
-/// By which a host says that a firing has been answered.
+/// Acknowledges firings to the driver.
 #[derive(Clone)]
 pub struct Answered(pub(crate) Sender<Fired>);
 
@@ -102,7 +114,7 @@ impl Answered {
     }
 
     fn send(&self, fired: Fired) {
-        // After the sequencer has stopped there is nobody to tell.
+        // The sequencer may have stopped.
         let _ = self.0.send(fired);
     }
 }
@@ -115,45 +127,12 @@ pub trait Host: Send + Sync + 'static {
     /// Called once, before anything else.
     fn attach(&self, answered: Answered);
 
-    /// A query that stands alone was registered (or is registered again by recovery).
-    fn registered(&self, uid: QueryUid, name: &str, text: &str, namespace: Option<&str>);
-
-    /// A cohort came into being: queries of this shape will join it, the text is the first one's.
-    fn formed(&self, cohort: QueryUid, shape: Arc<Shape>, text: &str, namespace: Option<&str>);
-
-    /// Queries joined a cohort, to fire for closes after `base`; `resumed` is the place that a paused one was at.
-    fn joined(
-        &self,
-        cohort: QueryUid,
-        base: EventTime,
-        members: Vec<JoiningMember>,
-        resumed: Option<u32>,
-    );
-
-    /// A member was paused: it has no firing that became due later.
-    fn paused(&self, place: Place, pause: Pause);
-
-    /// A member was dropped; a firing under way may still finish.
-    fn left(&self, place: Place);
-
-    /// The last member of a cohort was dropped; firings under way may still finish.
-    fn ended(&self, cohort: QueryUid);
-
-    /// A query was dropped; firings under way may still finish.
-    fn dropped(&self, uid: QueryUid);
-
-    /// A query took the place of another, which answered closes up to this one; `place` says where it is in its cohort.
-    fn answered_before(&self, uid: QueryUid, place: Option<Place>, close: EventTime);
+    /// Something happened to registered queries, in recovery too. The registry of the driver already shows it, and shows
+    /// nothing later: it stays locked meanwhile, so the host must not ask the driver.
+    fn on_query(&self, event: QueryEvent);
 
     /// Execute this. Firings of one query come in close order.
     fn fire(self: Arc<Self>, job: FiringJob);
-
-    /// In recovery: this firing was answered before the restart with this SN, and will not be executed again. It comes
-    /// before those of its query that will.
-    fn delivered(&self, key: FiringKey, sn: Sn);
-
-    /// Closes up to `last` were passed because their windows hold nothing.
-    fn passed(&self, uid: QueryUid, last: EventTime, count: u64);
 
     /// A new snapshot number is stable; `now_ms` is the time of its newest record.
     fn stable(&self, sn: Sn, now_ms: i64);

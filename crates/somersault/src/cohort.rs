@@ -1,38 +1,41 @@
-//! A cohort: queries of one shape, evaluated together. Its shape is parsed and compiled once; a firing evaluates it for
-//! all distinct constants there are (the cells), and the result is kept once, to be cut into the answers of those
-//! members that somebody listens to. A member that nobody listens to costs a firing nothing.
+//! A cohort: queries of one shape, evaluated together, or one query that has no shape. It is parsed and compiled once; a
+//! firing evaluates it for all distinct constants there are (the cells), and the result is kept once, to be cut into the
+//! answers of those members that have subscribers. A member without subscribers costs a firing nothing.
 //!
 //! The one thing to know before changing it: members come and go on the driver's thread, which must not wait for a
-//! firing, nor for its result to be given out. So it only notes them, and whoever needs them next puts them in place
-//! ([`Cohort::settle`]), in that order; and nobody holds a lock for as long as evaluating takes, or cutting for all
-//! who listen: a firing is evaluated for the cells that there were when it began. Who subscribes has his own part of what is
-//! kept cut under the hub's lock.
+//! firing, nor for its result to be published. So that thread only notes them, and the next thread that needs them puts
+//! them in place ([`Cohort::settle`]), in that order. No thread holds a lock for as long as evaluating takes, or cutting for
+//! all subscribers: a firing is evaluated for the cells that there were when it began. A new subscriber has its own part of
+//! what is kept cut under the hub's lock.
 
 mod evaluator;
 mod hub;
 mod outcome;
 mod places;
+mod stages;
 
-use crate::config::EngineConfig;
-use crate::continuous::{Standing, Summary, continuous_dataset};
+pub(crate) use hub::Summary;
+
+use crate::continuous::{Due, Standing};
 use crate::delta::Together;
 use crate::firing;
-use crate::metrics::{QueryMetrics, Took};
+use crate::metrics::QueryMetrics;
 use crate::order::Order;
+use crate::share::Share;
 use crate::subscription::{FiringId, Gone, SubscribeOptions, Subscription};
-use evaluator::{Evaluator, OwnQueries, evaluator, own};
+use evaluator::{Compiled, Evaluator, OwnQueries, compile, own};
 use hub::{CohortHub, CohortResult};
 use outcome::Outcome;
 use parking_lot::{Mutex, MutexGuard, RwLock};
 use places::Standby;
 use rustc_hash::FxHashMap;
-use somersault_lang::Parser;
 use somersault_lang::lift::Shape;
 use somersault_model::{EventTime, QueryUid, TermId};
 use somersault_query::{Cells, Dataset, Execution, QueryError, SnapshotView};
-use somersault_runtime::{Answered, FiringJob};
+use somersault_runtime::Answered;
 use somersault_store::{Dictionary, Store};
 use somersault_stream::{JoiningMember, Pause};
+use stages::{Stages, Turn};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -41,14 +44,16 @@ pub(crate) struct Cohort {
     shape: Arc<Shape>,
     dataset: Arc<Dataset>,
     evaluator: Evaluator,
-    /// Set once its last member is: a firing under way stops.
+    stages: Stages,
+    share: Share<Due>,
+    /// Set once its last member is dropped: a firing under way stops.
     dropped: Arc<AtomicBool>,
     /// Who has come and gone and is not in place yet.
     pending: Mutex<Pending>,
     /// The constants, each distinct combination once. Taken before the hub where both are.
     cells: RwLock<Arc<Cells>>,
     /// In which results are published.
-    order: Order<CohortResult>,
+    order: Order<Turn>,
     hub: Mutex<CohortHub>,
 }
 
@@ -95,29 +100,39 @@ impl Cohort {
     /// A cohort without members; `text` is that of the first.
     pub(crate) fn new(
         shape: Arc<Shape>,
-        (text, parser): (&str, Parser),
-        store: &Store,
-        config: &EngineConfig,
+        text: &str,
+        namespace: Option<&str>,
+        standing: &Standing,
     ) -> Cohort {
-        let (evaluator, dataset) = match evaluator(&shape, text, parser, config.delta) {
-            Ok((evaluator, query)) => (evaluator, continuous_dataset(&query, store)),
-            Err(error) => (Evaluator::Broken(error.to_string()), Dataset::stored()),
-        };
+        let Compiled {
+            evaluator,
+            dataset,
+            stages,
+            skips,
+        } = compile(&shape, text, namespace, standing).unwrap_or_else(Compiled::broken);
         let width = match &evaluator {
             Evaluator::Each { .. } => shape.width(),
             Evaluator::Shared { single, .. } => single.parameters(),
             Evaluator::Broken(_) => 0,
         };
+        let is_shared = shape.is_shared();
         Cohort {
             shape,
             dataset: Arc::new(dataset),
             evaluator,
+            stages,
+            share: Share::new(skips),
             dropped: Arc::default(),
             pending: Mutex::default(),
             cells: RwLock::new(Arc::new(Cells::new(width))),
             order: Order::new(),
-            hub: Mutex::new(CohortHub::new(config.kept_firings)),
+            hub: Mutex::new(CohortHub::new(standing.config.kept_firings, is_shared)),
         }
+    }
+
+    /// The threads that its firings may have.
+    pub(crate) fn share(&self) -> &Share<Due> {
+        &self.share
     }
 
     /// Queries join, or one of them is resumed. Their constants are interned, since data may come to hold them later.
@@ -134,7 +149,7 @@ impl Cohort {
             let constants = self.shape.constants(&member.words).unwrap_or_default();
             let terms = constants.iter().filter(|_| !is_broken);
             let ids = terms.map(|term| dictionary.intern(term.as_ref()));
-            (member.place, ids.collect::<Vec<TermId>>())
+            (member.slot, ids.collect::<Vec<TermId>>())
         });
         let texts = match self.evaluator {
             Evaluator::Each { .. } => {
@@ -164,7 +179,7 @@ impl Cohort {
         }
     }
 
-    /// A firing was answered before a restart.
+    /// Subscribers were given a firing before a restart, or are not to be given it.
     pub(crate) fn note_gone(&self, id: FiringId) {
         let mut hub = self.hub.lock();
         let changes = &mut self.pending.lock().changes;
@@ -367,60 +382,67 @@ impl Cohort {
         Ok(text)
     }
 
-    /// Executes a firing and publishes what has its turn.
-    pub(crate) fn execute(
-        &self,
-        standing: &Standing,
-        job: FiringJob,
-        ticket: u64,
-        answered: Option<&Answered>,
-    ) {
+    /// Executes a firing. Whether the caller is to publish what has its turn.
+    #[must_use]
+    pub(crate) fn execute(&self, standing: &Standing, Due { job, ticket }: Due) -> bool {
         let (firing, outcome, took) = firing::execute(standing, job, |work| {
             self.settle();
             let (mut view, execution) = work.over(&self.dataset, &self.dropped);
             let (cells, own) = self.evaluated();
             Ok((self.evaluator).evaluate((&cells, &own), &mut view, &execution, standing))
         });
-        let result = CohortResult {
+        let key = firing.key();
+        let result = Some(CohortResult {
             firing,
             outcome: outcome.unwrap_or_else(Outcome::failed),
             took,
-        };
-        if self.order.leave(ticket, result) {
-            self.publish(&standing.decoder(), answered);
+        });
+        self.order.leave(ticket, Turn { key, result })
+    }
+
+    /// Leaves out a firing that is not executed. Whether the caller is to publish what has its turn.
+    #[must_use]
+    pub(crate) fn leave_unanswered(&self, due: &Due) -> bool {
+        let key = due.job.firing.key();
+        self.order.leave(due.ticket, Turn { key, result: None })
+    }
+
+    /// Counts a firing that is not executed because a newer one is due.
+    pub(crate) fn count_skipped(&self) {
+        self.hub.lock().count_skipped();
+    }
+
+    /// Publishes the results whose turn it is, one after the other; so the driver is told of the closes in order.
+    pub(crate) fn publish(&self, decoder: &Arc<Dictionary>, answered: Option<&Answered>) {
+        while let Some(Turn { key, result }) = self.order.next() {
+            let result = result.and_then(|result| self.publish_result(result, decoder));
+            let Some(answered) = answered else { continue };
+            match self.stages.derive(key, result.as_deref(), decoder) {
+                Some(derives) => answered.tell_derived(key, derives),
+                None => answered.tell(key),
+            }
         }
     }
 
-    /// Leaves out a firing that is not executed any more, since the last member has gone.
-    pub(crate) fn give_up(
+    /// Counts, keeps and delivers a result; returns what of it was new.
+    fn publish_result(
         &self,
-        standing: &Standing,
-        job: FiringJob,
-        ticket: u64,
-        answered: Option<&Answered>,
-    ) {
-        let result = CohortResult {
-            firing: job.firing,
-            outcome: Outcome::failed("all of its queries have been dropped".to_owned()),
-            took: Took::default(),
+        result: CohortResult,
+        decoder: &Arc<Dictionary>,
+    ) -> Option<Arc<CohortResult>> {
+        let (result, is_reported) = match self.stages.compare(result, decoder) {
+            Ok(compared) => compared,
+            Err(id) => {
+                self.note_gone(id);
+                return None;
+            }
         };
-        if self.order.leave(ticket, result) {
-            self.publish(&standing.decoder(), answered);
+        let result = Arc::new(result);
+        let hearings = self.hub.lock().take(&result, is_reported);
+        for hearing in hearings {
+            hearing.hear(&result, decoder);
         }
-    }
-
-    /// Publishes the results whose turn it is, one after the other; so the driver hears of the closes in order.
-    fn publish(&self, decoder: &Arc<Dictionary>, answered: Option<&Answered>) {
-        while let Some(result) = self.order.next() {
-            let result = Arc::new(result);
-            let hearings = self.hub.lock().take(&result);
-            for hearing in hearings {
-                hearing.hear(&result, decoder);
-            }
-            if let Some(answered) = answered {
-                answered.tell(result.firing.key());
-            }
-        }
+        Some(result)
     }
 
     /// What a firing is evaluated for: the cells, and the queries of those that have one of their own.

@@ -1,4 +1,4 @@
-//! One firing's execution, be it of a query alone or of a cohort: over its pinned snapshot and the windows of its close.
+//! One firing's execution, over its pinned snapshot and the windows of its close.
 //!
 //! The one thing to know before changing it: what the job holds is held until the answer is there and no longer. The
 //! windows were made before, and the store keeps only the newest versions by itself; the pin keeps all that came since.
@@ -6,8 +6,8 @@
 use crate::continuous::Standing;
 use crate::metrics::Took;
 use somersault_query::{Dataset, Execution, QueryError, SnapshotView};
-use somersault_runtime::{FiringJob, window_version};
-use somersault_store::Snapshot;
+use somersault_runtime::FiringJob;
+use somersault_store::{Snapshot, WindowVersion};
 use somersault_stream::Firing;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -19,6 +19,7 @@ pub(crate) struct Work<'f> {
     standing: &'f Standing,
     firing: &'f Firing,
     snapshot: Snapshot,
+    windows: Vec<Arc<WindowVersion>>,
 }
 
 impl Work<'_> {
@@ -32,10 +33,9 @@ impl Work<'_> {
             standing,
             firing,
             snapshot,
+            windows,
         } = self;
-        let windows = firing.windows.iter();
-        let windows = windows.map(|window| window_version(&standing.store, window, firing.sn));
-        let view = SnapshotView::new(snapshot, windows.collect(), Arc::clone(dataset));
+        let view = SnapshotView::new(snapshot, windows, Arc::clone(dataset));
         let mut execution = standing.execution(firing.close, firing.query);
         execution.close = firing.close;
         execution.abandoned = Some(Arc::clone(dropped));
@@ -62,22 +62,20 @@ pub(crate) fn execute<T>(
     evaluate: impl FnOnce(Work<'_>) -> Result<T, String>,
 ) -> (Firing, Result<T, String>, Took) {
     let started = Instant::now();
-    let FiringJob {
-        firing,
-        snapshot,
-        windows: made,
-        acknowledged,
-        released,
-    } = job;
-    let work = Work {
-        standing,
-        firing: &firing,
-        snapshot: snapshot.begin(),
+    let firing = job.firing.clone();
+    let (acknowledged, released) = (job.acknowledged, job.released);
+    let execute = || {
+        let windows = job.windows(&standing.store);
+        evaluate(Work {
+            standing,
+            firing: &firing,
+            snapshot: job.snapshot.begin(),
+            windows,
+        })
     };
-    let answer = catch_unwind(AssertUnwindSafe(|| evaluate(work)))
+    let answer = catch_unwind(AssertUnwindSafe(execute))
         .unwrap_or_else(|_| Err("internal fault: the evaluation panicked".to_owned()));
     let ready = Instant::now();
-    drop(made);
     let took = Took {
         execution: ready - started,
         delay: ready.saturating_duration_since(acknowledged.unwrap_or(released)),

@@ -33,7 +33,6 @@ mod delta;
 mod engine;
 mod error;
 mod firing;
-mod hub;
 mod info;
 pub mod live;
 mod load;
@@ -44,7 +43,6 @@ pub mod replay;
 mod reporting;
 mod share;
 mod subscription;
-mod turns;
 
 pub use answer::{Answer, AnswerKind, AnswerWriter, Cell, CellKind, Cursor, Row, Rows, Triples};
 pub use config::{Clock, DeltaMode, EngineConfig, FabricKind};

@@ -334,13 +334,6 @@ impl Mailbox {
         self.is_new(id) && (self.options.empties || !is_empty)
     }
 
-    pub(crate) fn deliver(&self, result: &Arc<FiringResult>) {
-        let is_empty = result.answer.as_ref().is_ok_and(Answer::is_empty);
-        if self.wants(result.id(), is_empty) {
-            self.put(SubscriptionEvent::Firing(Arc::clone(result)));
-        }
-    }
-
     /// Whether the subscriber has not seen a firing; firings come here in their order.
     fn is_new(&self, id: FiringId) -> bool {
         let Some(after) = self.options.after else {

@@ -8,30 +8,16 @@ mod push;
 mod queries;
 
 use crate::adaptor::FARTHEST_MS;
-use crate::cohorts::Named;
 use crate::coordinator::Coordinator;
 use crate::input::{Admission, Input, Repeat};
-use crate::members::Members;
+use crate::queries::MemberView;
 use crate::refusal::Refusal;
-use crate::registry::{Query, State};
 use crate::stream::Stream;
 use somersault_lang::CreateStream;
 use somersault_log::{
     AdvanceRecord, Command, CommandRecord, LoadRecord, Record, Resolved, UpdateRecord,
 };
 use somersault_model::{EventTime, QueryUid, StreamUid};
-
-/// A registered query, by name.
-pub(crate) struct Known<'c> {
-    pub(crate) uid: QueryUid,
-    pub(crate) is_paused: bool,
-    /// The time after which it fires, or did before it was paused.
-    pub(crate) base: EventTime,
-    /// The newest close that it fired for.
-    pub(crate) last_close: Option<EventTime>,
-    /// Itself, or its cohort.
-    pub(crate) query: &'c Query,
-}
 
 impl Coordinator {
     /// Checks an input against the state and says what to log. Changes nothing.
@@ -72,7 +58,7 @@ impl Coordinator {
             } => Ok(self.admit_derived(received_ms, key, statements)),
             Input::PauseQuery { received_ms, name } => {
                 let query = self.known_query(&name)?;
-                if query.is_paused {
+                if query.is_paused() {
                     return Ok(Admission::Nothing);
                 }
                 let resolved = self.resolved_for(query.uid);
@@ -117,48 +103,12 @@ impl Coordinator {
             })
     }
 
-    pub(crate) fn known_query(&self, name: &str) -> Result<Known<'_>, Refusal> {
-        let known = match self.named(name) {
-            Some(Named::Alone(uid)) => self.queries.get(&uid).map(|query| Known {
-                uid,
-                is_paused: matches!(query.state, State::Paused { .. }),
-                base: query.base,
-                last_close: query.last_close,
-                query,
-            }),
-            Some(Named::Member(place)) => {
-                let members = self.cohorts.of(place);
-                let query = self.queries.get(&place.cohort);
-                let found = members.find(place.place);
-                query.zip(found).map(|(query, found)| Known {
-                    uid: found.uid,
-                    is_paused: found.earlier.paused.is_some(),
-                    base: found.base,
-                    last_close: members.last_close(place.place, query.last_close),
-                    query,
-                })
-            }
-            None => None,
-        };
-        known.ok_or_else(|| Refusal::UnknownQuery {
-            name: name.to_owned(),
-        })
-    }
-
-    /// Whether the query of a name has this text.
-    fn has_text(&self, name: &str, text: &str, namespace: Option<&str>) -> bool {
-        match self.named(name) {
-            Some(Named::Alone(uid)) => self
-                .queries
-                .get(&uid)
-                .is_some_and(|query| query.text == text && query.namespace.as_deref() == namespace),
-            Some(Named::Member(place)) => {
-                let cohort = self.queries.get(&place.cohort);
-                cohort.is_some_and(|query| query.namespace.as_deref() == namespace)
-                    && self.cohorts.of(place).text(place.place) == text
-            }
-            None => false,
-        }
+    pub(crate) fn known_query(&self, name: &str) -> Result<MemberView<'_>, Refusal> {
+        self.queries
+            .find(name)
+            .ok_or_else(|| Refusal::UnknownQuery {
+                name: name.to_owned(),
+            })
     }
 
     /// Derived streams take nothing from outside.
@@ -166,10 +116,9 @@ impl Coordinator {
         let Some(query) = stream.derived_by else {
             return Ok(());
         };
-        let query = self.queries.get(&query).map(|query| query.name.clone());
         Err(Refusal::Derived {
             stream: stream.iri().to_owned(),
-            query: query.unwrap_or_default(),
+            query: self.queries.shown_name(query).to_owned(),
             remedy: remedy.to_owned(),
         })
     }
@@ -244,21 +193,17 @@ impl Coordinator {
         Ok(command(received_ms, Command::DropStream { iri }, resolved))
     }
 
-    /// The names of so many queries, of cohorts those of their members, and how many there are.
+    /// The names of the members of these cohorts, up to a number, and how many members there are.
     fn names_of(
         &self,
-        uids: impl Iterator<Item = QueryUid> + Clone,
+        cohorts: impl Iterator<Item = QueryUid>,
         shown: usize,
     ) -> (Vec<&str>, usize) {
-        let count = |uid| self.cohorts.get(uid).map_or(1, Members::len);
-        let all: usize = uids.clone().map(count).sum();
         let mut names: Vec<&str> = Vec::with_capacity(shown);
-        for uid in uids {
-            let left = shown - names.len();
-            match self.cohorts.get(uid) {
-                Some(members) => names.extend(members.names().take(left)),
-                None => names.extend([self.shown_name(uid)].into_iter().take(left)),
-            }
+        let mut all = 0;
+        for cohort in cohorts.filter_map(|uid| self.queries.get(uid)) {
+            all += cohort.members.len();
+            names.extend(cohort.members.names().take(shown - names.len()));
         }
         names.sort_unstable();
         (names, all)

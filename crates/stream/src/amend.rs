@@ -7,8 +7,8 @@
 
 use crate::coordinator::Coordinator;
 use crate::groups::{GroupId, Groups};
-use crate::output::{AmendedBatch, BatchChange, Firing, Inject, Output};
-use crate::registry::Delivery;
+use crate::output::{AmendedBatch, BatchChange, Firing, Inject, Output, QueryChange};
+use crate::queries::Delivery;
 use crate::schedule::WindowShape;
 use crate::stream::{Batch, LateStatement, Stream};
 use somersault_model::{BatchNumber, EventTime, Lease, Mutation, StreamUid};
@@ -160,28 +160,21 @@ impl Coordinator {
             let group = self.groups.get(id);
             for uid in group.members_at(close) {
                 // Queries of one group fire together, but their windows reach back differently far.
-                let query = self.queries.get_mut(&uid);
+                let query = self.queries.get_mut(uid);
                 let Some(query) = query.filter(|query| query.shows(close, &batches)) else {
                     continue;
                 };
-                let members = self.cohorts.get_mut(uid).map_or(0, |members| {
-                    members.on_amended(close);
-                    members.firing_at(close)
-                });
+                query.on_amended(close);
                 let sn = inject.sn;
                 let firing = query.firing(&self.streams, group, (close, 0, revision), sn);
                 // Nothing is compared with an amended firing.
                 match query.delivery((close, sn), self.delivered.get(&uid)) {
                     Delivery::Done => {
                         let key = firing.key();
-                        out.push(Output::Delivered { key, sn });
+                        out.push(Output::query(uid, QueryChange::Delivered { key, sn }));
                     }
-                    Delivery::Owed | Delivery::Repeated => {
-                        firings.push(Firing { members, ..firing });
-                    }
+                    Delivery::Owed | Delivery::Repeated => firings.push(firing),
                 }
-                query.firings += 1;
-                query.amended += 1;
             }
         }
         for id in amended {

@@ -7,13 +7,11 @@
 
 use crate::adaptor::{Interner, StreamTerms};
 use crate::amend::Amendments;
-use crate::cohorts::{Cohorts, Named};
 use crate::declaration::{Resolve, ResolveError};
 use crate::groups::{Groups, PassedRun, Streams};
 use crate::input::Input;
-use crate::output::{Firing, FiringKey, Output};
-use crate::registry::Query;
-use crate::replace::Leaving;
+use crate::output::{Firing, FiringKey, Output, QueryChange};
+use crate::queries::{MemberView, Queries, RetiringQuery};
 use crate::stream::{Batch, Pushed, Stream};
 use rustc_hash::FxHashMap;
 use somersault_log::{Command, CommandRecord, DeliveredRecord, Record, UpdateRecord};
@@ -31,14 +29,9 @@ use std::sync::Arc;
 pub struct Coordinator {
     pub(crate) streams: Streams,
     pub(crate) by_iri: BTreeMap<String, StreamUid>,
-    /// Looked up only, never walked over: the order of a hash map is no order.
-    pub(crate) queries: FxHashMap<QueryUid, Query>,
-    /// The queries that stand alone.
-    pub(crate) by_name: BTreeMap<String, QueryUid>,
-    pub(crate) cohorts: Cohorts,
+    pub(crate) queries: Queries,
     pub(crate) groups: Groups,
     pub(crate) next_stream: u32,
-    pub(crate) next_query: u64,
 
     /// Closed batches that wait for their cut, by end.
     pub(crate) closed: BTreeMap<(EventTime, StreamUid, BatchNumber), Batch>,
@@ -58,7 +51,7 @@ pub struct Coordinator {
     /// The SN of each unfinished firing; looked up only.
     pub(crate) unfinished: FxHashMap<FiringKey, Sn>,
     /// Queries that were replaced and whose last firings are not done, by what fires.
-    pub(crate) leaving: FxHashMap<QueryUid, Vec<Leaving>>,
+    pub(crate) retiring: FxHashMap<QueryUid, Vec<RetiringQuery>>,
     /// Of names whose query took another's place: the last close that one of those before it fired for.
     pub(crate) answered_before: BTreeMap<String, EventTime>,
     /// Up to where each query's answers have been delivered; looked up only.
@@ -99,12 +92,9 @@ impl Coordinator {
         Coordinator {
             streams: Streams::new(),
             by_iri: BTreeMap::new(),
-            queries: FxHashMap::default(),
-            by_name: BTreeMap::new(),
-            cohorts: Cohorts::default(),
+            queries: Queries::default(),
             groups: Groups::default(),
             next_stream: 1,
-            next_query: 1,
             closed: BTreeMap::new(),
             effects: VecDeque::new(),
             amendments: Amendments::default(),
@@ -114,7 +104,7 @@ impl Coordinator {
             cuts: VecDeque::new(),
             lagging: BTreeMap::new(),
             unfinished: FxHashMap::default(),
-            leaving: FxHashMap::default(),
+            retiring: FxHashMap::default(),
             answered_before: BTreeMap::new(),
             delivered: FxHashMap::default(),
         }
@@ -165,7 +155,7 @@ impl Coordinator {
             Record::Update(update) => self.update(update, resolve),
             Record::Plan(plan) => self.cut(plan, out),
             // The last firings of a query that was replaced are delivered after it is gone.
-            Record::Delivered(delivered) if self.queries.contains_key(&delivered.query) => {
+            Record::Delivered(delivered) if self.queries.get(delivered.query).is_some() => {
                 self.expect_delivered(delivered);
             }
             Record::Delivered(_) => {}
@@ -253,25 +243,13 @@ impl Coordinator {
         for run in passed {
             let group = self.groups.get(run.group);
             for uid in group.members_at(run.last) {
-                let Some(query) = self.queries.get_mut(&uid) else {
+                let Some(cohort) = self.queries.get_mut(uid) else {
                     continue;
                 };
-                let first = query.first_close_from(run.first, &group.key.schedule);
-                let count = group.key.schedule.count(first, run.last);
-                query.passed_in_bulk += count;
-                if let Some(members) = self.cohorts.get_mut(uid) {
-                    let counts = query.counted();
-                    let schedule = &group.key.schedule;
-                    members.on_passed(run.last, counts, |base| {
-                        schedule.count(first.max(schedule.first_after(base)), run.last)
-                    });
-                }
-                out.push(Output::PassedInBulk {
-                    query: uid,
-                    first,
-                    last: run.last,
-                    count,
-                });
+                let (first, count) = cohort.on_passed(run, &group.key.schedule);
+                let last = run.last;
+                let passed = QueryChange::Passed { first, last, count };
+                out.push(Output::query(uid, passed));
             }
         }
     }
@@ -321,7 +299,7 @@ impl Coordinator {
                 namespace,
             } => {
                 let named = (name.as_str(), text.as_str(), namespace.as_deref());
-                self.register_logged(named, resolved, resolve, out)?;
+                self.register(named, resolved, resolve, out)?;
             }
             Command::RegisterQueries {
                 pieces,
@@ -329,7 +307,7 @@ impl Coordinator {
                 members,
             } => {
                 let members = (namespace.as_deref(), &members[..]);
-                self.register_logged_members(pieces, members, resolved, resolve, out)?;
+                self.register_many(pieces, members, resolved, resolve, out)?;
             }
             Command::ReplaceQuery {
                 name,
@@ -337,29 +315,21 @@ impl Coordinator {
                 namespace,
             } => {
                 let named = (name.as_str(), text.as_str(), namespace.as_deref());
-                self.replace_logged(named, resolved, resolve, out)?;
+                self.replace_query(named, resolved, resolve, out)?;
             }
             Command::DropQuery { name } => {
                 self.answered_before.remove(name);
-                match self.logged_query(name) {
-                    Named::Alone(uid) => self.drop_query(uid, out),
-                    Named::Member(place) => self.drop_member(place, out),
-                }
+                self.drop_query(name, out);
             }
-            Command::PauseQuery { name } => match self.logged_query(name) {
-                Named::Alone(uid) => self.pause_query(uid, out),
-                Named::Member(place) => self.pause_member(place, out),
-            },
-            Command::ResumeQuery { name } => match self.logged_query(name) {
-                Named::Alone(uid) => self.resume_query(uid, resolved, out),
-                Named::Member(place) => self.resume_member(place, resolved, out),
-            },
+            Command::PauseQuery { name } => self.pause(name, out),
+            Command::ResumeQuery { name } => self.resume(name, resolved, out),
         }
         Ok(())
     }
 
-    pub(crate) fn logged_query(&self, name: &str) -> Named {
-        self.named(name)
+    pub(crate) fn logged_query(&self, name: &str) -> MemberView<'_> {
+        self.queries
+            .find(name)
             .expect("S2: the log names only queries that it registered before")
     }
 

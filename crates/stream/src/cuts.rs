@@ -7,8 +7,8 @@
 //! everything closed.
 
 use crate::coordinator::{Coordinator, Cut, Effects, Lagging};
-use crate::output::{ClosedBatch, Firing, FiringKey, Inject, Output};
-use crate::registry::Delivery;
+use crate::output::{ClosedBatch, Firing, FiringKey, Inject, Output, QueryChange};
+use crate::queries::Delivery;
 use somersault_log::{PlanRecord, Position};
 use somersault_model::{BatchNumber, EventTime, Sn, StreamUid};
 use std::collections::BTreeSet;
@@ -180,20 +180,11 @@ impl Coordinator {
             let group = self.groups.get(id);
             touched.extend(group.key.streams.iter().copied());
             for uid in group.members_at(close) {
-                let Some(query) = self.queries.get_mut(&uid) else {
+                let Some(query) = self.queries.get_mut(uid) else {
                     continue;
                 };
-                assert!(
-                    query.last_close < Some(close),
-                    "WI-2: the closes of query {} fire once, in order",
-                    query.name
-                );
-                query.last_close = Some(close);
-                let members = self.cohorts.get_mut(uid).map_or(0, |members| {
-                    members.on_close(close, query.counted());
-                    members.firing_at(close)
-                });
                 let ordinals = group.firings_at(&self.streams, close);
+                query.on_close(close, ordinals);
                 let delivery = query.delivery((close, sn), self.delivered.get(&uid));
                 if delivery == Delivery::Done {
                     let key = FiringKey {
@@ -202,16 +193,14 @@ impl Coordinator {
                         ordinal: ordinals.saturating_sub(1),
                         revision: 0,
                     };
-                    out.push(Output::Delivered { key, sn });
+                    out.push(Output::query(uid, QueryChange::Delivered { key, sn }));
                 } else {
                     let of_query = (0..ordinals).map(|ordinal| Firing {
-                        members,
                         repeated: delivery == Delivery::Repeated,
                         ..query.firing(&self.streams, group, (close, ordinal, 0), sn)
                     });
                     firings.extend(of_query);
                 }
-                query.firings += u64::from(ordinals);
             }
             self.groups.fired(&mut self.streams, id, close, &mut passed);
         }
@@ -276,12 +265,12 @@ impl Coordinator {
             }
             for firing in cut.firings {
                 let mark = self.delivered.get(&firing.query);
-                let query = self.queries.get(&firing.query);
+                let query = self.queries.get(firing.query);
                 let this = (firing.close, firing.sn);
                 let is_done = match query {
                     Some(query) => query.delivery(this, mark) == Delivery::Done,
                     // It was dropped; the last firings of one that was replaced are its own.
-                    None => !self.leaving.contains_key(&firing.query),
+                    None => !self.retiring.contains_key(&firing.query),
                 };
                 if is_done {
                     let key = firing.key();

@@ -89,7 +89,7 @@ impl Coordinator {
         while let Some(stream) = to_look_at.pop() {
             let windows = match self.deriving(&stream) {
                 _ if stream == iri => &declaration.windows,
-                Some(query) => &self.queries.get(&query)?.declaration.windows,
+                Some(query) => &self.queries.get(query)?.declaration.windows,
                 None => continue,
             };
             for source in windows.iter().map(|window| window.stream.as_str()) {
@@ -178,7 +178,7 @@ impl Coordinator {
 
     /// Whether the statements of a firing have been taken before, or are wanted by nobody any more.
     pub(crate) fn has_derived(&self, key: &FiringKey) -> bool {
-        let query = self.queries.get(&key.query);
+        let query = self.queries.get(key.query);
         let derivation = query.and_then(|query| query.derives.as_ref());
         derivation.is_none_or(|it| it.has_taken(key.close, key.ordinal, key.revision))
     }
@@ -190,7 +190,7 @@ impl Coordinator {
         resolve: &dyn Resolve,
         out: &mut Vec<Output>,
     ) {
-        let Some(query) = self.queries.get_mut(&record.query) else {
+        let Some(query) = self.queries.get_mut(record.query) else {
             return;
         };
         let next = query.schedule().first_after(record.close);

@@ -5,7 +5,7 @@
 
 use crate::declaration::{QueryDeclaration, WindowDeclaration};
 use crate::output::{BatchShape, WindowBatches};
-use crate::registry::shape_of;
+use crate::queries::shape_of;
 use crate::schedule::WindowShape;
 use crate::status::StreamStatus;
 use somersault_lang::{Extent, StreamOperator};

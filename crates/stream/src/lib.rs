@@ -8,7 +8,6 @@
 mod adaptor;
 mod admit;
 mod amend;
-mod cohorts;
 mod coordinator;
 mod cuts;
 mod declaration;
@@ -16,19 +15,16 @@ mod derive;
 mod explain;
 mod groups;
 mod input;
-mod members;
 mod numbered;
 mod output;
+mod queries;
 mod refusal;
-mod registry;
-mod replace;
 mod schedule;
 mod status;
 mod stream;
 mod taken;
 
 pub use adaptor::{StreamTerms, Timing};
-pub use cohorts::Place;
 pub use coordinator::Coordinator;
 pub use declaration::{QueryDeclaration, Resolve, ResolveError, WindowDeclaration};
 pub use input::{
@@ -36,7 +32,8 @@ pub use input::{
 };
 pub use output::{
     AmendedBatch, BatchChange, BatchShape, ClosedBatch, Firing, FiringKey, Inject, JoiningMember,
-    Output, Pause, Statements, WindowBatches,
+    Output, Pause, QueryChange, QueryEvent, Statements, WindowBatches,
 };
+pub use queries::MemberId;
 pub use refusal::{Refusal, RefusalKind};
 pub use status::{NamePosition, QueryStatus, Reached, StreamStatus};

@@ -3,7 +3,6 @@
 //! Before changing anything here: the driver carries outputs out in the order given, and every `Due` is followed by
 //! exactly one `Fire` or `Cancelled` of the same key (in recovery: of those not yet delivered).
 
-use crate::cohorts::Place;
 use somersault_lang::CreateStream;
 use somersault_lang::lift::Shape;
 use somersault_model::{
@@ -23,17 +22,6 @@ pub enum Output {
     Fire(Firing),
     /// The firing's query was dropped before it could execute: unpin, and forget it.
     Cancelled(Firing),
-    /// Closes of a query whose windows hold nothing, passed after a jump in time without a firing (WI-2).
-    PassedInBulk {
-        /// The query.
-        query: QueryUid,
-        /// The first close that was passed.
-        first: EventTime,
-        /// The last close that was passed.
-        last: EventTime,
-        /// How many there were.
-        count: u64,
-    },
     /// No window, KEEP or lagging firing needs the slices of the stream's batches below this number any more.
     Retire {
         /// The stream.
@@ -55,96 +43,95 @@ pub enum Output {
         /// Its IRI.
         iri: String,
     },
-    /// The first query of a shape was registered: what its members differ in comes with [`Output::MembersJoined`].
-    CohortFormed {
-        /// The uid that the cohort fires under: that of its first member.
-        cohort: QueryUid,
+    /// Something happened to registered queries.
+    Query(QueryEvent),
+}
+
+impl Output {
+    pub(crate) fn query(cohort: QueryUid, change: QueryChange) -> Output {
+        Output::Query(QueryEvent { cohort, change })
+    }
+}
+
+/// What happened to the registered queries of a cohort. A query that no other joins has a cohort of its own.
+#[derive(Clone, Debug, PartialEq)]
+pub struct QueryEvent {
+    /// The uid that the cohort fires under: that of its first member.
+    pub cohort: QueryUid,
+    /// What happened.
+    pub change: QueryChange,
+}
+
+/// See [`QueryEvent`].
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum QueryChange {
+    /// The first query of a shape was registered, or one that has none: what its members differ in comes with
+    /// [`QueryChange::Joined`].
+    Formed {
         /// The shape.
         shape: Arc<Shape>,
         /// The text of the first member.
         text: String,
         /// The default namespace that texts of the cohort are parsed with.
         namespace: Option<String>,
+        /// The stream that its answers make.
+        derives: Option<StreamUid>,
     },
-    /// Queries were registered into a cohort, or one of it was resumed.
-    MembersJoined {
-        /// The cohort.
-        cohort: QueryUid,
+    /// Queries were registered.
+    Joined {
         /// They fire for later closes than this.
         base: EventTime,
-        /// Who, ascending by place.
+        /// They, ascending by slot.
         members: Vec<JoiningMember>,
-        /// Of the one that was resumed: the place that it was paused at.
-        resumed: Option<u32>,
     },
-    /// In recovery: a firing was answered, and its answer given to everybody, before the restart. It is not executed again.
+    /// A member was paused.
+    Paused {
+        /// Its slot.
+        slot: u32,
+        /// When.
+        pause: Pause,
+    },
+    /// A paused member was resumed, in a slot of its own.
+    Resumed {
+        /// It fires for later closes than this.
+        base: EventTime,
+        /// The member, in its new slot.
+        member: JoiningMember,
+        /// The slot that it was paused in.
+        before: u32,
+    },
+    /// A member took the place of another query, which had fired for closes up to this one: a subscriber that saw an
+    /// earlier one last has missed some.
+    AnsweredBefore {
+        /// Its slot.
+        slot: u32,
+        /// The last close that the old query fired for.
+        close: EventTime,
+    },
+    /// Closes whose windows hold nothing were passed after a jump in time, without a firing (WI-2).
+    Passed {
+        /// The first of them.
+        first: EventTime,
+        /// The last of them.
+        last: EventTime,
+        /// How many there were.
+        count: u64,
+    },
+    /// In recovery: a firing was answered before the restart, and all subscribers have the answer. It is not executed again.
     Delivered {
         /// Which; of several at one close the last.
         key: FiringKey,
         /// The SN that it became due with.
         sn: Sn,
     },
-    /// A member of a cohort was paused.
-    MemberPaused {
-        /// Where it is.
-        place: Place,
-        /// When.
-        pause: Pause,
+    /// A member was dropped. Of one that was replaced this comes after its last firing is done.
+    Left {
+        /// Its slot.
+        slot: u32,
     },
-    /// A member of a cohort was dropped.
-    MemberDropped {
-        /// Where it was.
-        place: Place,
-    },
-    /// The last member of a cohort was dropped.
-    CohortEnded {
-        /// The cohort.
-        cohort: QueryUid,
-    },
-    /// A query that stands alone was registered.
-    QueryRegistered {
-        /// Its uid, new with every registration.
-        uid: QueryUid,
-        /// Its name.
-        name: String,
-        /// Its text.
-        text: String,
-        /// The default namespace that the text is parsed with.
-        namespace: Option<String>,
-        /// The stream that its answers make.
-        derives: Option<StreamUid>,
-        /// Its first close, where its streams have a time already.
-        first_close: Option<EventTime>,
-    },
-    /// A query took the place of another, which had fired for closes up to this one: who comes back and saw an earlier one
-    /// last has missed some.
-    AnsweredBefore {
-        /// The uid of the new one.
-        uid: QueryUid,
-        /// Where it is, if it stands in a cohort.
-        place: Option<Place>,
-        /// The last close that the old one fired for.
-        close: EventTime,
-    },
-    /// A query was dropped. Of one that was replaced it comes after its last firing is done, as those of members do.
-    QueryDropped {
-        /// Its uid.
-        uid: QueryUid,
-        /// Its name.
-        name: String,
-    },
-    /// A query was paused.
-    QueryPaused {
-        /// Its uid.
-        uid: QueryUid,
-    },
-    /// A query was resumed.
-    QueryResumed {
-        /// Its uid.
-        uid: QueryUid,
-        /// The first close that it fires again, where its streams have a time already.
-        first_close: Option<EventTime>,
-    },
+    /// The last member was dropped.
+    Ended,
 }
 
 /// All that one SN adds to the stored graphs and to the windows.
@@ -236,18 +223,18 @@ pub struct Pause {
 pub struct JoiningMember {
     /// Its uid.
     pub uid: QueryUid,
-    /// Its place in the cohort; places ascend in the order of joining.
-    pub place: u32,
-    /// What its text has in the places of the shape's constants.
+    /// Its slot in the cohort; slots ascend in the order of joining.
+    pub slot: u32,
+    /// The words that its text has for the shape's constants.
     pub words: Vec<String>,
 }
 
-/// One execution of a continuous query, or of a cohort. Its key for exactly-once is (query, close, ordinal, revision) (S13).
+/// One execution of a cohort. Its key for exactly-once is (query, close, ordinal, revision) (S13).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Firing {
-    /// The query, or the cohort.
+    /// The cohort.
     pub query: QueryUid,
-    /// Of a cohort: the members at the first so many places fire.
+    /// The members in the cohort's first *n* slots fire: *n*.
     pub members: u32,
     /// The close: also NOW() of the query.
     pub close: EventTime,

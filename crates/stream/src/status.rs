@@ -1,15 +1,14 @@
 //! The read side: what streams and queries say about themselves.
 
-use crate::cohorts::{Named, Place};
 use crate::coordinator::Coordinator;
 use crate::declaration::QueryDeclaration;
-use crate::registry::{Query, State};
+use crate::queries::{Cohort, MemberId, MemberView};
 use crate::stream::{STATEMENT_BYTES, Stream};
 use somersault_lang::CreateStream;
 use somersault_model::{EventTime, QueryUid, StreamUid};
 use std::sync::Arc;
 
-/// How a stream is.
+/// The status of a stream.
 #[derive(Clone, Debug)]
 pub struct StreamStatus {
     /// Its uid.
@@ -38,29 +37,31 @@ pub struct StreamStatus {
     pub sources: usize,
 }
 
-/// How far somebody is who goes through the names of all queries; the default is before the first.
+/// A position in the walk over the names of all queries; the default is before the first.
 #[derive(Clone, Copy, Debug)]
 pub struct NamePosition {
-    query: QueryUid,
-    place: u32,
+    cohort: QueryUid,
+    slot: u32,
 }
 
 impl Default for NamePosition {
     fn default() -> Self {
         NamePosition {
-            query: QueryUid(0),
-            place: 0,
+            cohort: QueryUid(0),
+            slot: 0,
         }
     }
 }
 
-/// How a query is.
+/// The status of a registered query.
 #[derive(Clone, Debug)]
 pub struct QueryStatus {
     /// Its uid.
     pub uid: QueryUid,
-    /// Where it is, if it stands in a cohort, and how many members that has.
-    pub cohort: Option<(Place, usize)>,
+    /// Its slot in its cohort.
+    pub member: MemberId,
+    /// How many queries of its shape stand together; `None` for a query without a shape.
+    pub group: Option<usize>,
     /// Its name.
     pub name: String,
     /// Its text.
@@ -130,12 +131,8 @@ impl Coordinator {
 
     /// All queries, by name.
     pub fn queries(&self) -> Vec<QueryStatus> {
-        let alone = self.by_name.values().map(|uid| Named::Alone(*uid));
-        let members = self.cohorts.places().map(Named::Member);
-        let mut all: Vec<QueryStatus> = alone
-            .chain(members)
-            .filter_map(|named| self.status_of(named))
-            .collect();
+        let members = self.queries.members();
+        let mut all: Vec<QueryStatus> = members.map(|it| self.query_status(&it)).collect();
         all.sort_unstable_by(|a, b| a.name.cmp(&b.name));
         all
     }
@@ -148,26 +145,17 @@ impl Coordinator {
         most: usize,
         each: &mut dyn FnMut(&str),
     ) -> Option<NamePosition> {
-        let mut uids: Vec<QueryUid> = self.queries.keys().copied().collect();
-        uids.sort_unstable();
         let mut left = most;
-        for uid in uids.into_iter().filter(|uid| *uid >= from.query) {
-            let first = if uid == from.query { from.place } else { 0 };
-            let here = |place| NamePosition { query: uid, place };
-            if left == 0 {
-                return Some(here(first));
-            }
-            let Some(members) = self.cohorts.get(uid) else {
-                left -= 1;
-                self.queries
-                    .get(&uid)
-                    .iter()
-                    .for_each(|query| each(&query.name));
-                continue;
-            };
-            for (place, name) in members.names_from(first) {
+        let uids = self.queries.cohort_uids();
+        for uid in uids.into_iter().filter(|uid| *uid >= from.cohort) {
+            let first = if uid == from.cohort { from.slot } else { 0 };
+            let cohort = self.queries.get(uid);
+            let names = cohort
+                .into_iter()
+                .flat_map(|it| it.members.names_from(first));
+            for (slot, name) in names {
                 if left == 0 {
-                    return Some(here(place));
+                    return Some(NamePosition { cohort: uid, slot });
                 }
                 left -= 1;
                 each(name);
@@ -178,71 +166,40 @@ impl Coordinator {
 
     /// One query.
     pub fn query(&self, name: &str) -> Option<QueryStatus> {
-        self.status_of(self.named(name)?)
+        Some(self.query_status(&self.queries.find(name)?))
     }
 
-    fn status_of(&self, named: Named) -> Option<QueryStatus> {
-        let place = match named {
-            Named::Alone(uid) => return self.queries.get(&uid).map(|q| self.query_status(q)),
-            Named::Member(place) => place,
-        };
-        let cohort = self.queries.get(&place.cohort)?;
-        let members = self.cohorts.of(place);
-        let found = members.find(place.place)?;
-        let (counts, last_close) = self.cohort_counts(place.cohort);
-        let next_close = self.next_of_member(place);
-        let paused = found.earlier.paused.is_some();
-        let counts = members.counts(place.place, counts);
+    fn query_status(&self, member: &MemberView<'_>) -> QueryStatus {
+        let cohort = member.cohort;
+        let next_close = self.next_of_member(member);
         let (streams, held_up_by) = self.reached(cohort, next_close);
-        Some(QueryStatus {
-            uid: found.uid,
-            cohort: Some((place, members.len())),
-            name: found.name.to_owned(),
-            text: members.text(place.place),
+        let counts = cohort.members.counts(member.id.slot, cohort.counts());
+        QueryStatus {
+            uid: member.uid,
+            member: member.id,
+            group: cohort.is_shared().then(|| cohort.members.len()),
+            name: member.name.to_owned(),
+            text: member.text(),
             declaration: cohort.declaration.clone(),
             next_close,
-            last_close: members.last_close(place.place, last_close),
+            last_close: member.last_close(),
             streams,
-            held_up_by: held_up_by.filter(|_| !paused),
+            held_up_by: held_up_by.filter(|_| !member.is_paused()),
             firings: counts.firings,
             amended: counts.amended,
             passed_in_bulk: counts.passed_in_bulk,
-            passed_while_paused: found.earlier.passed_while_paused,
-            paused,
-        })
-    }
-
-    fn query_status(&self, query: &Query) -> QueryStatus {
-        let next_close = match query.state {
-            State::Running { group } => self.groups.get(group).next_of(&self.streams, query.base),
-            State::Paused { .. } => None,
-        };
-        let (streams, held_up_by) = self.reached(query, next_close);
-        QueryStatus {
-            uid: query.uid,
-            cohort: None,
-            name: query.name.clone(),
-            text: query.text.clone(),
-            declaration: query.declaration.clone(),
-            next_close,
-            last_close: query.last_close,
-            streams,
-            held_up_by,
-            firings: query.firings,
-            amended: query.amended,
-            passed_in_bulk: query.passed_in_bulk,
-            passed_while_paused: query.passed_while_paused,
-            paused: matches!(query.state, State::Paused { .. }),
+            passed_while_paused: member.history.passed_while_paused,
+            paused: member.is_paused(),
         }
     }
 
     /// How far the streams of a query are, and the one that its next close waits for.
     fn reached(
         &self,
-        query: &Query,
+        cohort: &Cohort,
         next_close: Option<EventTime>,
     ) -> (Vec<Reached>, Option<Reached>) {
-        let streams: Vec<Reached> = query
+        let streams: Vec<Reached> = cohort
             .streams()
             .iter()
             .filter_map(|uid| self.streams.get(uid))
@@ -252,22 +209,19 @@ impl Coordinator {
                 since_ms: stream.moved_ms,
             })
             .collect();
-        let is_paused = matches!(query.state, State::Paused { .. });
         // None is before every time: a stream without one holds up whoever reads it.
         let furthest_behind = streams
             .iter()
             .min_by_key(|reached| reached.complete_through)
-            .filter(|reached| {
-                !is_paused && reached.complete_through < next_close.or(Some(EventTime::MIN))
-            })
+            .filter(|reached| reached.complete_through < next_close.or(Some(EventTime::MIN)))
             .cloned();
         (streams, furthest_behind)
     }
 
     fn stream_status(&self, stream: &Stream) -> StreamStatus {
-        let query = stream.derived_by.and_then(|uid| self.queries.get(&uid));
+        let name = |uid| self.queries.shown_name(uid).to_owned();
         StreamStatus {
-            derived_by: query.map(|query| query.name.clone()),
+            derived_by: stream.derived_by.map(name),
             uid: stream.uid,
             declaration: stream.declaration.clone(),
             complete_through: stream.complete_through,

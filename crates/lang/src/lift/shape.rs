@@ -82,6 +82,23 @@ impl Shape {
         Some((shape, words))
     }
 
+    /// A text that has no shape ([`Shape::of`] gives none), taken as it is: one piece, and no constants.
+    #[must_use]
+    pub fn whole(text: &str) -> Shape {
+        Shape {
+            key: String::new(),
+            pieces: vec![text.to_owned()],
+            classes: Vec::new(),
+            names: Names::new(None, None),
+        }
+    }
+
+    /// Whether other texts may have this shape; not that of [`Shape::whole`].
+    #[must_use]
+    pub fn is_shared(&self) -> bool {
+        !self.key.is_empty()
+    }
+
     /// What tells shapes apart: texts with the same key are of one shape.
     #[must_use]
     pub fn key(&self) -> &str {

@@ -181,7 +181,7 @@ impl Firings {
                 self.handed_out -= 1;
                 continue;
             };
-            let windows = due.windows.clone();
+            let made = due.windows.clone();
             // Its SN is pinned already, so that this does not fail.
             let pinned = shared.store.pin(due.snapshot.sn());
             self.leave_due(firing.sn);
@@ -197,7 +197,7 @@ impl Firings {
             Arc::clone(&shared.host).fire(FiringJob {
                 firing,
                 snapshot: DueSnapshot::new(snapshot, shared.pin_clock),
-                windows,
+                made,
                 acknowledged,
                 released: at,
             });

@@ -7,7 +7,8 @@ use crate::due_windows::DueWindows;
 use crate::error::RuntimeError;
 use somersault_log::{Position, Record};
 use somersault_model::Sn;
-use somersault_stream::{Admission, Input, Output};
+use somersault_stream::{Admission, Input, Output, QueryChange, QueryEvent};
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
@@ -81,8 +82,17 @@ impl Sequencer {
     ) -> Result<(), RuntimeError> {
         let mut outputs = Vec::new();
         let applied = {
-            let mut coordinator = self.shared.coordinator.lock();
-            coordinator.apply(record, &self.shared.resolver, &mut outputs)
+            let shared = Arc::clone(&self.shared);
+            let mut coordinator = shared.coordinator.lock();
+            let applied = coordinator.apply(record, &shared.resolver, &mut outputs);
+            // While the registry is locked: a name that is found in it is known to the host.
+            let is_of_queries = |output: &mut Output| matches!(output, Output::Query(_));
+            for output in outputs.extract_if(.., is_of_queries) {
+                if let Output::Query(event) = output {
+                    self.tell_host(event);
+                }
+            }
+            applied
         };
         if let Err(error) = applied {
             // The log holds a record that the state does not: nothing may become visible after it.
@@ -173,7 +183,9 @@ impl Sequencer {
                     self.injection.stream_dropped(uid);
                     self.stability.drop_stream(self.last_cut(), uid);
                 }
-                of_queries => self.tell_host(of_queries),
+                Output::Query(event) => self.tell_host(event),
+                // Other outputs do not exist yet.
+                _ => {}
             }
         }
         let outstanding = self.firings.outstanding() as u64;
@@ -183,55 +195,15 @@ impl Sequencer {
         Ok(())
     }
 
-    /// Tells the host, and the firings, who comes and goes of the continuous queries, and what has happened without them.
-    fn tell_host(&mut self, output: Output) {
-        let host = &self.shared.host;
-        match output {
-            Output::QueryRegistered {
-                uid,
-                name,
-                text,
-                namespace,
-                derives,
-                ..
-            } => {
-                host.registered(uid, &name, &text, namespace.as_deref());
-                self.firings.registered(uid, derives.is_some());
+    /// Tells the host, and the firings, what has happened to registered queries.
+    fn tell_host(&mut self, event: QueryEvent) {
+        match &event.change {
+            QueryChange::Formed { derives, .. } => {
+                self.firings.registered(event.cohort, derives.is_some());
             }
-            Output::QueryDropped { uid, .. } => {
-                host.dropped(uid);
-                self.firings.dropped(uid);
-            }
-            Output::CohortFormed {
-                cohort,
-                shape,
-                text,
-                namespace,
-            } => {
-                host.formed(cohort, shape, &text, namespace.as_deref());
-                self.firings.registered(cohort, false);
-            }
-            Output::MembersJoined {
-                cohort,
-                base,
-                members,
-                resumed,
-            } => host.joined(cohort, base, members, resumed),
-            Output::MemberPaused { place, pause } => host.paused(place, pause),
-            Output::MemberDropped { place } => host.left(place),
-            Output::CohortEnded { cohort } => {
-                host.ended(cohort);
-                self.firings.dropped(cohort);
-            }
-            Output::AnsweredBefore { uid, place, close } => {
-                host.answered_before(uid, place, close);
-            }
-            Output::Delivered { key, sn } => host.delivered(key, sn),
-            Output::PassedInBulk {
-                query, last, count, ..
-            } => host.passed(query, last, count),
-            // Pauses are the coordinator's own; other outputs do not exist yet.
+            QueryChange::Ended => self.firings.dropped(event.cohort),
             _ => {}
         }
+        self.shared.host.on_query(event);
     }
 }

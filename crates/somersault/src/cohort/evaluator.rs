@@ -5,17 +5,18 @@
 //! meanwhile, so nothing here asks the cohort who is there.
 
 use super::outcome::Outcome;
+use super::stages::Stages;
 use crate::answer::Answer;
-use crate::config::DeltaMode;
-use crate::continuous::Standing;
+use crate::continuous::{Standing, continuous_dataset};
 use crate::delta::{Delta, One, Together};
 use crate::firing;
 use parking_lot::{Mutex, RwLock};
 use rustc_hash::FxHashMap;
 use somersault_lang::lift::Shape;
-use somersault_lang::{ContinuousQuery, ParseError, Parser};
+use somersault_lang::{ContinuousQuery, Overload, ParseError, Parser};
 use somersault_query::{
-    Answer as Evaluated, Cells, Execution, GroupAnswer, Grouped, Prepared, QueryError, SnapshotView,
+    Answer as Evaluated, Cells, Dataset, Execution, GroupAnswer, Grouped, Prepared, QueryError,
+    SnapshotView,
 };
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -219,29 +220,51 @@ pub(super) fn own(parser: &Parser, text: &str) -> Result<Prepared, String> {
         .map_err(|error| error.to_string())
 }
 
-/// How queries of a shape are evaluated, found with the text of one of them.
-pub(super) fn evaluator(
+/// What a registered text comes to.
+pub(super) struct Compiled {
+    pub(super) evaluator: Evaluator,
+    pub(super) dataset: Dataset,
+    pub(super) stages: Stages,
+    /// Whether firings may be skipped (ON OVERLOAD SKIP).
+    pub(super) skips: bool,
+}
+
+impl Compiled {
+    /// Of a text that does not parse.
+    pub(super) fn broken(error: ParseError) -> Compiled {
+        Compiled {
+            evaluator: Evaluator::Broken(error.to_string()),
+            dataset: Dataset::stored(),
+            stages: Stages::default(),
+            skips: false,
+        }
+    }
+}
+
+/// Compiles the text of one of the queries of a shape, for all of them.
+pub(super) fn compile(
     shape: &Shape,
     text: &str,
-    parser: Parser,
-    mode: DeltaMode,
-) -> Result<(Evaluator, ContinuousQuery), ParseError> {
-    let query = parser.parse_continuous(text)?;
-    let template = shape.template();
-    let constants =
-        Shape::of(text).and_then(|(own, words)| own.constants(&own.constant_words(&words)));
-    let shared = parser.parse_continuous(&template.text).ok().zip(constants);
-    let single = shared.and_then(|(parsed, constants)| {
-        let same = parsed.windows.len() == query.windows.len()
-            && (parsed.windows.iter().zip(&query.windows)).all(|(a, b)| a.is_like(b));
-        let placeholders = template.placeholders;
-        let shared = Prepared::of_shape(&query.query, parsed.query, placeholders, &constants);
-        shared.filter(|_| same)
-    });
+    namespace: Option<&str>,
+    standing: &Standing,
+) -> Result<Compiled, ParseError> {
+    let parser = match namespace {
+        Some(namespace) => Parser::new().with_default_namespace(namespace),
+        None => Parser::new(),
+    };
+    let mut query = parser.parse_continuous(text)?;
+    let dataset = continuous_dataset(&query, &standing.store);
+    let stages = Stages::of(&mut query, || standing.comparison());
+    let skips = query.overload == Overload::Skip;
+    let delta = Delta::new(standing.config.delta, &query);
+    let single = match shape.is_shared() {
+        true => with_parameters(shape, text, &query, &parser),
+        false => Some(Prepared::new(query.query)),
+    };
     let evaluator = match single {
         Some(single) => Evaluator::Shared {
-            grouped: Grouped::new(&single),
-            delta: Box::new(Delta::new(mode, &query)),
+            grouped: shape.is_shared().then(|| Grouped::new(&single)).flatten(),
+            delta: Box::new(delta),
             single,
         },
         None => Evaluator::Each {
@@ -249,5 +272,34 @@ pub(super) fn evaluator(
             prepared: RwLock::default(),
         },
     };
-    Ok((evaluator, query))
+    Ok(Compiled {
+        evaluator,
+        dataset,
+        stages,
+        skips,
+    })
+}
+
+/// A query with the constants of the shape as parameters, where that means the same.
+fn with_parameters(
+    shape: &Shape,
+    text: &str,
+    query: &ContinuousQuery,
+    parser: &Parser,
+) -> Option<Prepared> {
+    let template = shape.template();
+    let (own, words) = Shape::of(text)?;
+    let constants = own.constants(&own.constant_words(&words))?;
+    let parsed = parser.parse_continuous(&template.text).ok()?;
+    let same = parsed.windows.len() == query.windows.len()
+        && (parsed.windows.iter().zip(&query.windows)).all(|(a, b)| a.is_like(b));
+    if !same {
+        return None;
+    }
+    Prepared::of_shape(
+        &query.query,
+        parsed.query,
+        template.placeholders,
+        &constants,
+    )
 }

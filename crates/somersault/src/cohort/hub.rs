@@ -2,12 +2,11 @@
 //! subscribers.
 //!
 //! The one thing to know before changing it: results come in close order (WI-2), from one thread at a time, and what
-//! takes long is done by that thread without the lock of the hub: it asks who is to hear a result ([`CohortHub::take`])
-//! and then cuts the answers. Who subscribes meanwhile finds that result among those that are kept.
+//! takes long is done by that thread without the lock of the hub: it asks which subscribers are to be given a result
+//! ([`CohortHub::take`]) and then cuts the answers. A new subscriber finds that result among those that are kept.
 
 use super::outcome::Outcome;
 use super::places::Places;
-use crate::continuous::Summary;
 use crate::metrics::{QueryMetrics, Tally, Took};
 use crate::subscription::{
     FiringId, FiringResult, Gone, Mailbox, SubscribeOptions, Subscription, SubscriptionEvent,
@@ -19,6 +18,20 @@ use somersault_stream::Firing;
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+/// What a registered query says about itself.
+pub(crate) struct Summary {
+    pub(crate) firings: u64,
+    pub(crate) rows: u64,
+    pub(crate) skipped: u64,
+    pub(crate) last_close_ms: Option<i64>,
+    pub(crate) last_error: Option<String>,
+    pub(crate) execution: [Duration; 2],
+    pub(crate) delay: [Duration; 2],
+    pub(crate) waiting: [Duration; 2],
+    pub(crate) subscribers: usize,
+}
 
 /// A result of the cohort.
 pub(crate) struct CohortResult {
@@ -56,6 +69,8 @@ struct Last {
 /// See the module.
 pub(crate) struct CohortHub {
     capacity: usize,
+    /// Whether it may have several members.
+    is_shared: bool,
     kept: VecDeque<Arc<CohortResult>>,
     /// What they take.
     kept_bytes: usize,
@@ -72,9 +87,10 @@ pub(crate) struct CohortHub {
 }
 
 impl CohortHub {
-    pub(crate) fn new(capacity: usize) -> CohortHub {
+    pub(crate) fn new(capacity: usize, is_shared: bool) -> CohortHub {
         CohortHub {
             capacity,
+            is_shared,
             kept: VecDeque::new(),
             kept_bytes: 0,
             gone: Gone::default(),
@@ -142,6 +158,10 @@ impl CohortHub {
     }
 
     fn last_error(&self, place: u32) -> Option<String> {
+        if !self.is_shared {
+            // Its newest firing may be one that is not reported, and so not kept.
+            return self.tally.last_error.clone();
+        }
         let newest = self.newest_of(place).zip(self.places.cell(place));
         match newest {
             Some((newest, cell)) => {
@@ -160,8 +180,8 @@ impl CohortHub {
         self.before.insert(place, id);
     }
 
-    /// Counts and keeps a result; returns who is to hear it.
-    pub(crate) fn take(&mut self, result: &Arc<CohortResult>) -> Vec<Hearing> {
+    /// Counts a result, and keeps it if it is reported; returns the subscribers that are to be given it.
+    pub(crate) fn take(&mut self, result: &Arc<CohortResult>, is_reported: bool) -> Vec<Hearing> {
         self.note_last(result.firing.sn);
         let counted = self.places.count(&result.firing, result.outcome.rows());
         let tally = &mut self.tally;
@@ -170,6 +190,9 @@ impl CohortHub {
         tally.executions += counted.executions;
         tally.nonempty += counted.nonempty;
         tally.rows += counted.rows;
+        if !is_reported {
+            return Vec::new();
+        }
         self.kept_bytes += result.outcome.memory_bytes();
         self.kept.push_back(Arc::clone(result));
         while self.kept.len() > self.capacity {
@@ -266,6 +289,11 @@ impl CohortHub {
         self.tally.passed(last.0, count);
     }
 
+    /// Counts a firing that was not executed.
+    pub(crate) fn count_skipped(&mut self) {
+        self.tally.skipped += 1;
+    }
+
     pub(crate) fn summary(&mut self, place: u32) -> Summary {
         // It may have been resumed since its place was asked for.
         let place = self.places.newest(place);
@@ -275,8 +303,8 @@ impl CohortHub {
         let last_error = self.last_error(place);
         let [execution, delay, waiting] = self.tally.timings.quantiles();
         Summary {
-            // A query with ON OVERLOAD stands alone.
-            skipped: 0,
+            // Of a query with ON OVERLOAD, which no other joins.
+            skipped: self.tally.skipped,
             firings: seen.firings,
             rows: seen.rows,
             last_close_ms: seen.last_close_ms,
@@ -303,7 +331,7 @@ impl CohortHub {
 }
 
 impl CohortResult {
-    fn id(&self) -> FiringId {
+    pub(super) fn id(&self) -> FiringId {
         FiringId::of(&self.firing.key(), self.firing.sn)
     }
 
@@ -356,7 +384,7 @@ mod tests {
 
     #[test]
     fn a_member_that_is_resumed_meanwhile_is_told_of_at_its_new_place() {
-        let mut hub = CohortHub::new(1);
+        let mut hub = CohortHub::new(1, true);
         let member = |place| Standby { place, cell: 0 };
         hub.places.begin(1, EventTime(0));
         hub.places.join(member(0), None);

@@ -54,6 +54,12 @@ impl Outcome {
         }
     }
 
+    /// Puts another answer in the place of all that there is: that of the only cell.
+    pub(crate) fn replace(&mut self, cell: u32, answer: Result<Answer, String>) {
+        *self = Outcome::new(self.most_rows);
+        self.add_one(cell, answer);
+    }
+
     /// Memory that it takes, roughly.
     pub(crate) fn memory_bytes(&self) -> usize {
         let together = self.together.iter().map(GroupAnswer::memory_bytes);

@@ -85,9 +85,7 @@ impl Engine {
         let standing = &self.inner.standing;
         let firing = self.inner.driver.firing_queries();
         let metrics = firing.into_iter().filter_map(|(uid, name, members)| {
-            let cohort = standing.cohort(uid);
-            let of_group = cohort.map(|cohort| cohort.metrics(name, members as u64));
-            of_group.or_else(|| standing.query(uid).map(|query| query.metrics()))
+            Some(standing.cohort(uid)?.metrics(name, members as u64))
         });
         metrics.collect()
     }

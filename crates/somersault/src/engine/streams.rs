@@ -390,9 +390,7 @@ impl Engine {
         self.command(
             |received_ms, name| Input::PauseQuery { received_ms, name },
             name,
-        )?;
-        self.inner.standing.forget_kept_rows(name);
-        Ok(())
+        )
     }
 
     /// Lets a paused query fire again.
@@ -444,23 +442,16 @@ impl Engine {
 
     pub(super) fn describe(&self, status: QueryStatus) -> QueryInfo {
         let standing = &self.inner.standing;
-        let alone = || standing.query(status.uid).map(|query| query.summary());
-        let (summary, group) = match status.cohort {
-            None => (alone(), None),
-            Some((place, members)) => {
-                let cohort = standing.cohort(place.cohort);
-                let summary = cohort.as_ref().map(|cohort| cohort.summary(place.place));
-                let group = cohort.map(|cohort| {
-                    let size = cohort.size();
-                    GroupInfo {
-                        queries: members,
-                        combinations: size.cells,
-                        together: size.together,
-                    }
-                });
-                (summary, group)
+        let cohort = standing.cohort(status.member.cohort);
+        let summary = (cohort.as_ref()).map(|cohort| cohort.summary(status.member.slot));
+        let group = cohort.zip(status.group).map(|(cohort, queries)| {
+            let size = cohort.size();
+            GroupInfo {
+                queries,
+                combinations: size.cells,
+                together: size.together,
             }
-        };
+        });
         let declaration = &status.declaration;
         let mut info = QueryInfo {
             name: status.name,

@@ -164,7 +164,7 @@ impl Coordinator {
             return "the push and the batches that are still open are larger than that; push less at a time, or declare the stream with a larger BUDGET".to_owned();
         };
         let query = self.groups.get(*group).first_member();
-        let name = query.map_or("a query", |uid| self.shown_name(uid));
+        let name = query.map_or("a query", |uid| self.queries.shown_name(uid));
         let waits_for = self
             .groups
             .waits_for(*group)

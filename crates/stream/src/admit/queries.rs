@@ -1,12 +1,12 @@
 //! Registrations, and what else is asked of queries: may a declaration be taken, and what does it resolve to?
 //!
-//! Before changing anything here: a command's record carries what it resolved to (S5), so that recovery asks nothing anew.
+//! Before changing anything here: a command's record carries what it resolved to (S5), so that recovery decides nothing again.
 
-use super::{Known, check_span, command};
-use crate::cohorts::Named;
+use super::{check_span, command};
 use crate::coordinator::Coordinator;
 use crate::declaration::{QueryDeclaration, WindowDeclaration};
 use crate::input::{Admission, Repeat, Taken};
+use crate::queries::MemberView;
 use crate::refusal::Refusal;
 use crate::schedule::greatest_common_divisor;
 use crate::stream::Stream;
@@ -24,7 +24,7 @@ impl Coordinator {
         name: String,
     ) -> Result<Admission, Refusal> {
         let query = self.known_query(&name)?;
-        self.check_droppable(&name, query.query)?;
+        self.check_droppable(&name, query.cohort)?;
         let resolved = self.resolved_for(query.uid);
         Ok(command(received_ms, Command::DropQuery { name }, resolved))
     }
@@ -38,20 +38,20 @@ impl Coordinator {
     ) -> Result<Admission, Refusal> {
         let old = self.known_query(&name).ok();
         if let Some(old) = &old {
-            if self.has_text(&name, &text, namespace.as_deref()) {
+            if old.has_text(&text, namespace.as_deref()) {
                 return Ok(Admission::Repeat(Repeat::Query(old.uid)));
             }
             if !replaces {
                 return Err(Refusal::QueryConflict { name });
             }
-            self.check_successor(&name, declaration, old.query)?;
+            self.check_successor(&name, declaration, old.cohort)?;
         }
         if let Some(derived) = &declaration.derives {
             let ended = old.as_ref().map(|old| old.uid);
             self.check_derivation(declaration, derived, ended)?;
         }
         self.check_windows(&name, declaration)?;
-        let uid = QueryUid(self.next_query);
+        let uid = self.queries.next_uid();
         let mut resolved = self.resolved_first_close(uid, declaration, old.as_ref());
         if let Some(replaced) = resolved.replaced {
             Coordinator::check_is_there(&name, replaced, &resolved.stream_times)?;
@@ -84,23 +84,16 @@ impl Coordinator {
             return Ok(Admission::Nothing);
         };
         self.check_windows(name, declaration)?;
-        let mut uid = self.next_query;
+        let first = self.queries.next_uid();
+        let mut uid = first.0;
         let mut new: Vec<(String, Vec<String>)> = Vec::with_capacity(members.len());
         // Names of this very batch; the same text again is a repeat there too.
         let mut taken: FxHashMap<String, (usize, QueryUid)> = FxHashMap::default();
         let mut outcomes = Vec::with_capacity(members.len());
         for (name, words) in members {
-            let known = self.named(&name).map(|named| {
-                let same = match named {
-                    Named::Alone(_) => false,
-                    Named::Member(place) => {
-                        let cohort = self.queries.get(&place.cohort);
-                        cohort.is_some_and(|query| query.namespace == namespace)
-                            && self.cohorts.of(place).has_text(place.place, shape, &words)
-                    }
-                };
-                let uid = self.known_query(&name).map(|known| known.uid);
-                uid.ok().filter(|_| same)
+            let known = self.queries.find(&name).map(|known| {
+                let same = known.has_words(shape, &words, namespace.as_deref());
+                same.then_some(known.uid)
             });
             let before = taken.get(&name).map(|(at, uid)| {
                 let (_, before): &(String, Vec<String>) = &new[*at];
@@ -128,7 +121,7 @@ impl Coordinator {
                     namespace,
                     members: new,
                 },
-                resolved: self.resolved_first_close(QueryUid(self.next_query), declaration, None),
+                resolved: self.resolved_first_close(first, declaration, None),
             })
         });
         Ok(Admission::Several(record, outcomes))
@@ -140,10 +133,10 @@ impl Coordinator {
         name: String,
     ) -> Result<Admission, Refusal> {
         let query = self.known_query(&name)?;
-        if !query.is_paused {
+        if !query.is_paused() {
             return Ok(Admission::Nothing);
         }
-        let resolved = self.resolved_first_close(query.uid, &query.query.declaration, None);
+        let resolved = self.resolved_first_close(query.uid, &query.cohort.declaration, None);
         Ok(command(
             received_ms,
             Command::ResumeQuery { name },
@@ -165,7 +158,7 @@ impl Coordinator {
         &self,
         query: QueryUid,
         declaration: &QueryDeclaration,
-        old: Option<&Known<'_>>,
+        old: Option<&MemberView<'_>>,
     ) -> Resolved {
         let uids: BTreeSet<StreamUid> = declaration
             .windows

@@ -3,7 +3,7 @@
 use crate::harness::{Driver, stream, was_logged, was_repeat, windows};
 use somersault_log::{LoadSegment, Record};
 use somersault_model::{EventTime, Intern, Millis, QuadIds, TermId};
-use somersault_stream::{Output, QueryDeclaration, Repeat, Resolve, ResolveError};
+use somersault_stream::{Output, QueryChange, QueryDeclaration, Repeat, Resolve, ResolveError};
 use std::sync::Arc;
 
 const A: &str = "http://a/";
@@ -156,9 +156,10 @@ fn a_year_is_passed_in_bulk_and_counted() {
     assert_eq!(closes[..10], [10, 20, 30, 40, 50, 60, 70, 80, 90, 100]);
     assert_eq!(closes[10..], [year], "the newest due close always fires");
     let passed = driver.decided.iter().find_map(|output| match output {
-        Output::PassedInBulk {
-            first, last, count, ..
-        } => Some((first.0, last.0, *count)),
+        Output::Query(event) => match event.change {
+            QueryChange::Passed { first, last, count } => Some((first.0, last.0, count)),
+            _ => None,
+        },
         _ => None,
     });
     let count = (year as u64 - 10 - 110) / 10 + 1;

@@ -1,12 +1,15 @@
-//! Cohorts against queries that stand alone: the same inputs, once with texts that have a shape and once with texts
-//! that have none, must make the same queries fire for the same closes, over the same windows.
+//! Cohorts of many against cohorts of one: the same inputs, once with texts that have a shape and once with texts that
+//! have none, must make the same queries fire for the same closes, over the same windows.
 
 use crate::harness::{Driver, Seen, stream, windows};
 use proptest::prelude::*;
 use somersault_lang::LatePolicy;
 use somersault_lang::lift::Shape;
 use somersault_model::{EventTime, Millis, QueryUid};
-use somersault_stream::{Admission, Input, Output, Pause, QueryDeclaration, Refusal, Taken};
+use somersault_stream::{
+    Admission, Input, JoiningMember, Output, Pause, QueryChange, QueryDeclaration, QueryEvent,
+    Refusal, Taken,
+};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -32,7 +35,7 @@ fn alone(shape: usize, constant: usize) -> String {
     format!("# {shape} {constant}")
 }
 
-/// One place of a member, as a host knows it.
+/// One stay of a member in a slot, as a host knows it.
 struct Stay {
     name: String,
     base: EventTime,
@@ -80,31 +83,7 @@ impl Host {
                 self.see(seen);
             }
             match output {
-                Output::MembersJoined {
-                    cohort,
-                    base,
-                    members,
-                    ..
-                } => {
-                    for member in members {
-                        let name = self.names[&member.uid].clone();
-                        let stay = Stay {
-                            name,
-                            base: *base,
-                            until: None,
-                        };
-                        let before = self.stays.insert((*cohort, member.place), stay);
-                        assert!(before.is_none(), "a place is given once");
-                    }
-                }
-                Output::MemberPaused { place, pause } => {
-                    let stay = self.stays.get_mut(&(place.cohort, place.place)).unwrap();
-                    stay.until = Some(*pause);
-                }
-                Output::MemberDropped { place } => {
-                    let name = self.stays[&(place.cohort, place.place)].name.clone();
-                    self.stays.retain(|_, stay| stay.name != name);
-                }
+                Output::Query(event) => self.hear(event),
                 _ => {}
             }
         }
@@ -112,12 +91,34 @@ impl Host {
         seen.for_each(|seen| self.see(seen));
     }
 
+    fn hear(&mut self, QueryEvent { cohort, change }: &QueryEvent) {
+        let mut join = |base: EventTime, member: &JoiningMember| {
+            let stay = Stay {
+                name: self.names[&member.uid].clone(),
+                base,
+                until: None,
+            };
+            let before = self.stays.insert((*cohort, member.slot), stay);
+            assert!(before.is_none(), "a slot is given once");
+        };
+        match change {
+            QueryChange::Joined { base, members } => {
+                members.iter().for_each(|member| join(*base, member));
+            }
+            QueryChange::Resumed { base, member, .. } => join(*base, member),
+            QueryChange::Paused { slot, pause } => {
+                self.stays.get_mut(&(*cohort, *slot)).unwrap().until = Some(*pause);
+            }
+            QueryChange::Left { slot } => {
+                let name = self.stays[&(*cohort, *slot)].name.clone();
+                self.stays.retain(|_, stay| stay.name != name);
+            }
+            _ => {}
+        }
+    }
+
     fn see(&mut self, seen: &Seen) {
         let firing = &seen.firing;
-        if firing.members == 0 {
-            self.note(firing.query, seen);
-            return;
-        }
         let fires: Vec<QueryUid> = (self
             .stays
             .range((firing.query, 0)..(firing.query, firing.members)))
@@ -409,15 +410,12 @@ fn texts_of_one_shape_make_one_cohort() {
     world.take(&Step::Register(0, 5));
     world.take(&Step::Register(2, 5));
     let cohorts: BTreeSet<_> = (world.driver.coordinator.queries().iter())
-        .map(|query| query.cohort.map(|(place, members)| (place.cohort, members)))
+        .map(|query| (query.member.cohort, query.group))
         .collect();
     assert_eq!(cohorts.len(), 2);
     let query = world.driver.coordinator.query("q3").unwrap();
     assert_eq!(query.text, shaped(0, 5));
-    assert_eq!(
-        query.cohort.map(|(place, members)| (place.place, members)),
-        Some((3, 4))
-    );
+    assert_eq!((query.member.slot, query.group), (3, Some(4)));
     let due = |driver: &Driver| {
         driver
             .decided

@@ -15,8 +15,8 @@ use somersault_model::{
     TripleIds,
 };
 use somersault_stream::{
-    Admission, BatchChange, Coordinator, Firing, Input, Output, Push, PushStatement,
-    QueryDeclaration, Refusal, Repeat, WindowDeclaration,
+    Admission, BatchChange, Coordinator, Firing, Input, Output, Push, PushStatement, QueryChange,
+    QueryDeclaration, QueryEvent, Refusal, Repeat, WindowDeclaration,
 };
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -360,9 +360,10 @@ impl Driver {
                         revisions.insert(inject.sn, statements.concat());
                     }
                 }
-                Output::QueryRegistered { uid, derives, .. } => {
-                    self.deriving.extend(derives.map(|_| *uid));
-                }
+                Output::Query(QueryEvent {
+                    cohort,
+                    change: QueryChange::Formed { derives, .. },
+                }) => self.deriving.extend(derives.map(|_| *cohort)),
                 Output::Fire(firing) => {
                     self.running.push(firing.clone());
                     continue;

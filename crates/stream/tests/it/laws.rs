@@ -8,7 +8,9 @@ use proptest::prelude::*;
 use somersault_lang::{Extent, LatePolicy};
 use somersault_log::{Position, PushedQuad, Record};
 use somersault_model::{EventTime, Millis, StreamUid};
-use somersault_stream::{Admission, Coordinator, Input, Output, QueryDeclaration};
+use somersault_stream::{
+    Admission, Coordinator, Input, Output, QueryChange, QueryDeclaration, QueryEvent,
+};
 
 const STREAMS: [&str; 3] = ["http://a/", "http://b/", "http://c/"];
 
@@ -517,12 +519,14 @@ fn wi2_passing_a_close_that_holds_something_is_noticed() {
         |driver| {
             let at = index_with_content(driver);
             let firing = driver.seen.remove(at).firing;
-            driver.decided.push(Output::PassedInBulk {
-                query: firing.query,
-                first: firing.close,
-                last: firing.close,
-                count: 1,
-            });
+            driver.decided.push(Output::Query(QueryEvent {
+                cohort: firing.query,
+                change: QueryChange::Passed {
+                    first: firing.close,
+                    last: firing.close,
+                    count: 1,
+                },
+            }));
         },
         "WI-2",
     );

@@ -4,7 +4,9 @@
 use crate::harness::{Driver, derived, stream, was_repeat, windows};
 use somersault_log::{Command, Record};
 use somersault_model::{Millis, QueryUid};
-use somersault_stream::{Admission, Output, QueryDeclaration, Refusal, RefusalKind, Repeat};
+use somersault_stream::{
+    Admission, Output, QueryChange, QueryDeclaration, QueryEvent, Refusal, RefusalKind, Repeat,
+};
 
 const A: &str = "http://a/";
 const B: &str = "http://b/";
@@ -39,7 +41,7 @@ fn what_was_due_is_the_old_ones_and_what_comes_the_new_ones() {
     let new = uid(&driver, "q");
     assert_ne!(old, new);
     let dropped = |driver: &Driver| {
-        let of_old = |it: &&Output| matches!(it, Output::QueryDropped { uid, .. } if *uid == old);
+        let of_old = |it: &&Output| matches!(it, Output::Query(QueryEvent { cohort, change: QueryChange::Ended }) if *cohort == old);
         driver.decided.iter().filter(of_old).count()
     };
     assert_eq!(dropped(&driver), 0, "40 is due and not answered");
@@ -235,7 +237,8 @@ fn a_stream_that_goes_takes_the_last_firings_with_it() {
     driver.stable_at_once = true;
     driver.stabilise();
     assert_eq!(driver.cancelled.len(), 1);
-    let dropped = |it: &&Output| matches!(it, Output::QueryDropped { .. });
+    let dropped =
+        |it: &&Output| matches!(it, Output::Query(event) if event.change == QueryChange::Ended);
     assert_eq!(driver.decided.iter().filter(dropped).count(), 1);
 }
 

@@ -6,7 +6,7 @@
 use crate::harness::{Driver, Seen};
 use somersault_lang::Extent;
 use somersault_model::QueryUid;
-use somersault_stream::{Output, QueryDeclaration, WindowDeclaration};
+use somersault_stream::{Output, QueryChange, QueryDeclaration, WindowDeclaration};
 use std::collections::{BTreeMap, BTreeSet};
 
 #[derive(Default)]
@@ -455,16 +455,13 @@ impl Twin {
     ) -> Result<BTreeSet<(i64, u32)>, String> {
         let mut all = BTreeSet::new();
         for output in &driver.decided {
-            let Output::PassedInBulk {
-                query: of,
-                first,
-                last,
-                count,
-            } = output
-            else {
+            let Output::Query(event) = output else {
                 continue;
             };
-            if *of != query.uid {
+            let QueryChange::Passed { first, last, count } = &event.change else {
+                continue;
+            };
+            if event.cohort != query.uid {
                 continue;
             }
             let run: Vec<(i64, u32)> = due

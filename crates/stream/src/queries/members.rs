@@ -1,9 +1,9 @@
 //! The members of a cohort: continuous queries of one shape, which fire together. A member is a few words in a list;
 //! what they have in common (windows, closes, counts) is the cohort's.
 //!
-//! Before changing anything here: places are numbered in the order of joining and never given twice in a cohort, and the
-//! times after which members fire only go on with them (streams' times never go back). So those that fire for a close
-//! are always the first so many places: a firing says how many, and nobody walks over them.
+//! Before changing anything here: slots are numbered in the order of joining and never given twice in a cohort, and the
+//! times after which members fire ascend with them (streams' times never go back). So the members that fire for a close
+//! are those in the first *n* slots: a firing carries *n*, and no code walks over the members at a close.
 
 use somersault_lang::lift::Shape;
 use somersault_model::{EventTime, QueryUid};
@@ -18,8 +18,8 @@ const GAPS: usize = 64;
 /// One member.
 #[derive(Clone, Debug)]
 struct Member {
-    place: u32,
-    /// Which of the texts of this shape its own is spaced like.
+    slot: u32,
+    /// Index into [`Members::forms`]: the spacing of its text.
     form: u32,
     name_bytes: u32,
     uid: QueryUid,
@@ -62,7 +62,7 @@ pub(crate) struct Counts {
 }
 
 impl Counts {
-    /// What came since there were so many.
+    /// The counts accumulated since `before`.
     fn since(self, before: Counts) -> Counts {
         Counts {
             firings: self.firings - before.firings,
@@ -80,9 +80,9 @@ impl Counts {
     }
 }
 
-/// What is known of a member that was paused before.
+/// What a member has from the slots that it had before its pauses.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Earlier {
+pub(crate) struct PauseHistory {
     /// While it is paused: the close that it would have fired for next, where its closes had begun.
     pub(crate) paused: Option<Option<EventTime>>,
     pub(crate) counts: Counts,
@@ -95,7 +95,7 @@ pub(crate) struct Found<'m> {
     pub(crate) uid: QueryUid,
     pub(crate) name: &'m str,
     pub(crate) base: EventTime,
-    pub(crate) earlier: Earlier,
+    pub(crate) history: PauseHistory,
 }
 
 /// The members of one cohort.
@@ -103,19 +103,19 @@ pub(crate) struct Found<'m> {
 pub(crate) struct Members {
     /// Texts of this shape that differ in spaces or comments.
     forms: Vec<Arc<Shape>>,
-    /// Ascending by place.
+    /// Ascending by slot.
     list: Vec<Member>,
     gaps: usize,
     next: u32,
     running: usize,
-    /// No running member has an earlier place.
+    /// No running member has an earlier slot.
     eldest: u32,
     joins: Vec<Join>,
-    earlier: BTreeMap<u32, Earlier>,
+    histories: BTreeMap<u32, PauseHistory>,
 }
 
 impl Members {
-    pub(crate) fn new() -> Members {
+    pub(super) fn new() -> Members {
         Members {
             forms: Vec::new(),
             list: Vec::new(),
@@ -124,7 +124,7 @@ impl Members {
             running: 0,
             eldest: 0,
             joins: Vec::new(),
-            earlier: BTreeMap::new(),
+            histories: BTreeMap::new(),
         }
     }
 
@@ -134,12 +134,12 @@ impl Members {
     }
 
     /// Whether one may join that fires after this time.
-    pub(crate) fn takes(&self, base: EventTime) -> bool {
+    pub(super) fn takes(&self, base: EventTime) -> bool {
         self.joins.last().is_none_or(|last| last.base <= base)
     }
 
     /// The number of the form that is cut like this one.
-    pub(crate) fn form(&mut self, shape: &Arc<Shape>) -> u32 {
+    pub(super) fn form(&mut self, shape: &Arc<Shape>) -> u32 {
         let same = |form: &Arc<Shape>| form.pieces() == shape.pieces();
         let at = self.forms.iter().rposition(same).unwrap_or_else(|| {
             self.forms.push(Arc::clone(shape));
@@ -148,8 +148,8 @@ impl Members {
         at as u32
     }
 
-    /// Makes room for so many more.
-    pub(crate) fn reserve(&mut self, more: usize) {
+    /// Makes room for this many more members.
+    pub(super) fn reserve(&mut self, more: usize) {
         if self.list.capacity() - self.list.len() < more {
             // Doubling would leave up to half of the list unused.
             self.list.reserve_exact(more.max(self.list.len() / 8));
@@ -157,7 +157,7 @@ impl Members {
     }
 
     /// Adds one that fires after this time.
-    pub(crate) fn join<W: AsRef<str>>(
+    pub(super) fn join<W: AsRef<str>>(
         &mut self,
         (uid, name): (QueryUid, &str),
         (form, words): (u32, &[W]),
@@ -172,7 +172,7 @@ impl Members {
             text.push_str(word.as_ref());
         }
         let member = Member {
-            place: self.next,
+            slot: self.next,
             form,
             name_bytes: name.len() as u32,
             uid,
@@ -182,8 +182,8 @@ impl Members {
     }
 
     fn append(&mut self, mut member: Member, base: EventTime) -> u32 {
-        let place = self.next;
-        member.place = place;
+        let slot = self.next;
+        member.slot = slot;
         self.next += 1;
         let last = self.joins.last();
         assert!(
@@ -191,50 +191,52 @@ impl Members {
             "VT-1: the times of streams go on, and with them those at which queries join"
         );
         if last.is_none_or(|last| last.base != base || last.before.is_some()) {
+            // Most queries have a cohort of their own: one entry, not the four that a list begins with.
+            self.joins.reserve_exact(usize::from(self.joins.is_empty()));
             self.joins.push(Join {
-                first: place,
+                first: slot,
                 base,
                 before: None,
             });
         }
         if self.running == 0 {
-            self.eldest = place;
+            self.eldest = slot;
         }
         self.running += 1;
         self.reserve(1);
         self.list.push(member);
-        place
+        slot
     }
 
-    fn at(&self, place: u32) -> Option<usize> {
+    fn at(&self, slot: u32) -> Option<usize> {
         self.list
-            .binary_search_by_key(&place, |member| member.place)
+            .binary_search_by_key(&slot, |member| member.slot)
             .ok()
     }
 
-    fn join_of(&self, place: u32) -> &Join {
-        let after = self.joins.partition_point(|join| join.first <= place);
+    fn join_of(&self, slot: u32) -> &Join {
+        let after = self.joins.partition_point(|join| join.first <= slot);
         &self.joins[after - 1]
     }
 
-    pub(crate) fn find(&self, place: u32) -> Option<Found<'_>> {
-        let member = &self.list[self.at(place)?];
+    pub(super) fn find(&self, slot: u32) -> Option<Found<'_>> {
+        let member = &self.list[self.at(slot)?];
         Some(Found {
             uid: member.uid,
             name: member.name(),
-            base: self.join_of(place).base,
-            earlier: self.earlier.get(&place).copied().unwrap_or_default(),
+            base: self.join_of(slot).base,
+            history: self.histories.get(&slot).copied().unwrap_or_default(),
         })
     }
 
-    /// The name of the member at a place; empty where nobody is.
-    pub(crate) fn name(&self, place: u32) -> &str {
-        self.at(place).map_or("", |at| self.list[at].name())
+    /// The name of the member in a slot; empty where the slot is free.
+    pub(super) fn name(&self, slot: u32) -> &str {
+        self.at(slot).map_or("", |at| self.list[at].name())
     }
 
-    /// The text of the member at a place.
-    pub(crate) fn text(&self, place: u32) -> String {
-        let Some(at) = self.at(place) else {
+    /// The text of the member in a slot.
+    pub(super) fn text(&self, slot: u32) -> String {
+        let Some(at) = self.at(slot) else {
             return String::new();
         };
         let member = &self.list[at];
@@ -242,18 +244,18 @@ impl Members {
         self.forms[member.form as usize].text(&words)
     }
 
-    /// The words for the constants of the member at a place.
-    pub(crate) fn constant_words(&self, place: u32) -> Vec<String> {
-        let member = self.at(place).map(|at| &self.list[at]);
+    /// The words for the constants of the member in a slot.
+    pub(super) fn constant_words(&self, slot: u32) -> Vec<String> {
+        let member = self.at(slot).map(|at| &self.list[at]);
         member.map_or_else(Vec::new, |member| {
             let words: Vec<&str> = member.words().collect();
             self.forms[member.form as usize].constant_words(&words)
         })
     }
 
-    /// Whether the member at a place has this very text.
-    pub(crate) fn has_text<W: AsRef<str>>(&self, place: u32, shape: &Shape, words: &[W]) -> bool {
-        let Some(at) = self.at(place) else {
+    /// Whether the member in a slot has this very text.
+    pub(super) fn has_text<W: AsRef<str>>(&self, slot: u32, shape: &Shape, words: &[W]) -> bool {
+        let Some(at) = self.at(slot) else {
             return false;
         };
         let member = &self.list[at];
@@ -261,35 +263,35 @@ impl Members {
         same && self.forms[member.form as usize].pieces() == shape.pieces()
     }
 
-    /// The names of all, in the order of their places.
+    /// The names of all, in the order of their slots.
     pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
         let there = self.list.iter().filter(|member| !member.has_left());
         there.map(Member::name)
     }
 
-    /// The names from a place on, with their places.
-    pub(crate) fn names_from(&self, place: u32) -> impl Iterator<Item = (u32, &str)> {
-        let from = self.list.partition_point(|member| member.place < place);
+    /// The names from a slot on, with their slots.
+    pub(crate) fn names_from(&self, slot: u32) -> impl Iterator<Item = (u32, &str)> {
+        let from = self.list.partition_point(|member| member.slot < slot);
         let there = self.list[from..].iter().filter(|member| !member.has_left());
-        there.map(|member| (member.place, member.name()))
+        there.map(|member| (member.slot, member.name()))
     }
 
-    /// How many places fire for a close: those that joined before it.
-    pub(crate) fn firing_at(&self, close: EventTime) -> u32 {
+    /// How many slots fire for a close: those whose members joined before it.
+    pub(super) fn firing_at(&self, close: EventTime) -> u32 {
         let later = self.joins.partition_point(|join| join.base < close);
         self.joins.get(later).map_or(self.next, |join| join.first)
     }
 
     /// The time after which the eldest running member fires.
-    pub(crate) fn base(&self) -> Option<EventTime> {
+    pub(super) fn base(&self) -> Option<EventTime> {
         (self.running > 0).then(|| self.join_of(self.eldest).base)
     }
 
     /// Takes a member out for good.
-    pub(crate) fn leave(&mut self, place: u32) {
-        self.stop(place);
-        self.earlier.remove(&place);
-        if let Some(at) = self.at(place) {
+    pub(super) fn leave(&mut self, slot: u32) {
+        self.stop(slot);
+        self.histories.remove(&slot);
+        if let Some(at) = self.at(slot) {
             self.take_out(at);
             self.close_gaps();
         }
@@ -307,7 +309,7 @@ impl Members {
         std::mem::replace(&mut self.list[at], gap)
     }
 
-    /// Gives memory back where most places are gaps.
+    /// Gives memory back where most slots are gaps.
     fn close_gaps(&mut self) {
         if self.gaps <= GAPS || self.gaps <= self.list.len() / 2 {
             return;
@@ -322,62 +324,62 @@ impl Members {
             .collect();
         let mut at = 0;
         self.joins.retain(|join| {
-            let from = list.partition_point(|member| member.place < join.first);
-            let stays = at == last || list.get(from).is_some_and(|m| m.place < ends[at]);
+            let from = list.partition_point(|member| member.slot < join.first);
+            let stays = at == last || list.get(from).is_some_and(|m| m.slot < ends[at]);
             at += 1;
             stays
         });
     }
 
     /// The member does not fire any more.
-    fn stop(&mut self, place: u32) {
-        let is_paused = |place: &u32| self.earlier.get(place).is_some_and(|e| e.paused.is_some());
-        if is_paused(&place) || self.at(place).is_none() {
+    fn stop(&mut self, slot: u32) {
+        let is_paused = |slot: &u32| self.histories.get(slot).is_some_and(|e| e.paused.is_some());
+        if is_paused(&slot) || self.at(slot).is_none() {
             return;
         }
         self.running -= 1;
-        if place == self.eldest {
+        if slot == self.eldest {
             let from = self
                 .list
-                .partition_point(|member| member.place <= self.eldest);
+                .partition_point(|member| member.slot <= self.eldest);
             let next = self.list[from..]
                 .iter()
-                .find(|member| !member.has_left() && !is_paused(&member.place));
-            self.eldest = next.map_or(self.next, |member| member.place);
+                .find(|member| !member.has_left() && !is_paused(&member.slot));
+            self.eldest = next.map_or(self.next, |member| member.slot);
         }
     }
 
     /// Pauses a member, which would have fired for `next`.
-    pub(crate) fn pause(
+    pub(super) fn pause(
         &mut self,
-        place: u32,
+        slot: u32,
         next: Option<EventTime>,
         cohort: (Counts, Option<EventTime>),
     ) {
-        let counts = self.counts(place, cohort.0);
-        let last_close = self.last_close(place, cohort.1);
-        self.stop(place);
-        let earlier = self.earlier.entry(place).or_default();
-        earlier.paused = Some(next);
-        earlier.counts = counts;
-        earlier.last_close = last_close;
+        let counts = self.counts(slot, cohort.0);
+        let last_close = self.last_close(slot, cohort.1);
+        self.stop(slot);
+        let history = self.histories.entry(slot).or_default();
+        history.paused = Some(next);
+        history.counts = counts;
+        history.last_close = last_close;
     }
 
-    /// Lets a paused member fire again after `base`, at a place of its own.
-    pub(crate) fn resume(&mut self, place: u32, base: EventTime, passed: u64) -> Option<u32> {
-        let at = self.at(place)?;
-        let mut earlier = self.earlier.remove(&place).unwrap_or_default();
-        earlier.paused = None;
-        earlier.passed_while_paused += passed;
+    /// Lets a paused member fire again after `base`, at a slot of its own.
+    pub(super) fn resume(&mut self, slot: u32, base: EventTime, passed: u64) -> Option<u32> {
+        let at = self.at(slot)?;
+        let mut history = self.histories.remove(&slot).unwrap_or_default();
+        history.paused = None;
+        history.passed_while_paused += passed;
         let member = self.take_out(at);
-        let place = self.append(member, base);
-        self.earlier.insert(place, earlier);
+        let slot = self.append(member, base);
+        self.histories.insert(slot, history);
         self.close_gaps();
-        Some(place)
+        Some(slot)
     }
 
     /// A close is coming up, before it is counted.
-    pub(crate) fn on_close(&mut self, close: EventTime, cohort: Counts) {
+    pub(super) fn on_close(&mut self, close: EventTime, cohort: Counts) {
         let begins = |join: &&mut Join| join.before.is_none();
         for join in self.joins.iter_mut().rev().take_while(begins) {
             if join.base < close {
@@ -387,7 +389,7 @@ impl Members {
     }
 
     /// A run of closes was passed, which has been counted: `count` says how many of them come after a time.
-    pub(crate) fn on_passed(
+    pub(super) fn on_passed(
         &mut self,
         last: EventTime,
         cohort: Counts,
@@ -406,7 +408,7 @@ impl Members {
 
     /// The cohort fires again for a close that late statements amended, and counts that: members that have joined since
     /// do not.
-    pub(crate) fn on_amended(&mut self, close: EventTime) {
+    pub(super) fn on_amended(&mut self, close: EventTime) {
         let later = self.joins.partition_point(|join| join.base < close);
         for before in self.joins[later..]
             .iter_mut()
@@ -418,21 +420,21 @@ impl Members {
     }
 
     /// What a member has seen, of what its cohort has.
-    pub(crate) fn counts(&self, place: u32, cohort: Counts) -> Counts {
-        let earlier = self.earlier.get(&place).copied().unwrap_or_default();
-        let before = self.join_of(place).before;
-        match before.filter(|_| earlier.paused.is_none()) {
-            Some(before) => earlier.counts.plus(cohort.since(before)),
-            None => earlier.counts,
+    pub(crate) fn counts(&self, slot: u32, cohort: Counts) -> Counts {
+        let history = self.histories.get(&slot).copied().unwrap_or_default();
+        let before = self.join_of(slot).before;
+        match before.filter(|_| history.paused.is_none()) {
+            Some(before) => history.counts.plus(cohort.since(before)),
+            None => history.counts,
         }
     }
 
     /// The newest close that a member fired for.
-    pub(crate) fn last_close(&self, place: u32, cohort: Option<EventTime>) -> Option<EventTime> {
-        let earlier = self.earlier.get(&place).copied().unwrap_or_default();
-        let base = self.join_of(place).base;
-        let own = cohort.filter(|close| *close > base && earlier.paused.is_none());
-        own.or(earlier.last_close)
+    pub(super) fn last_close(&self, slot: u32, cohort: Option<EventTime>) -> Option<EventTime> {
+        let history = self.histories.get(&slot).copied().unwrap_or_default();
+        let base = self.join_of(slot).base;
+        let own = cohort.filter(|close| *close > base && history.paused.is_none());
+        own.or(history.last_close)
     }
 }
 
@@ -480,23 +482,23 @@ mod tests {
         members.pause(1, Some(EventTime(20)), (counts(3), Some(EventTime(15))));
         assert_eq!(members.base(), Some(EventTime(0)));
         assert_eq!(members.counts(1, counts(9)).firings, 1);
-        let place = members.resume(1, EventTime(40), 4).unwrap();
+        let slot = members.resume(1, EventTime(40), 4).unwrap();
         members.on_close(EventTime(45), counts(9));
-        assert_eq!(members.counts(place, counts(10)).firings, 2);
-        assert_eq!(members.find(place).unwrap().earlier.passed_while_paused, 4);
+        assert_eq!(members.counts(slot, counts(10)).firings, 2);
+        assert_eq!(members.find(slot).unwrap().history.passed_while_paused, 4);
     }
 
     #[test]
     fn a_member_that_is_paused_over_and_over_leaves_no_gaps_behind() {
         let mut members = members(&[0, 0]);
-        let mut place = 0;
+        let mut slot = 0;
         for time in 1..10_000 {
-            members.pause(place, None, Default::default());
-            place = members.resume(place, EventTime(time), 0).unwrap();
+            members.pause(slot, None, Default::default());
+            slot = members.resume(slot, EventTime(time), 0).unwrap();
         }
         assert!(members.list.len() < 200, "{}", members.list.len());
         assert_eq!((members.len(), members.running), (2, 2));
-        assert_eq!((members.name(1), members.name(place)), ("q1", "q0"));
+        assert_eq!((members.name(1), members.name(slot)), ("q1", "q0"));
         assert_eq!(members.base(), Some(EventTime(0)));
     }
 
@@ -504,16 +506,16 @@ mod tests {
     fn gaps_are_closed_and_places_stay() {
         let bases: Vec<i64> = (0..300).map(|at| at / 3).collect();
         let mut members = members(&bases);
-        for place in 0..290 {
-            members.leave(place);
+        for slot in 0..290 {
+            members.leave(slot);
         }
         assert!(members.list.len() < 100 && members.joins.len() < 50);
         assert_eq!((members.len(), members.running), (10, 10));
         assert_eq!(members.base(), Some(EventTime(96)));
         assert_eq!(members.name(295), "q295");
         assert_eq!(members.firing_at(EventTime(97)), 291);
-        for place in 290..300 {
-            members.leave(place);
+        for slot in 290..300 {
+            members.leave(slot);
         }
         assert_eq!((members.len(), members.base()), (0, None));
     }

@@ -3,22 +3,20 @@
 //!
 //! Before changing anything here: the old one is gone with the record, as if it had been dropped, but for its firings that
 //! became due before: they are executed, and only after the last of them is the driver told that it has gone. When that
-//! is follows the pace of firings, like `Output::Retire`, and nothing that `apply` decides hangs on it.
+//! is follows the pace of firings, like `Output::Retire`, and nothing that `apply` decides depends on it.
 
-use crate::admit::Known;
-use crate::cohorts::Named;
+use super::{Cohort, MemberView};
 use crate::coordinator::Coordinator;
 use crate::declaration::{QueryDeclaration, Resolve, ResolveError};
-use crate::output::{Output, Pause};
+use crate::output::{Output, QueryChange, QueryEvent};
 use crate::refusal::Refusal;
-use crate::registry::Query;
 use somersault_log::{Replaced, Resolved};
 use somersault_model::{EventTime, QueryUid, Sn, StreamUid};
 use std::collections::BTreeSet;
 
 /// A query that was replaced while firings of it were not done.
 #[derive(Clone, Debug)]
-pub(crate) struct Leaving {
+pub(crate) struct RetiringQuery {
     /// What its windows are over.
     streams: BTreeSet<StreamUid>,
     /// Its firings became due with this SN or before; its cohort may have later ones.
@@ -26,7 +24,7 @@ pub(crate) struct Leaving {
     /// How many of them are not done.
     firings: usize,
     /// What the driver is told after the last.
-    farewell: Vec<Output>,
+    on_finished: Vec<Output>,
 }
 
 impl Coordinator {
@@ -35,7 +33,7 @@ impl Coordinator {
         &self,
         name: &str,
         declaration: &QueryDeclaration,
-        old: &Query,
+        old: &Cohort,
     ) -> Result<(), Refusal> {
         self.check_droppable(name, old)?;
         let ended = old.derives.as_ref();
@@ -70,7 +68,7 @@ impl Coordinator {
     }
 
     /// A query that derives a stream goes when nobody windows that any more.
-    pub(crate) fn check_droppable(&self, name: &str, query: &Query) -> Result<(), Refusal> {
+    pub(crate) fn check_droppable(&self, name: &str, query: &Cohort) -> Result<(), Refusal> {
         let derived = query.derives.as_ref();
         let derived = derived.and_then(|derived| self.streams.get(&derived.stream));
         if let Some(stream) = derived
@@ -90,21 +88,21 @@ impl Coordinator {
     /// has passed for it too; and where the old one was paused, all that one of them has passed, as for one that is resumed.
     pub(crate) fn replaced(
         &self,
-        old: &Known<'_>,
+        old: &MemberView<'_>,
         windowed: &BTreeSet<StreamUid>,
         stream_times: &[(StreamUid, EventTime)],
     ) -> Replaced {
         let newest = stream_times.iter().map(|(_, time)| *time).max();
-        let passed = match old.is_paused {
+        let passed = match old.is_paused() {
             true => newest,
             false => {
                 let begun = windowed.iter().filter_map(|uid| self.streams[uid].begin);
-                let old_streams = self.complete_on_all(&old.query.streams());
+                let old_streams = self.complete_on_all(&old.cohort.streams());
                 let new_streams = self.complete_on_all(windowed);
                 old_streams.max(new_streams).max(begun.max().min(newest))
             }
         };
-        let after = passed.max(old.last_close).unwrap_or(old.base);
+        let after = passed.max(old.last_close()).unwrap_or(old.base);
         Replaced {
             query: old.uid,
             after: after.max(old.base),
@@ -120,90 +118,77 @@ impl Coordinator {
     }
 
     /// Takes the place of the query of this name.
-    pub(crate) fn replace_logged(
+    pub(crate) fn replace_query(
         &mut self,
-        named: (&str, &str, Option<&str>),
+        (name, text, namespace): (&str, &str, Option<&str>),
         resolved: &Resolved,
         resolve: &dyn Resolve,
         out: &mut Vec<Output>,
     ) -> Result<(), ResolveError> {
-        let (name, text, namespace) = named;
         // Before anything changes: whether the text can still be read.
         resolve.query_declaration(text, namespace)?;
-        let old = self.known_query(name).ok();
-        let last_close = old.and_then(|old| old.last_close);
+        let last_close = self.logged_query(name).last_close();
         self.drop_replaced(name, out);
-        self.register_logged(named, resolved, resolve, out)?;
+        self.register((name, text, namespace), resolved, resolve, out)?;
         if let Some(close) = last_close {
             self.answered_before.insert(name.to_owned(), close);
         }
-        let new = self.named(name).zip(resolved.query);
-        let close = self.answered_before.get(name).copied();
-        if let Some(((new, uid), close)) = new.zip(close) {
-            let place = match new {
-                Named::Alone(_) => None,
-                Named::Member(place) => Some(place),
-            };
-            out.push(Output::AnsweredBefore { uid, place, close });
+        if let Some(close) = self.answered_before.get(name).copied() {
+            let id = self.logged_query(name).id;
+            let slot = id.slot;
+            let answered_before = QueryChange::AnsweredBefore { slot, close };
+            out.push(Output::query(id.cohort, answered_before));
         }
         Ok(())
     }
 
-    /// Drops the query of a name; the driver hears of it once its firings are done.
+    /// Drops the query of a name; the driver is told once its firings are done.
     fn drop_replaced(&mut self, name: &str, out: &mut Vec<Output>) {
-        let named = self.logged_query(name);
-        let uid = match named {
-            Named::Alone(uid) => uid,
-            Named::Member(place) => place.cohort,
-        };
-        let streams = self.queries.get(&uid).map(Query::streams);
-        let firings = self.unfinished.keys().filter(|key| key.query == uid);
-        let firings = firings.count();
-        let mut dropped = Vec::new();
-        match named {
-            Named::Alone(uid) => self.drop_query(uid, &mut dropped),
-            Named::Member(place) => {
-                let is_running = |name| self.known_query(name).is_ok_and(|it| !it.is_paused);
-                if firings > 0 && is_running(name) {
-                    let through = self.last_cut;
-                    let next = self.next_of_member(place);
-                    let pause = Pause { through, next };
-                    out.push(Output::MemberPaused { place, pause });
-                }
-                self.drop_member(place, &mut dropped);
-            }
+        let member = self.logged_query(name);
+        let (id, streams) = (member.id, member.cohort.streams());
+        let firings = self.unfinished.keys();
+        let firings = firings.filter(|key| key.query == id.cohort).count();
+        if firings > 0 && !member.is_paused() {
+            let (slot, pause) = (id.slot, self.pause_now(&member));
+            out.push(Output::query(
+                id.cohort,
+                QueryChange::Paused { slot, pause },
+            ));
         }
+        let mut dropped = Vec::new();
+        self.drop_query(name, &mut dropped);
         if firings == 0 {
             out.append(&mut dropped);
             return;
         }
-        let (farewell, now): (Vec<Output>, Vec<Output>) =
+        let (on_finished, now): (Vec<Output>, Vec<Output>) =
             dropped.into_iter().partition(Output::is_farewell);
         out.extend(now);
-        self.leaving.entry(uid).or_default().push(Leaving {
-            streams: streams.unwrap_or_default(),
+        let retiring = self.retiring.entry(id.cohort).or_default();
+        retiring.push(RetiringQuery {
+            streams,
             through: self.last_cut,
             firings,
-            farewell,
+            on_finished,
         });
     }
 
-    /// A firing is done: whoever has left and waited for it only is gone.
+    /// A firing is done: retiring queries that waited only for it are gone.
     pub(crate) fn note_done(&mut self, query: QueryUid, sn: Sn, out: &mut Vec<Output>) {
-        let Some(leaving) = self.leaving.get_mut(&query) else {
+        let Some(retiring) = self.retiring.get_mut(&query) else {
             return;
         };
-        for one in leaving.iter_mut().filter(|one| sn <= one.through) {
+        for one in retiring.iter_mut().filter(|one| sn <= one.through) {
             one.firings -= 1;
         }
         self.say_farewell(query, |one| one.firings == 0, out);
     }
 
-    /// A stream is dropped: who has left has no use for firings whose slices go.
+    /// A stream is dropped: retiring queries over it have no use for firings whose slices go.
     pub(crate) fn note_dropped(&mut self, stream: StreamUid, out: &mut Vec<Output>) {
-        let reads_it = |one: &Leaving| one.streams.contains(&stream);
-        let mut readers: Vec<QueryUid> = (self.leaving.iter())
-            .filter(|(_, leaving)| leaving.iter().any(reads_it))
+        let reads_it = |one: &RetiringQuery| one.streams.contains(&stream);
+        let mut readers: Vec<QueryUid> = (self.retiring.iter())
+            .filter(|(_, retiring)| retiring.iter().any(reads_it))
             .map(|(query, _)| *query)
             .collect();
         readers.sort_unstable();
@@ -215,17 +200,17 @@ impl Coordinator {
     fn say_farewell(
         &mut self,
         query: QueryUid,
-        is_over: impl Fn(&Leaving) -> bool,
+        is_over: impl Fn(&RetiringQuery) -> bool,
         out: &mut Vec<Output>,
     ) {
-        let Some(leaving) = self.leaving.get_mut(&query) else {
+        let Some(retiring) = self.retiring.get_mut(&query) else {
             return;
         };
-        for one in leaving.extract_if(.., |one| is_over(one)) {
-            out.extend(one.farewell);
+        for one in retiring.extract_if(.., |one| is_over(one)) {
+            out.extend(one.on_finished);
         }
-        if leaving.is_empty() {
-            self.leaving.remove(&query);
+        if retiring.is_empty() {
+            self.retiring.remove(&query);
         }
     }
 }
@@ -233,9 +218,10 @@ impl Coordinator {
 impl Output {
     /// Whether it says that a query is gone, which would end its firings.
     fn is_farewell(&self) -> bool {
-        matches!(
-            self,
-            Output::QueryDropped { .. } | Output::MemberDropped { .. } | Output::CohortEnded { .. }
-        )
+        let change = match self {
+            Output::Query(QueryEvent { change, .. }) => change,
+            _ => return false,
+        };
+        matches!(change, QueryChange::Left { .. } | QueryChange::Ended)
     }
 }

@@ -1,0 +1,251 @@
+//! What a query does with its answers beside giving them to subscribers: ISTREAM and DSTREAM, REPORT, and the stream that it
+//! derives. Queries of a shape do nothing of this, so all of it is for the only member of a cohort.
+//!
+//! Before changing anything here: firings are executed at the same time and answered in the order of their closes (WI-2).
+//! Comparing answers takes as long as they are large, so it is done without the lock that tickets and results are left
+//! under ([`crate::order::Order`]).
+
+use super::hub::CohortResult;
+use crate::answer::Answer;
+use crate::changes::Changes;
+use crate::comparison::Comparison;
+use crate::reporting::Reporting;
+use crate::subscription::{FiringId, FiringResult};
+use oxrdf::{GraphName, Quad};
+use parking_lot::Mutex;
+use somersault_lang::{ContinuousQuery, Report};
+use somersault_query::Template;
+use somersault_runtime::Derives;
+use somersault_store::Dictionary;
+use somersault_stream::FiringKey;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+/// A firing that has its turn in the order of its cohort's answers.
+pub(super) struct Turn {
+    pub(super) key: FiringKey,
+    /// `None` if it was skipped, or not executed because its queries had been dropped.
+    pub(super) result: Option<CohortResult>,
+}
+
+/// The cell of the only member of a cohort.
+const SOLE_CELL: u32 = 0;
+
+/// See the module.
+#[derive(Default)]
+pub(super) struct Stages {
+    /// Used by one thread at a time, the one that publishes. `None` of a query that reports all that it finds.
+    compared: Option<Mutex<Compared>>,
+    /// Whether the answers make a stream.
+    derives: bool,
+}
+
+/// What a query compares one answer with the next for.
+struct Compared {
+    /// Of a query with ISTREAM or DSTREAM.
+    changes: Option<Changes>,
+    /// Of a query that does not report every firing.
+    reporting: Option<Reporting>,
+}
+
+impl Stages {
+    /// Those of a query; a CONSTRUCT whose answers are compared is evaluated without its template from now on.
+    pub(super) fn of(query: &mut ContinuousQuery, comparison: impl Fn() -> Comparison) -> Stages {
+        let changes = query.operator.compares().then(|| {
+            let template = Template::split_off(&mut query.query);
+            Changes::new(query.operator, template, comparison())
+        });
+        let reporting =
+            (query.report != Report::default()).then(|| Reporting::new(query.report, comparison()));
+        let compares = changes.is_some() || reporting.is_some();
+        Stages {
+            compared: compares.then(|| Mutex::new(Compared { changes, reporting })),
+            derives: query.derives.is_some(),
+        }
+    }
+
+    /// What is published of a result, and whether subscribers are given it; the firing's id if they had it before a restart.
+    pub(super) fn compare(
+        &self,
+        mut result: CohortResult,
+        dictionary: &Arc<Dictionary>,
+    ) -> Result<(CohortResult, bool), FiringId> {
+        let Some(compared) = &self.compared else {
+            return Ok((result, true));
+        };
+        let (id, repeated) = (result.id(), result.firing.repeated);
+        let answer = result.outcome.answer(SOLE_CELL, dictionary);
+        let query = (result.firing.query, "");
+        let own = FiringResult::new(&result.firing, result.took, query, answer);
+        let (own, is_reported) = compared.lock().guarded(own, repeated).ok_or(id)?;
+        result.outcome.replace(SOLE_CELL, own.answer);
+        Ok((result, is_reported))
+    }
+
+    /// What a firing has for the stream that the query derives, if it derives one; without a result it was skipped.
+    pub(super) fn derive(
+        &self,
+        key: FiringKey,
+        result: Option<&CohortResult>,
+        dictionary: &Arc<Dictionary>,
+    ) -> Option<Derives> {
+        if !self.derives {
+            return None;
+        }
+        let answer = result.map(|result| result.outcome.answer(SOLE_CELL, dictionary));
+        if key.revision > 0 && matches!(answer, Some(Err(_))) {
+            // No answer is not an empty one: what was derived before would be lost.
+            return Some(Derives::Unchanged);
+        }
+        let answer = answer.and_then(Result::ok);
+        let triples = answer.iter().flat_map(Answer::triples);
+        let statements = triples.map(|triple| triple.in_graph(GraphName::DefaultGraph));
+        let quads = answer.iter().flat_map(Answer::quads).cloned();
+        let mut statements: Vec<Quad> = statements.chain(quads).collect();
+        // A window of a number of statements may begin between them: their order must not depend on that of ids (S6).
+        statements.sort_by_cached_key(Quad::to_string);
+        Some(Derives::Statements(statements))
+    }
+}
+
+impl Compared {
+    /// As [`Compared::compare`]. A comparison that panics is the failure of its answer; those after it have their turn.
+    fn guarded(&mut self, result: FiringResult, repeated: bool) -> Option<(FiringResult, bool)> {
+        let failed = FiringResult {
+            answer: Err("internal fault: the comparison of answers panicked".to_owned()),
+            ..result.clone()
+        };
+        let compare = AssertUnwindSafe(|| self.compare(result, repeated));
+        catch_unwind(compare).unwrap_or((!repeated).then_some((failed, true)))
+    }
+
+    /// The answer to publish and whether to report it; `None` if it was delivered before the restart.
+    fn compare(&mut self, result: FiringResult, repeated: bool) -> Option<(FiringResult, bool)> {
+        let result = match &mut self.changes {
+            Some(changes) => changes.of(result, repeated),
+            None => result,
+        };
+        let reports = match &mut self.reporting {
+            Some(reporting) => reporting.reports(&result),
+            None => true,
+        };
+        (!repeated).then_some((result, reports))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::answer::Answer;
+    use crate::comparison::Comparison;
+    use crate::order::Order;
+    use somersault_lang::StreamOperator;
+    use somersault_model::{EventTime, QueryUid, TermId};
+    use somersault_query::{Answer as Inner, Solutions};
+    use somersault_store::Dictionary;
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    /// An answer with one row of so many columns.
+    fn result(close_ms: i64, columns: usize) -> FiringResult {
+        let variables: Vec<String> = (0..columns).map(|at| format!("v{at}")).collect();
+        let ids = vec![vec![TermId::from_raw(1 << 60 | close_ms as u64)]; columns];
+        let solutions = Solutions::new(variables.into(), ids, 1, [].into());
+        let answer = Answer::new(Inner::Solutions(solutions), Arc::new(Dictionary::new()));
+        FiringResult {
+            query: "q".to_owned(),
+            uid: 1,
+            close_ms,
+            revision: 0,
+            ordinal: 0,
+            sn: close_ms as u64,
+            complete_from_ms: None,
+            answer: Ok(answer),
+            execution: Duration::ZERO,
+            delay: Duration::ZERO,
+            waiting: Duration::ZERO,
+        }
+    }
+
+    fn turn(close_ms: i64) -> Turn {
+        Turn {
+            key: FiringKey {
+                query: QueryUid(1),
+                close: EventTime(close_ms),
+                ordinal: 0,
+                revision: 0,
+            },
+            result: None,
+        }
+    }
+
+    #[test]
+    fn tickets_and_answers_do_not_wait_for_a_comparison() {
+        let order = Order::new();
+        let stages = Stages {
+            compared: Some(Mutex::new(comparing(1 << 20))),
+            derives: false,
+        };
+        let tickets: Vec<u64> = (0..2).map(|_| order.ticket()).collect();
+        assert!(order.leave(tickets[0], turn(0)));
+        let close = |turn: Option<Turn>| turn.map(|turn| turn.key.close.0);
+        assert_eq!(close(order.next()), Some(0));
+        // While it is compared: were one lock held for all, this would never end.
+        let _comparing = stages.compared.as_ref().map(Mutex::lock);
+        assert_eq!(order.ticket(), 2);
+        assert!(!order.leave(tickets[1], turn(1)));
+        assert_eq!(close(order.next()), Some(1));
+    }
+
+    /// Of a query with ISTREAM whose comparisons may take this much memory.
+    fn comparing(memory_bytes: u64) -> Compared {
+        let comparison = Comparison {
+            dictionary: Arc::new(Dictionary::new()),
+            firing_time: Duration::from_secs(60),
+            memory_bytes,
+        };
+        let changes = Changes::new(StreamOperator::IStream, None, comparison);
+        Compared {
+            changes: Some(changes),
+            reporting: None,
+        }
+    }
+
+    fn rows(compared: &mut Compared, result: FiringResult) -> Result<u64, String> {
+        let (result, _) = compared.guarded(result, false).unwrap();
+        result.answer.map(|answer| answer.len() as u64)
+    }
+
+    #[test]
+    fn a_comparison_beyond_its_limits_fails_its_answer_alone() {
+        // Enough for two ids and what is counted of them, not for six.
+        let mut compared = comparing(70);
+        let answer = |close_ms| result(close_ms, 1);
+        assert_eq!(rows(&mut compared, answer(0)), Ok(1));
+        let mut larger = answer(1);
+        let more = Solutions::new(
+            vec!["v0".to_owned()].into(),
+            vec![vec![TermId::from_raw(1 << 60); 5]],
+            5,
+            [].into(),
+        );
+        larger.answer = Ok(Answer::new(
+            Inner::Solutions(more),
+            Arc::new(Dictionary::new()),
+        ));
+        let refused = rows(&mut compared, larger);
+        assert!(refused.is_err_and(|error| error.contains("query_memory_bytes")));
+        // The next is compared with the one before that.
+        assert_eq!(rows(&mut compared, answer(0)), Ok(0));
+    }
+
+    #[test]
+    fn a_comparison_that_panics_fails_its_answer_alone() {
+        let mut compared = comparing(1 << 20);
+        let mut rows = |result| rows(&mut compared, result);
+        assert_eq!(rows(result(0, 1)), Ok(1));
+        // Answers of one query have the same columns.
+        assert!(rows(result(1, 2)).is_err_and(|error| error.contains("panicked")));
+        assert_eq!(rows(result(2, 1)), Ok(1));
+    }
+}

@@ -1,0 +1,419 @@
+//! A cohort: what fires. From the declaration that its members share to windows on streams, and from a close to a firing.
+//!
+//! Before changing anything here: a window's `kept_from` is fixed when the cohort starts (at its first registration, and
+//! whenever it goes on after all its members were paused), from what the streams *logically* retain then. A firing never
+//! reads below it, even where slices happen to be there still, so that its content follows from the log alone.
+
+use super::members::{Counts, Members};
+use crate::adaptor::FARTHEST_MS;
+use crate::amend::Amended;
+use crate::declaration::QueryDeclaration;
+use crate::derive::Derivation;
+use crate::groups::{Group, GroupId, GroupKey, PassedRun, Streams};
+use crate::output::{BatchShape, Firing, Statements, WindowBatches};
+use crate::schedule::{Schedule, Span, WindowShape};
+use crate::stream::Stream;
+use somersault_lang::lift::Shape;
+use somersault_lang::{CreateStream, Extent};
+use somersault_log::{DeliveredRecord, Resolved};
+use somersault_model::{BatchNumber, EventTime, Millis, QueryUid, Sn, StreamUid};
+use std::cmp::Ordering;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// What queries that may join a cohort have in common: the default namespace, and the key of the shape.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct ShapeKey(Option<String>, String);
+
+impl ShapeKey {
+    /// `None` of a text without a shape, whose cohort no other query joins.
+    pub(super) fn of(namespace: Option<&str>, shape: &Shape) -> Option<ShapeKey> {
+        let key = || ShapeKey(namespace.map(str::to_owned), shape.key().to_owned());
+        shape.is_shared().then(key)
+    }
+}
+
+/// Queries of one shape, which fire together; or one query without a shape.
+#[derive(Clone, Debug)]
+pub(crate) struct Cohort {
+    /// The uid of its first member.
+    pub(crate) uid: QueryUid,
+    namespace: Option<String>,
+    shape: Option<ShapeKey>,
+    pub(crate) declaration: Arc<QueryDeclaration>,
+    /// Of REGISTER STREAM.
+    pub(crate) derives: Option<Derivation>,
+    /// In the order of the text.
+    windows: Vec<Window>,
+    pub(crate) members: Members,
+    /// The group for whose closes it fires; `None` while no member runs.
+    pub(crate) group: Option<GroupId>,
+    /// The time after which its eldest running member fires.
+    pub(super) base: EventTime,
+    counts: Counts,
+    last_close: Option<EventTime>,
+}
+
+/// What is to be done with a firing that is due, at recovery too.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Delivery {
+    /// It is executed, and its answer given to everybody.
+    Owed,
+    /// Its answer was given to everybody before a restart; it is executed for the next one to be compared with.
+    Repeated,
+    /// Its answer was given to everybody, and it is not executed.
+    Done,
+}
+
+/// One window of a query.
+#[derive(Clone, Copy, Debug)]
+struct Window {
+    stream: StreamUid,
+    shape: WindowShape,
+    /// For ALL: the batch that was open when the query was registered.
+    since: Option<BatchNumber>,
+    /// The first batch that the stream retained when the query was registered or resumed.
+    kept_from: BatchNumber,
+}
+
+/// When the query fires: at every close of any window, or at those of COMPUTED EVERY.
+fn schedule_of(
+    declaration: &QueryDeclaration,
+    shapes: impl Iterator<Item = WindowShape>,
+) -> Schedule {
+    match declaration.computed_every {
+        Some(every) => Schedule::new(declaration.starting_at, [every]),
+        None => Schedule::new(
+            declaration.starting_at,
+            shapes.filter_map(|shape| shape.span().map(|span| span.step)),
+        ),
+    }
+}
+
+/// What a window is on its stream; it may depend on the stream's BATCH and KEEP.
+pub(crate) fn shape_of(extent: Extent, origin: EventTime, stream: &CreateStream) -> WindowShape {
+    let batch = stream.batch;
+    let (range, until, step) = match extent {
+        Extent::Time { range, until, step } => (range, until, step.unwrap_or(batch)),
+        Extent::Now => (batch, Millis(0), batch),
+        // As far back as KEEP, in whole batches.
+        Extent::All => {
+            let keep = stream.keep.0.min(FARTHEST_MS);
+            (
+                Millis((keep - keep % batch.0).max(batch.0)),
+                Millis(0),
+                batch,
+            )
+        }
+        Extent::Statements { count, step } => return WindowShape::Statements { count, step },
+    };
+    WindowShape::Span(Span {
+        origin,
+        range,
+        until,
+        step,
+    })
+}
+
+impl Cohort {
+    /// A cohort without members, which does not run.
+    pub(super) fn new(
+        (uid, namespace, shape): (QueryUid, Option<&str>, &Shape),
+        (declaration, derives): (QueryDeclaration, Option<Derivation>),
+        resolved: &Resolved,
+        (by_iri, streams): (&BTreeMap<String, StreamUid>, &Streams),
+    ) -> Cohort {
+        let windows = declaration.windows.iter().map(|window| {
+            let uid = *by_iri
+                .get(window.stream.as_str())
+                .expect("admission refuses windows on unknown streams");
+            let stream = &streams[&uid];
+            let since = || {
+                let times = resolved.stream_times.iter();
+                let time = times
+                    .filter(|(of, _)| *of == uid)
+                    .map(|(_, time)| *time)
+                    .max();
+                stream.batch_of(time.unwrap_or(EventTime::MIN))
+            };
+            Window {
+                stream: uid,
+                shape: shape_of(window.extent, declaration.starting_at, &stream.declaration),
+                since: (window.extent == Extent::All).then(since),
+                kept_from: BatchNumber(i64::MIN),
+            }
+        });
+        Cohort {
+            uid,
+            namespace: namespace.map(str::to_owned),
+            shape: ShapeKey::of(namespace, shape),
+            windows: windows.collect(),
+            declaration: Arc::new(declaration),
+            derives,
+            members: Members::new(),
+            group: None,
+            base: EventTime::MIN,
+            counts: Counts::default(),
+            last_close: None,
+        }
+    }
+
+    pub(crate) fn namespace(&self) -> Option<&str> {
+        self.namespace.as_deref()
+    }
+
+    pub(super) fn shape_key(&self) -> Option<&ShapeKey> {
+        self.shape.as_ref()
+    }
+
+    /// Whether queries of its shape may join it.
+    pub(crate) fn is_shared(&self) -> bool {
+        self.shape.is_some()
+    }
+
+    /// What it has counted so far.
+    pub(crate) fn counts(&self) -> Counts {
+        self.counts
+    }
+
+    /// The newest close that it fired for.
+    pub(crate) fn last_close(&self) -> Option<EventTime> {
+        self.last_close
+    }
+
+    /// The streams of its windows, each as often as it is windowed.
+    pub(super) fn windowed(&self) -> impl Iterator<Item = StreamUid> + '_ {
+        self.windows.iter().map(|window| window.stream)
+    }
+
+    /// Reads from now on what the streams retain now.
+    pub(super) fn keep_from_now(&mut self, streams: &Streams) {
+        for window in &mut self.windows {
+            window.kept_from = streams[&window.stream].retained_from;
+        }
+    }
+
+    /// Counts the firings for a close, one for each window that closes then.
+    pub(crate) fn on_close(&mut self, close: EventTime, ordinals: u32) {
+        assert!(
+            self.last_close < Some(close),
+            "WI-2: the closes of query {} fire once, in order",
+            self.members.names().next().unwrap_or_default()
+        );
+        self.last_close = Some(close);
+        self.members.on_close(close, self.counts);
+        self.counts.firings += u64::from(ordinals);
+    }
+
+    /// Counts one more firing for a close, which late statements amended.
+    pub(crate) fn on_amended(&mut self, close: EventTime) {
+        self.members.on_amended(close);
+        self.counts.firings += 1;
+        self.counts.amended += 1;
+    }
+
+    /// Counts a run of empty closes that its group passed without a firing: returns the first of them that is its own, and
+    /// their number.
+    pub(crate) fn on_passed(&mut self, run: &PassedRun, schedule: &Schedule) -> (EventTime, u64) {
+        let first = self.first_close_from(run.first, schedule);
+        let count = schedule.count(first, run.last);
+        self.counts.passed_in_bulk += count;
+        self.members.on_passed(run.last, self.counts, |base| {
+            schedule.count(first.max(schedule.first_after(base)), run.last)
+        });
+        (first, count)
+    }
+
+    /// The distinct streams that it windows, ascending.
+    pub(crate) fn streams(&self) -> BTreeSet<StreamUid> {
+        self.windows.iter().map(|window| window.stream).collect()
+    }
+
+    /// What is to be done with a firing, if the answers up to `delivered` were given to everybody.
+    pub(crate) fn delivery(
+        &self,
+        (close, sn): (EventTime, Sn),
+        delivered: Option<&DeliveredRecord>,
+    ) -> Delivery {
+        let Some(mark) = delivered else {
+            return Delivery::Owed;
+        };
+        let order = match mark.sn {
+            Some(through) => sn.cmp(&through),
+            None => close.cmp(&mark.close),
+        };
+        match order {
+            Ordering::Greater => Delivery::Owed,
+            Ordering::Equal if self.declaration.compares() => Delivery::Repeated,
+            Ordering::Less | Ordering::Equal => Delivery::Done,
+        }
+    }
+
+    pub(super) fn group_key(&self) -> GroupKey {
+        GroupKey {
+            streams: self.streams().into_iter().collect(),
+            schedule: self.schedule(),
+            counts: self.steps(),
+        }
+    }
+
+    /// The streams and STEPs of the windows of a number of statements, where those say when the query fires.
+    fn steps(&self) -> Vec<(StreamUid, u64)> {
+        if self.declaration.computed_every.is_some() {
+            return Vec::new();
+        }
+        let steps = self.windows.iter().filter_map(|window| match window.shape {
+            WindowShape::Statements { step, .. } => Some((window.stream, step)),
+            WindowShape::Span(_) => None,
+        });
+        steps.collect::<BTreeSet<_>>().into_iter().collect()
+    }
+
+    pub(crate) fn schedule(&self) -> Schedule {
+        let shapes = self.windows.iter().map(|window| window.shape);
+        schedule_of(&self.declaration, shapes)
+    }
+
+    /// The first close of this cohort at or after `close`, a close of its group.
+    fn first_close_from(&self, close: EventTime, schedule: &Schedule) -> EventTime {
+        match self.group {
+            Some(_) => schedule.first_after(self.base).max(close),
+            None => close,
+        }
+    }
+
+    pub(super) fn window_shapes(&self) -> Vec<(StreamUid, WindowShape)> {
+        self.windows
+            .iter()
+            .map(|window| (window.stream, window.shape))
+            .collect()
+    }
+
+    /// Whether a window of this query holds one of these batches at a close.
+    pub(crate) fn shows(&self, close: EventTime, batches: &[Amended]) -> bool {
+        self.windows.iter().any(|window| {
+            let mut of_stream = batches.iter().filter(|it| it.stream == window.stream);
+            of_stream.any(|batch| {
+                let began = window.since.is_none_or(|since| batch.number >= since);
+                began && batch.is_in(&window.shape, close)
+            })
+        })
+    }
+
+    /// A firing of this query for a close of its group.
+    pub(crate) fn firing(
+        &self,
+        streams: &Streams,
+        group: &Group,
+        (close, ordinal, revision): (EventTime, u32, u32),
+        sn: Sn,
+    ) -> Firing {
+        let mut complete_from = None;
+        let windows = self.windows.iter().map(|window| {
+            let stream = &streams[&window.stream];
+            let kept_with_group = group.kept_from.get(&window.stream);
+            let kept = window
+                .kept_from
+                .max(kept_with_group.copied().unwrap_or(window.kept_from));
+            let (content, from) = match window.shape {
+                WindowShape::Span(span) => window.over_span(span, stream, kept, close),
+                WindowShape::Statements { count, step } => {
+                    // Windows that do not say when the query fires show their latest close.
+                    let says = self.declaration.computed_every.is_none()
+                        && stream.batch_end_before(close) == close;
+                    let ordinal = if says { ordinal } else { u32::MAX };
+                    window.over_statements((count, step), stream, kept, (close, ordinal))
+                }
+            };
+            complete_from = complete_from.max(from);
+            content
+        });
+        let windows = windows.collect();
+        Firing {
+            query: self.uid,
+            close,
+            members: self.members.firing_at(close),
+            ordinal,
+            revision,
+            repeated: false,
+            sn,
+            windows,
+            complete_from,
+        }
+    }
+}
+
+impl Window {
+    /// The window over a span of time at a close of its query, and from when on it is complete if it is not.
+    fn over_span(
+        &self,
+        span: Span,
+        stream: &Stream,
+        kept: BatchNumber,
+        close: EventTime,
+    ) -> (WindowBatches, Option<EventTime>) {
+        let mut complete_from = None;
+        let (mut from, to) = span.span_at(close);
+        let begin = stream.begin.unwrap_or(EventTime::MIN);
+        if let Some(since) = self.since {
+            let since = since.start(stream.interval()).max(begin);
+            complete_from = (from > since).then_some(from);
+            from = from.max(since);
+        }
+        let seen_from = begin.max(kept.start(stream.interval()));
+        if from < seen_from {
+            complete_from = complete_from.max(Some(seen_from));
+        }
+        let hi = stream.batch_of(to);
+        let content = WindowBatches {
+            stream: self.stream,
+            lo: stream.batch_of(from).max(kept).min(hi),
+            hi,
+            shape: span.in_batches(stream.interval()),
+            statements: None,
+        };
+        (content, complete_from)
+    }
+
+    /// The window of a number of statements at one of its closes, and from when on it is complete if it is not.
+    fn over_statements(
+        &self,
+        count_and_step: (u64, u64),
+        stream: &Stream,
+        kept: BatchNumber,
+        (close, ordinal): (EventTime, u32),
+    ) -> (WindowBatches, Option<EventTime>) {
+        let end = stream.batch_of(close);
+        let stretch = (stream.numbered).content(end, ordinal, count_and_step, kept);
+        let kept_from = || {
+            let begin = stream.begin.unwrap_or(EventTime::MIN);
+            kept.start(stream.interval()).max(begin)
+        };
+        let content = WindowBatches {
+            stream: self.stream,
+            lo: stretch.lo,
+            hi: stretch.hi,
+            shape: BatchShape::default(),
+            statements: Some(Statements {
+                skip: stretch.skip,
+                upto: stretch.upto,
+            }),
+        };
+        (content, stretch.is_cut.then(kept_from))
+    }
+}
+
+/// When a query with this declaration fires, on the streams that there are.
+pub(super) fn schedule_on(
+    declaration: &QueryDeclaration,
+    by_iri: &BTreeMap<String, StreamUid>,
+    streams: &Streams,
+) -> Schedule {
+    let shapes = declaration.windows.iter().filter_map(|window| {
+        let stream = &streams
+            .get(by_iri.get(window.stream.as_str())?)?
+            .declaration;
+        Some(shape_of(window.extent, declaration.starting_at, stream))
+    });
+    schedule_of(declaration, shapes)
+}

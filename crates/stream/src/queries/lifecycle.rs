@@ -1,0 +1,350 @@
+//! The life of a registered query: registered, paused, resumed, dropped. Each verb is here once, for a query of a cohort of
+//! many and for one that has a cohort of its own.
+//!
+//! Before changing anything here: these run from log records alone, and what a command resolved to (its uid, the streams'
+//! times, the first close) comes with the record (S5). A cohort runs while one of its members does, from the base of the
+//! eldest on.
+
+use super::cohort::{Cohort, schedule_on};
+use super::{MemberId, MemberView};
+use crate::coordinator::Coordinator;
+use crate::declaration::{QueryDeclaration, Resolve, ResolveError};
+use crate::groups::GroupId;
+use crate::output::{JoiningMember, Output, Pause, QueryChange};
+use crate::schedule::Schedule;
+use somersault_lang::lift::{Shape, join_pieces};
+use somersault_log::Resolved;
+use somersault_model::{EventTime, QueryUid};
+use std::sync::Arc;
+
+/// Queries of one shape that are registered together.
+struct Registration<'r> {
+    shape: Arc<Shape>,
+    namespace: Option<&'r str>,
+    /// Their names, with the words of their texts.
+    members: Vec<(&'r str, &'r [String])>,
+}
+
+impl Coordinator {
+    /// No close at or before this fires: where the query that is replaced has been, else the latest of the times that a
+    /// command resolved to.
+    pub(super) fn base_of(resolved: &Resolved) -> EventTime {
+        if let Some(replaced) = resolved.replaced {
+            return replaced.after;
+        }
+        let times = resolved.stream_times.iter().map(|(_, time)| *time);
+        times.max().unwrap_or(EventTime::MIN)
+    }
+
+    /// When a query with this declaration fires, on the streams that there are.
+    pub(crate) fn schedule_of(&self, declaration: &QueryDeclaration) -> Schedule {
+        schedule_on(declaration, &self.by_iri, &self.streams)
+    }
+
+    /// Registers a query: into the cohort of its shape, or into one of its own.
+    pub(crate) fn register(
+        &mut self,
+        (name, text, namespace): (&str, &str, Option<&str>),
+        resolved: &Resolved,
+        resolve: &dyn Resolve,
+        out: &mut Vec<Output>,
+    ) -> Result<(), ResolveError> {
+        let (shape, words) = Shape::of(text).unwrap_or_else(|| (Shape::whole(text), Vec::new()));
+        let registration = Registration {
+            shape: Arc::new(shape),
+            namespace,
+            members: vec![(name, &words)],
+        };
+        self.register_members(registration, resolved, resolve, out)
+    }
+
+    /// Registers queries whose texts are cut into these pieces, between which each has words of its own.
+    pub(crate) fn register_many(
+        &mut self,
+        pieces: &[String],
+        (namespace, members): (Option<&str>, &[(String, Vec<String>)]),
+        resolved: &Resolved,
+        resolve: &dyn Resolve,
+        out: &mut Vec<Output>,
+    ) -> Result<(), ResolveError> {
+        let words = members.first().map_or(&[][..], |(_, words)| words);
+        if let Some((shape, _)) = Shape::of(&join_pieces(pieces, words)) {
+            let members = members.iter();
+            let members = members.map(|(name, words)| (name.as_str(), words.as_slice()));
+            let registration = Registration {
+                shape: Arc::new(shape),
+                namespace,
+                members: members.collect(),
+            };
+            return self.register_members(registration, resolved, resolve, out);
+        }
+        // The version that logged these texts found a shape in them, and this one finds none.
+        let first = resolved.query.map_or(0, |first| first.0);
+        for (uid, (name, words)) in (first..).map(QueryUid).zip(members) {
+            let text = join_pieces(pieces, words);
+            let resolved = Resolved {
+                query: Some(uid),
+                ..resolved.clone()
+            };
+            self.register((name, &text, namespace), &resolved, resolve, out)?;
+        }
+        Ok(())
+    }
+
+    /// Registers queries of one shape; they have consecutive uids from the resolved one on.
+    fn register_members(
+        &mut self,
+        registration: Registration<'_>,
+        resolved: &Resolved,
+        resolve: &dyn Resolve,
+        out: &mut Vec<Output>,
+    ) -> Result<(), ResolveError> {
+        let Registration {
+            shape,
+            namespace,
+            members,
+        } = registration;
+        let first = resolved
+            .query
+            .expect("a registration is logged with the query's uid");
+        let Some((_, words)) = members.first() else {
+            return Ok(());
+        };
+        let base = Self::base_of(resolved);
+        // A replacement may begin before the newest member of the cohort. Bases ascend, so it opens a new one.
+        let of_shape = self.queries.of_shape(namespace, &shape);
+        let cohort = match of_shape.filter(|cohort| cohort.members.takes(base)) {
+            Some(cohort) => cohort.uid,
+            None => self.form(first, (&shape, words, namespace), resolved, resolve, out)?,
+        };
+        let next_uid = first.0 + members.len() as u64;
+        self.queries.next_uid = self.queries.next_uid.max(next_uid);
+        let mut joining = Vec::with_capacity(members.len());
+        if let Some(cohort) = self.queries.get_mut(cohort) {
+            let list = &mut cohort.members;
+            list.reserve(members.len());
+            let form = list.form(&shape);
+            for (uid, (name, words)) in (first.0..).map(QueryUid).zip(&members) {
+                let slot = list.join((uid, name), (form, words), base);
+                joining.push(JoiningMember {
+                    uid,
+                    slot,
+                    words: shape.constant_words(words),
+                });
+            }
+        }
+        for JoiningMember { slot, .. } in &joining {
+            let slot = *slot;
+            self.queries.enter_name(MemberId { cohort, slot });
+        }
+        let members = joining;
+        out.push(Output::query(cohort, QueryChange::Joined { base, members }));
+        self.run(cohort, resolved, out);
+        Ok(())
+    }
+
+    /// A cohort comes to be, for the text of this shape with these words.
+    fn form(
+        &mut self,
+        uid: QueryUid,
+        (shape, words, namespace): (&Arc<Shape>, &[String], Option<&str>),
+        resolved: &Resolved,
+        resolve: &dyn Resolve,
+        out: &mut Vec<Output>,
+    ) -> Result<QueryUid, ResolveError> {
+        let text = shape.text(words);
+        let declaration = resolve.query_declaration(&text, namespace)?;
+        let source = (text.as_str(), namespace);
+        let derives = self.create_derived(source, &declaration, resolved, resolve, out);
+        let derived = derives.as_ref().map(|derivation| derivation.stream);
+        let cohort = Cohort::new(
+            (uid, namespace, shape),
+            (declaration, derives),
+            resolved,
+            (&self.by_iri, &self.streams),
+        );
+        for stream in cohort.windowed() {
+            if let Some(stream) = self.streams.get_mut(&stream) {
+                *stream.windowed_by.entry(uid).or_default() += 1;
+            }
+        }
+        self.queries.add(cohort);
+        let formed = QueryChange::Formed {
+            shape: Arc::clone(shape),
+            text,
+            namespace: namespace.map(str::to_owned),
+            derives: derived,
+        };
+        out.push(Output::query(uid, formed));
+        Ok(uid)
+    }
+
+    /// Pauses a query. The records before have it run.
+    pub(crate) fn pause(&mut self, name: &str, out: &mut Vec<Output>) {
+        let member = self.logged_query(name);
+        let (id, pause) = (member.id, self.pause_now(&member));
+        if let Some(cohort) = self.queries.get_mut(id.cohort) {
+            let counted = (cohort.counts(), cohort.last_close());
+            cohort.members.pause(id.slot, pause.next, counted);
+        }
+        let slot = id.slot;
+        out.push(Output::query(
+            id.cohort,
+            QueryChange::Paused { slot, pause },
+        ));
+        self.on_member_stopped(id.cohort, out);
+    }
+
+    /// When a member is paused, if that is now.
+    pub(super) fn pause_now(&self, member: &MemberView<'_>) -> Pause {
+        Pause {
+            through: self.last_cut,
+            next: self.next_of_member(member),
+        }
+    }
+
+    /// Lets a paused query go on, in a slot of its own.
+    pub(crate) fn resume(&mut self, name: &str, resolved: &Resolved, out: &mut Vec<Output>) {
+        let base = Self::base_of(resolved);
+        let member = self.logged_query(name);
+        let (id, uid) = (member.id, member.uid);
+        let next = member.history.paused.flatten();
+        let passed = next.map_or(0, |next| member.cohort.schedule().count(next, base));
+        self.queries.remove_name(id);
+        let resumed = self.queries.get_mut(id.cohort).and_then(|cohort| {
+            let words = cohort.members.constant_words(id.slot);
+            let slot = cohort.members.resume(id.slot, base, passed)?;
+            Some(JoiningMember { uid, slot, words })
+        });
+        let Some(member) = resumed else { return };
+        self.queries.enter_name(MemberId {
+            slot: member.slot,
+            ..id
+        });
+        let resumed = QueryChange::Resumed {
+            base,
+            member,
+            before: id.slot,
+        };
+        out.push(Output::query(id.cohort, resumed));
+        self.run(id.cohort, resolved, out);
+    }
+
+    /// Drops a query, and with the last of its cohort that and the stream that it derives.
+    pub(crate) fn drop_query(&mut self, name: &str, out: &mut Vec<Output>) {
+        let id = self.logged_query(name).id;
+        self.queries.remove_name(id);
+        let mut is_last = false;
+        if let Some(cohort) = self.queries.get_mut(id.cohort) {
+            cohort.members.leave(id.slot);
+            is_last = cohort.members.len() == 0;
+        }
+        let slot = id.slot;
+        out.push(Output::query(id.cohort, QueryChange::Left { slot }));
+        self.on_member_stopped(id.cohort, out);
+        if is_last {
+            self.end(id.cohort, out);
+        }
+    }
+
+    /// The last member of a cohort has left.
+    fn end(&mut self, uid: QueryUid, out: &mut Vec<Output>) {
+        let Some(cohort) = self.queries.remove(uid) else {
+            return;
+        };
+        self.delivered.remove(&uid);
+        for stream in cohort.windowed() {
+            let Some(stream) = self.streams.get_mut(&stream) else {
+                continue;
+            };
+            if let Some(count) = stream.windowed_by.get_mut(&uid) {
+                *count -= 1;
+                if *count == 0 {
+                    stream.windowed_by.remove(&uid);
+                }
+            }
+        }
+        self.end_derived(&cohort, out);
+        out.push(Output::query(uid, QueryChange::Ended));
+    }
+
+    /// With a query ends the stream that it derives.
+    fn end_derived(&mut self, cohort: &Cohort, out: &mut Vec<Output>) {
+        let Some(derived) = &cohort.derives else {
+            return;
+        };
+        for stream in cohort.streams() {
+            if let Some(stream) = self.streams.get_mut(&stream) {
+                stream.feeds.remove(&derived.stream);
+            }
+        }
+        if let Some(stream) = self.streams.get(&derived.stream) {
+            let iri = stream.iri().to_owned();
+            self.drop_stream(&iri, out);
+        }
+    }
+
+    /// A member has joined or goes on: the cohort runs.
+    fn run(&mut self, uid: QueryUid, resolved: &Resolved, out: &mut Vec<Output>) {
+        let Some(cohort) = self.queries.get_mut(uid) else {
+            return;
+        };
+        if let Some(group) = cohort.group {
+            self.assert_first_close(uid, group, resolved);
+            return;
+        }
+        let base = Self::base_of(resolved);
+        cohort.keep_from_now(&self.streams);
+        let (key, shapes) = (cohort.group_key(), cohort.window_shapes());
+        let mut passed = Vec::new();
+        let streams = &mut self.streams;
+        let group = (self.groups).join(streams, key, (base, uid), &shapes, &mut passed);
+        cohort.group = Some(group);
+        cohort.base = base;
+        self.assert_first_close(uid, group, resolved);
+        self.report_passed(&passed, out);
+    }
+
+    /// A member fires first for the close that its command resolved to (S5).
+    fn assert_first_close(&self, uid: QueryUid, group: GroupId, resolved: &Resolved) {
+        let fires_at = |base| self.groups.get(group).next_of(&self.streams, base);
+        assert!(
+            resolved.first_close.is_none()
+                || fires_at(Self::base_of(resolved)) == resolved.first_close,
+            "S5: query {} first fires at the close that its command resolved to",
+            self.queries.shown_name(uid)
+        );
+    }
+
+    /// A member fires no more: without any the cohort does not either, and with younger ones left it begins later.
+    fn on_member_stopped(&mut self, uid: QueryUid, out: &mut Vec<Output>) {
+        let Some(cohort) = self.queries.get_mut(uid) else {
+            return;
+        };
+        let Some(group) = cohort.group else { return };
+        let eldest = cohort.members.base();
+        if eldest.is_some_and(|eldest| eldest <= cohort.base) {
+            return;
+        }
+        let before = (cohort.base, uid);
+        let (key, shapes) = (cohort.group_key(), cohort.window_shapes());
+        let mut passed = Vec::new();
+        let streams = &mut self.streams;
+        match eldest {
+            Some(eldest) => {
+                cohort.base = eldest;
+                // Joins first: the group goes on as it is.
+                (self.groups).join(streams, key, (eldest, uid), &shapes, &mut passed);
+                (self.groups).leave(streams, group, before, &shapes, &mut passed);
+                self.report_passed(&passed, out);
+            }
+            None => {
+                (self.groups).leave(streams, group, before, &shapes, &mut passed);
+                self.report_passed(&passed, out);
+                if let Some(cohort) = self.queries.get_mut(uid) {
+                    cohort.group = None;
+                }
+            }
+        }
+    }
+}
