@@ -61,10 +61,6 @@ pub(crate) const LONG_FUNCTIONS: &[(&str, &str)] = &[
         "data: one line a metric or field",
     ),
     ("crates/stream/src/admit/push.rs::judge_push", "to be cut"),
-    (
-        "crates/stream/src/cohorts.rs::register_members",
-        "to be cut",
-    ),
     ("crates/stream/src/stream.rs::push", "to be cut"),
 ];
 
@@ -89,7 +85,6 @@ pub(crate) const REPEATED_NAMES: &[(&str, &str)] = &[
     ("somersault", "Places"),
     ("somersault", "Slot"),
     ("somersault", "State"),
-    ("somersault", "Together"),
     ("somersault", "Waiting"),
     ("store", "Found"),
     ("store", "Held"),
@@ -97,7 +92,6 @@ pub(crate) const REPEATED_NAMES: &[(&str, &str)] = &[
     ("store", "Part"),
     ("store", "Side"),
     ("store", "Source"),
-    ("stream", "Place"),
 ];
 
 /// Crates whose modules import each other in a circle, or whose rooms are not ranked yet.
