@@ -82,9 +82,8 @@ impl Host {
             while let Some(seen) = seen.next_if(|seen| seen.decided <= at) {
                 self.see(seen);
             }
-            match output {
-                Output::Query(event) => self.hear(event),
-                _ => {}
+            if let Output::Query(event) = output {
+                self.hear(event);
             }
         }
         self.read = driver.decided.len();
