@@ -1,19 +1,19 @@
 //! How fast lubm-40 is loaded and how much memory it has resident afterwards: each engine in a process of its own, alternating.
 
-use crate::contender::Contender;
-use crate::line_peer::LinePeer;
-use crate::machine::Machine;
-use crate::ours;
-use crate::peers::{self, Installed};
-use crate::results::Results;
-use crate::workload::{self, Size, Workload};
+use crate::figures::results::Results;
+use crate::harness::contender::Contender;
+use crate::harness::machine::Machine;
+use crate::oneshot::workload::{self, Size, Workload};
+use crate::parties::line_peer::LinePeer;
+use crate::parties::ours;
+use crate::parties::peers::{self, Installed};
 use clap::Args;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 #[derive(Args, Clone)]
-pub(crate) struct Options {
+pub(crate) struct LoadOptions {
     /// Loads of this engine and of the peers in process; the quickest counts
     #[arg(long, default_value_t = 2)]
     rounds: usize,
@@ -72,7 +72,7 @@ impl LoadReport {
 }
 
 /// Runs the loads and keeps their figures.
-pub(crate) fn run(options: &Options) -> Result<(), String> {
+pub(crate) fn run(options: &LoadOptions) -> Result<(), String> {
     let packed = match workload::lubm_file("lubm-40") {
         Ok(packed) => peers::absolute(&packed)?,
         Err(reason) => {

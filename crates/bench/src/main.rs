@@ -1,34 +1,21 @@
 //! Measures the engine, alone and beside other engines, and prints tables; `bench/results/` keeps the figures.
 //! Times here are for people to read, never for a test to assert.
+//!
+//! Rooms, lowest first: harness, parties, figures, oneshot, load, crowd, streams, summary, compare.
 
-mod affinity;
-mod check;
-mod child;
 mod compare;
-mod contender;
-mod heap;
-mod http;
-mod http_cost;
-mod line_peer;
+mod crowd;
+mod figures;
+mod harness;
 mod load;
-mod machine;
-mod markdown;
-mod mix;
 mod oneshot;
-mod ours;
-mod peers;
-mod report;
-mod results;
-mod runner;
+mod parties;
 mod streams;
-mod table;
-mod throughput;
-mod virtuoso;
-mod workload;
+mod summary;
 
+use crate::figures::results::Results;
+use crate::harness::heap::Heap;
 use clap::{Parser, Subcommand};
-use heap::Heap;
-use results::Results;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -49,13 +36,13 @@ enum Command {
     /// Loading, throughput, one-shot queries, and the targets; `streams` has a run of its own
     All,
     /// Continuous queries over the five streams, and injection alone
-    Streams(streams::Options),
+    Streams(streams::StreamsOptions),
     /// One-shot queries beside the peers
-    Oneshot(oneshot::Options),
+    Oneshot(oneshot::OneshotOptions),
     /// Loading, and memory afterwards, beside the peers
-    Load(load::Options),
+    Load(load::LoadOptions),
     /// Light queries in crowds, over HTTP, beside heavy ones
-    Throughput(throughput::Options),
+    Throughput(crowd::CrowdOptions),
     /// This build beside another one, measured in turn
     Ab(compare::PairOptions),
     /// The targets, with the newest figures
@@ -85,13 +72,13 @@ impl Command {
             Command::Streams(options) => streams::run(&options),
             Command::Oneshot(options) => oneshot::run(&options),
             Command::Load(options) => load::run(&options),
-            Command::Throughput(options) => throughput::run(&options),
+            Command::Throughput(options) => crowd::run(&options),
             Command::Ab(options) => compare::run(&options),
-            Command::Check { results } => check::run(&Results::within(&results)),
+            Command::Check { results } => summary::check::run(&Results::within(&results)),
             Command::Report { results, document } => {
-                report::run(&Results::within(&results), &document)
+                summary::report::run(&Results::within(&results), &document)
             }
-            Command::Child => child::run(),
+            Command::Child => parties::child::run(),
         }
     }
 }

@@ -6,10 +6,10 @@
 use super::figures::{Absorption, AbsorptionRun, PUSHING, Stolen};
 use super::stage::{BATCH_MS, Stage, Stretch, configuration, network, streams};
 use super::threads::{Spent, own_spent};
-use super::{Failure, Options};
-use crate::affinity::OneCore;
-use crate::machine::Machine;
-use crate::table;
+use super::{Failure, StreamsOptions};
+use crate::figures::table;
+use crate::harness::affinity::OneCore;
+use crate::harness::machine::Machine;
 use somersault::{Engine, PushLines, TimedLines};
 use std::fmt::Write as _;
 use std::path::Path;
@@ -72,7 +72,7 @@ const WAYS: [Way; 5] = [
 ];
 
 /// Measures, and prints as it goes.
-pub(super) fn run(options: &Options) -> Result<Absorption, Failure> {
+pub(super) fn run(options: &StreamsOptions) -> Result<Absorption, Failure> {
     let network = network(options.stored.min(MOST_STORED), options.rate);
     let mut figures = Absorption {
         machine: Machine::read(),
@@ -111,7 +111,7 @@ pub(super) fn run(options: &Options) -> Result<Absorption, Failure> {
 /// Each way some times, in turns, a new stretch each time; the quickest run of each.
 fn quickest(
     stage: &mut Stage<'_>,
-    options: &Options,
+    options: &StreamsOptions,
     ways: Vec<Way>,
 ) -> Result<Vec<AbsorptionRun>, Failure> {
     let mut best: Vec<AbsorptionRun> = Vec::new();

@@ -5,11 +5,11 @@
 use super::figures::QueryFigures;
 use super::measure::{Play, heading, measure, named, print_figures};
 use super::stage::{Stage, configuration, network};
-use super::{Failure, Options};
-use crate::check::{Row, at_most};
-use crate::machine::Machine;
-use crate::markdown;
-use crate::table::{self, time};
+use super::{Failure, StreamsOptions};
+use crate::figures::table::{self, time};
+use crate::harness::machine::Machine;
+use crate::harness::markdown;
+use crate::harness::target::{Row, at_most};
 use serde::{Deserialize, Serialize};
 
 /// The intervals.
@@ -36,7 +36,7 @@ struct BatchPoint {
 }
 
 /// Measures, and prints as it goes.
-pub(super) fn run(options: &Options) -> Result<Batches, Failure> {
+pub(super) fn run(options: &StreamsOptions) -> Result<Batches, Failure> {
     let network = network(options.stored.min(MOST_STORED), options.rate);
     let mut figures = Batches {
         machine: Machine::read(),
@@ -135,11 +135,11 @@ pub(super) fn heading_of(figures: &Batches) -> (&'static str, &Machine, String) 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::check::Verdict;
+    use crate::harness::target::Verdict;
 
     #[test]
     fn closes_are_the_same_whatever_the_batch() {
-        let figures = run(&Options::smallest()).unwrap();
+        let figures = run(&StreamsOptions::smallest()).unwrap();
         let firings = |point: &BatchPoint| -> Vec<(String, usize, u64)> {
             let queries = point.queries.iter();
             queries

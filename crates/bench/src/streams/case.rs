@@ -3,7 +3,7 @@
 
 use super::Failure;
 use super::stage::Stretch;
-use crate::peers::Installed;
+use crate::parties::peers::Installed;
 use serde::Serialize;
 use somersault::WindowInfo;
 use std::fs::{self, File};
@@ -48,7 +48,7 @@ struct CaseWindow {
 impl Case {
     /// An empty case whose files go into a folder of this name.
     pub(super) fn within(data: &Path, name: &str) -> Result<Case, Failure> {
-        let folder = crate::peers::absolute(&data.join(name))?;
+        let folder = crate::parties::peers::absolute(&data.join(name))?;
         fs::create_dir_all(&folder)?;
         Ok(Case {
             folder,

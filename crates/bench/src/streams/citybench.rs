@@ -4,8 +4,8 @@ use super::figures::{CityBench, Stolen};
 use super::measure::{Firing, QUIESCE, Reader, figures_of, heading, print_figures};
 use super::stage::configuration;
 use super::suite::Suite;
-use super::{Failure, Options};
-use crate::machine::Machine;
+use super::{Failure, StreamsOptions};
+use crate::harness::machine::Machine;
 use somersault::Engine;
 use somersault::replay::{Speed, Step, replay};
 
@@ -15,7 +15,7 @@ const LAPS: usize = 20;
 const STEP_MS: i64 = 1_000;
 
 /// Measures, and prints as it goes.
-pub(super) fn run(options: &Options) -> Result<CityBench, Failure> {
+pub(super) fn run(options: &StreamsOptions) -> Result<CityBench, Failure> {
     let suite = Suite::read("suite.json")?;
     let stolen = Stolen::from_here();
     let mut firings: Vec<Vec<Firing>> = suite.continuous.iter().map(|_| Vec::new()).collect();
@@ -50,7 +50,7 @@ pub(super) fn run(options: &Options) -> Result<CityBench, Failure> {
 
 fn lap(
     suite: &Suite,
-    options: &Options,
+    options: &StreamsOptions,
     firings: &mut [Vec<Firing>],
     differences: &mut Vec<String>,
 ) -> Result<(), Failure> {
@@ -95,7 +95,13 @@ mod tests {
         };
         let mut firings: Vec<Vec<Firing>> = suite.continuous.iter().map(|_| Vec::new()).collect();
         let mut differences = Vec::new();
-        lap(&suite, &Options::smallest(), &mut firings, &mut differences).unwrap();
+        lap(
+            &suite,
+            &StreamsOptions::smallest(),
+            &mut firings,
+            &mut differences,
+        )
+        .unwrap();
         assert_eq!(differences, Vec::<String>::new());
         assert!(
             firings.iter().all(|firings| firings.len() == 20),

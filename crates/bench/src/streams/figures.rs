@@ -5,8 +5,8 @@ use super::snapshots::Snapshots;
 use super::standing::Standing;
 use super::steps::Steps;
 use super::terms::Terms;
-use crate::machine::{Machine, stolen_time};
-use crate::results::Results;
+use crate::figures::results::Results;
+use crate::harness::machine::{Machine, stolen_time};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 

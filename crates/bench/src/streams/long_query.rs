@@ -11,10 +11,10 @@ use super::measure::{Firing, Reader, named};
 use super::snapshots::looking;
 use super::stage::{BATCH_MS, Stage, Stretch, configuration};
 use super::threads::Apart;
-use super::{Failure, Options};
-use crate::check::{Row, at_most};
-use crate::markdown;
-use crate::table::{self, time};
+use super::{Failure, StreamsOptions};
+use crate::figures::table::{self, time};
+use crate::harness::markdown;
+use crate::harness::target::{Row, at_most};
 use serde::{Deserialize, Serialize};
 use somersault::oxrdf::NamedNode;
 use somersault::{Engine, EngineConfig, EngineError, Limits, QueryOptions};
@@ -51,8 +51,8 @@ pub(super) struct LongQuery {
     seconds_beside: f64,
     sns_most: u64,
     bytes_most: u64,
-    without: Pace,
-    beside: Pace,
+    without: StreamPace,
+    beside: StreamPace,
     /// `None` where a core cannot be given to the query alone, and in files from before it was measured.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     unpaced: Option<Unpaced>,
@@ -76,7 +76,7 @@ impl Unpaced {
 
 /// How the streams went.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-struct Pace {
+struct StreamPace {
     #[serde(skip)]
     tuples: u64,
     tuples_per_second: f64,
@@ -108,13 +108,17 @@ const NO_LIMIT: Duration = Duration::from_secs(600);
 
 /// What a query counted.
 #[derive(Debug, Clone, Copy)]
-struct Asked {
+struct CountAnswer {
     answer: u64,
     sn: u64,
     took: Duration,
 }
 
-fn ask(engine: &Engine, text: &str, cancel: Option<Arc<AtomicBool>>) -> Result<Asked, Failure> {
+fn ask(
+    engine: &Engine,
+    text: &str,
+    cancel: Option<Arc<AtomicBool>>,
+) -> Result<CountAnswer, Failure> {
     let options = QueryOptions {
         default_graphs: vec![NamedNode::new(STORED_GRAPH)?],
         timeout: Some(NO_LIMIT),
@@ -125,7 +129,7 @@ fn ask(engine: &Engine, text: &str, cancel: Option<Arc<AtomicBool>>) -> Result<A
     let mut cursor = results.answer.cursor();
     let row = cursor.next_row().ok_or("a count has no row")?;
     let cell = row.get(0).ok_or("a count has no value")?;
-    Ok(Asked {
+    Ok(CountAnswer {
         answer: cell.text.parse()?,
         sn: results.sn,
         took: results.execution,
@@ -138,7 +142,7 @@ fn beside<T>(
     text: &str,
     cancel: Option<Arc<AtomicBool>>,
     play: impl FnOnce(&dyn Fn() -> bool) -> Result<T, Failure>,
-) -> Result<(Result<Asked, Failure>, T), Failure> {
+) -> Result<(Result<CountAnswer, Failure>, T), Failure> {
     let over = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let cancelled = cancel.clone();
@@ -192,7 +196,10 @@ fn taking(engine: &Engine, users: u64, wanted: Duration) -> Result<String, Failu
 }
 
 /// Measures, and prints as it goes.
-pub(super) fn measure(network: &SocialNetwork, options: &Options) -> Result<LongQuery, Failure> {
+pub(super) fn measure(
+    network: &SocialNetwork,
+    options: &StreamsOptions,
+) -> Result<LongQuery, Failure> {
     let mut scene = Scene::open(network, options)?;
     let mut long = scene.paced(options)?;
     print_long(&long);
@@ -214,7 +221,7 @@ struct Scene<'n> {
 }
 
 impl<'n> Scene<'n> {
-    fn open(network: &'n SocialNetwork, options: &Options) -> Result<Scene<'n>, Failure> {
+    fn open(network: &'n SocialNetwork, options: &StreamsOptions) -> Result<Scene<'n>, Failure> {
         let config = EngineConfig {
             limits: Limits {
                 query_memory_bytes: 8 << 30,
@@ -237,7 +244,7 @@ impl<'n> Scene<'n> {
     }
 
     /// In real time: without the query, then beside it.
-    fn paced(&mut self, options: &Options) -> Result<LongQuery, Failure> {
+    fn paced(&mut self, options: &StreamsOptions) -> Result<LongQuery, Failure> {
         let seconds = options.seconds * 1000;
         let stretch = self.stage.stretch(seconds, 1.0);
         let without = self.pace(stretch, true, &|| true)?;
@@ -312,7 +319,7 @@ impl<'n> Scene<'n> {
         stretch: Stretch,
         paced: bool,
         goes_on: &dyn Fn() -> bool,
-    ) -> Result<Pace, Failure> {
+    ) -> Result<StreamPace, Failure> {
         let from_ms = stretch.from_ms;
         let mut batches: Vec<Duration> = Vec::new();
         let mut before = Duration::ZERO;
@@ -334,7 +341,7 @@ impl<'n> Scene<'n> {
         })?;
         batches.sort_unstable();
         delays.sort_unstable();
-        Ok(Pace {
+        Ok(StreamPace {
             tuples: progress.statements,
             tuples_per_second: progress.statements as f64 / elapsed.as_secs_f64(),
             behind_ms: progress.behind.as_millis() as u64,
@@ -438,7 +445,7 @@ pub(super) fn table(long: &LongQuery, out: &mut String) {
         "L1's delay, p50",
         "p99",
     ];
-    let line = |(what, pace): (&str, &Pace)| {
+    let line = |(what, pace): (&str, &StreamPace)| {
         [
             what.to_owned(),
             table::thousands(pace.tuples_per_second as u64),
@@ -464,15 +471,15 @@ pub(super) fn table(long: &LongQuery, out: &mut String) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::check::Verdict;
+    use crate::harness::target::Verdict;
     use crate::streams::stage::network;
 
     #[test]
     fn a_long_query_answers_as_at_its_start() {
-        let options = Options {
+        let options = StreamsOptions {
             rate: 20_000,
             heavy_seconds: 1,
-            ..Options::smallest()
+            ..StreamsOptions::smallest()
         };
         let network = network(50_000, options.rate);
         let mut scene = Scene::open(&network, &options).unwrap();
@@ -494,10 +501,10 @@ mod tests {
 
     #[test]
     fn injection_is_slowed_where_a_push_takes_longer_or_fewer_tuples_come() {
-        let pace = |tuples_per_second, batch_p50_ms| Pace {
+        let pace = |tuples_per_second, batch_p50_ms| StreamPace {
             tuples_per_second,
             batch_p50_ms,
-            ..Pace::default()
+            ..StreamPace::default()
         };
         let long = LongQuery {
             without: pace(133_000.0, 24.0),

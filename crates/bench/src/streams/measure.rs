@@ -3,7 +3,7 @@
 use super::Failure;
 use super::figures::{QueryFigures, Stolen, quantile_ms};
 use super::stage::{BATCH_MS, Stage};
-use crate::machine::processor_time_of;
+use crate::harness::machine::processor_time_of;
 use somersault::{Answer, Engine, SubscribeOptions, Subscription, SubscriptionEvent};
 use somersault_generate::NamedQuery;
 use std::time::Duration;
@@ -132,7 +132,7 @@ pub(super) fn figures_of(
 }
 
 /// What some queries came to that were measured together.
-pub(super) struct Measured {
+pub(super) struct QueriesTogether {
     pub(super) queries: Vec<QueryFigures>,
     /// How far event time was behind the clock at the end.
     pub(super) behind: Duration,
@@ -145,7 +145,7 @@ pub(super) fn measure(
     stage: &mut Stage<'_>,
     queries: &[NamedQuery],
     how: Play,
-) -> Result<Measured, Failure> {
+) -> Result<QueriesTogether, Failure> {
     let mut filling = stage.stretch(FILL_MS + how.duration_ms, how.times);
     let measured = filling.split_off(FILL_MS);
     let measured_from = measured.from_ms;
@@ -162,7 +162,7 @@ pub(super) fn measure(
         figures.push(reader.figures(measured_from, stolen_ms)?);
         stage.engine.drop_query(&reader.name)?;
     }
-    Ok(Measured {
+    Ok(QueriesTogether {
         queries: figures,
         behind: progress.behind,
         us_per_tuple: spent.as_secs_f64() * 1e6 / progress.statements.max(1) as f64,

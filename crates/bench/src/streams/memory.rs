@@ -3,15 +3,15 @@
 use super::figures::{Memory, StreamMemory};
 use super::measure::Reader;
 use super::stage::{Stage, configuration, network};
-use super::{Failure, Options};
-use crate::machine::Machine;
+use super::{Failure, StreamsOptions};
+use crate::harness::machine::Machine;
 use somersault_generate::StreamKind;
 
 /// The streams keep a minute.
 const PLAYED_MS: i64 = 20_000;
 
 /// Measures, and prints as it goes.
-pub(super) fn run(options: &Options) -> Result<Memory, Failure> {
+pub(super) fn run(options: &StreamsOptions) -> Result<Memory, Failure> {
     let network = network(options.stored.min(1_000_000), options.rate);
     let mut stage = Stage::open(&network, configuration(options.workers))?;
     let stretch = stage.stretch(PLAYED_MS, 1.0);

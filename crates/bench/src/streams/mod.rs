@@ -7,7 +7,6 @@ mod bag;
 mod batches;
 mod case;
 mod citybench;
-mod crowd;
 mod figures;
 mod long_query;
 mod measure;
@@ -21,6 +20,7 @@ mod report;
 mod snapshots;
 mod stage;
 mod standing;
+mod standing_queries;
 mod steps;
 mod suite;
 mod targets;
@@ -31,8 +31,8 @@ pub(crate) use figures::StreamFigures;
 pub(crate) use report::write;
 pub(crate) use targets::rows;
 
-use crate::machine::{Machine, resident_bytes};
-use crate::results::Results;
+use crate::figures::results::Results;
+use crate::harness::machine::{Machine, resident_bytes};
 use clap::{Args, ValueEnum};
 use serde::Serialize;
 use std::error::Error;
@@ -73,7 +73,7 @@ enum Part {
 }
 
 #[derive(Args, Clone)]
-pub(crate) struct Options {
+pub(crate) struct StreamsOptions {
     /// Only these parts
     #[arg(long, value_delimiter = ',', value_enum)]
     only: Vec<Part>,
@@ -122,7 +122,7 @@ pub(crate) struct Options {
 ///
 /// # Errors
 /// What keeps parts from being measured; the others are measured nevertheless.
-pub(crate) fn run(options: &Options) -> Result<(), String> {
+pub(crate) fn run(options: &StreamsOptions) -> Result<(), String> {
     let wanted = |part: &Part| options.only.is_empty() || options.only.contains(part);
     let parts = Part::value_variants().iter().copied();
     let parts: Vec<Part> = parts.filter(wanted).collect();
@@ -143,7 +143,7 @@ pub(crate) fn run(options: &Options) -> Result<(), String> {
 }
 
 /// Measures one part as this process was asked to, in a process of its own.
-fn in_own_process(part: Part, _: &Options) -> Result<(), Failure> {
+fn in_own_process(part: Part, _: &StreamsOptions) -> Result<(), Failure> {
     let arguments = with_only(std::env::args_os().skip(1), &name(part));
     let status = Command::new(std::env::current_exe()?)
         .args(arguments)
@@ -169,7 +169,7 @@ fn with_only(mut arguments: impl Iterator<Item = OsString>, part: &str) -> Vec<O
 }
 
 /// Measures one part here, and prints as it goes.
-fn measured(part: Part, options: &Options) -> Result<(), Failure> {
+fn measured(part: Part, options: &StreamsOptions) -> Result<(), Failure> {
     let machine = Machine::read();
     println!(
         "{}, {} cores, {} GiB, commit {}",
@@ -181,7 +181,7 @@ fn measured(part: Part, options: &Options) -> Result<(), Failure> {
     Ok(())
 }
 
-fn measure(part: Part, options: &Options) -> Result<(), Failure> {
+fn measure(part: Part, options: &StreamsOptions) -> Result<(), Failure> {
     match part {
         Part::Paper => keep(part, options, &paper::run(options)?),
         Part::Rates => rates::run(options, &|lines| keep(part, options, lines)),
@@ -198,7 +198,7 @@ fn measure(part: Part, options: &Options) -> Result<(), Failure> {
     }
 }
 
-fn keep(part: Part, options: &Options, figures: &impl Serialize) -> Result<(), Failure> {
+fn keep(part: Part, options: &StreamsOptions, figures: &impl Serialize) -> Result<(), Failure> {
     if part == Part::Paper && !options.queries.is_empty() {
         return Ok(());
     }
@@ -213,10 +213,10 @@ fn name(part: Part) -> String {
 }
 
 #[cfg(test)]
-impl Options {
+impl StreamsOptions {
     /// As small as it goes, for tests of what is counted and not of how long it takes.
-    fn smallest() -> Options {
-        Options {
+    fn smallest() -> StreamsOptions {
+        StreamsOptions {
             only: Vec::new(),
             queries: Vec::new(),
             stored: 20_000,

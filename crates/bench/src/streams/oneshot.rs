@@ -3,11 +3,11 @@
 
 use super::figures::{OneShot, OneShotQuery, Stolen};
 use super::stage::{Stage, Stretch, configuration, network, play};
-use super::{Failure, Options};
-use crate::machine::Machine;
-use crate::ours::read_all;
-use crate::results::quantiles_us;
-use crate::table;
+use super::{Failure, StreamsOptions};
+use crate::figures::results::quantiles_us;
+use crate::figures::table;
+use crate::harness::machine::Machine;
+use crate::parties::ours::read_all;
 use somersault::oxrdf::NamedNode;
 use somersault::{Engine, QueryOptions};
 use somersault_generate::{NamedQuery, STORED_GRAPH};
@@ -21,12 +21,12 @@ const TURN_MS: i64 = 2_000;
 const TURNS: usize = 5;
 
 /// Measures, and prints as it goes.
-pub(super) fn run(options: &Options) -> Result<OneShot, Failure> {
+pub(super) fn run(options: &StreamsOptions) -> Result<OneShot, Failure> {
     let network = network(options.stored.min(MOST_STORED), options.rate);
     let mut stage = Stage::open(&network, configuration(options.workers))?;
     let queries = network.one_shot_queries();
     let stolen = Stolen::from_here();
-    let mut asked: Vec<Asked> = queries.iter().map(|_| Asked::default()).collect();
+    let mut asked: Vec<QueryTimes> = queries.iter().map(|_| QueryTimes::default()).collect();
     let warm_up = stage.stretch(TURN_MS, 1.0);
     stage.play(warm_up, true)?;
     // The first of each plans and is not counted.
@@ -36,8 +36,8 @@ pub(super) fn run(options: &Options) -> Result<OneShot, Failure> {
     if asked.iter().all(|asked| asked.rows == 0) {
         return Err("no query has an answer; store more (--stored)".into());
     }
-    let mut still: Vec<Asked> = queries.iter().map(|_| Asked::default()).collect();
-    let mut running: Vec<Asked> = still.clone();
+    let mut still: Vec<QueryTimes> = queries.iter().map(|_| QueryTimes::default()).collect();
+    let mut running: Vec<QueryTimes> = still.clone();
     let mut behind = Duration::ZERO;
     for _ in 0..TURNS {
         let stretch = made_apart(&mut stage)?;
@@ -82,12 +82,16 @@ fn made_apart(stage: &mut Stage<'_>) -> Result<Stretch, Failure> {
 
 /// What one query has taken, and the rows of its last answer.
 #[derive(Debug, Clone, Default)]
-struct Asked {
+struct QueryTimes {
     rows: u64,
     times: Vec<Duration>,
 }
 
-fn row(name: &str, still: &mut Asked, running: &mut Asked) -> Result<OneShotQuery, Failure> {
+fn row(
+    name: &str,
+    still: &mut QueryTimes,
+    running: &mut QueryTimes,
+) -> Result<OneShotQuery, Failure> {
     let unasked = || format!("{name} was not asked; measure for longer");
     let (still_p50_us, still_p99_us) = quantiles_us(&mut still.times).ok_or_else(unasked)?;
     let (running_p50_us, running_p99_us) = quantiles_us(&mut running.times).ok_or_else(unasked)?;
@@ -105,7 +109,7 @@ fn row(name: &str, still: &mut Asked, running: &mut Asked) -> Result<OneShotQuer
 fn ask_in_turn(
     engine: &Engine,
     queries: &[NamedQuery],
-    asked: &mut [Asked],
+    asked: &mut [QueryTimes],
     enough: impl Fn(usize) -> bool,
 ) -> Result<(), Failure> {
     let options = &QueryOptions {
@@ -129,7 +133,7 @@ fn beside(
     engine: &Engine,
     stretch: Stretch,
     queries: &[NamedQuery],
-    asked: &mut [Asked],
+    asked: &mut [QueryTimes],
 ) -> Result<Duration, Failure> {
     let over = AtomicBool::new(false);
     std::thread::scope(|scope| {

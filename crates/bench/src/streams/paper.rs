@@ -6,13 +6,13 @@ use super::measure::{Play, heading, measure, named, print_figures};
 use super::stage::{Stage, configuration, network};
 use super::targets::{PAPER_MEAN_MS, PAPER_P50_MS};
 use super::threads::Apart;
-use super::{Failure, Options};
-use crate::machine::{Machine, resident_bytes};
-use crate::results::geometric_mean;
+use super::{Failure, StreamsOptions};
+use crate::figures::results::geometric_mean;
+use crate::harness::machine::{Machine, resident_bytes};
 use somersault_generate::NamedQuery;
 
 /// Measures, and prints as it goes.
-pub(super) fn run(options: &Options) -> Result<Paper, Failure> {
+pub(super) fn run(options: &StreamsOptions) -> Result<Paper, Failure> {
     let network = network(options.stored, options.rate);
     let mut stage = Stage::open(&network, configuration(options.workers))?;
     // Before this thread is kept to some of the cores.

@@ -7,11 +7,11 @@ use super::figures::{PeerCase, PeerQuery, Peers, Stolen, quantile_ms};
 use super::measure::{Firing, QUIESCE, Reader, named};
 use super::stage::{BATCH_MS, Stage, configuration, network_of, streams};
 use super::suite::Suite;
-use super::{Failure, Options};
-use crate::machine::Machine;
-use crate::peers::Installed;
-use crate::table;
-use crate::workload::{Size, Workload};
+use super::{Failure, StreamsOptions};
+use crate::figures::table;
+use crate::harness::machine::Machine;
+use crate::oneshot::workload::{Size, Workload};
+use crate::parties::peers::Installed;
 use somersault::Engine;
 use somersault::replay::{Speed, Step, replay};
 use somersault_generate::{Rates, STORED_GRAPH};
@@ -47,7 +47,7 @@ struct Ours {
 }
 
 /// Measures, and prints as it goes.
-pub(super) fn run(options: &Options) -> Result<Peers, Failure> {
+pub(super) fn run(options: &StreamsOptions) -> Result<Peers, Failure> {
     let mut peers = Peers {
         machine: Machine::read(),
         cases: Vec::new(),
@@ -74,7 +74,12 @@ pub(super) fn run(options: &Options) -> Result<Peers, Failure> {
 }
 
 /// Social network queries over so many percent of 10 million stored triples.
-fn social(options: &Options, percent: u32, rate: u32, names: &[&str]) -> Result<Ours, Failure> {
+fn social(
+    options: &StreamsOptions,
+    percent: u32,
+    rate: u32,
+    names: &[&str],
+) -> Result<Ours, Failure> {
     let workload = Workload::named("lsbench", Size::percent(percent))?;
     let file = workload.file()?;
     // With the past that is in the file: that of the paper's rate.
@@ -111,7 +116,7 @@ fn social(options: &Options, percent: u32, rate: u32, names: &[&str]) -> Result<
 }
 
 /// CityBench with a graph for each window, which is how others know them.
-fn city(options: &Options) -> Result<Ours, Failure> {
+fn city(options: &StreamsOptions) -> Result<Ours, Failure> {
     let suite = Suite::read("suite-graph.json")?;
     let engine = Engine::open(configuration(options.workers))?;
     let stored_triples = suite.prepare(&engine)?;

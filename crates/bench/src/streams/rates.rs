@@ -4,9 +4,9 @@ use super::figures::{Lines, Point};
 use super::measure::{Play, heading, measure, named, print_figures};
 use super::stage::{Stage, configuration, network};
 use super::threads::Apart;
-use super::{Failure, Options};
-use crate::machine::{Machine, resident_bytes};
-use crate::table;
+use super::{Failure, StreamsOptions};
+use crate::figures::table;
+use crate::harness::machine::{Machine, resident_bytes};
 use std::time::{Duration, Instant};
 
 /// The queries of group (I): each reads little of its windows, whatever they hold.
@@ -30,7 +30,7 @@ const SAY_EVERY: Duration = Duration::from_secs(10);
 /// Measures the three lines, and prints as it goes. `keep` is given what there is after each point, so that what has been measured
 /// outlives what a later point meets; only with the last point are they complete.
 pub(super) fn run(
-    options: &Options,
+    options: &StreamsOptions,
     keep: &dyn Fn(&Lines) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
     let network = network(options.stored, options.rate);
@@ -75,7 +75,12 @@ pub(super) fn run(
     keep(&lines)
 }
 
-fn point(stage: &mut Stage<'_>, options: &Options, at: u64, times: f64) -> Result<Point, Failure> {
+fn point(
+    stage: &mut Stage<'_>,
+    options: &StreamsOptions,
+    at: u64,
+    times: f64,
+) -> Result<Point, Failure> {
     let mut point = Point {
         at,
         ..Point::default()
@@ -101,7 +106,7 @@ fn point(stage: &mut Stage<'_>, options: &Options, at: u64, times: f64) -> Resul
     Ok(point)
 }
 
-fn with_stored(options: &Options, stored: u64) -> Result<Point, Failure> {
+fn with_stored(options: &StreamsOptions, stored: u64) -> Result<Point, Failure> {
     println!("about {} stored triples", table::thousands(stored));
     let network = network(stored, options.rate);
     let mut stage = Stage::open(&network, configuration(options.workers))?;
@@ -117,7 +122,7 @@ fn with_stored(options: &Options, stored: u64) -> Result<Point, Failure> {
 /// then is the streams at their full rate, in real time. So windows hold the same at each age, and what has come and gone
 /// by then is what comes and goes with time: batches, slices, windows and snapshots, each as many as at the full rate.
 fn by_age(
-    options: &Options,
+    options: &StreamsOptions,
     each: &mut dyn FnMut(Point) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
     let rate = options.rate / AGEING;
@@ -181,9 +186,9 @@ mod tests {
 
     #[test]
     fn streams_are_measured_at_each_age() {
-        let options = Options {
+        let options = StreamsOptions {
             minutes: vec![1, 2],
-            ..Options::smallest()
+            ..StreamsOptions::smallest()
         };
         let mut points = Vec::new();
         by_age(&options, &mut |point| {
@@ -200,7 +205,7 @@ mod tests {
 
     #[test]
     fn what_takes_too_long_ends() {
-        let options = Options::smallest();
+        let options = StreamsOptions::smallest();
         let network = network(options.stored, options.rate);
         let mut stage = Stage::open(&network, configuration(1)).unwrap();
         let error = grow_old(&mut stage, 60, Duration::ZERO).unwrap_err();
@@ -212,7 +217,7 @@ mod tests {
 
     #[test]
     fn points_are_kept_as_they_come_and_complete_with_the_last() {
-        let options = Options::smallest();
+        let options = StreamsOptions::smallest();
         let kept = std::cell::RefCell::new(Vec::new());
         let refused = run(&options, &|lines| {
             kept.borrow_mut().push(lines.clone());

@@ -2,14 +2,14 @@
 //! of JSON, which are made while they are sent, to the server on a loopback address.
 
 use super::Failure;
-use super::crowd::{LIGHT_SHAPES, drop_all, light};
 use super::stage::{self, BATCH_MS, Stage};
+use super::standing_queries::{LIGHT_SHAPES, drop_all, light};
 use crate::ALLOCATOR;
-use crate::check::{Row, at_most};
-use crate::heap::Count;
-use crate::http;
-use crate::machine::resident_bytes;
-use crate::table;
+use crate::figures::table;
+use crate::harness::heap::Count;
+use crate::harness::http;
+use crate::harness::machine::resident_bytes;
+use crate::harness::target::{Row, at_most};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use somersault::{Engine, EngineConfig, NewQuery};

@@ -7,9 +7,9 @@ use super::figures::{
 };
 use super::targets::{PAPER_P50_MS, in_short};
 use super::{batches, snapshots, standing, steps};
-use crate::machine::Machine;
-use crate::markdown;
-use crate::table::{self, time};
+use crate::figures::table::{self, time};
+use crate::harness::machine::Machine;
+use crate::harness::markdown;
 use std::fmt::Write as _;
 
 /// Writes all parts that have been measured.

@@ -4,11 +4,11 @@
 use super::figures::Stolen;
 use super::long_query::{self, LongQuery};
 use super::stage::{configuration, network};
-use super::{Failure, Options};
-use crate::check::{Row, at_most};
-use crate::machine::Machine;
-use crate::markdown;
-use crate::table;
+use super::{Failure, StreamsOptions};
+use crate::figures::table;
+use crate::harness::machine::Machine;
+use crate::harness::markdown;
+use crate::harness::target::{Row, at_most};
 use serde::{Deserialize, Serialize};
 use somersault::Engine;
 use somersault::live::{self, LivePlan, LiveStatement};
@@ -45,7 +45,7 @@ struct Retained {
 }
 
 /// Measures, and prints as it goes.
-pub(super) fn run(options: &Options) -> Result<Snapshots, Failure> {
+pub(super) fn run(options: &StreamsOptions) -> Result<Snapshots, Failure> {
     let network = network(options.stored.min(MOST_STORED), options.rate);
     let stolen = Stolen::from_here();
     let mut by_streams = Vec::new();
@@ -122,7 +122,7 @@ pub(super) fn looking<T>(
 /// The network's statements dealt out to so many streams, all of which are absorbed.
 fn of_streams(
     network: &SocialNetwork,
-    options: &Options,
+    options: &StreamsOptions,
     streams: usize,
 ) -> Result<Retained, Failure> {
     let engine = Engine::open(configuration(options.workers))?;
@@ -222,13 +222,13 @@ pub(super) fn heading_of(figures: &Snapshots) -> (&'static str, &Machine, String
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::check::Verdict;
+    use crate::harness::target::Verdict;
 
     #[test]
     fn few_snapshot_numbers_are_retained_whatever_the_number_of_streams() {
-        let options = Options {
+        let options = StreamsOptions {
             rate: 20_000,
-            ..Options::smallest()
+            ..StreamsOptions::smallest()
         };
         let network = network(50_000, options.rate);
         let figures = Snapshots {

@@ -4,8 +4,8 @@
 use super::Failure;
 use super::figures::Stored;
 use super::measure::QUIESCE;
-use crate::machine::{available_bytes, peak_resident_bytes, resident_bytes};
-use crate::table;
+use crate::figures::table;
+use crate::harness::machine::{available_bytes, peak_resident_bytes, resident_bytes};
 use somersault::live::{self, LivePlan, LiveProgress, LiveStatement};
 use somersault::oxrdf::{NamedNode, Quad};
 use somersault::{Engine, EngineConfig};

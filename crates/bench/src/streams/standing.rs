@@ -1,14 +1,14 @@
 //! Many standing queries: L1–L3 with random constants, and the same with L4–L6 mixed in, as many as are asked for and with batches
 //! of each length that is asked for. One engine has them all, one crowd after the other, so that what is stored is loaded once.
 
-use super::crowd::{self, Crowd};
 use super::registration::{self, Registration};
 use super::stage::{Stage, configuration, network};
-use super::{Failure, Options};
-use crate::check::{Row, at_least, at_most};
-use crate::machine::Machine;
-use crate::markdown;
-use crate::table::{self, time};
+use super::standing_queries::{self, StandingQueries};
+use super::{Failure, StreamsOptions};
+use crate::figures::table::{self, time};
+use crate::harness::machine::Machine;
+use crate::harness::markdown;
+use crate::harness::target::{Row, at_least, at_most};
 use serde::{Deserialize, Serialize};
 
 /// Played before anything is measured with streams that have just been declared.
@@ -71,7 +71,7 @@ impl Stand {
 }
 
 /// Measures, and prints as it goes.
-pub(super) fn run(options: &Options) -> Result<Standing, Failure> {
+pub(super) fn run(options: &StreamsOptions) -> Result<Standing, Failure> {
     let network = network(options.stored, options.rate);
     let mut batches = options.batches.iter().copied();
     let first = batches.next().ok_or("no batch was asked for (--batches)")?;
@@ -93,10 +93,10 @@ pub(super) fn run(options: &Options) -> Result<Standing, Failure> {
         let stretch = stage.stretch(WARM_UP_MS, 1.0);
         stage.play(stretch, true)?;
         for queries in &counts {
-            let mut crowd = Crowd::default();
+            let mut crowd = StandingQueries::default();
             for mixed in [false, true] {
                 crowd.register(&stage, *queries, mixed)?;
-                let stand = crowd::measured(&mut stage, options, &crowd)?;
+                let stand = standing_queries::measured(&mut stage, options, &crowd)?;
                 print(&stand);
                 figures.stands.push(stand);
             }
@@ -262,11 +262,11 @@ pub(super) fn heading_of(figures: &Standing) -> (&'static str, &Machine, String)
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::check::Verdict;
+    use crate::harness::target::Verdict;
 
     #[test]
     fn a_few_queries_are_counted() {
-        let options = Options::smallest();
+        let options = StreamsOptions::smallest();
         let figures = run(&options).expect("measured");
         let stands: Vec<_> = (figures.stands.iter())
             .map(|stand| (stand.queries, stand.mixed, stand.batch_ms))

@@ -8,11 +8,11 @@
 use super::figures::{QueryFigures, quantile_ms};
 use super::measure::{Play, measure, named};
 use super::stage::{Stage, configuration, network};
-use super::{Failure, Options};
-use crate::check::{Row, at_most};
-use crate::machine::{Machine, processor_time_of};
-use crate::markdown;
-use crate::table::{self, time};
+use super::{Failure, StreamsOptions};
+use crate::figures::table::{self, time};
+use crate::harness::machine::{Machine, processor_time_of};
+use crate::harness::markdown;
+use crate::harness::target::{Row, at_most};
 use serde::{Deserialize, Serialize};
 use somersault::{Engine, EngineConfig};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -51,7 +51,7 @@ struct StepPoint {
 }
 
 /// Measures, and prints as it goes.
-pub(super) fn run(options: &Options) -> Result<Steps, Failure> {
+pub(super) fn run(options: &StreamsOptions) -> Result<Steps, Failure> {
     let network = network(options.stored.min(MOST_STORED), options.rate);
     let mut figures = Steps {
         machine: Machine::read(),
@@ -82,7 +82,11 @@ pub(super) fn run(options: &Options) -> Result<Steps, Failure> {
     Ok(figures)
 }
 
-fn point(stage: &mut Stage<'_>, options: &Options, step_ms: u64) -> Result<StepPoint, Failure> {
+fn point(
+    stage: &mut Stage<'_>,
+    options: &StreamsOptions,
+    step_ms: u64,
+) -> Result<StepPoint, Failure> {
     let warm_up = stage.stretch(1_000, 1.0);
     stage.play(warm_up, true)?;
     let (ages, us_per_tuple) = without_queries(stage, options)?;
@@ -106,7 +110,7 @@ fn point(stage: &mut Stage<'_>, options: &Options, step_ms: u64) -> Result<StepP
 /// How old what is visible was whenever it was looked at, ascending, and what a tuple cost.
 fn without_queries(
     stage: &mut Stage<'_>,
-    options: &Options,
+    options: &StreamsOptions,
 ) -> Result<(Vec<Duration>, f64), Failure> {
     let stretch = stage.stretch(options.seconds * 1000, 1.0);
     let from_ms = stretch.from_ms;
@@ -220,7 +224,7 @@ mod tests {
 
     #[test]
     fn each_step_is_measured_both_ways() {
-        let figures = run(&Options::smallest()).unwrap();
+        let figures = run(&StreamsOptions::smallest()).unwrap();
         assert_eq!(figures.points.len(), STEPS_MS.len());
         for point in &figures.points {
             assert!(point.age_p50_ms > 0.0 && point.us_per_tuple > 0.0);

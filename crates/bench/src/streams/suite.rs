@@ -1,7 +1,7 @@
 //! CityBench as the test data has it: what is stored, which streams there are, the queries, and how many rows each close has.
 
 use super::Failure;
-use crate::workload::test_data;
+use crate::oneshot::workload::test_data;
 use flate2::read::MultiGzDecoder;
 use serde::Deserialize;
 use somersault::oxrdf::NamedNode;

@@ -5,9 +5,9 @@ use super::figures::{
 };
 use super::paper::mean;
 use super::{batches, snapshots, standing, steps};
-use crate::check::{Row, Verdict, at_least, at_most};
-use crate::results::geometric_mean;
-use crate::table;
+use crate::figures::results::geometric_mean;
+use crate::figures::table;
+use crate::harness::target::{Row, Verdict, at_least, at_most};
 
 /// What L1–L6 took in the paper on one node, in milliseconds.
 pub(super) const PAPER_P50_MS: [(&str, f64); 6] = [

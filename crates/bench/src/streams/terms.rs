@@ -4,10 +4,11 @@
 
 use super::measure::{QUIESCE, Reader};
 use super::stage::configuration;
-use super::{Failure, Options};
-use crate::check::{Row, at_most};
-use crate::machine::{Machine, resident_bytes};
-use crate::{markdown, table};
+use super::{Failure, StreamsOptions};
+use crate::figures::table;
+use crate::harness::machine::{Machine, resident_bytes};
+use crate::harness::markdown;
+use crate::harness::target::{Row, at_most};
 use serde::{Deserialize, Serialize};
 use somersault::{Engine, PushLines};
 use std::fmt::Write as _;
@@ -71,11 +72,11 @@ impl Terms {
 }
 
 /// Measures, and prints as it goes.
-pub(super) fn run(options: &Options) -> Result<Terms, Failure> {
+pub(super) fn run(options: &StreamsOptions) -> Result<Terms, Failure> {
     play(options, HOUR_MS)
 }
 
-fn play(options: &Options, until_ms: i64) -> Result<Terms, Failure> {
+fn play(options: &StreamsOptions, until_ms: i64) -> Result<Terms, Failure> {
     let engine = Engine::open(configuration(options.workers))?;
     let declaration = format!(
         "CREATE STREAM <{STREAM}> TIMING ALL BATCH {BATCH_MS}ms KEEP {KEEP_MS}ms IDLE NEVER BUDGET {}",
@@ -212,7 +213,7 @@ mod tests {
 
     #[test]
     fn a_minute_of_fresh_terms_is_reclaimed() {
-        let figures = play(&Options::smallest(), 40_000).unwrap();
+        let figures = play(&StreamsOptions::smallest(), 40_000).unwrap();
         assert_eq!(figures.statements, 400_000);
         assert_eq!(figures.firings, 40);
         assert!(figures.rows > 0);

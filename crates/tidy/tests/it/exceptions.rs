@@ -66,12 +66,6 @@ pub(crate) const LONG_FUNCTIONS: &[(&str, &str)] = &[
 
 /// Names that stand for several types of a crate.
 pub(crate) const REPEATED_NAMES: &[(&str, &str)] = &[
-    ("bench", "Asked"),
-    ("bench", "Crowd"),
-    ("bench", "Failure"),
-    ("bench", "Measured"),
-    ("bench", "Options"),
-    ("bench", "Pace"),
     ("conformance", "Outcome"),
     ("conformance", "SuiteReport"),
     ("conformance", "System"),
@@ -96,7 +90,6 @@ pub(crate) const REPEATED_NAMES: &[(&str, &str)] = &[
 
 /// Crates whose modules import each other in a circle, or whose rooms are not ranked yet.
 pub(crate) const WITHOUT_RANKS: &[&str] = &[
-    "bench",
     "lang",
     "log",
     "model",

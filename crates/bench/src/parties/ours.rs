@@ -1,9 +1,9 @@
 //! This engine as a contender: in this process, and behind its own HTTP server on the same data.
 
-use crate::affinity::OneCore;
-use crate::contender::{Burst, Contender, Failure, Figure, Loaded};
-use crate::http::{Client, Style};
-use crate::machine;
+use crate::harness::affinity::OneCore;
+use crate::harness::contender::{Burst, Contender, Figure, Loaded, NoTime};
+use crate::harness::http::{Client, Style};
+use crate::harness::machine;
 use somersault::{
     Answer, AnswerKind, Engine, EngineConfig, EngineError, LimitKind, LoadOptions, QueryOptions,
     RdfFormat,
@@ -152,7 +152,7 @@ impl Contender for Somersault {
         text: &str,
         runs: usize,
         limit: Duration,
-    ) -> Result<Burst, Failure> {
+    ) -> Result<Burst, NoTime> {
         if figure == Figure::Http {
             return self.client.run(text, runs, limit);
         }
@@ -174,12 +174,12 @@ impl Contender for Somersault {
     }
 }
 
-fn failure(error: EngineError) -> Failure {
+fn failure(error: EngineError) -> NoTime {
     match error {
         EngineError::Limit {
             which: LimitKind::QueryTime,
             ..
-        } => Failure::OverTime,
-        other => Failure::Refused(other.to_string()),
+        } => NoTime::OverTime,
+        other => NoTime::Refused(other.to_string()),
     }
 }

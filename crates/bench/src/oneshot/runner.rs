@@ -3,9 +3,9 @@
 //! Runs are alternated in bursts: every contender gets a share of its runs, then the next, several times over, so that a
 //! noisy moment of the machine falls on all. Within a burst caches are warm, for ours as for theirs.
 
-use crate::contender::{Burst, Contender, Failure, Figure};
-use crate::ours;
-use crate::results::{Cell, QueryReport, quantiles_us};
+use crate::figures::results::{Cell, QueryReport, quantiles_us};
+use crate::harness::contender::{Burst, Contender, Figure, NoTime};
+use crate::parties::ours;
 use std::time::Duration;
 
 /// How much time a run of the bench has for each query.
@@ -52,7 +52,7 @@ struct Runs {
     wanted: usize,
     times: Vec<Duration>,
     rows: Option<u64>,
-    failure: Option<Failure>,
+    failure: Option<NoTime>,
 }
 
 /// Measures one query on all contenders.
@@ -189,14 +189,14 @@ pub(crate) fn disagreements(query: &Query, report: &QueryReport) -> Vec<String> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::contender::Loaded;
+    use crate::harness::contender::Loaded;
     use std::path::Path;
 
     /// An engine that takes this long for everything and has so many rows.
     struct Fake {
         name: &'static str,
         takes: Duration,
-        rows: Result<u64, Failure>,
+        rows: Result<u64, NoTime>,
         asked: Vec<usize>,
     }
 
@@ -204,7 +204,7 @@ mod tests {
         fn boxed(
             name: &'static str,
             takes_us: u64,
-            rows: Result<u64, Failure>,
+            rows: Result<u64, NoTime>,
         ) -> Box<dyn Contender> {
             Box::new(Fake {
                 name,
@@ -228,7 +228,7 @@ mod tests {
         fn load(&mut self, _: &Path) -> Result<Loaded, String> {
             Err("not a real one".to_owned())
         }
-        fn run(&mut self, _: Figure, _: &str, runs: usize, _: Duration) -> Result<Burst, Failure> {
+        fn run(&mut self, _: Figure, _: &str, runs: usize, _: Duration) -> Result<Burst, NoTime> {
             self.asked.push(runs);
             let rows = self.rows.clone()?;
             let times = vec![self.takes; runs];
@@ -312,7 +312,7 @@ mod tests {
     fn who_fails_has_a_cell_that_says_why() {
         let mut contenders = [
             Fake::boxed(ours::NAME, 10, Ok(5)),
-            Fake::boxed("late", 10, Err(Failure::OverTime)),
+            Fake::boxed("late", 10, Err(NoTime::OverTime)),
         ];
         let report = measure(&query(None), &mut contenders, &PACE);
         let late = report.cell("late", Figure::Embedded).unwrap();

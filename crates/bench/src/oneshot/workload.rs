@@ -2,7 +2,7 @@
 //! Data is made or unpacked once, into `target/bench-data`, as N-Triples that every engine can load; workloads on the same data
 //! are measured after one load.
 
-use crate::runner::Query;
+use crate::oneshot::runner::Query;
 use somersault::oxrdf::Triple;
 use somersault_generate::{NamedQuery, Parameters, SocialNetwork, Sp2Bench, WatDiv};
 use std::fs::{self, File};
@@ -82,28 +82,28 @@ pub(crate) const NAMES: [&str; 6] = [
 
 /// Twenty queries of our own on WatDiv's data: what SPARQL has beside joins.
 const FEATURES: [(&str, &str); 20] = [
-    ("F01", include_str!("../queries/F01.rq")),
-    ("F02", include_str!("../queries/F02.rq")),
-    ("F03", include_str!("../queries/F03.rq")),
-    ("F04", include_str!("../queries/F04.rq")),
-    ("F05", include_str!("../queries/F05.rq")),
-    ("F06", include_str!("../queries/F06.rq")),
-    ("F07", include_str!("../queries/F07.rq")),
-    ("F08", include_str!("../queries/F08.rq")),
-    ("F09", include_str!("../queries/F09.rq")),
-    ("F10", include_str!("../queries/F10.rq")),
-    ("F11", include_str!("../queries/F11.rq")),
-    ("F12", include_str!("../queries/F12.rq")),
-    ("F13", include_str!("../queries/F13.rq")),
-    ("F14", include_str!("../queries/F14.rq")),
-    ("F15", include_str!("../queries/F15.rq")),
-    ("F16", include_str!("../queries/F16.rq")),
-    ("F17", include_str!("../queries/F17.rq")),
-    ("F18", include_str!("../queries/F18.rq")),
-    ("F19", include_str!("../queries/F19.rq")),
-    ("F20", include_str!("../queries/F20.rq")),
+    ("F01", include_str!("../../queries/F01.rq")),
+    ("F02", include_str!("../../queries/F02.rq")),
+    ("F03", include_str!("../../queries/F03.rq")),
+    ("F04", include_str!("../../queries/F04.rq")),
+    ("F05", include_str!("../../queries/F05.rq")),
+    ("F06", include_str!("../../queries/F06.rq")),
+    ("F07", include_str!("../../queries/F07.rq")),
+    ("F08", include_str!("../../queries/F08.rq")),
+    ("F09", include_str!("../../queries/F09.rq")),
+    ("F10", include_str!("../../queries/F10.rq")),
+    ("F11", include_str!("../../queries/F11.rq")),
+    ("F12", include_str!("../../queries/F12.rq")),
+    ("F13", include_str!("../../queries/F13.rq")),
+    ("F14", include_str!("../../queries/F14.rq")),
+    ("F15", include_str!("../../queries/F15.rq")),
+    ("F16", include_str!("../../queries/F16.rq")),
+    ("F17", include_str!("../../queries/F17.rq")),
+    ("F18", include_str!("../../queries/F18.rq")),
+    ("F19", include_str!("../../queries/F19.rq")),
+    ("F20", include_str!("../../queries/F20.rq")),
 ];
-const FEATURE_PREFIXES: &str = include_str!("../queries/prefixes.rq");
+const FEATURE_PREFIXES: &str = include_str!("../../queries/prefixes.rq");
 
 impl Workload {
     /// A workload by its name.
@@ -167,7 +167,7 @@ impl Workload {
 
     /// The data as a file of N-Triples.
     pub(crate) fn file(&self) -> Result<PathBuf, String> {
-        let folder = crate::peers::absolute(Path::new(DATA))?;
+        let folder = crate::parties::peers::absolute(Path::new(DATA))?;
         let name = match &self.source {
             Source::File(_) => self.name.to_owned(),
             Source::Lsbench { users, history_ms } => {

@@ -1,8 +1,8 @@
 //! What a run leaves behind: one JSON file a workload under `bench/results`, which the tables and the check of targets are made of.
 
-use crate::contender::Figure;
-use crate::machine::Machine;
-use crate::ours;
+use crate::harness::contender::Figure;
+use crate::harness::machine::Machine;
+use crate::parties::ours;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::fs;

@@ -1,9 +1,9 @@
 //! Which peers there are, and how one comes to be measured: its `install` script makes it ready or says why not, its `start`
 //! script becomes it. A peer that is missing is a row that says so, never the end of a run.
 
-use crate::contender::{Contender, Loaded};
-use crate::line_peer::LinePeer;
-use crate::virtuoso::Virtuoso;
+use crate::harness::contender::{Contender, Loaded};
+use crate::parties::line_peer::LinePeer;
+use crate::parties::virtuoso::Virtuoso;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;

@@ -1,8 +1,8 @@
 //! Tables for the terminal: a line a query, a column a figure; behind each peer's time how many times ours it is.
 
-use crate::contender::Figure;
-use crate::ours;
-use crate::results::{Cell, Party, QueryReport, Report};
+use crate::figures::results::{Cell, Party, QueryReport, Report};
+use crate::harness::contender::Figure;
+use crate::parties::ours;
 
 /// The cells that a line has, in order.
 pub(crate) fn columns(report: &Report) -> Vec<(String, Figure)> {

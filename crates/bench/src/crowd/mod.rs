@@ -1,17 +1,20 @@
 //! What the engine does for a crowd: light queries a second, what one costs the server, how a heavy one beside them is felt,
 //! and what a second thread is worth to a heavy one. On lubm-40, this engine alone.
 
-use crate::contender::{Contender, Figure};
-use crate::http_cost::{self, HttpCost};
-use crate::line_peer::LinePeer;
-use crate::machine::Machine;
-use crate::mix::{self, Class, Draw};
-use crate::ours::{configuration, load, read_all};
-use crate::peers;
-use crate::results::{Results, quantiles_us};
-use crate::table;
-use crate::workload::{self, Size, Workload};
+mod http_cost;
+mod mix;
+
+use crate::figures::results::{Results, quantiles_us};
+use crate::figures::table;
+use crate::harness::contender::{Contender, Figure};
+use crate::harness::machine::Machine;
+use crate::oneshot::workload::{self, Size, Workload};
+use crate::parties::line_peer::LinePeer;
+use crate::parties::ours::{configuration, load, read_all};
+use crate::parties::peers;
 use clap::Args;
+use http_cost::HttpCost;
+use mix::{Class, Draw};
 use serde::{Deserialize, Serialize};
 use somersault::{Engine, QueryOptions};
 use std::path::{Path, PathBuf};
@@ -19,7 +22,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 #[derive(Args, Clone)]
-pub(crate) struct Options {
+pub(crate) struct CrowdOptions {
     /// Seconds that each figure is measured
     #[arg(long, default_value_t = 5.0)]
     seconds: f64,
@@ -88,7 +91,7 @@ const SCALING_TURNS: usize = 5;
 const SCALING_RUNS: usize = 5;
 
 /// Runs everything and keeps the figures.
-pub(crate) fn run(options: &Options) -> Result<(), String> {
+pub(crate) fn run(options: &CrowdOptions) -> Result<(), String> {
     let packed = match workload::lubm_file("lubm-40") {
         Ok(packed) => peers::absolute(&packed)?,
         Err(reason) => {

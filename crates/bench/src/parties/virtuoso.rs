@@ -1,9 +1,9 @@
 //! Virtuoso as a contender: a server process with a database folder for each data set, loaded once through its own bulk loader.
 
-use crate::contender::{Burst, Contender, Failure, Figure, Loaded};
-use crate::http::{Client, Style};
-use crate::machine;
-use crate::peers::Installed;
+use crate::harness::contender::{Burst, Contender, Figure, Loaded, NoTime};
+use crate::harness::http::{Client, Style};
+use crate::harness::machine;
+use crate::parties::peers::Installed;
 use std::fs;
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
@@ -151,7 +151,7 @@ impl Contender for Virtuoso {
         text: &str,
         runs: usize,
         limit: Duration,
-    ) -> Result<Burst, Failure> {
+    ) -> Result<Burst, NoTime> {
         self.client.run(text, runs, limit)
     }
 

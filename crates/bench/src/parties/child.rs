@@ -1,7 +1,7 @@
 //! This engine in a process of its own, so that its memory and its processor time can be told from the bench's. It speaks the
 //! same lines as the peers (`bench/peers/README.md`); its times are those of the engine alone.
 
-use crate::ours::{self, configuration};
+use crate::parties::ours::{self, configuration};
 use somersault::{Engine, QueryOptions};
 use somersault_server::{Running, ServerConfig};
 use std::error::Error;

@@ -2,12 +2,12 @@
 //! that counts, not requests a second; and it hangs on how busy it is: with one client it falls asleep after each answer,
 //! and what it takes to wake a sleeping core is part of its time.
 
-use crate::contender::Contender;
-use crate::line_peer::LinePeer;
-use crate::machine::processor_time_of;
-use crate::mix::{Class, Draw};
-use crate::results::quantiles_us;
-use crate::throughput::on_threads;
+use crate::crowd::mix::{Class, Draw};
+use crate::crowd::on_threads;
+use crate::figures::results::quantiles_us;
+use crate::harness::contender::Contender;
+use crate::harness::machine::processor_time_of;
+use crate::parties::line_peer::LinePeer;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,12 +1,12 @@
 //! A peer that is a library: a child process that speaks the lines of `bench/peers/README.md`, and, where it has one, the
 //! HTTP endpoint that it opens on the same data.
 
-use crate::affinity::on_one_core;
-use crate::contender::{Burst, Contender, Failure, Figure, Loaded};
-use crate::http::{Client, Style};
-use crate::machine;
-use crate::ours;
-use crate::peers::Installed;
+use crate::harness::affinity::on_one_core;
+use crate::harness::contender::{Burst, Contender, Figure, Loaded, NoTime};
+use crate::harness::http::{Client, Style};
+use crate::harness::machine;
+use crate::parties::ours;
+use crate::parties::peers::Installed;
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
@@ -149,9 +149,9 @@ impl Contender for LinePeer {
         text: &str,
         runs: usize,
         limit: Duration,
-    ) -> Result<Burst, Failure> {
+    ) -> Result<Burst, NoTime> {
         if figure == Figure::Http {
-            let client = self.client().map_err(Failure::Refused)?;
+            let client = self.client().map_err(NoTime::Refused)?;
             return client.run(text, runs, limit);
         }
         let mut command =
@@ -160,12 +160,12 @@ impl Contender for LinePeer {
         let answer = self
             .say(&command, "rows")
             .map_err(|reason| match reason.as_str() {
-                "over time" => Failure::OverTime,
-                _ => Failure::Refused(reason),
+                "over time" => NoTime::OverTime,
+                _ => NoTime::Refused(reason),
             })?;
-        let numbers = numbers(&answer).map_err(Failure::Refused)?;
+        let numbers = numbers(&answer).map_err(NoTime::Refused)?;
         let Some((&rows, times)) = numbers.split_first() else {
-            return Err(Failure::Refused(
+            return Err(NoTime::Refused(
                 "it answered rows, and no number".to_owned(),
             ));
         };

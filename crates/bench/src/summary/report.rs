@@ -1,14 +1,15 @@
 //! Writes the newest figures into docs/benchmarks.md, between two marks; what stands around them is written by hand and stays.
 
-use crate::check::{self, Measured, Verdict};
-use crate::contender::Figure;
+use crate::crowd::{self, Throughput};
+use crate::figures::results::{Party, QueryReport, Report, Results, geometric_mean};
+use crate::figures::table::{self, cell_text, time};
+use crate::harness::contender::Figure;
+use crate::harness::target::Verdict;
 use crate::load::{self, LoadReport};
-use crate::ours;
-use crate::results::{Party, QueryReport, Report, Results, geometric_mean};
+use crate::oneshot::workload;
+use crate::parties::ours;
 use crate::streams;
-use crate::table::{self, cell_text, time};
-use crate::throughput::{self, Throughput};
-use crate::workload;
+use crate::summary::check::{self, Measured};
 use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
@@ -63,7 +64,7 @@ fn figures(results: &Results) -> Result<String, String> {
     if let Some(report) = results.read::<LoadReport>(load::NAME)? {
         loads(&mut out, &report);
     }
-    if let Some(figures) = results.read::<Throughput>(throughput::NAME)? {
+    if let Some(figures) = results.read::<Throughput>(crowd::NAME)? {
         crowds(&mut out, &figures);
     }
     streams::write(&mut out, &measured.streams);
@@ -258,7 +259,7 @@ fn crowds(out: &mut String, figures: &Throughput) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::results::tests::made_up;
+    use crate::figures::results::tests::made_up;
 
     #[test]
     fn figures_replace_figures_and_nothing_else() {

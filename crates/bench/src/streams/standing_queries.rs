@@ -6,8 +6,8 @@ use super::measure::{Firing, Reader};
 use super::stage::Stage;
 use super::standing::{STEP_MS, Stand};
 use super::threads::Spent;
-use super::{Failure, Options};
-use crate::machine::processor_time_of;
+use super::{Failure, StreamsOptions};
+use crate::harness::machine::processor_time_of;
 use somersault::{Engine, MetricsSnapshot, NewQuery};
 use somersault_generate::SocialNetwork;
 use std::time::{Duration, Instant};
@@ -22,14 +22,14 @@ const HEAVY_IN_A_HUNDRED: u64 = 1;
 /// So many threads drop queries: each call waits until its record is durable.
 const DROPPING: usize = 8;
 
-/// See the module.
+/// Standing queries that were registered for a measurement.
 #[derive(Debug, Default)]
-pub(super) struct Crowd {
+pub(super) struct StandingQueries {
     names: Vec<String>,
     mixed: bool,
 }
 
-impl Crowd {
+impl StandingQueries {
     /// So many queries of L1–L3, or what is mixed in for so many, join.
     pub(super) fn register(
         &mut self,
@@ -147,8 +147,8 @@ impl Moment {
 /// Measures the crowd that is registered.
 pub(super) fn measured(
     stage: &mut Stage<'_>,
-    options: &Options,
-    crowd: &Crowd,
+    options: &StreamsOptions,
+    crowd: &StandingQueries,
 ) -> Result<Stand, Failure> {
     let probes = crowd.probes(stage.network);
     let readers = probes.iter().map(|name| Reader::of(&stage.engine, name));
@@ -219,7 +219,7 @@ mod tests {
     #[test]
     fn a_query_of_each_shape_that_there_is_tells_the_delay() {
         let network = network(20_000, 2_000);
-        let mut crowd = Crowd::default();
+        let mut crowd = StandingQueries::default();
         assert_eq!(crowd.probes(&network), ["L1-0", "L2-1", "L3-2"]);
         crowd.mixed = true;
         let mixed = ["L1-0", "L2-1", "L3-2", "L4-0", "L5-0", "L6-0"];

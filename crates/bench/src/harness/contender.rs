@@ -40,18 +40,18 @@ pub(crate) struct Burst {
 
 /// Why there is no time.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Failure {
+pub(crate) enum NoTime {
     /// It took longer than it may.
     OverTime,
     /// The contender says this.
     Refused(String),
 }
 
-impl fmt::Display for Failure {
+impl fmt::Display for NoTime {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Failure::OverTime => f.write_str("over time"),
-            Failure::Refused(reason) => f.write_str(reason),
+            NoTime::OverTime => f.write_str("over time"),
+            NoTime::Refused(reason) => f.write_str(reason),
         }
     }
 }
@@ -86,7 +86,7 @@ pub(crate) trait Contender: Send {
         text: &str,
         runs: usize,
         limit: Duration,
-    ) -> Result<Burst, Failure>;
+    ) -> Result<Burst, NoTime>;
 
     /// Memory that it has resident, in bytes.
     fn resident_bytes(&self) -> u64;

@@ -1,19 +1,22 @@
 //! Runs workloads of one-shot queries: this engine and the peers on the same data, query by query.
 
-use crate::contender::{Contender, Figure, Loaded};
-use crate::machine::Machine;
-use crate::ours::Somersault;
-use crate::peers::{self, Installed};
-use crate::results::{Party, Report, Results};
-use crate::runner::{self, Pace};
-use crate::table;
-use crate::workload::{self, Size, Workload};
+pub(crate) mod runner;
+pub(crate) mod workload;
+
+use crate::figures::results::{Party, Report, Results};
+use crate::figures::table;
+use crate::harness::contender::{Contender, Figure, Loaded};
+use crate::harness::machine::Machine;
+use crate::parties::ours::Somersault;
+use crate::parties::peers::{self, Installed};
 use clap::Args;
+use runner::Pace;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use workload::{Size, Workload};
 
 #[derive(Args, Clone)]
-pub(crate) struct Options {
+pub(crate) struct OneshotOptions {
     /// Only these workloads (lubm-1, lubm-40, lsbench, watdiv, sp2bench, features)
     #[arg(long, value_delimiter = ',')]
     pub(crate) only: Vec<String>,
@@ -40,7 +43,7 @@ pub(crate) struct Options {
     pub(crate) results: PathBuf,
 }
 
-impl Options {
+impl OneshotOptions {
     fn pace(&self) -> Pace {
         Pace {
             cell: Duration::from_millis(self.cell_ms),
@@ -55,7 +58,7 @@ impl Options {
 ///
 /// # Errors
 /// A workload could not be run at all, or not all engines agree on the rows of a query.
-pub(crate) fn run(options: &Options) -> Result<(), String> {
+pub(crate) fn run(options: &OneshotOptions) -> Result<(), String> {
     let machine = Machine::read();
     println!(
         "{}, {} cores, {} GiB, commit {}",
@@ -113,7 +116,7 @@ fn measure(
     workloads: &[Workload],
     installed: &[(&'static str, Result<Installed, String>)],
     machine: &Machine,
-    options: &Options,
+    options: &OneshotOptions,
 ) -> Result<Vec<Report>, String> {
     let Some(first) = workloads.first() else {
         return Ok(Vec::new());
@@ -152,7 +155,7 @@ fn ask_all(
     workload: &Workload,
     contenders: &mut [Box<dyn Contender>],
     report: &mut Report,
-    options: &Options,
+    options: &OneshotOptions,
 ) {
     table::print_heading(report);
     for query in &workload.queries {
@@ -272,7 +275,7 @@ impl Contender for HttpOnly {
         text: &str,
         runs: usize,
         limit: Duration,
-    ) -> Result<crate::contender::Burst, crate::contender::Failure> {
+    ) -> Result<crate::harness::contender::Burst, crate::harness::contender::NoTime> {
         self.0.run(figure, text, runs, limit)
     }
 
@@ -284,7 +287,7 @@ impl Contender for HttpOnly {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::runner::Query;
+    use crate::oneshot::runner::Query;
 
     #[test]
     fn a_peer_that_is_missing_is_a_row_and_the_rest_is_measured() {

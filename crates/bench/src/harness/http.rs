@@ -1,7 +1,7 @@
 //! A client that keeps one connection open and does nothing that would be counted as the server's time: it sends a request
 //! in one write, reads the body to its end, and counts rows only when the time has been taken.
 
-use crate::contender::{Burst, Failure};
+use crate::harness::contender::{Burst, NoTime};
 use serde::de::{DeserializeSeed, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use std::fmt;
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -72,22 +72,22 @@ impl Client {
         text: &str,
         runs: usize,
         limit: Duration,
-    ) -> Result<Burst, Failure> {
+    ) -> Result<Burst, NoTime> {
         let request = self.request(text);
         let mut times = Vec::with_capacity(runs);
         for _ in 0..runs {
             times.push(self.ask(&request, limit)?);
         }
         let rows = count_rows(&self.body)
-            .map_err(|error| Failure::Refused(format!("the answer is no SPARQL JSON: {error}")))?;
+            .map_err(|error| NoTime::Refused(format!("the answer is no SPARQL JSON: {error}")))?;
         Ok(Burst { rows, times })
     }
 
     /// One request, its whole body read; the time that it took.
-    pub(crate) fn ask(&mut self, request: &[u8], limit: Duration) -> Result<Duration, Failure> {
+    pub(crate) fn ask(&mut self, request: &[u8], limit: Duration) -> Result<Duration, NoTime> {
         let broken = |error: io::Error| match error.kind() {
-            io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => Failure::OverTime,
-            _ => Failure::Refused(format!("the connection broke: {error}")),
+            io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => NoTime::OverTime,
+            _ => NoTime::Refused(format!("the connection broke: {error}")),
         };
         // While others had their turn a server may have closed what was idle.
         let mut connection = match self.connection.take().filter(is_open) {
@@ -109,7 +109,7 @@ impl Client {
             self.connection = Some(connection);
         }
         if head.partial || took > limit {
-            return Err(Failure::OverTime);
+            return Err(NoTime::OverTime);
         }
         if head.status != 200 {
             let over_time = String::from_utf8_lossy(&self.body).to_ascii_lowercase();
@@ -117,10 +117,10 @@ impl Client {
                 .iter()
                 .any(|word| over_time.contains(word))
             {
-                return Err(Failure::OverTime);
+                return Err(NoTime::OverTime);
             }
             let said = in_a_line(&self.body);
-            return Err(Failure::Refused(format!("status {}: {said}", head.status)));
+            return Err(NoTime::Refused(format!("status {}: {said}", head.status)));
         }
         Ok(took)
     }

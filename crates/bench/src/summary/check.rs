@@ -1,13 +1,14 @@
 //! The targets, each with the figure that the newest results have for it. Reads result files only; a figure that is not there is
 //! "not measured", and nothing here fails.
 
-use crate::contender::Figure;
+use crate::crowd::{self, Throughput};
+use crate::figures::results::{Report, Results, geometric_mean};
+use crate::figures::table;
+use crate::harness::contender::Figure;
+use crate::harness::target::{Row, Verdict, at_least, at_most};
 use crate::load::{self, LoadReport};
-use crate::ours;
-use crate::results::{Report, Results, geometric_mean};
+use crate::parties::ours;
 use crate::streams::{self, StreamFigures};
-use crate::table;
-use crate::throughput::{self, Throughput};
 
 /// The peer that ratios on LUBM are to.
 const BASE: &str = "pyoxigraph";
@@ -28,23 +29,6 @@ const SERVED: [&str; 4] = ["lsbench", "watdiv", "sp2bench", "features"];
 
 /// Answers of fewer rows than this are compared by time, others by rows a second.
 const FEW_ROWS: u64 = 1_000;
-
-/// Where a figure lies against its target.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Verdict {
-    Holds,
-    Short,
-    NotMeasured,
-}
-
-/// One target.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Row {
-    pub(crate) what: String,
-    pub(crate) target: String,
-    pub(crate) figure: String,
-    pub(crate) verdict: Verdict,
-}
 
 /// Everything that targets are checked against.
 #[derive(Debug, Clone, Default)]
@@ -67,7 +51,7 @@ impl Measured {
             lubm: results.read("lubm-40")?,
             served,
             load: results.read(load::NAME)?,
-            throughput: results.read(throughput::NAME)?,
+            throughput: results.read(crowd::NAME)?,
             streams: StreamFigures::read(results)?,
         })
     }
@@ -116,45 +100,6 @@ pub(crate) fn rows(measured: &Measured) -> Vec<Row> {
     });
     rows.extend(streams::rows(&measured.streams));
     rows
-}
-
-pub(crate) fn at_least(what: &str, target: f64, figure: Option<f64>, unit: &str) -> Row {
-    row(what, target, figure, unit, |figure| figure >= target)
-}
-
-pub(crate) fn at_most(what: &str, target: f64, figure: Option<f64>, unit: &str) -> Row {
-    row(what, target, figure, unit, |figure| figure <= target)
-}
-
-fn row(
-    what: &str,
-    target: f64,
-    figure: Option<f64>,
-    unit: &str,
-    holds: impl Fn(f64) -> bool,
-) -> Row {
-    Row {
-        what: what.to_owned(),
-        target: format!("{} {unit}", short(target)),
-        figure: figure.map_or_else(
-            || "not measured".to_owned(),
-            |figure| format!("{} {unit}", short(figure)),
-        ),
-        verdict: match figure {
-            None => Verdict::NotMeasured,
-            Some(figure) if holds(figure) => Verdict::Holds,
-            Some(_) => Verdict::Short,
-        },
-    }
-}
-
-/// A number with as many digits as matter.
-fn short(number: f64) -> String {
-    match number.abs() {
-        small if small < 10.0 => format!("{number:.2}"),
-        medium if medium < 1_000.0 => format!("{number:.0}"),
-        _ => format!("{number:.0}"),
-    }
 }
 
 fn lubm(report: Option<&Report>) -> Vec<Row> {
@@ -341,9 +286,9 @@ fn loading(report: Option<&LoadReport>) -> Vec<Row> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::crowd::{Crowd, Scaling};
+    use crate::figures::results::tests::made_up;
     use crate::load::LoadRow;
-    use crate::results::tests::made_up;
-    use crate::throughput::{Crowd, Scaling};
 
     fn found<'r>(rows: &'r [Row], what: &str) -> &'r Row {
         let mut matching = rows.iter().filter(|row| row.what.starts_with(what));
