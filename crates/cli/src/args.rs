@@ -1,6 +1,6 @@
 //! The command line: every subcommand, its options and an example. Nothing here does anything.
 
-use crate::values;
+use crate::{times, values};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 
@@ -60,9 +60,30 @@ pub(crate) enum Command {
     Status(StatusArgs),
     /// Print a continuous query's answers as they come
     #[command(
-        after_help = "Examples:\n  somersault subscribe trending --server http://127.0.0.1:7878\n  somersault subscribe trending --after 1700000000000 --count 10 --format json"
+        after_help = "Examples:\n  somersault subscribe trending --server http://127.0.0.1:7878\n  somersault subscribe trending --after 1700000000000 --count 10 --format json\n  somersault subscribe trending --from-now --retry 600\n\nA connection that is lost is made again, and goes on where it was. Exit codes: 0 the count was reached or the query dropped, 1 refused or given up."
     )]
     Subscribe(SubscribeArgs),
+    /// Drop a continuous query, or a stream that no query windows
+    #[command(
+        after_help = "Examples:\n  somersault drop query trending\n  somersault drop query 'tea first' --server http://127.0.0.1:7878\n  somersault drop stream http://example.org/likes"
+    )]
+    Drop(DropArgs),
+    /// Stop a continuous query until it is resumed
+    #[command(after_help = "Example:\n  somersault pause trending --server http://127.0.0.1:7878")]
+    Pause(QueryNameArgs),
+    /// Let a paused query go on; what passed meanwhile is not made up for
+    #[command(after_help = "Example:\n  somersault resume trending --server http://127.0.0.1:7878")]
+    Resume(QueryNameArgs),
+    /// Move the time of streams on: nothing earlier will come, so that closes become due
+    #[command(
+        after_help = "Examples:\n  somersault advance 1700000002000 http://example.org/likes\n  somersault advance 2023-11-14T22:13:22Z        all streams that are pushed to"
+    )]
+    Advance(AdvanceArgs),
+    /// Write the stored graphs as RDF, at one snapshot
+    #[command(
+        after_help = "Examples:\n  somersault export --output backup.nq --server http://127.0.0.1:7878\n  somersault export --data ./data --format trig\n  somersault export --graph http://example.org/history --format ttl\n  somersault export --default --format nt\n\nStreams and their windows are not stored graphs, and are not exported."
+    )]
+    Export(ExportArgs),
     /// Replay recorded streams through queries, in process, and write every firing
     #[command(
         after_help = "Examples:\n  somersault replay --stored static.nt --stream http://example.org/likes=likes.tsv --query trending.csparql\n  somersault replay --create streams.sql --stream http://example.org/likes=likes.tsv.gz --query q.csparql --speed 10 --output answers.jsonl"
@@ -83,8 +104,8 @@ pub(crate) enum Command {
 /// Where a client subcommand finds the data.
 #[derive(Debug, Args)]
 pub(crate) struct Target {
-    /// URL of a running server; without any place named, what SOMERSAULT_SERVER says
-    // Not clap's `env`: a variable that is set would exclude the other places.
+    /// URL of a running server [env: SOMERSAULT_SERVER] [default: http://127.0.0.1:7878]
+    // Neither clap's `env` nor its default: either would exclude the other places.
     #[arg(long, value_name = "URL", conflicts_with = "data")]
     pub(crate) server: Option<String>,
     /// A data folder that no server has open
@@ -234,8 +255,8 @@ pub(crate) struct PushArgs {
     pub(crate) file: PathBuf,
     #[command(flatten)]
     pub(crate) server: Server,
-    /// Event time of every statement in the file, in milliseconds since the Unix epoch
-    #[arg(long, value_name = "MS")]
+    /// Event time of every statement in the file: milliseconds since 1970, or a date
+    #[arg(long, value_name = "TIME", value_parser = times::instant, allow_hyphen_values = true)]
     pub(crate) at: Option<i64>,
     /// Name of the source, for exactly-once pushes
     #[arg(long, value_name = "NAME")]
@@ -246,8 +267,8 @@ pub(crate) struct PushArgs {
     /// Statements in one push
     #[arg(long, value_name = "N", default_value_t = 5_000, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     pub(crate) batch: u64,
-    /// Then advance the stream to this event time
-    #[arg(long, value_name = "MS")]
+    /// Then advance the stream to this event time: milliseconds since 1970, or a date
+    #[arg(long, value_name = "TIME", value_parser = times::instant, allow_hyphen_values = true)]
     pub(crate) advance: Option<i64>,
 }
 
@@ -263,9 +284,15 @@ pub(crate) struct SubscribeArgs {
     pub(crate) query: String,
     #[command(flatten)]
     pub(crate) server: Server,
-    /// Only firings after this close, in milliseconds since the Unix epoch
-    #[arg(long, value_name = "MS")]
+    /// Only firings after this close: milliseconds since 1970, or a date
+    #[arg(long, value_name = "TIME", value_parser = times::instant, allow_hyphen_values = true)]
     pub(crate) after: Option<i64>,
+    /// Begin with the next firing, not with the oldest that is kept
+    #[arg(long, conflicts_with = "after")]
+    pub(crate) from_now: bool,
+    /// Seconds to try to reach a server that has gone
+    #[arg(long, value_name = "SECONDS", default_value_t = 60)]
+    pub(crate) retry: u64,
     /// Stop after so many firings
     #[arg(long, value_name = "N")]
     pub(crate) count: Option<u64>,
@@ -275,6 +302,74 @@ pub(crate) struct SubscribeArgs {
     /// How to print each answer
     #[arg(long, value_enum, default_value_t = Stream::Table)]
     pub(crate) format: Stream,
+}
+
+/// What is declared under a name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Declared {
+    /// A continuous query
+    Query,
+    /// A stream
+    Stream,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DropArgs {
+    /// What to drop
+    #[arg(value_enum)]
+    pub(crate) kind: Declared,
+    /// Name of the query, or IRI of the stream
+    pub(crate) name: String,
+    #[command(flatten)]
+    pub(crate) server: Server,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct QueryNameArgs {
+    /// Name of the continuous query
+    pub(crate) query: String,
+    #[command(flatten)]
+    pub(crate) server: Server,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct AdvanceArgs {
+    /// The time: milliseconds since 1970, or a date
+    #[arg(value_name = "TIME", value_parser = times::instant, allow_hyphen_values = true)]
+    pub(crate) to: i64,
+    /// IRIs of the streams; without any, all that are pushed to
+    #[arg(value_name = "STREAM")]
+    pub(crate) streams: Vec<String>,
+    #[command(flatten)]
+    pub(crate) server: Server,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ExportArgs {
+    #[command(flatten)]
+    pub(crate) target: Target,
+    /// This named graph alone
+    #[arg(long, value_name = "IRI")]
+    pub(crate) graph: Option<String>,
+    /// The default graph alone
+    #[arg(long, conflicts_with = "graph")]
+    pub(crate) default: bool,
+    /// How to write it; by default what the ending of --output says, or nq
+    #[arg(long, value_enum)]
+    format: Option<GraphFormat>,
+    /// Where it goes; standard output by default
+    #[arg(long, short, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+}
+
+impl ExportArgs {
+    /// The format, by the option or by the ending of the file.
+    pub(crate) fn format(&self) -> GraphFormat {
+        let ending = (self.output.as_ref())
+            .and_then(|path| path.extension()?.to_str())
+            .and_then(|ending| GraphFormat::from_str(ending, true).ok());
+        self.format.or(ending).unwrap_or(GraphFormat::Nq)
+    }
 }
 
 #[derive(Debug, Args)]
@@ -297,8 +392,8 @@ pub(crate) struct ReplayArgs {
     /// 1 is real time, 10 is ten times as fast, max does not wait
     #[arg(long, value_enum, default_value_t = Speed::Max)]
     pub(crate) speed: Speed,
-    /// Stop here: statements from this event time on are not fed
-    #[arg(long, value_name = "MS")]
+    /// Stop here: statements from this event time on are not fed; milliseconds since 1970, or a date
+    #[arg(long, value_name = "TIME", value_parser = times::instant, allow_hyphen_values = true)]
     pub(crate) until: Option<i64>,
     /// Namespace of bare names in the paper's dialect
     #[arg(long, value_name = "IRI", value_parser = values::iri)]
@@ -388,6 +483,23 @@ pub(crate) enum Format {
     /// N-Triples, for CONSTRUCT and DESCRIBE
     Nt,
     /// Turtle, for CONSTRUCT and DESCRIBE
+    Ttl,
+    /// N-Quads, for CONSTRUCT (with GRAPH too) and DESCRIBE
+    Nq,
+    /// TriG, for CONSTRUCT (with GRAPH too) and DESCRIBE
+    Trig,
+}
+
+/// How graphs are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum GraphFormat {
+    /// N-Quads
+    Nq,
+    /// TriG
+    Trig,
+    /// N-Triples, of one graph
+    Nt,
+    /// Turtle, of one graph
     Ttl,
 }
 

@@ -2,7 +2,7 @@
 
 use crate::error::CliError;
 use indicatif::{ProgressBar, ProgressStyle};
-use oxrdfio::RdfFormat;
+use oxrdfio::{RdfFormat, RdfParser};
 use std::fs::File;
 use std::io::{self, BufReader, Read};
 use std::path::{Path, PathBuf};
@@ -57,6 +57,35 @@ pub(crate) fn rdf_format(stem: &Path) -> Result<RdfFormat, CliError> {
             stem.display()
         ))
     })
+}
+
+/// The bytes of a file, unless it is JSON-LD that says nothing: JSON without a context has no statements.
+///
+/// # Errors
+/// When JSON cannot be read, or yields no statement.
+pub(crate) fn refuse_empty_json(
+    path: &Path,
+    format: RdfFormat,
+    mut reader: Box<dyn Read + Send>,
+) -> Result<Box<dyn Read + Send>, CliError> {
+    if !matches!(format, RdfFormat::JsonLd { .. }) {
+        return Ok(reader);
+    }
+    let mut bytes = Vec::new();
+    let read = reader.read_to_end(&mut bytes);
+    read.map_err(|error| CliError::failed(format_args!("cannot read {}", path.display()), error))?;
+    // What does not parse is refused where it is loaded, with its place.
+    if RdfParser::from_format(format)
+        .for_slice(&bytes)
+        .next()
+        .is_none()
+    {
+        return Err(CliError::Failed(format!(
+            "{} yields no statement, so that nothing was loaded: JSON becomes RDF by an \"@context\" that gives its members IRIs (JSON-LD); add one",
+            path.display()
+        )));
+    }
+    Ok(Box::new(io::Cursor::new(bytes)))
 }
 
 /// A text that is an argument, a file, or standard input (`-`).

@@ -10,6 +10,7 @@ mod script;
 mod sse;
 mod table;
 mod target;
+mod times;
 mod values;
 
 use args::{Cli, Command};
@@ -40,6 +41,11 @@ fn main() -> ExitCode {
         Command::Push(args) => commands::push::run(args),
         Command::Status(args) => commands::status::run(args),
         Command::Subscribe(args) => commands::subscribe::run(args),
+        Command::Drop(args) => commands::manage::drop(args),
+        Command::Pause(args) => commands::manage::pause(args),
+        Command::Resume(args) => commands::manage::resume(args),
+        Command::Advance(args) => commands::manage::advance(args),
+        Command::Export(args) => commands::export::run(args),
         Command::Replay(args) => commands::replay::run(args),
         Command::Generate(args) => commands::generate::run(args),
         Command::Demo(args) => demo::run(args),

@@ -1,6 +1,6 @@
 //! Where a client subcommand works: on a server, on a data folder, or on files in process.
 
-use crate::args::{SERVER_VARIABLE, Target};
+use crate::args::{DEFAULT_SERVER, SERVER_VARIABLE, Target};
 use crate::client::Client;
 use crate::error::CliError;
 use crate::files;
@@ -23,21 +23,16 @@ impl Place {
     /// has loaded them.
     ///
     /// # Errors
-    /// When no place is named, or it is not there, or it cannot be opened.
+    /// When the place is not there, or cannot be opened.
     pub(crate) fn open(target: &Target, stored: &[PathBuf]) -> Result<Self, CliError> {
-        if let Some(folder) = target.data.as_ref().filter(|folder| !folder.is_dir()) {
-            return Err(CliError::Failed(format!(
-                "there is no data folder {}; `somersault load … --data {0}` makes one",
-                folder.display()
-            )));
-        }
+        check_folder(target)?;
         Self::open_or_make(target, stored)
     }
 
     /// Like [`Place::open`], but a data folder that is not there is made.
     ///
     /// # Errors
-    /// When no place is named, or it cannot be opened.
+    /// When the place cannot be opened.
     pub(crate) fn open_or_make(target: &Target, stored: &[PathBuf]) -> Result<Self, CliError> {
         if !stored.is_empty() {
             let engine = Engine::open(EngineConfig::default())?;
@@ -46,18 +41,51 @@ impl Place {
             }
             return Ok(Self::Engine(engine));
         }
-        let usual = std::env::var(SERVER_VARIABLE)
-            .ok()
-            .filter(|url| !url.is_empty() && target.data.is_none());
-        match (target.server.as_ref().or(usual.as_ref()), &target.data) {
-            (Some(url), _) => Ok(Self::Server(Client::new(url)?)),
-            (None, Some(folder)) => {
-                Ok(Self::Engine(Engine::open(EngineConfig { data: Some(folder.clone()), ..EngineConfig::default() })?))
+        Self::open_config(target, EngineConfig::default())
+    }
+
+    /// Like [`Place::open`] without stored files, with another configuration of an engine here.
+    ///
+    /// # Errors
+    /// When the place is not there, or cannot be opened.
+    pub(crate) fn open_with(target: &Target, config: EngineConfig) -> Result<Self, CliError> {
+        check_folder(target)?;
+        Self::open_config(target, config)
+    }
+
+    fn open_config(target: &Target, config: EngineConfig) -> Result<Self, CliError> {
+        match &target.data {
+            Some(folder) => {
+                let data = Some(folder.clone());
+                Ok(Self::Engine(Engine::open(EngineConfig { data, ..config })?))
             }
-            (None, None) => Err(CliError::Usage(
-                "name where the data is: --server URL for a running server, --data DIR for a folder, or --stored FILE where the subcommand has it".to_owned(),
-            )),
+            None => Ok(Self::Server(Client::new(&server_url(
+                target.server.as_deref(),
+            ))?)),
         }
+    }
+}
+
+/// The server that is meant: the one given, that of the environment, or the usual one.
+fn server_url(given: Option<&str>) -> String {
+    let of_environment = || {
+        std::env::var(SERVER_VARIABLE)
+            .ok()
+            .filter(|url| !url.is_empty())
+    };
+    (given.map(str::to_owned))
+        .or_else(of_environment)
+        .unwrap_or_else(|| DEFAULT_SERVER.to_owned())
+}
+
+/// Refuses a data folder that is not there.
+fn check_folder(target: &Target) -> Result<(), CliError> {
+    match target.data.as_ref().filter(|folder| !folder.is_dir()) {
+        None => Ok(()),
+        Some(folder) => Err(CliError::Failed(format!(
+            "there is no data folder {}; `somersault load … --data {0}` makes one",
+            folder.display()
+        ))),
     }
 }
 
@@ -84,7 +112,8 @@ pub(crate) fn load_file(
         progress: Some(progress_on(&bar)),
         ..LoadOptions::default()
     };
-    let outcome = engine.load(input.reader, format, options);
+    let reader = files::refuse_empty_json(path, format, input.reader)?;
+    let outcome = engine.load(reader, format, options);
     bar.finish_and_clear();
     outcome.map_err(|error| CliError::failed(path.display(), error))
 }
@@ -103,4 +132,14 @@ fn progress_on(bar: &ProgressBar) -> Arc<dyn Fn(LoadProgress) + Send + Sync> {
             ));
         }
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_that_is_given_comes_before_the_usual_one() {
+        assert_eq!(server_url(Some("http://a:1")), "http://a:1");
+    }
 }

@@ -44,3 +44,4 @@ mod time;
 pub use config::{Cors, ServerConfig};
 pub use remote::HttpRemote;
 pub use serve::{Running, serve};
+pub use time::parse_rfc3339;

@@ -2,7 +2,8 @@
 
 /// Reads `2023-11-14T22:13:20.5+01:00` as milliseconds since the Unix epoch. Digits after the
 /// milliseconds are refused: event times have no finer grain, and cutting them off would reorder.
-pub(crate) fn parse_rfc3339(text: &str) -> Option<i64> {
+#[must_use]
+pub fn parse_rfc3339(text: &str) -> Option<i64> {
     let bytes = text.as_bytes();
     let number = |from: usize, to: usize| -> Option<i64> {
         let digits = bytes.get(from..to)?;

@@ -5,6 +5,8 @@ use crate::client::segment;
 use crate::error::CliError;
 use crate::files;
 use crate::target::{Place, load_file};
+use oxrdfio::RdfFormat;
+use serde_json::Value;
 
 /// Loads every file, in order; stops at the first that fails.
 ///
@@ -30,18 +32,19 @@ pub(crate) fn run(args: &LoadArgs) -> Result<(), CliError> {
                 let address = match &args.graph {
                     Some(graph) => format!("/store?graph={}", segment(graph)),
                     // A dataset names its own graphs; the server takes it where no graph is named.
-                    None if format.supports_datasets() => "/store".to_owned(),
+                    None if names_graphs(format) => "/store".to_owned(),
                     None => "/store?default".to_owned(),
                 };
-                client
-                    .post(
-                        &address,
-                        &[("Content-Type", format.media_type())],
-                        input.reader,
-                    )
+                let reader = files::refuse_empty_json(path, format, input.reader)?;
+                let headers = [("Content-Type", format.media_type())];
+                let mut response = client
+                    .post(&address, &headers, reader)
                     .map_err(|error| CliError::failed(path.display(), error))?;
                 bar.finish_and_clear();
-                println!("{}: loaded", path.display());
+                let body = response.body_mut().read_to_string().map_err(|error| {
+                    CliError::failed("the file was loaded, but the answer broke off", error)
+                })?;
+                println!("{}: {}", path.display(), counts(&body));
             }
         }
     }
@@ -49,4 +52,19 @@ pub(crate) fn run(args: &LoadArgs) -> Result<(), CliError> {
         engine.shutdown()?;
     }
     Ok(())
+}
+
+/// Whether a server loads documents of this syntax into the graphs that they name.
+fn names_graphs(format: RdfFormat) -> bool {
+    matches!(format, RdfFormat::NQuads | RdfFormat::TriG)
+}
+
+/// What a server's answer says was loaded.
+fn counts(body: &str) -> String {
+    let json: Value = serde_json::from_str(body).unwrap_or_default();
+    match (json["statements"].as_u64(), json["inserted"].as_u64()) {
+        (Some(read), _) => format!("{read} statements read, {} stored in all", json["stored"]),
+        (None, Some(inserted)) => format!("{inserted} new statements stored"),
+        (None, None) => "loaded".to_owned(),
+    }
 }

@@ -1,7 +1,9 @@
 //! One file per subcommand; each has a `run` that does it.
 
+pub(crate) mod export;
 pub(crate) mod generate;
 pub(crate) mod load;
+pub(crate) mod manage;
 pub(crate) mod push;
 pub(crate) mod query;
 pub(crate) mod register;

@@ -4,7 +4,11 @@ use crate::args::PushArgs;
 use crate::client::{Client, segment};
 use crate::error::CliError;
 use crate::files;
+use serde_json::Value;
+use std::fmt;
 use std::io::{BufRead, BufReader};
+use ureq::Body;
+use ureq::http::Response;
 
 /// Pushes the file; each push is acknowledged when it is durable.
 ///
@@ -21,6 +25,7 @@ pub(crate) fn run(args: &PushArgs) -> Result<(), CliError> {
         args,
         seq: args.seq,
         acknowledged: 0,
+        counts: Counts::default(),
     };
     if let Some(at) = args.at {
         let format = files::rdf_format(&input.stem)?;
@@ -44,7 +49,7 @@ pub(crate) fn run(args: &PushArgs) -> Result<(), CliError> {
             body.as_bytes(),
         )?;
     }
-    println!("{}: pushed and durable", args.file.display());
+    println!("{}: {}", args.file.display(), sender.counts);
     Ok(())
 }
 
@@ -54,6 +59,41 @@ struct Sender<'a> {
     args: &'a PushArgs,
     seq: Option<u64>,
     acknowledged: u64,
+    counts: Counts,
+}
+
+/// What the server said of the pushes so far.
+#[derive(Debug, Default)]
+struct Counts {
+    accepted: u64,
+    dropped: u64,
+    /// Pushes that had been taken before.
+    repeated: u64,
+}
+
+impl Counts {
+    /// Adds the server's answer to one push.
+    fn add(&mut self, mut answer: Response<Body>) {
+        let body = answer.body_mut().read_to_string().unwrap_or_default();
+        let json: Value = serde_json::from_str(&body).unwrap_or_default();
+        self.accepted += json["accepted"].as_u64().unwrap_or(0);
+        self.dropped += json["dropped"].as_u64().unwrap_or(0);
+        self.repeated += u64::from(json["repeated"] == true);
+    }
+}
+
+impl fmt::Display for Counts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} statements pushed and durable", self.accepted)?;
+        if self.dropped > 0 {
+            write!(f, ", {} late ones dropped", self.dropped)?;
+        }
+        if self.repeated > 0 {
+            let noun = if self.repeated == 1 { "push" } else { "pushes" };
+            write!(f, ", {} {noun} taken before", self.repeated)?;
+        }
+        Ok(())
+    }
 }
 
 impl Sender<'_> {
@@ -115,8 +155,8 @@ impl Sender<'_> {
         address
     }
 
-    fn acknowledge<T>(&self, sent: Result<T, CliError>) -> Result<(), CliError> {
-        sent.map(drop).map_err(|error| {
+    fn acknowledge(&mut self, sent: Result<Response<Body>, CliError>) -> Result<(), CliError> {
+        sent.map(|answer| self.counts.add(answer)).map_err(|error| {
             CliError::Failed(format!(
                 "{error}; {} statements of {} were acknowledged before",
                 self.acknowledged,

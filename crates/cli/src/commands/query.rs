@@ -119,6 +119,8 @@ fn accept(format: Format) -> &'static str {
         Format::Tsv => "text/tab-separated-values",
         Format::Nt => "application/n-triples",
         Format::Ttl => "text/turtle",
+        Format::Nq => "application/n-quads",
+        Format::Trig => "application/trig",
     }
 }
 
@@ -133,12 +135,18 @@ pub(crate) fn print_answer(
         Format::Xml => Some(QueryResultsFormat::Xml),
         Format::Csv => Some(QueryResultsFormat::Csv),
         Format::Tsv => Some(QueryResultsFormat::Tsv),
-        Format::Table | Format::Nt | Format::Ttl => None,
+        Format::Table | Format::Nt | Format::Ttl | Format::Nq | Format::Trig => None,
     };
     if let Some(results) = results {
         return Ok(answer.write_results(results, out)?);
     }
     match (answer.kind(), format) {
+        (AnswerKind::Graph | AnswerKind::Dataset, Format::Nq) => {
+            answer.write_graph(RdfFormat::NQuads, out)?
+        }
+        (AnswerKind::Graph | AnswerKind::Dataset, Format::Trig) => {
+            answer.write_graph(RdfFormat::TriG, out)?
+        }
         (AnswerKind::Graph, Format::Ttl) => answer.write_graph(RdfFormat::Turtle, out)?,
         (AnswerKind::Graph, _) => answer.write_graph(RdfFormat::NTriples, out)?,
         (AnswerKind::Dataset, Format::Ttl) => answer.write_graph(RdfFormat::TriG, out)?,
@@ -156,10 +164,10 @@ pub(crate) fn print_answer(
             for row in answer.rows() {
                 table.push(row.iter().map(Option::as_ref));
             }
-            table.print(out, table::terminal_width())?;
+            table.print(out, table::width_of_output())?;
         }
-        (_, Format::Nt | Format::Ttl) => {
-            return Err(CliError::Usage("nt and ttl print graphs; ask with CONSTRUCT or DESCRIBE, or choose table, json, xml, csv or tsv".to_owned()));
+        (_, Format::Nt | Format::Ttl | Format::Nq | Format::Trig) => {
+            return Err(CliError::Usage("nt, ttl, nq and trig print graphs; ask with CONSTRUCT or DESCRIBE, or choose table, json, xml, csv or tsv".to_owned()));
         }
         _ => {}
     }
@@ -187,7 +195,7 @@ pub(crate) fn print_results_json(
                     .map_err(|error| CliError::failed("the server's answer ends early", error))?;
                 table.push(variables.iter().map(|variable| solution.get(variable)));
             }
-            table.print(out, table::terminal_width())?;
+            table.print(out, table::width_of_output())?;
         }
     }
     Ok(())

@@ -3,6 +3,7 @@
 use crate::args::StatusArgs;
 use crate::client::Client;
 use crate::error::CliError;
+use crate::times;
 use serde_json::Value;
 use std::fmt::Write as _;
 use std::io::{self, Write as _};
@@ -57,7 +58,7 @@ fn name(value: &Value) -> &str {
 
 fn time(value: &Value) -> String {
     match value.as_i64() {
-        Some(ms) => format!("{ms} ms"),
+        Some(ms) => times::shown(ms),
         None => "no time yet".to_owned(),
     }
 }
@@ -74,7 +75,7 @@ fn stream_line(stream: &Value) -> String {
     };
     let _ = write!(
         line,
-        ", {} statements, {} late and dropped, {} late and taken, {} of {} bytes",
+        ", {} statements, {} late ones dropped, {} late ones accepted, {} of {} bytes",
         stream["tuples"],
         stream["late"],
         stream["amended"],
@@ -107,17 +108,19 @@ fn query_line(query: &Value, now_ms: i64) -> String {
         }
         let _ = write!(
             line,
-            "{} waits for stream <{}> ({})",
+            "{} waits for stream <{}>",
             if held["close_ms"].is_null() { ";" } else { "" },
             name(&held["stream"]),
-            time(&held["complete_through_ms"])
         );
+        match held["complete_through_ms"].as_i64() {
+            Some(ms) => {
+                let _ = write!(line, ", which is at {}", times::shown(ms));
+            }
+            None => line.push_str(", which has no time yet"),
+        }
         if let Some(since_ms) = held["since_ms"].as_i64() {
-            let _ = write!(
-                line,
-                ", which moved {:.1} s ago",
-                (now_ms - since_ms).max(0) as f64 / 1000.0
-            );
+            let seconds = (now_ms - since_ms).max(0) as f64 / 1000.0;
+            let _ = write!(line, " and moved {seconds:.1} s ago");
         }
     }
     if let Some(error) = query["last_error"].as_str() {
@@ -139,7 +142,7 @@ mod tests {
         });
         assert_eq!(
             query_line(&query, 12_500),
-            "query q: 3 firings, 1 amended; its next close 3000 ms waits for stream <http://e/s> (2000 ms), which moved 2.5 s ago"
+            "query q: 3 firings, 1 amended; its next close 1970-01-01T00:00:03Z (3000 ms) waits for stream <http://e/s>, which is at 1970-01-01T00:00:02Z (2000 ms) and moved 2.5 s ago"
         );
         let silent = json!({
             "name": "q", "firings": 0, "paused": false,
@@ -147,7 +150,7 @@ mod tests {
         });
         assert_eq!(
             query_line(&silent, 0),
-            "query q: 0 firings; waits for stream <http://e/s> (no time yet)"
+            "query q: 0 firings; waits for stream <http://e/s>, which has no time yet"
         );
         let paused = json!({ "name": "q", "firings": 0, "paused": true });
         assert_eq!(query_line(&paused, 0), "query q: 0 firings; paused");
@@ -161,7 +164,7 @@ mod tests {
         });
         assert_eq!(
             stream_line(&stream),
-            "stream <http://e/d>: complete through 2000 ms, 5 statements, 1 late and dropped, 2 late and taken, 100 of 200 bytes; derived by query http://e/d"
+            "stream <http://e/d>: complete through 1970-01-01T00:00:02Z (2000 ms), 5 statements, 1 late ones dropped, 2 late ones accepted, 100 of 200 bytes; derived by query http://e/d"
         );
     }
 }

@@ -6,7 +6,7 @@ use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 
-const SUBCOMMANDS: [&str; 11] = [
+const SUBCOMMANDS: [&str; 17] = [
     "serve",
     "load",
     "query",
@@ -14,7 +14,13 @@ const SUBCOMMANDS: [&str; 11] = [
     "explain",
     "register",
     "push",
+    "status",
     "subscribe",
+    "drop",
+    "pause",
+    "resume",
+    "advance",
+    "export",
     "replay",
     "generate",
     "demo",
@@ -68,8 +74,12 @@ struct Server {
 
 impl Server {
     fn start(more: &[&str]) -> Self {
+        Self::start_at("127.0.0.1:0", more)
+    }
+
+    fn start_at(address: &str, more: &[&str]) -> Self {
         let mut process = somersault()
-            .args(["serve", "--listen", "127.0.0.1:0"])
+            .args(["serve", "--listen", address])
             .args(more)
             .stderr(Stdio::piped())
             .spawn()
@@ -201,7 +211,9 @@ fn every_subcommand_has_help_with_an_example() {
 fn wrong_usage_is_2_and_a_failure_is_1() {
     fails(&["no-such-subcommand"], 2);
     fails(&["query"], 2);
-    assert!(fails(&["query", "ASK {}"], 2).contains("--server"));
+    fails(&["export", "--graph", "urn:g", "--default"], 2);
+    fails(&["subscribe", "q", "--from-now", "--after", "1"], 2);
+    fails(&["advance", "tomorrow"], 2);
     assert!(
         fails(
             &[
@@ -707,4 +719,288 @@ fn a_replay_reads_declarations_by_the_parser() {
             "{error}"
         );
     }
+}
+
+#[test]
+fn every_command_looks_for_a_server_in_the_same_places() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("a.nt");
+    fs::write(&file, "<urn:a> <urn:b> <urn:c> .\n").unwrap();
+    let query = folder.path().join("q.csparql");
+    fs::write(&query, LIKES).unwrap();
+    let (file, query) = (file.to_str().unwrap(), query.to_str().unwrap());
+    let commands: [&[&str]; 14] = [
+        &["query", "ASK {}"],
+        &["update", "CLEAR ALL"],
+        &["explain", "ASK {}"],
+        &["load", file],
+        &["export"],
+        &["register", query, "--name", "q"],
+        &["push", "urn:s", file, "--at", "1"],
+        &["status"],
+        &["subscribe", "q"],
+        &["drop", "query", "q"],
+        &["drop", "stream", "urn:s"],
+        &["pause", "q"],
+        &["resume", "q"],
+        &["advance", "1"],
+    ];
+    for command in commands {
+        let usual = somersault()
+            .env("SOMERSAULT_SERVER", "http://127.0.0.1:1")
+            .args(command)
+            .output()
+            .unwrap();
+        let said = text(&usual.stderr);
+        assert_eq!(usual.status.code(), Some(1), "{command:?}: {said}");
+        assert!(
+            said.contains("http://127.0.0.1:1") && said.contains("--server"),
+            "{said}"
+        );
+        let given = [command, &["--server", "http://127.0.0.1:2"]].concat();
+        let given = somersault()
+            .env("SOMERSAULT_SERVER", "http://127.0.0.1:1")
+            .args(given)
+            .output()
+            .unwrap();
+        assert!(
+            text(&given.stderr).contains("http://127.0.0.1:2"),
+            "{command:?}"
+        );
+        let help = succeeds(&[command[0], "--help"]);
+        let defaults = ["[env: SOMERSAULT_SERVER", "http://127.0.0.1:7878]"];
+        assert!(defaults.iter().all(|it| help.contains(it)), "{help}");
+    }
+}
+
+#[test]
+fn a_pipe_gets_whole_values_and_numbers() {
+    let long = format!("http://example.org/{}", "x".repeat(300));
+    let query = format!(
+        "SELECT ?long ?n ?d {{ VALUES (?long ?n ?d) {{ (<{long}> 10 \"2020-01-01\"^^<http://www.w3.org/2001/XMLSchema#date>) }} }}"
+    );
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("a.nt");
+    fs::write(&file, "").unwrap();
+    let table = succeeds(&["query", &query, "--stored", file.to_str().unwrap()]);
+    let row = table.lines().nth(2).expect("a row");
+    let cells: Vec<&str> = row.split_whitespace().collect();
+    assert_eq!(
+        cells,
+        [
+            format!("<{long}>").as_str(),
+            "10",
+            "\"2020-01-01\"^^xsd:date"
+        ]
+    );
+}
+
+#[test]
+fn loads_and_pushes_say_how_much() {
+    let server = Server::start(&[]);
+    let at = ["--server", &server.url];
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        fs::write(&path, text).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let triples = write(
+        "a.nt",
+        "<urn:a> <urn:p> <urn:b> .\n<urn:a> <urn:p> <urn:c> .\n",
+    );
+    let said = succeeds(&[&["load", &triples][..], &at].concat());
+    assert!(said.contains("2 new statements stored"), "{said}");
+    let quads = write("a.nq", "<urn:a> <urn:p> <urn:b> <urn:g> .\n");
+    let said = succeeds(&[&["load", &quads][..], &at].concat());
+    assert!(said.contains("1 statements read"), "{said}");
+    // JSON-LD goes where other documents go, and JSON that says nothing is refused.
+    let json = write(
+        "a.json",
+        "{\"@id\": \"urn:j\", \"urn:p\": {\"@id\": \"urn:k\"}}",
+    );
+    succeeds(&[&["load", &json][..], &at].concat());
+    let rows = succeeds(&[&["query", "SELECT ?o { <urn:j> <urn:p> ?o }"][..], &at].concat());
+    assert!(rows.contains("<urn:k>"), "{rows}");
+    let nothing = write("r.json", "{\"name\": \"Ada\", \"knows\": [\"Grace\"]}");
+    let data = folder.path().join("data");
+    for place in [&at[..], &["--data", data.to_str().unwrap()]] {
+        let said = fails(&[&["load", &nothing][..], place].concat(), 1);
+        assert!(
+            said.contains("r.json") && said.contains("@context"),
+            "{said}"
+        );
+    }
+    let stream = write(
+        "s.sql",
+        "CREATE STREAM <urn:s> BATCH 1s LATENESS 0s LATE DROP IDLE NEVER",
+    );
+    succeeds(&[&["register", &stream][..], &at].concat());
+    let lines = write(
+        "s.tsv",
+        "5000\t<urn:a> <urn:p> <urn:b> .\n6000\t<urn:a> <urn:p> <urn:c> .\n1000\t<urn:a> <urn:p> <urn:d> .\n",
+    );
+    let push = [
+        &["push", "urn:s", &lines, "--source", "x", "--seq", "1"][..],
+        &at,
+    ]
+    .concat();
+    let said = succeeds(&push);
+    assert!(
+        said.contains("2 statements pushed") && said.contains("1 late ones dropped"),
+        "{said}"
+    );
+    let said = succeeds(&push);
+    assert!(
+        said.contains("0 statements pushed") && said.contains("1 push taken before"),
+        "{said}"
+    );
+}
+
+#[test]
+fn streams_and_queries_are_managed() {
+    let server = Server::start(&[]);
+    let at = ["--server", &server.url];
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("s.sql");
+    let statements = "CREATE STREAM <urn:s> TIMELESS INTO GRAPH <urn:g> BATCH 1s IDLE NEVER; \
+                      REGISTER QUERY 'tea first' AS SELECT * FROM STREAM <urn:s> [RANGE 1s STEP 1s] { ?s ?p ?o }";
+    fs::write(&file, statements).unwrap();
+    let command = |arguments: &[&str]| succeeds(&[arguments, &at].concat());
+    command(&["register", file.to_str().unwrap()]);
+    assert!(command(&["pause", "tea first"]).contains("paused"));
+    assert!(command(&["status"]).contains("tea first: 0 firings; paused"));
+    command(&["resume", "tea first"]);
+    assert!(!command(&["status"]).contains("paused"));
+    let lines = folder.path().join("s.tsv");
+    fs::write(&lines, "1700000000000\t<urn:a> <urn:p> \"x\" .\n").unwrap();
+    command(&["push", "urn:s", lines.to_str().unwrap()]);
+    let said = command(&["advance", "2023-11-14T22:13:25Z", "urn:s"]);
+    assert!(said.contains("1700000005000"), "{said}");
+    command(&["advance", "1700000006000"]);
+    let status = command(&["status"]);
+    assert!(
+        status.contains("complete through 2023-11-14T22:13:26Z (1700000006000 ms)"),
+        "{status}"
+    );
+    // The stored graphs, in each format, all of them or one.
+    command(&[
+        "update",
+        "INSERT DATA { <urn:d> <urn:p> 1 . GRAPH <urn:h> { <urn:e> <urn:p> 2 } }",
+    ]);
+    let integer = "http://www.w3.org/2001/XMLSchema#integer";
+    let all = command(&["export"]);
+    let mut quads: Vec<&str> = all.lines().collect();
+    quads.sort_unstable();
+    assert_eq!(
+        quads,
+        [
+            "<urn:a> <urn:p> \"x\" <urn:g> .".to_owned(),
+            format!("<urn:d> <urn:p> \"1\"^^<{integer}> ."),
+            format!("<urn:e> <urn:p> \"2\"^^<{integer}> <urn:h> ."),
+        ]
+    );
+    assert_eq!(
+        command(&["export", "--default", "--format", "nt"])
+            .lines()
+            .count(),
+        1
+    );
+    let graph = command(&["export", "--graph", "urn:g", "--format", "nq"]);
+    assert_eq!(graph.trim(), "<urn:a> <urn:p> \"x\" <urn:g> .");
+    let trig = folder.path().join("all.trig");
+    let trig = trig.to_str().unwrap();
+    command(&["export", "--output", trig]);
+    let data = folder.path().join("data");
+    let data = data.to_str().unwrap();
+    succeeds(&["load", trig, "--data", data]);
+    let mut again: Vec<String> = succeeds(&["export", "--data", data])
+        .lines()
+        .map(str::to_owned)
+        .collect();
+    again.sort_unstable();
+    assert_eq!(again, quads);
+    assert!(fails(&[&["export", "--format", "ttl"][..], &at].concat(), 2).contains("one graph"));
+    // So are the answers of a query.
+    let construct = "CONSTRUCT { GRAPH ?g { ?s ?p ?o } } WHERE { GRAPH ?g { ?s ?p ?o } }";
+    assert!(command(&["query", construct, "--format", "nq"]).contains("<urn:g> ."));
+    assert!(command(&["query", construct, "--format", "trig"]).contains("<urn:g>"));
+    assert!(fails(&[&["drop", "stream", "urn:s"][..], &at].concat(), 1).contains("tea first"));
+    command(&["drop", "query", "tea first"]);
+    command(&["drop", "stream", "urn:s"]);
+    assert_eq!(command(&["status"]), "");
+}
+
+#[test]
+fn a_subscriber_outlives_its_server() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("data");
+    let data = data.to_str().unwrap();
+    let file = folder.path().join("s.sql");
+    let statements = "CREATE STREAM <urn:s> BATCH 1s IDLE NEVER; \
+                      REGISTER QUERY q AS SELECT ?o FROM STREAM <urn:s> [RANGE 1s STEP 1s] { ?s <urn:p> ?o }";
+    fs::write(&file, statements).unwrap();
+    let push = |url: &str, second: i64| {
+        let lines = folder.path().join("s.tsv");
+        fs::write(
+            &lines,
+            format!("{second}500\t<urn:a> <urn:p> <urn:o{second}> .\n"),
+        )
+        .unwrap();
+        let advance = format!("{}000", second + 1);
+        let lines = lines.to_str().unwrap();
+        succeeds(&[
+            "push",
+            "urn:s",
+            lines,
+            "--advance",
+            &advance,
+            "--server",
+            url,
+        ]);
+    };
+    let server = Server::start(&["--data", data]);
+    let url = server.url.clone();
+    let at = ["--server", &url];
+    succeeds(&[&["register", file.to_str().unwrap()][..], &at].concat());
+    push(&url, 1);
+    push(&url, 2);
+    let subscribe = |more: &[&str]| {
+        let mut child = somersault()
+            .args(["subscribe", "q", "--server", &url, "--format", "json"])
+            .args(more)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("it starts");
+        let out = child.stdout.take().expect("standard output is piped");
+        (child, BufReader::new(out).lines().map_while(Result::ok))
+    };
+    let (mut patient, mut answers) = subscribe(&["--count", "3"]);
+    let (hasty, mut few) = subscribe(&["--retry", "1"]);
+    let (mut newest, mut fresh) = subscribe(&["--from-now", "--count", "1"]);
+    for answer in ["urn:o1", "urn:o2"] {
+        assert!(answers.next().is_some_and(|line| line.contains(answer)));
+        assert!(few.next().is_some_and(|line| line.contains(answer)));
+    }
+    while counted(&server, "somersault_http_subscribers ") < 3 {
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    drop(server);
+    let gone = hasty.wait_with_output().expect("it ends");
+    let said = text(&gone.stderr);
+    assert_eq!(gone.status.code(), Some(1), "{said}");
+    assert!(
+        said.contains("gave up after 1 s") && said.contains("--after 3000"),
+        "{said}"
+    );
+    let server = Server::start_at(url.trim_start_matches("http://"), &["--data", data]);
+    // One subscriber goes on behind the firings that it has seen, the other gets the next one.
+    push(&url, 3);
+    assert!(answers.next().is_some_and(|line| line.contains("urn:o3")));
+    assert!(patient.wait().expect("it ends").success());
+    push(&url, 4);
+    assert!(fresh.next().is_some());
+    assert!(newest.wait().expect("it ends").success());
+    drop(server);
 }

@@ -1,0 +1,71 @@
+//! `drop`, `pause`, `resume` and `advance`: what manages streams and continuous queries on a server.
+
+use crate::args::{AdvanceArgs, Declared, DropArgs, QueryNameArgs};
+use crate::client::{Client, segment};
+use crate::error::CliError;
+use crate::times;
+use serde_json::{Value, json};
+
+/// Drops a continuous query, or a stream that no query windows.
+///
+/// # Errors
+/// When there is no such thing, or the server refuses.
+pub(crate) fn drop(args: &DropArgs) -> Result<(), CliError> {
+    let client = Client::new(&args.server.url)?;
+    let (path, kind) = match args.kind {
+        Declared::Query => ("queries", "query"),
+        Declared::Stream => ("streams", "stream"),
+    };
+    client.delete(&format!("/{path}/{}", segment(&args.name)))?;
+    println!("{kind} {} dropped", args.name);
+    Ok(())
+}
+
+/// Stops a continuous query until it is resumed.
+///
+/// # Errors
+/// When there is no such query, or the server refuses.
+pub(crate) fn pause(args: &QueryNameArgs) -> Result<(), CliError> {
+    let client = Client::new(&args.server.url)?;
+    client.command(&format!("/queries/{}/pause", segment(&args.query)))?;
+    println!("query {} paused", args.query);
+    Ok(())
+}
+
+/// Lets a paused query go on.
+///
+/// # Errors
+/// When there is no such query, or the server refuses.
+pub(crate) fn resume(args: &QueryNameArgs) -> Result<(), CliError> {
+    let client = Client::new(&args.server.url)?;
+    client.command(&format!("/queries/{}/resume", segment(&args.query)))?;
+    println!("query {} resumed", args.query);
+    Ok(())
+}
+
+/// Moves the time of streams on, so that the closes before it become due.
+///
+/// # Errors
+/// When there is no such stream, the time would go back, or the server refuses.
+pub(crate) fn advance(args: &AdvanceArgs) -> Result<(), CliError> {
+    let client = Client::new(&args.server.url)?;
+    let body = match args.streams.is_empty() {
+        true => json!({ "to_ms": args.to }),
+        false => {
+            let streams = args
+                .streams
+                .iter()
+                .map(|iri| (iri.clone(), Value::from(args.to)));
+            json!({ "streams": streams.collect::<serde_json::Map<_, _>>() })
+        }
+    };
+    let headers = [("Content-Type", "application/json")];
+    client.post("/advance", &headers, body.to_string().as_bytes())?;
+    let which = match args.streams.len() {
+        0 => "all streams".to_owned(),
+        1 => format!("stream {}", args.streams[0]),
+        several => format!("{several} streams"),
+    };
+    println!("{which} advanced to {}", times::shown(args.to));
+    Ok(())
+}
