@@ -159,6 +159,13 @@ pub(crate) struct ServeArgs {
     /// queries what is newer, more leaves injection more of the processor
     #[arg(long, value_name = "MS", default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..=60_000))]
     pub(crate) freshness_ms: u64,
+    /// How far ahead of both its stream's newest time and the clock an event time may lie, in milliseconds, where the
+    /// stream's declaration has no AHEAD; a day if not given
+    #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) time_ahead_ms: Option<u64>,
+    /// How many closes of one continuous query a push or an advance may make due; 100000 if not given
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) closes_at_once: Option<u64>,
     /// Most rows that one answer may have
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) result_rows: Option<u64>,

@@ -5,7 +5,9 @@ use crate::cursor::Cursor;
 use crate::duration::{any_duration, positive_duration};
 use crate::error::ParseError;
 use crate::names::Names;
-use crate::statement::{Classification, CreateStream, LatePolicy, Statement, TimeDomain};
+use crate::statement::{
+    AheadLimit, Classification, CreateStream, LatePolicy, Statement, TimeDomain,
+};
 use crate::surface::{name_text, name_token, source_token};
 use crate::token::TokenKind;
 use somersault_model::Millis;
@@ -14,8 +16,7 @@ const DEFAULT_BATCH: Millis = Millis(100);
 const DEFAULT_IDLE: Millis = Millis(5_000);
 const DEFAULT_KEEP: Millis = Millis(60_000);
 const DEFAULT_BUDGET_BYTES: u64 = 256 << 20;
-const CLAUSES: &str =
-    "TIMELESS, TIMING, INTO GRAPH, BATCH, EVENT TIME, ARRIVAL TIME, LATENESS, IDLE, KEEP, BUDGET";
+const CLAUSES: &str = "TIMELESS, TIMING, INTO GRAPH, BATCH, EVENT TIME, ARRIVAL TIME, LATENESS, AHEAD, IDLE, KEEP, BUDGET";
 
 /// Reads a statement other than REGISTER; the cursor stands on its first word.
 pub(crate) fn read_statement(
@@ -66,6 +67,7 @@ pub(crate) struct Clauses {
     time: Option<TimeDomain>,
     lateness: Option<Millis>,
     late_policy: Option<LateClause>,
+    ahead: Option<AheadLimit>,
     idle: Option<Option<Millis>>,
     keep: Option<Millis>,
     budget_bytes: Option<u64>,
@@ -100,6 +102,7 @@ fn read_create(cursor: &mut Cursor<'_>, names: &Names) -> Result<CreateStream, P
                 within: within.unwrap_or(keep),
             },
         },
+        ahead: clauses.ahead.unwrap_or(AheadLimit::Default),
         idle: clauses.idle.unwrap_or(Some(DEFAULT_IDLE)),
         keep,
         budget_bytes: clauses.budget_bytes.unwrap_or(DEFAULT_BUDGET_BYTES),
@@ -140,6 +143,12 @@ impl Clauses {
             if cursor.take_keyword("LATE") {
                 self.late_policy = Some(read_late(cursor)?);
             }
+        } else if cursor.take_keyword("AHEAD") {
+            self.once(cursor, offset, "AHEAD")?;
+            self.ahead = Some(match cursor.take_keyword("ANY") {
+                true => AheadLimit::Any,
+                false => AheadLimit::Within(any_duration(cursor, "AHEAD")?),
+            });
         } else if cursor.take_keyword("IDLE") {
             self.once(cursor, offset, "IDLE")?;
             let never = cursor.take_keyword("NEVER");
@@ -172,7 +181,9 @@ impl Clauses {
         cursor: &mut Cursor<'_>,
         names: &Names,
     ) -> Result<bool, ParseError> {
-        const GIVEN: [&str; 6] = ["BATCH", "EVENT", "ARRIVAL", "LATENESS", "LATE", "IDLE"];
+        const GIVEN: [&str; 7] = [
+            "BATCH", "EVENT", "ARRIVAL", "LATENESS", "LATE", "AHEAD", "IDLE",
+        ];
         if cursor.is_any_keyword(&GIVEN) {
             return Err(ParseError::semantics(
                 cursor.source,

@@ -56,7 +56,7 @@ pub use parser::Parser;
 pub use query::{DatasetClause, Query, QueryForm};
 
 pub use script::ScriptStatement;
-pub use statement::{Classification, CreateStream, LatePolicy, Statement, TimeDomain};
+pub use statement::{AheadLimit, Classification, CreateStream, LatePolicy, Statement, TimeDomain};
 pub use substitute::{Assigned, Substituted};
 pub use update::{DeleteInsert, Update, UpdateOperation};
 

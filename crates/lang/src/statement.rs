@@ -42,6 +42,17 @@ pub enum TimeDomain {
     Arrival,
 }
 
+/// How far ahead of the stream's newest time and of the clock a time may lie.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AheadLimit {
+    /// As far as the engine's setting says.
+    Default,
+    /// `AHEAD dur`.
+    Within(Millis),
+    /// `AHEAD ANY`: as far as event times go.
+    Any,
+}
+
 /// What happens to a statement that is later than LATENESS allows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LatePolicy {
@@ -73,6 +84,8 @@ pub struct CreateStream {
     pub lateness: Millis,
     /// What happens to what is later.
     pub late_policy: LatePolicy,
+    /// How far ahead its times may lie.
+    pub ahead: AheadLimit,
     /// After so long without data the stream's time goes on by itself; `None` = NEVER.
     pub idle: Option<Millis>,
     /// How much past a newly registered query may see.

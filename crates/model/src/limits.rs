@@ -31,6 +31,11 @@ pub struct Limits {
     pub registered_queries: u64,
     /// How long a snapshot may stay pinned before it is given up (S9).
     pub pin_time: Duration,
+    /// How far ahead of both a stream's newest time and the clock an event time may lie, where the stream's declaration
+    /// does not say it (AHEAD). Without a clock (the engine's `Clock::Manual`) there is no such limit.
+    pub time_ahead: Duration,
+    /// How many closes of one continuous query a push or an advance may make due.
+    pub closes_at_once: u64,
 }
 
 impl Default for Limits {
@@ -47,6 +52,8 @@ impl Default for Limits {
             concurrent_queries: 256,
             registered_queries: 4_000_000,
             pin_time: Duration::from_secs(120),
+            time_ahead: Duration::from_secs(86_400),
+            closes_at_once: 100_000,
         }
     }
 }

@@ -30,7 +30,9 @@ use sequencer::Sequencer;
 use somersault_log::{LoadSegment, Log, Position, Recovered};
 use somersault_model::{QuadIds, QueryUid, Sn};
 use somersault_store::{Recent, Store};
-use somersault_stream::{Coordinator, Input, NamePosition, QueryStatus, StreamStatus};
+use somersault_stream::{
+    Coordinator, Input, NamePosition, QueryStatus, StreamLimits, StreamStatus,
+};
 use std::collections::{BinaryHeap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -55,6 +57,8 @@ pub struct DriverConfig {
     pub pin_time: Duration,
     /// How many inputs may wait for the sequencer.
     pub inbox: usize,
+    /// What inputs of streams may ask for.
+    pub limits: StreamLimits,
 }
 
 /// Counters of the driver.
@@ -150,12 +154,13 @@ impl Driver {
             started: Instant::now(),
             time: parts.config.pin_time,
         };
+        let coordinator = Coordinator::new().with_limits(parts.config.limits);
         let shared = Arc::new(Shared {
             resolver: Resolver::new(Arc::clone(&parts.store), Arc::clone(&parts.log)),
             config: parts.config,
             store: parts.store,
             log: parts.log,
-            coordinator: Mutex::new(Coordinator::new()),
+            coordinator: Mutex::new(coordinator),
             host: parts.host,
             clock: parts.clock,
             acks: Acks::new(),

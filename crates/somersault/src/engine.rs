@@ -31,13 +31,14 @@ use parking_lot::MutexGuard;
 use places::Places;
 use somersault_lang::Parser;
 use somersault_log::{Disk, Log, LogOptions, RealDisk, Recovered};
-use somersault_model::Sn;
+use somersault_model::{Millis, Sn};
 use somersault_query::PlanCache;
 use somersault_runtime::{
     Driver, DriverConfig, DriverParts, Fabric, Host, Injectors, ManualClock, OnApplied, QueryPool,
     RuntimeError, SimFabric, SystemClock, TimelyFabric,
 };
 use somersault_store::Store;
+use somersault_stream::StreamLimits;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -206,6 +207,7 @@ impl Engine {
                 kept_firings: config.kept_firings,
                 pin_time: config.limits.pin_time,
                 inbox: INBOX,
+                limits: stream_limits(&config),
             },
             store: Arc::clone(&store),
             log: Arc::clone(&log),
@@ -274,6 +276,18 @@ impl Engine {
             return Err(EngineError::Stopped);
         }
         Ok(())
+    }
+}
+
+/// What inputs of streams may ask for. A clock that stands still says nothing of how far ahead a time lies.
+fn stream_limits(config: &EngineConfig) -> StreamLimits {
+    let ahead_ms = i64::try_from(config.limits.time_ahead.as_millis()).unwrap_or(i64::MAX);
+    StreamLimits {
+        ahead: match config.clock {
+            Clock::System => Some(Millis(ahead_ms)),
+            Clock::Manual => None,
+        },
+        closes_at_once: config.limits.closes_at_once,
     }
 }
 

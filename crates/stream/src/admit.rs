@@ -8,6 +8,7 @@ mod push;
 mod queries;
 
 use crate::adaptor::FARTHEST_MS;
+use crate::ahead::AheadGate;
 use crate::coordinator::Coordinator;
 use crate::input::{Admission, Input, Repeat};
 use crate::queries::MemberView;
@@ -132,6 +133,16 @@ impl Coordinator {
             let stream = self.known_stream(iri)?;
             self.check_source(stream, "advance the streams that it windows")?;
             check_range(iri, *time)?;
+            // Where the clock alone moves a stream it cannot be wrong about the clock.
+            if stream.time_by_clock(received_ms) != Some(*time) {
+                let mut ahead = AheadGate::new(stream, self.limits.ahead, received_ms);
+                ahead.pass(*time).map_err(|far| Refusal::AdvanceTooFar {
+                    stream: iri.clone(),
+                    to: *time,
+                    bound: far.to_string(),
+                    received: EventTime(received_ms),
+                })?;
+            }
         }
         to.retain(|(iri, time)| {
             self.known_stream(iri)

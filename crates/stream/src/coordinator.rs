@@ -6,6 +6,7 @@
 //! follows the pace of firings.
 
 use crate::adaptor::{Interner, StreamTerms};
+use crate::ahead::StreamLimits;
 use crate::amend::Amendments;
 use crate::declaration::{Resolve, ResolveError};
 use crate::groups::{Groups, PassedRun, Streams};
@@ -27,6 +28,8 @@ use std::sync::Arc;
 /// records applied so far have made.
 #[derive(Debug)]
 pub struct Coordinator {
+    /// What admission refuses.
+    pub(crate) limits: StreamLimits,
     pub(crate) streams: Streams,
     pub(crate) by_iri: BTreeMap<String, StreamUid>,
     pub(crate) queries: Queries,
@@ -90,6 +93,7 @@ impl Coordinator {
     /// A coordinator before the first record.
     pub fn new() -> Coordinator {
         Coordinator {
+            limits: StreamLimits::default(),
             streams: Streams::new(),
             by_iri: BTreeMap::new(),
             queries: Queries::default(),
@@ -108,6 +112,12 @@ impl Coordinator {
             answered_before: BTreeMap::new(),
             delivered: FxHashMap::default(),
         }
+    }
+
+    /// The same with limits for what admission takes. They do not concern records that are in the log.
+    #[must_use]
+    pub fn with_limits(self, limits: StreamLimits) -> Coordinator {
+        Coordinator { limits, ..self }
     }
 
     /// Takes one logged record, live and in recovery alike, and says what there is to do.

@@ -11,7 +11,7 @@ use crate::declaration::{QueryDeclaration, Resolve};
 use crate::output::{FiringKey, Output};
 use crate::refusal::Refusal;
 use crate::stream::{Batch, Stream};
-use somersault_lang::{CreateStream, DerivedStream, LatePolicy, TimeDomain};
+use somersault_lang::{AheadLimit, CreateStream, DerivedStream, LatePolicy, TimeDomain};
 use somersault_log::{DerivedRecord, Resolved};
 use somersault_model::{
     BatchNumber, EventTime, Lease, Millis, Mutation, QuadIds, QueryUid, StreamUid, TimedTriple,
@@ -144,6 +144,7 @@ impl Coordinator {
             time: TimeDomain::Event,
             lateness: Millis(0),
             late_policy: LatePolicy::Reject,
+            ahead: AheadLimit::Any,
             idle: None,
             keep: derived.keep,
             budget_bytes: derived.budget_bytes,

@@ -7,6 +7,7 @@
 
 mod adaptor;
 mod admit;
+mod ahead;
 mod amend;
 mod coordinator;
 mod cuts;
@@ -25,6 +26,7 @@ mod stream;
 mod taken;
 
 pub use adaptor::{StreamTerms, Timing};
+pub use ahead::StreamLimits;
 pub use coordinator::Coordinator;
 pub use declaration::{QueryDeclaration, Resolve, ResolveError, WindowDeclaration};
 pub use input::{

@@ -123,7 +123,7 @@ pub enum Refusal {
     },
     /// An event time went back further than LATENESS allows.
     #[error(
-        "statement {index} of the push to <{stream}>, {statement}, has event time {at}, but {source_phrase} complete through {complete_through} already; send statements in order of event time, or declare the stream with a LATENESS of at least {needed_ms}ms. Nothing of the push was taken",
+        "statement {index} of the push to <{stream}>, {statement}, has event time {at}, but {source_phrase} complete through {complete_through} already; {remedy}. Nothing of the push was taken",
         at = .at.0, complete_through = .complete_through.0,
     )]
     Late {
@@ -139,8 +139,8 @@ pub enum Refusal {
         complete_through: EventTime,
         /// "the stream is", or "its source … is".
         source_phrase: String,
-        /// The LATENESS that would have let it in.
-        needed_ms: i64,
+        /// What to do.
+        remedy: String,
     },
     /// A push has a sequence number of which nothing is known any more.
     #[error(
@@ -155,6 +155,40 @@ pub enum Refusal {
         seq: u64,
         /// The numbers from this one on are known.
         floor: u64,
+    },
+    /// An event time lies further ahead than AHEAD allows.
+    #[error(
+        "statement {index} of the push to <{stream}>, {statement}, has event time {at} ({}), which is {bound}, where the clock says {}; send the right time, or, if it is right, declare the stream with a longer AHEAD (AHEAD 400d, or AHEAD ANY). Nothing of the push was taken",
+        .at.to_iso(), .received.to_iso(), at = .at.0,
+    )]
+    TooFarAhead {
+        /// The stream.
+        stream: String,
+        /// Which statement of the push, from 1.
+        index: usize,
+        /// The statement itself, shortened.
+        statement: String,
+        /// Its event time.
+        at: EventTime,
+        /// How far it may lie ahead, and of what.
+        bound: String,
+        /// The clock at its reception.
+        received: EventTime,
+    },
+    /// A stream would be advanced further ahead than AHEAD allows.
+    #[error(
+        "stream <{stream}> would be advanced to {to} ({}), which is {bound}, where the clock says {}; advance it to the right time, or, if it is right, declare the stream with a longer AHEAD (AHEAD 400d, or AHEAD ANY). No stream was advanced",
+        .to.to_iso(), .received.to_iso(), to = .to.0,
+    )]
+    AdvanceTooFar {
+        /// The stream.
+        stream: String,
+        /// Where it was to be advanced to.
+        to: EventTime,
+        /// How far it may lie ahead, and of what.
+        bound: String,
+        /// The clock at its reception.
+        received: EventTime,
     },
     /// An EVENT TIME stream got a statement without event time.
     #[error(
@@ -266,6 +300,9 @@ impl Refusal {
     #[must_use]
     pub fn about(mut self, text_of: impl FnOnce(usize) -> String) -> Refusal {
         if let Refusal::Late {
+            index, statement, ..
+        }
+        | Refusal::TooFarAhead {
             index, statement, ..
         } = &mut self
             && statement.is_empty()

@@ -208,6 +208,13 @@ impl Stream {
         )
     }
 
+    /// The newest time that the stream has heard of, LATENESS not taken off.
+    pub(crate) fn newest(&self) -> Option<EventTime> {
+        let times = self.sources.values().filter_map(|source| source.time);
+        let newest = times.max().map(|time| time.plus(self.lateness()));
+        newest.max(self.complete_through)
+    }
+
     /// Puts a push into batches. Late statements are dropped and counted (where LATE is REJECT, admission has refused
     /// them), or with AMEND taken: into their batch while that is open, else they are handed back.
     pub(crate) fn push(&mut self, push: &PushRecord, intern: &dyn Intern) -> Pushed {

@@ -83,6 +83,12 @@ fn engine_config(args: &ServeArgs) -> EngineConfig {
     if let Some(ms) = args.firing_time_ms {
         limits.firing_time = Duration::from_millis(ms);
     }
+    if let Some(ms) = args.time_ahead_ms {
+        limits.time_ahead = Duration::from_millis(ms);
+    }
+    if let Some(closes) = args.closes_at_once {
+        limits.closes_at_once = closes;
+    }
     if let Some(rows) = args.result_rows {
         limits.result_rows = rows;
     }

@@ -135,6 +135,20 @@ impl DateTime {
     }
 }
 
+/// A time in UTC; milliseconds are written where there are some.
+pub(crate) fn iso_time(at: EventTime) -> String {
+    let mut text = String::new();
+    let fraction_digits = if at.0.rem_euclid(1000) == 0 { 0 } else { 3 };
+    DateTime {
+        utc: at,
+        offset_minutes: Some(0),
+        fraction_digits,
+        zulu: true,
+    }
+    .write(&mut text);
+    text
+}
+
 impl CalendarDate {
     pub(super) fn write(self, out: &mut String) {
         write_date(self.days, out);

@@ -15,6 +15,7 @@
 mod calendar;
 mod number;
 
+pub(crate) use calendar::iso_time;
 pub use calendar::{CalendarDate, DateTime, date, date_time};
 pub use number::{Decimal, Numeric, numeric};
 

@@ -5,6 +5,7 @@
 
 use super::check_range;
 use crate::adaptor::TooLate;
+use crate::ahead::{AheadGate, TooFarAhead};
 use crate::coordinator::Coordinator;
 use crate::input::{Admission, Push, PushHead, PushVerdict, ReadPush, Repeat};
 use crate::output::FiringKey;
@@ -93,6 +94,7 @@ impl Coordinator {
             now.max(stream.complete_through.unwrap_or(now))
                 .max(gate.source.unwrap_or(now))
         });
+        let mut ahead = AheadGate::new(stream, self.limits.ahead, received_ms);
         let rejects = stream.declaration.late_policy == LatePolicy::Reject;
         for (at_index, at) in times.enumerate() {
             let index = at_index + 1;
@@ -103,6 +105,11 @@ impl Coordinator {
                 });
             };
             check_range(&head.stream, at)?;
+            if by_clock.is_none() {
+                ahead
+                    .pass(at)
+                    .map_err(|far| far_refusal(head, index, (at, received_ms), far))?;
+            }
             if let Err(late) = gate.pass(at)
                 && rejects
             {
@@ -181,6 +188,22 @@ impl Coordinator {
     }
 }
 
+fn far_refusal(
+    head: &PushHead,
+    index: usize,
+    (at, received_ms): (EventTime, i64),
+    far: TooFarAhead,
+) -> Refusal {
+    Refusal::TooFarAhead {
+        stream: head.stream.clone(),
+        index,
+        statement: String::new(),
+        at,
+        bound: far.to_string(),
+        received: EventTime(received_ms),
+    }
+}
+
 fn late_refusal(
     stream: &Stream,
     source: &str,
@@ -202,8 +225,23 @@ fn late_refusal(
         at,
         complete_through: late.complete_through,
         source_phrase,
-        needed_ms: late.complete_through.0 - at.0 + stream.lateness().0,
+        remedy: late_remedy(late.complete_through.0 - at.0 + stream.lateness().0),
     }
+}
+
+/// What lets a late statement in. A LATENESS of more than a day is no advice: then a time is wrong.
+fn late_remedy(needed_ms: i64) -> String {
+    const DAY_MS: i64 = 86_400_000;
+    if needed_ms <= DAY_MS {
+        return format!(
+            "send statements in order of event time, or declare the stream with a LATENESS of at least {needed_ms}ms"
+        );
+    }
+    format!(
+        "that is {} days earlier; if this time is wrong, send the right one, and if the stream's is, because a wrong time was \
+         taken before, DROP STREAM and CREATE STREAM let it begin again",
+        needed_ms / DAY_MS
+    )
 }
 
 fn not_taken(verdict: PushVerdict) -> Admission {

@@ -6,7 +6,7 @@
 pub(crate) use crate::world::World;
 use oxrdf::{GraphName, NamedNode, NamedOrBlankNode, Quad, Term};
 use somersault_lang::{
-    Classification, CreateStream, DerivedStream, Extent, LatePolicy, Overload, Report,
+    AheadLimit, Classification, CreateStream, DerivedStream, Extent, LatePolicy, Overload, Report,
     StreamOperator, TimeDomain,
 };
 use somersault_log::{PlanRecord, Position, Record};
@@ -16,7 +16,7 @@ use somersault_model::{
 };
 use somersault_stream::{
     Admission, BatchChange, Coordinator, Firing, Input, Output, Push, PushStatement, QueryChange,
-    QueryDeclaration, QueryEvent, Refusal, Repeat, WindowDeclaration,
+    QueryDeclaration, QueryEvent, Refusal, Repeat, StreamLimits, WindowDeclaration,
 };
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -30,6 +30,7 @@ pub(crate) fn stream(iri: &str) -> CreateStream {
         time: TimeDomain::Event,
         lateness: Millis(0),
         late_policy: LatePolicy::Reject,
+        ahead: AheadLimit::Default,
         idle: None,
         keep: Millis(100),
         budget_bytes: 1 << 30,
@@ -164,6 +165,14 @@ impl Driver {
             stored: BTreeSet::new(),
             stored_at: BTreeMap::new(),
             now_ms: 0,
+        }
+    }
+
+    /// With limits for what admission takes.
+    pub(crate) fn limited(limits: StreamLimits) -> Driver {
+        Driver {
+            coordinator: Coordinator::new().with_limits(limits),
+            ..Driver::new()
         }
     }
 

@@ -1,6 +1,7 @@
 //! The tests of the coordinator from outside: laws against a dull twin, cases, refusals, and invariants broken on purpose.
 #![allow(clippy::unwrap_used)]
 
+mod ahead;
 mod cases;
 mod cohorts;
 mod cuts;

@@ -1,0 +1,134 @@
+//! How far ahead the times of a stream may lie (AHEAD).
+
+use crate::harness::{Driver, stream, was_logged};
+use somersault_lang::{AheadLimit, LatePolicy, TimeDomain};
+use somersault_model::Millis;
+use somersault_stream::StreamLimits;
+
+const A: &str = "http://a/";
+const DAY: i64 = 86_400_000;
+/// 2026-03-01T12:00:00Z
+const NOW: i64 = 1_772_366_400_000;
+
+/// A day ahead is the limit, and the clock stands at [`NOW`].
+fn driver(ahead: AheadLimit) -> Driver {
+    let mut driver = Driver::limited(StreamLimits {
+        ahead: Some(Millis(DAY)),
+        ..StreamLimits::default()
+    });
+    driver.now_ms = NOW;
+    let mut declaration = stream(A);
+    declaration.ahead = ahead;
+    driver.create(declaration).unwrap();
+    driver
+}
+
+#[test]
+fn one_wrong_time_does_not_stop_a_stream() {
+    let mut driver = driver(AheadLimit::Default);
+    driver.push(A, &[(NOW, 1)]).unwrap();
+    // A source that sends microseconds, and one whose clock is a year ahead.
+    for wrong in [9_223_372_036_854_774, NOW + 365 * DAY, NOW + DAY + 1] {
+        let refusal = driver.push(A, &[(NOW, 2), (wrong, 3)]).unwrap_err();
+        let refusal = refusal.to_string();
+        assert!(refusal.contains("statement 2 of the push"), "{refusal}");
+        assert!(refusal.contains("<http://s/3>"), "{refusal}");
+        assert!(refusal.contains("more than 1d ahead"), "{refusal}");
+        assert!(refusal.contains("2026-03-01T12:00:00Z"), "{refusal}");
+        assert!(refusal.contains("AHEAD ANY"), "{refusal}");
+        assert!(driver.advance(&[(A, wrong)]).is_err());
+    }
+    assert!(was_logged(
+        &driver.push(A, &[(NOW, 4), (NOW + DAY, 5)]).unwrap()
+    ));
+    // The newest time counts as well as the clock: grouping into pushes does not matter.
+    assert!(was_logged(&driver.push(A, &[(NOW + 2 * DAY, 6)]).unwrap()));
+    assert!(was_logged(&driver.advance(&[(A, NOW + 3 * DAY)]).unwrap()));
+}
+
+#[test]
+fn a_first_time_beyond_a_hundred_years_is_refused() {
+    let mut driver = driver(AheadLimit::Default);
+    let refusal = driver.push(A, &[(9_223_372_036_854_774, 1)]).unwrap_err();
+    let refusal = refusal.to_string();
+    assert!(refusal.contains("294247-01-10T"), "{refusal}");
+    assert!(
+        refusal.contains("more than 36525d ahead of the clock"),
+        "{refusal}"
+    );
+    assert!(driver.advance(&[(A, 9_223_372_036_854_774)]).is_err());
+}
+
+#[test]
+fn recorded_data_of_the_past_and_of_the_future_is_taken() {
+    let mut past = driver(AheadLimit::Default);
+    for year in [1970, 1990, 2010, 2026] {
+        past.push(A, &[((year - 1970) * 365 * DAY, 1)]).unwrap();
+    }
+    let mut future = driver(AheadLimit::Default);
+    for day in 0..10 {
+        future.push(A, &[(NOW + (9_000 + day) * DAY, 1)]).unwrap();
+    }
+}
+
+#[test]
+fn a_stream_says_for_itself_how_far_ahead_its_times_may_lie() {
+    let mut wide = driver(AheadLimit::Within(Millis(400 * DAY)));
+    wide.push(A, &[(NOW, 1), (NOW + 365 * DAY, 2)]).unwrap();
+    assert!(wide.push(A, &[(NOW + 800 * DAY, 3)]).is_err());
+    let mut any = driver(AheadLimit::Any);
+    any.push(A, &[(NOW, 1), (9_223_372_036_854_774, 2)])
+        .unwrap();
+}
+
+#[test]
+fn a_clock_that_jumps_is_not_refused() {
+    let mut driver = driver(AheadLimit::Default);
+    let mut arrival = stream("http://b/");
+    arrival.time = TimeDomain::Arrival;
+    driver.create(arrival).unwrap();
+    driver.push("http://b/", &[(0, 1)]).unwrap();
+    driver.now_ms += 365 * DAY;
+    assert!(was_logged(&driver.push("http://b/", &[(0, 2)]).unwrap()));
+}
+
+#[test]
+fn an_absurd_lateness_is_not_recommended() {
+    let mut driver = driver(AheadLimit::Any);
+    driver.push(A, &[(NOW + 400 * DAY, 1)]).unwrap();
+    let late = driver.push(A, &[(NOW, 2)]).unwrap_err().to_string();
+    assert!(late.contains("400 days earlier"), "{late}");
+    assert!(late.contains("DROP STREAM"), "{late}");
+    assert!(!late.contains("LATENESS"), "{late}");
+    let late = driver.push(A, &[(NOW + 400 * DAY - 7, 2)]).unwrap_err();
+    assert!(
+        late.to_string().contains("a LATENESS of at least 7ms"),
+        "{late}"
+    );
+}
+
+#[test]
+fn a_replay_asks_for_no_limit() {
+    let mut driver = driver(AheadLimit::Any);
+    let mut late = stream("http://b/");
+    late.late_policy = LatePolicy::Drop;
+    late.ahead = AheadLimit::Any;
+    driver.create(late).unwrap();
+    driver
+        .push("http://b/", &[(NOW, 1), (NOW + 500 * DAY, 2)])
+        .unwrap();
+    // The log is replayed with another limit.
+    let mut replayed = Driver::recovered(&driver.world, &driver.log);
+    replayed.coordinator = std::mem::take(&mut replayed.coordinator).with_limits(StreamLimits {
+        ahead: Some(Millis(1)),
+        closes_at_once: 1,
+    });
+    let time = |driver: &Driver| {
+        driver
+            .coordinator
+            .stream("http://b/")
+            .unwrap()
+            .complete_through
+    };
+    assert_eq!(time(&replayed), time(&driver));
+}
