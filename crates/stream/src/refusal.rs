@@ -123,7 +123,8 @@ pub enum Refusal {
     },
     /// An event time went back further than LATENESS allows.
     #[error(
-        "statement {index} of the push to <{stream}>, {statement}, has event time {at}, but {source_phrase} complete through {complete_through} already; {remedy}. Nothing of the push was taken",
+        "statement {index} of the push to <{stream}>, {statement}, has event time {at}, but {source_phrase} complete through {complete_through} already; {}. Nothing of the push was taken",
+        late_remedy(*.needed_ms),
         at = .at.0, complete_through = .complete_through.0,
     )]
     Late {
@@ -139,8 +140,8 @@ pub enum Refusal {
         complete_through: EventTime,
         /// "the stream is", or "its source … is".
         source_phrase: String,
-        /// What to do.
-        remedy: String,
+        /// The LATENESS that would have let it in.
+        needed_ms: i64,
     },
     /// A push has a sequence number of which nothing is known any more.
     #[error(
@@ -333,4 +334,19 @@ impl Refusal {
             _ => RefusalKind::Invalid,
         }
     }
+}
+
+/// What lets a late statement in. A LATENESS of more than a day is no advice: then a time is wrong.
+fn late_remedy(needed_ms: i64) -> String {
+    const DAY_MS: i64 = 86_400_000;
+    if needed_ms <= DAY_MS {
+        return format!(
+            "send statements in order of event time, or declare the stream with a LATENESS of at least {needed_ms}ms"
+        );
+    }
+    format!(
+        "that is {} days earlier; if this time is wrong, send the right one, and if the stream's is, because a wrong time was \
+         taken before, DROP STREAM and CREATE STREAM let it begin again",
+        needed_ms / DAY_MS
+    )
 }

@@ -225,23 +225,8 @@ fn late_refusal(
         at,
         complete_through: late.complete_through,
         source_phrase,
-        remedy: late_remedy(late.complete_through.0 - at.0 + stream.lateness().0),
+        needed_ms: late.complete_through.0 - at.0 + stream.lateness().0,
     }
-}
-
-/// What lets a late statement in. A LATENESS of more than a day is no advice: then a time is wrong.
-fn late_remedy(needed_ms: i64) -> String {
-    const DAY_MS: i64 = 86_400_000;
-    if needed_ms <= DAY_MS {
-        return format!(
-            "send statements in order of event time, or declare the stream with a LATENESS of at least {needed_ms}ms"
-        );
-    }
-    format!(
-        "that is {} days earlier; if this time is wrong, send the right one, and if the stream's is, because a wrong time was \
-         taken before, DROP STREAM and CREATE STREAM let it begin again",
-        needed_ms / DAY_MS
-    )
 }
 
 fn not_taken(verdict: PushVerdict) -> Admission {
