@@ -10,7 +10,7 @@ use crate::context::execution::Crew;
 use crate::context::table::Table;
 use crate::context::workspace::Workspace;
 use crate::exec::assemble::assemble;
-use crate::exec::run::{Actual, Runner};
+use crate::exec::run::{Runner, StepFigures};
 use crate::exec::starts::Start;
 use crate::exec::step::Step;
 use crate::view::sources::Graphs;
@@ -70,9 +70,11 @@ impl Runner<'_, '_> {
         // are there already. A single step gains from parts only what others take of it.
         if limit == usize::MAX {
             rows >= 2 * self.limiter.morsel_rows()
-                && (!rest.is_empty() || !step.kind.keeps_order() || self.limiter.crew().is_some())
+                && (!rest.is_empty()
+                    || !step.kind.operator().keeps_order()
+                    || self.limiter.crew().is_some())
         } else {
-            rows > FIRST_PART && step.kind.may_multiply()
+            rows > FIRST_PART && step.kind.operator().may_multiply()
         }
     }
 
@@ -143,7 +145,7 @@ impl Runner<'_, '_> {
         let evaluation = self.evaluation.seed();
         let known_terms = self.evaluation.local.len();
         let limiter = &*self.limiter;
-        let actual = vec![Actual::default(); self.actual.len()];
+        let actual = vec![StepFigures::default(); self.actual.len()];
         let made_bytes = AtomicU64::new(0);
         let reports: Mutex<Vec<Result<Report, QueryError>>> = Mutex::new(Vec::new());
         let work = |_: usize| {
@@ -301,5 +303,5 @@ struct Report {
     /// What it found in the dictionary and might be reclaimed there.
     held: Held,
     rows: u64,
-    actual: Vec<Actual>,
+    actual: Vec<StepFigures>,
 }

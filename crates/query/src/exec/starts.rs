@@ -6,8 +6,9 @@ use crate::algebra::error::QueryError;
 use crate::algebra::logical::{GraphPosition, Position, QuadPattern};
 use crate::context::table::Table;
 use crate::context::workspace::Workspace;
-use crate::exec::run::{Actual, Runner};
-use crate::exec::step::{Step, StepKind};
+use crate::exec::operators::{Scan, StepKind};
+use crate::exec::run::{Runner, StepFigures};
+use crate::exec::step::Step;
 use crate::view::sources;
 use somersault_lang::VarId;
 use somersault_model::{Direction, TermId};
@@ -81,7 +82,7 @@ impl Runner<'_, '_> {
         let Some((step, rest)) = steps.split_first() else {
             return Ok(None);
         };
-        let StepKind::Scan(pattern) = &step.kind else {
+        let StepKind::Scan(Scan(pattern)) = &step.kind else {
             return Ok(None);
         };
         let from_nothing = table.rows == 1 && !table.is_numbered_or_wide();
@@ -119,7 +120,7 @@ impl Runner<'_, '_> {
         let all = if self.cuts(rest, found.len(), usize::MAX) {
             self.limiter.count_rows(found.len());
             if let Some(actual) = self.actual.get_mut(step.number) {
-                *actual += Actual {
+                *actual += StepFigures {
                     runs: 1,
                     rows: found.len() as u64,
                     time: started.elapsed(),

@@ -5,7 +5,8 @@
 use crate::algebra::expression::Expr;
 use crate::algebra::logical::Group;
 use crate::algebra::varset::VarSet;
-use crate::exec::step::{Plan, StepKind};
+use crate::exec::operators::{Bind, Join, StepKind};
+use crate::exec::step::Plan;
 use crate::plan::cost;
 use crate::plan::estimate::State;
 use crate::plan::planner::Planner;
@@ -107,11 +108,11 @@ impl Planner<'_> {
         state.certain.extend(&own_state.certain);
         state.cost += own_state.cost + cost::hash(state.flow(rows), own_state.rows);
         state.advance(rows);
-        let kind = StepKind::Join {
+        let kind = StepKind::Join(Join {
             plan: own_plan,
             shared: VarSet::of([key]),
             yields: own_state.possible,
-        };
+        });
         self.push(plan, kind, rows);
     }
 
@@ -119,7 +120,10 @@ impl Planner<'_> {
         let values = state.distinct(of);
         state.bind(key, values);
         state.cost += state.rows * 20.0;
-        let kind = StepKind::Bind(key, Arc::new(Expr::EqualityKey(of)));
+        let kind = StepKind::Bind(Bind {
+            variable: key,
+            expr: Arc::new(Expr::EqualityKey(of)),
+        });
         self.push(plan, kind, state.rows);
     }
 }

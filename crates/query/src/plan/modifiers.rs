@@ -2,8 +2,8 @@
 
 use crate::algebra::expression::Expr;
 use crate::algebra::logical::{Aggregate, Node};
-use crate::exec::degrees::Degrees;
-use crate::exec::step::{Plan, Step, StepKind};
+use crate::exec::operators::{Degrees, GroupBy, OrderBy, Scan, Slice, StepKind};
+use crate::exec::step::{Plan, Step};
 use crate::plan::cost;
 use crate::plan::estimate::State;
 use crate::plan::planner::Planner;
@@ -33,7 +33,7 @@ impl Planner<'_> {
         let degrees = match plan.steps.as_slice() {
             [
                 Step {
-                    kind: StepKind::Scan(pattern),
+                    kind: StepKind::Scan(Scan(pattern)),
                     ..
                 },
             ] if before == 0 => Degrees::of(pattern, keys, aggregates),
@@ -52,10 +52,10 @@ impl Planner<'_> {
                 });
                 let exists = read.flat_map(|expression| self.exists_in(expression, state));
                 let exists = exists.collect();
-                let kind = StepKind::Aggregate {
+                let kind = StepKind::GroupBy(GroupBy {
                     keys: Arc::clone(keys),
                     aggregates: Arc::clone(aggregates),
-                };
+                });
                 (kind, exists)
             }
         };
@@ -78,10 +78,10 @@ impl Planner<'_> {
         let exists = keys.iter().flat_map(|(key, _)| self.exists_in(key, state));
         let exists = exists.collect();
         state.cost += cost::sort(state.rows);
-        let kind = StepKind::OrderBy {
+        let kind = StepKind::OrderBy(OrderBy {
             keys: Arc::clone(keys),
             limit: None,
-        };
+        });
         self.push_with_exists(plan, kind, state.rows, exists);
     }
 
@@ -106,12 +106,12 @@ impl Planner<'_> {
             }
         };
         if let Some(step) = step
-            && let StepKind::OrderBy { limit: first, .. } = &mut step.kind
+            && let StepKind::OrderBy(sort) = &mut step.kind
         {
-            *first = Some(wanted);
+            sort.limit = Some(wanted);
         }
         let rows = (state.rows - offset as f64).max(0.0);
         state.advance(limit.map_or(rows, |limit| rows.min(limit as f64)));
-        self.push(plan, StepKind::Slice { offset, limit }, state.rows);
+        self.push(plan, StepKind::Slice(Slice { offset, limit }), state.rows);
     }
 }

@@ -4,7 +4,8 @@
 use crate::algebra::expression::Expr;
 use crate::algebra::logical::{Node, Tail};
 use crate::algebra::varset::VarSet;
-use crate::exec::step::{Plan, StepKind};
+use crate::exec::operators::{AntiSemi, FilterRows, Minus, Optional, OptionalJoin, StepKind};
+use crate::exec::step::Plan;
 use crate::plan::cost;
 use crate::plan::estimate::State;
 use crate::plan::planner::Planner;
@@ -80,7 +81,7 @@ impl Planner<'_> {
         self.node(node, &mut inner, &mut inner_plan);
         self.filters(filters, &mut inner, &mut inner_plan);
         self.without(&inner, state);
-        let kind = StepKind::AntiSemi { plan: inner_plan };
+        let kind = StepKind::AntiSemi(AntiSemi { plan: inner_plan });
         self.push(plan, kind, state.rows);
     }
 
@@ -97,7 +98,7 @@ impl Planner<'_> {
         for filter in filters {
             let exists = self.exists_in(filter, state);
             self.leave(filter, state);
-            let kind = StepKind::Filter(Arc::clone(filter));
+            let kind = StepKind::FilterRows(FilterRows(Arc::clone(filter)));
             self.push_with_exists(plan, kind, state.rows, exists);
         }
     }
@@ -138,14 +139,14 @@ impl Planner<'_> {
         state.cost += matched.cost + cost::each(state.flow(rows), 5.0);
         state.advance(rows);
         let kind = if along {
-            StepKind::Optional { plan: inner_plan }
+            StepKind::Optional(Optional { plan: inner_plan })
         } else {
-            StepKind::OptionalJoin {
+            StepKind::OptionalJoin(OptionalJoin {
                 plan: inner_plan,
                 shared,
                 yields: node.possible.clone(),
                 filters: filter_plan,
-            }
+            })
         };
         self.push(plan, kind, rows);
     }
@@ -171,7 +172,7 @@ impl Planner<'_> {
         self.node(node, &mut inner, &mut inner_plan);
         let kind = if along {
             self.without(&inner, state);
-            StepKind::AntiSemi { plan: inner_plan }
+            StepKind::AntiSemi(AntiSemi { plan: inner_plan })
         } else {
             let mut found = state.rows * inner.rows;
             for variable in shared.iter() {
@@ -180,10 +181,10 @@ impl Planner<'_> {
             inner.cost += cost::hash(state.flow(found), inner.rows);
             inner.rows = found;
             self.without(&inner, state);
-            StepKind::Minus {
+            StepKind::Minus(Minus {
                 plan: inner_plan,
                 shared,
-            }
+            })
         };
         self.push(plan, kind, state.rows);
     }

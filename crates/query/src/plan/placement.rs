@@ -2,7 +2,8 @@
 //! and its moves become steps, with filters and binds between them as soon as they are ready.
 
 use crate::algebra::logical::{GraphPosition, Group, Position, QuadPattern};
-use crate::exec::step::{Plan, StepKind};
+use crate::exec::operators::{FollowPath, GraphName, Intersect, Scan, StepKind};
+use crate::exec::step::Plan;
 use crate::plan::estimate::State;
 use crate::plan::join_graph::{JoinGraph, JoinStep, SearchState};
 use crate::plan::order::Order;
@@ -108,21 +109,21 @@ impl Planner<'_> {
             }
             Orderable::Pattern(pattern, cardinality) => {
                 cardinality.bind(&pattern, state);
-                StepKind::Scan(pattern)
+                StepKind::Scan(Scan(pattern))
             }
             Orderable::Path(path) => {
                 for variable in path.variables().iter() {
                     state.bind(variable, rows.max(1.0));
                     state.certain.insert(variable);
                 }
-                StepKind::Path(Arc::clone(path))
+                StepKind::FollowPath(FollowPath(Arc::clone(path)))
             }
             Orderable::Graph(name) => {
                 if let Some(variable) = name.variable() {
                     state.bind(variable, self.graphs.named().len() as f64);
                     state.certain.insert(variable);
                 }
-                StepKind::GraphName(name)
+                StepKind::GraphName(GraphName(name))
             }
         };
         state.advance(rows);
@@ -151,12 +152,13 @@ impl Planner<'_> {
         match closed.first() {
             Some(Some(variable)) if closed.iter().all(|c| *c == Some(*variable)) => {
                 let variable = *variable;
-                self.push(plan, StepKind::Intersect { variable, patterns }, rows);
+                let kind = StepKind::Intersect(Intersect { variable, patterns });
+                self.push(plan, kind, rows);
             }
             // What the search took to be bound in every row is not: one after the other is right.
             _ => patterns
                 .into_iter()
-                .for_each(|pattern| self.push(plan, StepKind::Scan(pattern), rows)),
+                .for_each(|pattern| self.push(plan, StepKind::Scan(Scan(pattern)), rows)),
         }
     }
 

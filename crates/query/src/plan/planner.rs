@@ -10,7 +10,12 @@ use crate::context::execution::PlanChoices;
 use crate::context::limiter::Limiter;
 use crate::context::table::Table;
 use crate::exec::explain::Explainer;
-use crate::exec::step::{Plan, Step, StepKind};
+use crate::exec::names::Names;
+use crate::exec::operators::{
+    Bind, CallService, Distinct, EachGraph, FilterRows, InTermOrder, Join, JoinCells, JoinRetained,
+    JoinValues, StepKind, Union,
+};
+use crate::exec::step::{Plan, Step};
 use crate::plan::cost;
 use crate::plan::estimate::State;
 use crate::plan::selectivity;
@@ -107,6 +112,14 @@ impl<'a> Planner<'a> {
         plan
     }
 
+    /// What the numbers in its plans stand for.
+    pub(crate) fn names(&self) -> Names<'a> {
+        Names {
+            terms: self.terms,
+            variables: self.variables,
+        }
+    }
+
     /// How many steps were numbered.
     pub(crate) fn steps(&self) -> usize {
         self.steps
@@ -123,8 +136,8 @@ impl<'a> Planner<'a> {
         estimate: f64,
         exists: Vec<(usize, Plan)>,
     ) {
-        if kind.is_volatile() && !plan.ends_in_term_order() {
-            self.push(plan, StepKind::InTermOrder, estimate);
+        if kind.operator().is_volatile() && !plan.ends_in_term_order() {
+            self.push(plan, StepKind::InTermOrder(InTermOrder), estimate);
         }
         plan.steps.push(Step {
             number: self.steps,
@@ -187,7 +200,8 @@ impl<'a> Planner<'a> {
             Operator::Distinct(inner) => {
                 self.node(inner, state, plan);
                 state.cost += cost::group(state.rows);
-                self.push(plan, StepKind::Distinct(node.possible.clone()), state.rows);
+                let kind = StepKind::Distinct(Distinct(node.possible.clone()));
+                self.push(plan, kind, state.rows);
             }
             Operator::EachGraph { variable, inner } => {
                 self.each_graph(*variable, inner, node.possible.clone(), state, plan);
@@ -209,7 +223,8 @@ impl<'a> Planner<'a> {
     ) {
         let rows = (&values.variables[..], values.rows.len());
         Self::given(rows, certain, state);
-        self.push(plan, StepKind::Values(Arc::clone(values)), state.rows);
+        let kind = StepKind::JoinValues(JoinValues(Arc::clone(values)));
+        self.push(plan, kind, state.rows);
     }
 
     /// A join with so many rows of these variables, which are there already.
@@ -250,7 +265,8 @@ impl<'a> Planner<'a> {
             state.certain.insert(*variable);
         }
         state.advance(flow.made);
-        self.push(plan, StepKind::Cells(Arc::clone(variables)), state.rows);
+        let kind = StepKind::JoinCells(JoinCells(Arc::clone(variables)));
+        self.push(plan, kind, state.rows);
     }
 
     fn maintained(
@@ -263,7 +279,8 @@ impl<'a> Planner<'a> {
         let table = self.beside.maintained.get(rows.number);
         let count = table.map_or(0, |table| table.rows);
         Self::given((&rows.variables, count), certain, state);
-        self.push(plan, StepKind::Retained(rows.clone()), state.rows);
+        let kind = StepKind::JoinRetained(JoinRetained(rows.clone()));
+        self.push(plan, kind, state.rows);
     }
 
     fn service(&mut self, service: &Arc<Service>, state: &mut State, plan: &mut Plan) {
@@ -272,7 +289,8 @@ impl<'a> Planner<'a> {
         }
         state.cost += SERVICE_COST + cost::hash(state.flow(state.rows), SERVICE_ROWS);
         state.advance(state.rows.max(SERVICE_ROWS));
-        self.push(plan, StepKind::Service(Arc::clone(service)), state.rows);
+        let kind = StepKind::CallService(CallService(Arc::clone(service)));
+        self.push(plan, kind, state.rows);
     }
 
     fn each_graph(
@@ -289,11 +307,11 @@ impl<'a> Planner<'a> {
         state.bind(variable, count);
         state.certain.insert(variable);
         state.advance(state.rows.max(count));
-        let kind = StepKind::EachGraph {
+        let kind = StepKind::EachGraph(EachGraph {
             variable,
             plan: own_plan,
             yields,
-        };
+        });
         self.push(plan, kind, state.rows);
     }
 
@@ -324,7 +342,7 @@ impl<'a> Planner<'a> {
         state.certain = certain.unwrap_or_default();
         state.cost += cost;
         state.advance(rows);
-        self.push(plan, StepKind::Union(plans), rows);
+        self.push(plan, StepKind::Union(Union(plans)), rows);
     }
 
     /// A node that is evaluated by itself and joined with the rows so far.
@@ -346,11 +364,11 @@ impl<'a> Planner<'a> {
         state.certain.extend(&node.certain);
         state.cost += own.cost + cost::hash(state.flow(rows), own.rows);
         state.advance(rows);
-        let kind = StepKind::Join {
+        let kind = StepKind::Join(Join {
             plan: own_plan,
             shared,
             yields: node.possible.clone(),
-        };
+        });
         self.push(plan, kind, rows);
     }
 
@@ -431,11 +449,10 @@ impl<'a> Planner<'a> {
         self.node(node, &mut State::unit(), &mut plan);
         self.steps = numbered;
         let explainer = Explainer {
-            terms: self.terms,
-            variables: self.variables,
+            names: self.names(),
             actual: &[],
         };
-        let text: Rc<str> = explainer.plan(&plan).into();
+        let text: Rc<str> = explainer.plan(&plan).to_string().into();
         self.texts.insert(key, Rc::clone(&text));
         text
     }
@@ -472,7 +489,7 @@ impl<'a> Planner<'a> {
                 self.leave(filter, state);
                 self.push_with_exists(
                     plan,
-                    StepKind::Filter(Arc::clone(filter)),
+                    StepKind::FilterRows(FilterRows(Arc::clone(filter))),
                     state.rows,
                     exists,
                 );
@@ -521,7 +538,10 @@ impl<'a> Planner<'a> {
         state.advance(rows);
         self.push_with_exists(
             plan,
-            StepKind::Bind(variable, Arc::clone(expr)),
+            StepKind::Bind(Bind {
+                variable,
+                expr: Arc::clone(expr),
+            }),
             rows,
             exists,
         );

@@ -286,12 +286,9 @@ impl Planner<'_> {
 
     /// A text for breaking ties: of what is chosen, not of where it stood in the query.
     fn text(&mut self, part: &Orderable<'_>) -> Rc<str> {
-        let position =
-            |position| crate::exec::explain::position_text(position, self.terms, self.variables);
+        let position = |position| self.names().position(position);
         match part {
-            Orderable::Pattern(pattern, _) => {
-                crate::exec::explain::pattern_text(pattern, self.terms, self.variables).into()
-            }
+            Orderable::Pattern(pattern, _) => self.names().pattern(pattern).into(),
             Orderable::Path(path) => {
                 let (s, o) = (position(path.subject), position(path.object));
                 format!("{s} {:?} {o}", path.text).into()

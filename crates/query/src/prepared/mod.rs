@@ -20,7 +20,9 @@ use crate::context::limiter::{Limiter, worth_ready};
 use crate::context::table::Table;
 use crate::context::workspace::Workspace;
 use crate::exec::explain::{Explainer, Explanation};
-use crate::exec::run::{Actual, Runner};
+use crate::exec::names::Names;
+use crate::exec::run::{Runner, StepFigures};
+use crate::exec::step::Plan;
 use crate::plan::planner::{PlanInputs, Planner};
 use crate::prepared::execute::Run;
 use crate::prepared::parameters::{Arguments, Parameter};
@@ -313,14 +315,7 @@ impl Prepared {
             ..PlanInputs::default()
         };
         let (kept, _) = self.plan(&graphs, constants, beside, &run.limiter)?;
-        let explainer = Explainer {
-            terms: &self.inner.compiled.constants,
-            variables: &self.inner.query.variables,
-            actual: &[],
-        };
-        Ok(Explanation {
-            text: explainer.plan(&kept.plan),
-        })
+        Ok(self.explained(&kept.plan, &[]))
     }
 
     /// Executes it; what an earlier answer left may be used for this one.
@@ -423,19 +418,20 @@ impl Prepared {
                 evaluation: &mut run.evaluation,
                 limiter: &mut run.limiter,
                 workspace: &mut workspace,
-                actual: vec![Actual::default(); steps],
+                actual: vec![StepFigures::default(); steps],
             };
             runner.run(plan, Table::unit())?;
             actual = runner.actual;
         }
-        let explainer = Explainer {
+        Ok(self.explained(plan, &actual))
+    }
+
+    fn explained(&self, plan: &Plan, actual: &[StepFigures]) -> Explanation {
+        let names = Names {
             terms: &self.inner.compiled.constants,
             variables: &self.inner.query.variables,
-            actual: &actual,
         };
-        Ok(Explanation {
-            text: explainer.plan(plan),
-        })
+        Explainer { names, actual }.plan(plan)
     }
 
     /// Makes a plan; `beside`: what it reads beside the view.

@@ -28,20 +28,8 @@ pub(crate) const LONG_FUNCTIONS: &[(&str, &str)] = &[
         "one match over the algebra",
     ),
     (
-        "crates/query/src/exec/explain.rs::kind",
-        "one match over the steps",
-    ),
-    (
         "crates/query/src/exec/path/mod.rs::follow_rows",
         "one match over the ends of a path",
-    ),
-    (
-        "crates/query/src/exec/step.rs::prune",
-        "one match over the steps",
-    ),
-    (
-        "crates/query/src/exec/run.rs::step",
-        "one match over the steps",
     ),
     (
         "crates/query/src/plan/sample.rs::look",

@@ -5,14 +5,53 @@ use crate::algebra::error::QueryError;
 use crate::algebra::logical::{Position, Service};
 use crate::algebra::varset::VarSet;
 use crate::context::table::Table;
-use crate::exec::join;
+use crate::exec::names::Names;
+use crate::exec::operators::PhysicalOperator;
 use crate::exec::run::Runner;
+use crate::exec::step::Step;
 use oxrdf::Term;
 use somersault_model::TermId;
+use std::sync::Arc;
+
+/// Joins the rows with what an endpoint answers.
+#[derive(Debug)]
+pub(crate) struct CallService(pub(crate) Arc<Service>);
+
+impl PhysicalOperator for CallService {
+    fn binds(&self, bound: &mut VarSet) {
+        let variables = self.0.variables.iter();
+        variables.for_each(|(variable, _)| bound.insert(*variable));
+    }
+
+    fn mentioned(&self) -> VarSet {
+        let answers = self.0.variables.iter().map(|(variable, _)| *variable);
+        VarSet::of(answers.chain(self.0.name.variable()))
+    }
+
+    fn prune(&mut self, needed: VarSet, _once: bool) -> VarSet {
+        needed.union(&self.mentioned())
+    }
+
+    fn explain(&self, names: &Names<'_>, _bound: &VarSet) -> String {
+        let variables = self.0.variables.iter().map(|(variable, _)| *variable);
+        let name = names.position(self.0.name);
+        format!("service {name} ({})", names.list(variables))
+    }
+
+    fn run(
+        &self,
+        step: &Step,
+        table: Table,
+        _wanted: usize,
+        runner: &mut Runner<'_, '_>,
+    ) -> Result<Table, QueryError> {
+        runner.service(&self.0, &step.keep, table)
+    }
+}
 
 impl Runner<'_, '_> {
     /// Joins a table with what the endpoints answer that its rows name.
-    pub(crate) fn service(
+    fn service(
         &mut self,
         service: &Service,
         keep: &VarSet,
@@ -62,7 +101,7 @@ impl Runner<'_, '_> {
             Ok(right) => {
                 self.limiter.check_memory(table.bytes() + right.bytes())?;
                 let shared = VarSet::of(service.variables.iter().map(|(v, _)| *v));
-                join::join(table, right, &shared, keep, self.limiter, self.workspace)
+                self.join(table, right, &shared, keep)
             }
             // One empty solution.
             Err(_) if service.silent => Ok(table),

@@ -8,6 +8,10 @@ use crate::algebra::logical::{Position, QuadPattern};
 use crate::algebra::varset::VarSet;
 use crate::context::table::Table;
 use crate::exec::explore::{Explorer, has_unbound};
+use crate::exec::names::Names;
+use crate::exec::operators::PhysicalOperator;
+use crate::exec::run::Runner;
+use crate::exec::step::Step;
 use crate::view::sources;
 use somersault_lang::VarId;
 use somersault_model::{Direction, TermId};
@@ -17,8 +21,53 @@ const READ_FACTOR: usize = 8;
 /// Rows between two looks at the limits.
 const ROWS_AT_ONCE: usize = 1 << 12;
 
+/// Keeps the rows whose value has an edge as the pattern wants it, whatever its other end.
+#[derive(Debug)]
+pub(crate) struct Reduce {
+    pub(crate) variable: VarId,
+    pub(crate) pattern: QuadPattern,
+}
+
+impl PhysicalOperator for Reduce {
+    fn binds(&self, _bound: &mut VarSet) {}
+
+    fn mentioned(&self) -> VarSet {
+        VarSet::of([self.variable])
+    }
+
+    fn prune(&mut self, mut needed: VarSet, _once: bool) -> VarSet {
+        needed.insert(self.variable);
+        needed
+    }
+
+    fn may_split(&self) -> bool {
+        true
+    }
+
+    fn may_multiply(&self) -> bool {
+        false
+    }
+
+    fn explain(&self, names: &Names<'_>, _bound: &VarSet) -> String {
+        let variable = names.variable(self.variable);
+        format!("reduce {variable} by {}", names.pattern(&self.pattern))
+    }
+
+    fn run(
+        &self,
+        step: &Step,
+        table: Table,
+        wanted: usize,
+        runner: &mut Runner<'_, '_>,
+    ) -> Result<Table, QueryError> {
+        let explorer = &mut runner.explorer(step.once);
+        let Reduce { variable, pattern } = self;
+        reduce(explorer, *variable, pattern, &step.keep, wanted, table)
+    }
+}
+
 /// Keeps the rows whose value of `variable` has an edge as the pattern wants it.
-pub(crate) fn reduce(
+fn reduce(
     explorer: &mut Explorer<'_, '_>,
     variable: VarId,
     pattern: &QuadPattern,

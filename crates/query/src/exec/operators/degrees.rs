@@ -6,7 +6,13 @@ use crate::algebra::error::QueryError;
 use crate::algebra::expression::Expr;
 use crate::algebra::logical::{Aggregate, GraphPosition, Position, QuadPattern};
 use crate::algebra::varset::VarSet;
+use crate::context::table::Table;
 use crate::exec::explore::Explorer;
+use crate::exec::names::Names;
+use crate::exec::operators::PhysicalOperator;
+use crate::exec::run::Runner;
+use crate::exec::step::Step;
+use crate::value::term_value::Value;
 use crate::view::sources;
 use somersault_lang::{AggregateFunction, VarId};
 use somersault_model::{Direction, TermId};
@@ -17,12 +23,12 @@ const VERTICES_PER_LOOK: usize = 1 << 12;
 /// Counts of the edges of each vertex.
 #[derive(Debug)]
 pub(crate) struct Degrees {
-    pub(crate) pattern: QuadPattern,
+    pattern: QuadPattern,
     /// The end that is grouped by.
-    pub(crate) key: VarId,
+    key: VarId,
     direction: Direction,
     /// The variables that get the number.
-    pub(crate) counts: Vec<VarId>,
+    counts: Vec<VarId>,
 }
 
 impl Degrees {
@@ -67,13 +73,8 @@ impl Degrees {
         })
     }
 
-    /// The variables that have values afterwards.
-    pub(crate) fn binds(&self) -> VarSet {
-        VarSet::of(self.counts.iter().copied().chain([self.key]))
-    }
-
     /// The vertices that have edges, and how many each has.
-    pub(crate) fn count(
+    fn count(
         &self,
         explorer: &mut Explorer<'_, '_>,
     ) -> Result<(Vec<TermId>, Vec<usize>), QueryError> {
@@ -115,5 +116,47 @@ impl Degrees {
             }));
         }
         Ok((vertices, counts))
+    }
+}
+
+impl PhysicalOperator for Degrees {
+    fn binds(&self, bound: &mut VarSet) {
+        *bound = self.mentioned();
+    }
+
+    fn mentioned(&self) -> VarSet {
+        VarSet::of(self.counts.iter().copied().chain([self.key]))
+    }
+
+    fn prune(&mut self, _needed: VarSet, _once: bool) -> VarSet {
+        VarSet::new()
+    }
+
+    fn explain(&self, names: &Names<'_>, _bound: &VarSet) -> String {
+        format!(
+            "count edges {} by {} as {}",
+            names.pattern(&self.pattern),
+            names.variable(self.key),
+            names.list(self.counts.iter().copied())
+        )
+    }
+
+    fn run(
+        &self,
+        step: &Step,
+        table: Table,
+        _wanted: usize,
+        runner: &mut Runner<'_, '_>,
+    ) -> Result<Table, QueryError> {
+        debug_assert!(table.origin.is_none() && table.rows == 1);
+        let (vertices, counts) = self.count(&mut runner.explorer(step.once))?;
+        let mut table = Table::of([(self.key, vertices)], counts.len());
+        for variable in &self.counts {
+            let number = |count: &usize| Value::Integer((*count as i64).into());
+            let ids = counts.iter();
+            let ids = ids.map(|count| runner.evaluation.id(number(count).into()));
+            table.set(*variable, ids.collect());
+        }
+        Ok(table)
     }
 }

@@ -3,21 +3,92 @@
 use crate::algebra::error::QueryError;
 use crate::algebra::expression::Expr;
 use crate::algebra::logical::Aggregate;
+use crate::algebra::varset::VarSet;
 use crate::context::limiter::Limiter;
 use crate::context::table::Table;
 use crate::eval::evaluate::Evaluation;
 use crate::exec::aggregate::Accumulator;
 use crate::exec::distinct_rows::distinct_rows;
+use crate::exec::names::Names;
+use crate::exec::operators::PhysicalOperator;
+use crate::exec::run::Runner;
+use crate::exec::step::Step;
 use somersault_lang::VarId;
 use somersault_model::TermId;
+use std::sync::Arc;
 
 /// Rows that an aggregate takes between two looks at the limits.
 const ROWS_PER_CHECK: usize = 1 << 12;
 /// The same where it keeps texts.
 const TEXTS_PER_CHECK: usize = 1 << 8;
 
+/// One row per group.
+#[derive(Debug)]
+pub(crate) struct GroupBy {
+    pub(crate) keys: Arc<[VarId]>,
+    pub(crate) aggregates: Arc<[(VarId, Aggregate)]>,
+}
+
+impl PhysicalOperator for GroupBy {
+    fn binds(&self, bound: &mut VarSet) {
+        *bound = VarSet::of(self.keys.iter().copied());
+        self.aggregates.iter().for_each(|(v, _)| bound.insert(*v));
+    }
+
+    fn mentioned(&self) -> VarSet {
+        let mut needed = VarSet::of(self.keys.iter().copied());
+        for (_, aggregate) in self.aggregates.iter() {
+            match aggregate {
+                Aggregate::CountSolutions {
+                    distinct: true,
+                    scope,
+                } => scope.iter().for_each(|v| needed.insert(*v)),
+                Aggregate::CountSolutions { .. } => {}
+                Aggregate::Of { expression, .. } => needed.extend(&expression.variables()),
+            }
+        }
+        needed
+    }
+
+    fn prune(&mut self, _needed: VarSet, _once: bool) -> VarSet {
+        self.mentioned()
+    }
+
+    fn is_volatile(&self) -> bool {
+        (self.aggregates.iter()).any(|(_, aggregate)| match aggregate {
+            Aggregate::Of { expression, .. } => expression.is_volatile(),
+            Aggregate::CountSolutions { .. } => false,
+        })
+    }
+
+    fn may_drop_repeats(&self, _once: bool) -> bool {
+        let mut aggregates = self.aggregates.iter();
+        aggregates.all(|(_, aggregate)| aggregate.passes_over_repeats())
+    }
+
+    fn explain(&self, names: &Names<'_>, _bound: &VarSet) -> String {
+        let aggregates = self.aggregates.iter();
+        let aggregates: Vec<String> = aggregates
+            .map(|(v, a)| format!("{} = {}", names.variable(*v), names.aggregate(a)))
+            .collect();
+        let keys = names.list(self.keys.iter().copied());
+        format!("group by ({keys}) {}", aggregates.join(", "))
+    }
+
+    fn run(
+        &self,
+        _step: &Step,
+        table: Table,
+        _wanted: usize,
+        runner: &mut Runner<'_, '_>,
+    ) -> Result<Table, QueryError> {
+        let GroupBy { keys, aggregates } = self;
+        aggregate(runner.evaluation, runner.limiter, keys, aggregates, &table)
+    }
+}
+
 /// One row per group, with the keys and what the aggregates came to.
-pub(crate) fn aggregate(
+fn aggregate(
     evaluation: &mut Evaluation<'_>,
     limiter: &mut Limiter<'_>,
     keys: &[VarId],

@@ -1,0 +1,71 @@
+//! Keeps the rows for which a condition is true. The condition is evaluated in `eval::filter`.
+
+use crate::algebra::error::QueryError;
+use crate::algebra::expression::Expr;
+use crate::algebra::varset::VarSet;
+use crate::context::table::Table;
+use crate::eval::filter::Filter;
+use crate::exec::names::Names;
+use crate::exec::operators::PhysicalOperator;
+use crate::exec::run::Runner;
+use crate::exec::step::Step;
+use std::sync::Arc;
+
+/// Keeps the rows for which the condition is true.
+#[derive(Debug)]
+pub(crate) struct FilterRows(pub(crate) Arc<Expr>);
+
+impl PhysicalOperator for FilterRows {
+    fn binds(&self, _bound: &mut VarSet) {}
+
+    fn mentioned(&self) -> VarSet {
+        self.0.variables()
+    }
+
+    fn prune(&mut self, mut needed: VarSet, _once: bool) -> VarSet {
+        needed.extend(&self.0.variables());
+        needed
+    }
+
+    /// A volatile function has a value for each row of the whole table.
+    fn may_split(&self) -> bool {
+        !self.is_volatile()
+    }
+
+    fn is_volatile(&self) -> bool {
+        self.0.is_volatile()
+    }
+
+    /// A volatile function gives each row a value of its own.
+    fn may_drop_repeats(&self, once: bool) -> bool {
+        once && !self.is_volatile()
+    }
+
+    fn may_multiply(&self) -> bool {
+        false
+    }
+
+    fn explain(&self, names: &Names<'_>, _bound: &VarSet) -> String {
+        format!("filter {}", names.expr(&self.0))
+    }
+
+    fn run(
+        &self,
+        step: &Step,
+        table: Table,
+        _wanted: usize,
+        runner: &mut Runner<'_, '_>,
+    ) -> Result<Table, QueryError> {
+        let mut kept = runner.workspace.rows();
+        let mut filter = Filter {
+            evaluation: runner.evaluation,
+            limiter: runner.limiter,
+            workspace: runner.workspace,
+            table: &table,
+        };
+        filter.rows_that_hold(&self.0, &mut kept)?;
+        let table = table.gather(&kept, &step.keep, runner.workspace);
+        runner.workspace.give_rows(kept);
+        Ok(table)
+    }
+}

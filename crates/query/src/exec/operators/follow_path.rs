@@ -1,0 +1,56 @@
+//! Follows a property path from each row. The walk is in `exec::path`.
+
+use crate::algebra::error::QueryError;
+use crate::algebra::logical::PathPattern;
+use crate::algebra::varset::VarSet;
+use crate::context::table::Table;
+use crate::exec::names::Names;
+use crate::exec::operators::PhysicalOperator;
+use crate::exec::path;
+use crate::exec::run::Runner;
+use crate::exec::step::Step;
+use std::sync::Arc;
+
+/// Follows a property path.
+#[derive(Debug)]
+pub(crate) struct FollowPath(pub(crate) Arc<PathPattern>);
+
+impl PhysicalOperator for FollowPath {
+    fn binds(&self, bound: &mut VarSet) {
+        bound.extend(&self.0.variables());
+    }
+
+    fn mentioned(&self) -> VarSet {
+        self.0.variables()
+    }
+
+    fn prune(&mut self, mut needed: VarSet, _once: bool) -> VarSet {
+        needed.extend(&self.0.variables());
+        needed
+    }
+
+    fn may_split(&self) -> bool {
+        true
+    }
+
+    fn explain(&self, names: &Names<'_>, _bound: &VarSet) -> String {
+        let pattern = &self.0;
+        format!(
+            "path {} {} {}{}",
+            names.position(pattern.subject),
+            names.path(&pattern.path),
+            names.position(pattern.object),
+            names.graph(pattern.graph)
+        )
+    }
+
+    fn run(
+        &self,
+        step: &Step,
+        table: Table,
+        _wanted: usize,
+        runner: &mut Runner<'_, '_>,
+    ) -> Result<Table, QueryError> {
+        path::follow(&mut runner.explorer(step.once), &self.0, &step.keep, table)
+    }
+}
