@@ -15,7 +15,7 @@ mod take;
 mod timers;
 mod update;
 
-pub use requests::{Change, Done, Outcome, UpdateJob, UpdateResult};
+pub use requests::{Change, Done, Outcome, PendingInput, UpdateJob, UpdateResult};
 
 use crate::acks::Acks;
 use crate::clock::Clock;
@@ -233,11 +233,25 @@ impl Driver {
     /// # Errors
     /// It is refused, or the log has failed.
     pub fn log_input(&self, input: Input) -> Result<Done, RuntimeError> {
-        self.ask(|reply| Request::Input {
+        self.hand_in(input)?.wait()
+    }
+
+    /// Hands in an input, to be waited for later. Inputs of one thread are taken in the order in which it hands them in,
+    /// so that many of them become durable together.
+    ///
+    /// # Errors
+    /// The driver has stopped.
+    pub fn hand_in(&self, input: Input) -> Result<PendingInput, RuntimeError> {
+        let (reply, answer) = bounded(1);
+        let request = Request::Input {
             input: Box::new(input),
             want: Want::Durable,
             reply,
-        })
+        };
+        self.requests
+            .send(request)
+            .map_err(|_| RuntimeError::Stopped)?;
+        Ok(PendingInput(answer))
     }
 
     /// Takes an input, cuts, and returns when that snapshot is stable.

@@ -23,7 +23,8 @@ mod seats;
 
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use driver::{
-    Change, Done, Driver, DriverConfig, DriverParts, DriverStatus, Outcome, UpdateJob, UpdateResult,
+    Change, Done, Driver, DriverConfig, DriverParts, DriverStatus, Outcome, PendingInput,
+    UpdateJob, UpdateResult,
 };
 pub use due_windows::{DueWindows, window_version};
 pub use error::RuntimeError;

@@ -155,9 +155,11 @@ pub struct ShardMetrics {
     pub applied_sn: u64,
 }
 
-/// Records durations in steps of 100 ns, to 1 part in 100.
+/// Records durations in steps of 100 ns, to 1 part in 100. It takes memory with the first duration, and as much as the
+/// longest needs: there are thousands of queries that have not fired yet.
+#[derive(Default)]
 pub(crate) struct Recorder {
-    histogram: Histogram<u32>,
+    histogram: Option<Histogram<u32>>,
     sum: Duration,
 }
 
@@ -170,13 +172,15 @@ pub(crate) struct Took {
 }
 
 /// How long firings took.
+#[derive(Default)]
 pub(crate) struct Timings {
     execution: Recorder,
     delay: Recorder,
     waiting: Recorder,
 }
 
-/// What is counted of the firings of a query, or of those of a cohort.
+/// What is counted of the firings of a cohort.
+#[derive(Default)]
 pub(crate) struct Tally {
     pub(crate) firings: u64,
     /// Answers that queries were given by them.
@@ -203,50 +207,46 @@ const BUCKETS_US: [u64; 20] = [
 ];
 
 impl Recorder {
-    pub(crate) fn new() -> Recorder {
-        let histogram = Histogram::new_with_bounds(1, LONGEST_STEPS, 2)
-            .expect("the bounds and the precision are within what the histogram allows");
-        Recorder {
-            histogram,
-            sum: Duration::ZERO,
-        }
-    }
-
     pub(crate) fn record(&mut self, duration: Duration) {
         let steps = (duration.as_nanos() / 100).min(u128::from(LONGEST_STEPS)) as u64;
-        self.histogram.saturating_record(steps.max(1));
+        self.histogram()
+            .record(steps.max(1))
+            .expect("the histogram grows to what it is given, which is at most an hour");
         self.sum += duration;
+    }
+
+    fn histogram(&mut self) -> &mut Histogram<u32> {
+        self.histogram.get_or_insert_with(|| {
+            Histogram::new(2).expect("the precision is one that the histogram allows")
+        })
     }
 
     /// Adds what another has recorded.
     pub(crate) fn add(&mut self, other: &Recorder) {
-        self.histogram
-            .add(&other.histogram)
-            .expect("both have the same bounds");
+        if let Some(histogram) = &other.histogram {
+            self.histogram()
+                .add(histogram)
+                .expect("the histogram grows to what it is given");
+        }
         self.sum += other.sum;
     }
 
     pub(crate) fn quantile(&self, quantile: f64) -> Duration {
-        if self.histogram.is_empty() {
-            return Duration::ZERO;
-        }
-        Duration::from_nanos(self.histogram.value_at_quantile(quantile) * 100)
+        self.histogram.as_ref().map_or(Duration::ZERO, |histogram| {
+            Duration::from_nanos(histogram.value_at_quantile(quantile) * 100)
+        })
     }
 
     pub(crate) fn latency(&self) -> Latency {
-        let count_up_to = |us: u64| self.histogram.count_between(0, us * 10);
-        let max = if self.histogram.is_empty() {
-            0
-        } else {
-            self.histogram.max()
-        };
+        let histogram = self.histogram.as_ref();
+        let count_up_to = |us: u64| histogram.map_or(0, |it| it.count_between(0, us * 10));
         Latency {
-            count: self.histogram.len(),
+            count: histogram.map_or(0, Histogram::len),
             sum: self.sum,
             p50: self.quantile(0.50),
             p90: self.quantile(0.90),
             p99: self.quantile(0.99),
-            max: Duration::from_nanos(max * 100),
+            max: Duration::from_nanos(histogram.map_or(0, Histogram::max) * 100),
             buckets: BUCKETS_US
                 .iter()
                 .map(|us| (*us as f64 / 1e6, count_up_to(*us)))
@@ -256,14 +256,6 @@ impl Recorder {
 }
 
 impl Timings {
-    fn new() -> Timings {
-        Timings {
-            execution: Recorder::new(),
-            delay: Recorder::new(),
-            waiting: Recorder::new(),
-        }
-    }
-
     fn record(&mut self, took: Took) {
         self.execution.record(took.execution);
         self.delay.record(took.delay);
@@ -278,21 +270,6 @@ impl Timings {
 }
 
 impl Tally {
-    pub(crate) fn new() -> Tally {
-        Tally {
-            firings: 0,
-            executions: 0,
-            nonempty: 0,
-            failed: 0,
-            rows: 0,
-            passed_in_bulk: 0,
-            skipped: 0,
-            last_close_ms: None,
-            last_error: None,
-            timings: Timings::new(),
-        }
-    }
-
     /// Counts a firing, but for its rows.
     pub(crate) fn fired(&mut self, close_ms: i64, took: Took, error: Option<String>) {
         self.firings += 1;
@@ -324,5 +301,40 @@ impl Tally {
             delay: self.timings.delay.latency(),
             waiting: self.timings.waiting.latency(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_of_any_length_are_recorded_and_take_memory_only_then() {
+        let mut recorder = Recorder::default();
+        assert!(recorder.histogram.is_none());
+        assert_eq!(recorder.latency().count, 0);
+        assert_eq!(recorder.quantile(0.99), Duration::ZERO);
+        for micros in [0, 1, 1_000] {
+            recorder.record(Duration::from_micros(micros));
+        }
+        assert!(recorder.histogram().distinct_values() <= 2048);
+        let mut all = Recorder::default();
+        all.record(Duration::from_secs(100_000));
+        all.add(&recorder);
+        let latency = all.latency();
+        assert_eq!(latency.count, 4);
+        assert!(
+            latency.p50 <= Duration::from_micros(2) && latency.max >= Duration::from_secs(3600)
+        );
+        let up_to = |seconds: f64| {
+            let mut buckets = latency.buckets.iter();
+            buckets
+                .find(|(bound, _)| *bound == seconds)
+                .map(|(_, count)| *count)
+        };
+        assert_eq!(
+            [up_to(1e-5), up_to(1e-3), up_to(30.0)],
+            [Some(2), Some(3), Some(3)]
+        );
     }
 }

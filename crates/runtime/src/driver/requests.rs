@@ -1,7 +1,7 @@
 //! What can be asked of the sequencer, and what it answers.
 
 use crate::error::RuntimeError;
-use crossbeam_channel::Sender;
+use crossbeam_channel::{Receiver, Sender};
 use somersault_log::{LoadSegment, Resolved};
 use somersault_model::{QuadIds, Sn};
 use somersault_query::Effects;
@@ -46,6 +46,19 @@ pub struct Done {
     pub outcome: Outcome,
     /// The newest SN that was cut when it was taken; it is stable if that was asked for.
     pub sn: Sn,
+}
+
+/// An input that was handed in and may not be answered yet.
+pub struct PendingInput(pub(super) Receiver<Result<Done, RuntimeError>>);
+
+impl PendingInput {
+    /// Waits until its record is durable.
+    ///
+    /// # Errors
+    /// It is refused, or the log has failed.
+    pub fn wait(self) -> Result<Done, RuntimeError> {
+        self.0.recv().map_err(|_| RuntimeError::Stopped)?
+    }
 }
 
 /// What an update comes to.

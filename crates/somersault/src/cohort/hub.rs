@@ -99,7 +99,7 @@ impl CohortHub {
             places: Places::default(),
             listeners: FxHashMap::default(),
             ended: false,
-            tally: Tally::new(),
+            tally: Tally::default(),
         }
     }
 

@@ -1,6 +1,7 @@
 //! Registration of many continuous queries at once. Texts of a shape that came before are not parsed: they are compared
 //! with its pieces, and only the words between them are read. What is to be logged goes in records of some thousands, so
-//! that the driver's thread is never held for long.
+//! that the driver's thread is never held for long. Records are handed in one after the other and waited for together, so
+//! that many shapes do not cost a sync of the log each.
 //!
 //! The one thing to know before changing it: each query is taken or refused for itself, in the order given, as if
 //! [`Engine::register`] had been called with each.
@@ -10,15 +11,17 @@ use super::streams::one_name;
 use crate::error::EngineError;
 use somersault_lang::ContinuousQuery;
 use somersault_lang::lift::Shape;
-use somersault_runtime::{Outcome, RuntimeError};
+use somersault_runtime::{Outcome, PendingInput, RuntimeError};
 use somersault_stream::{Input, QueryDeclaration};
-use std::collections::HashSet;
+use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 
-/// So many queries are logged in one record.
+/// The most queries that are logged in one record.
 const TOGETHER: usize = 4096;
-/// So many shapes are compared with before a text is read as a new one.
+/// The most shapes that a text is compared with before it is read as a new one.
 const SHAPES: usize = 16;
+/// The most inputs that are handed in and not waited for.
+const HANDED_IN: usize = 256;
 
 /// A query to be registered.
 #[derive(Clone, Debug)]
@@ -63,6 +66,13 @@ struct Known {
     waiting: Vec<(usize, (String, Vec<String>))>,
 }
 
+/// Queries whose input was handed in.
+struct HandedIn {
+    /// Where each stood.
+    places: Vec<usize>,
+    done: PendingInput,
+}
+
 /// Queries that are being registered.
 struct Batch<'e> {
     engine: &'e Engine,
@@ -70,6 +80,8 @@ struct Batch<'e> {
     known: Vec<Known>,
     /// The names that wait to be registered.
     names: HashSet<String>,
+    /// In the order in which they were handed in.
+    handed_in: VecDeque<HandedIn>,
     outcomes: Vec<Result<Registered, EngineError>>,
 }
 
@@ -88,12 +100,14 @@ impl Engine {
             engine: self,
             known: Vec::new(),
             names: HashSet::new(),
+            handed_in: VecDeque::new(),
             outcomes: Vec::new(),
         };
         for query in queries {
             batch.take(query)?;
         }
         batch.register_all()?;
+        batch.wait_for_all()?;
         Ok(batch.outcomes)
     }
 }
@@ -161,9 +175,78 @@ impl Batch<'_> {
         text: &str,
     ) -> Result<(), EngineError> {
         self.register_all()?;
-        let registered = self.engine.register_text(name, text);
-        self.outcomes[at] = registered.map(|(_, registered)| registered);
+        let (name, input) = match self.engine.registration(name, text, false) {
+            Ok(read) => read,
+            Err(refused) => {
+                self.outcomes[at] = Err(refused);
+                return Ok(());
+            }
+        };
+        // What is there already takes no room.
+        if self.room_for(1)? == 0 && self.engine.inner.driver.query(&name).is_none() {
+            self.outcomes[at] = Err(self.engine.too_many_queries());
+            return Ok(());
+        }
+        self.hand_in(vec![at], input)
+    }
+
+    fn hand_in(&mut self, places: Vec<usize>, input: Input) -> Result<(), EngineError> {
+        while self.handed_in.len() >= HANDED_IN {
+            self.wait_for_oldest()?;
+        }
+        let done = self.engine.inner.driver.hand_in(input)?;
+        self.handed_in.push_back(HandedIn { places, done });
         Ok(())
+    }
+
+    fn wait_for_all(&mut self) -> Result<(), EngineError> {
+        while !self.handed_in.is_empty() {
+            self.wait_for_oldest()?;
+        }
+        Ok(())
+    }
+
+    fn wait_for_oldest(&mut self) -> Result<(), EngineError> {
+        let Some(HandedIn { places, done }) = self.handed_in.pop_front() else {
+            return Ok(());
+        };
+        match done.wait() {
+            Ok(done) => match done.outcome {
+                Outcome::Several(outcomes) => {
+                    for (at, outcome) in places.into_iter().zip(outcomes) {
+                        self.outcomes[at] = match outcome {
+                            Ok(taken) if taken.is_new => Ok(Registered::New),
+                            Ok(_) => Ok(Registered::Before),
+                            Err(refusal) => Err(RuntimeError::from(refusal).into()),
+                        };
+                    }
+                }
+                Outcome::Command(_) => {}
+                _ => places
+                    .into_iter()
+                    .for_each(|at| self.outcomes[at] = Ok(Registered::Before)),
+            },
+            // All of them for one reason, such as a stream that there is not.
+            Err(RuntimeError::Refused(refusal)) => {
+                for at in places {
+                    self.outcomes[at] = Err(RuntimeError::Refused(refusal.clone()).into());
+                }
+            }
+            Err(error) => return Err(error.into()),
+        }
+        Ok(())
+    }
+
+    /// How many of these new queries may be registered after those that were handed in.
+    fn room_for(&mut self, new: usize) -> Result<usize, EngineError> {
+        let handed_in = self.handed_in.iter().map(|it| it.places.len());
+        // Some of them may be registered already.
+        let most = handed_in.sum::<usize>() + new;
+        if self.engine.room_for_queries() >= most {
+            return Ok(new);
+        }
+        self.wait_for_all()?;
+        Ok(self.engine.room_for_queries().min(new))
     }
 
     /// Takes note of a shape by its first text.
@@ -192,9 +275,8 @@ impl Batch<'_> {
     /// Registers what waits of one shape.
     fn register(&mut self, number: usize) -> Result<(), EngineError> {
         let engine = self.engine;
-        let known = &mut self.known[number];
-        let mut waiting = std::mem::take(&mut known.waiting);
-        let room = engine.room_for_queries();
+        let mut waiting = std::mem::take(&mut self.known[number].waiting);
+        let room = self.room_for(waiting.len())?;
         if waiting.len() > room {
             let driver = &engine.inner.driver;
             let mut left = room;
@@ -215,35 +297,15 @@ impl Batch<'_> {
             return Ok(());
         }
         let (places, members): (Vec<usize>, Vec<_>) = waiting.into_iter().unzip();
-        let done = engine.inner.driver.log_input(Input::RegisterQueries {
+        let known = &self.known[number];
+        let input = Input::RegisterQueries {
             received_ms: engine.inner.driver.now_ms(),
             shape: Arc::clone(&known.shape),
             namespace: engine.inner.config.default_namespace.clone(),
             declaration: known.declaration.clone(),
             members,
-        });
-        match done {
-            Ok(done) => {
-                if let Outcome::Several(outcomes) = done.outcome {
-                    for (at, outcome) in places.into_iter().zip(outcomes) {
-                        self.outcomes[at] = match outcome {
-                            Ok(taken) if taken.is_new => Ok(Registered::New),
-                            Ok(_) => Ok(Registered::Before),
-                            Err(refusal) => Err(RuntimeError::from(refusal).into()),
-                        };
-                    }
-                }
-                Ok(())
-            }
-            // All of them for one reason, such as a stream that there is not.
-            Err(RuntimeError::Refused(refusal)) => {
-                for at in places {
-                    self.outcomes[at] = Err(RuntimeError::Refused(refusal.clone()).into());
-                }
-                Ok(())
-            }
-            Err(error) => Err(error.into()),
-        }
+        };
+        self.hand_in(places, input)
     }
 }
 
@@ -261,6 +323,7 @@ mod tests {
             engine: &engine,
             known: Vec::new(),
             names: HashSet::new(),
+            handed_in: VecDeque::new(),
             outcomes: Vec::new(),
         };
         for (at, town) in ["New York", "San Juan", "Ulm"].into_iter().enumerate() {
@@ -273,7 +336,8 @@ mod tests {
             batch.take(query).expect("is taken");
         }
         assert_eq!(batch.known.len(), 1);
-        batch.register_all().expect("is logged");
+        batch.register_all().expect("is handed in");
+        batch.wait_for_all().expect("is logged");
         for outcome in &batch.outcomes {
             assert!(matches!(outcome, Ok(Registered::New)), "{outcome:?}");
         }

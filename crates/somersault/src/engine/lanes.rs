@@ -55,7 +55,7 @@ impl Lane {
             numbered: 0,
             answered: 0,
             failed: 0,
-            execution: Recorder::new(),
+            execution: Recorder::default(),
         }
     }
 

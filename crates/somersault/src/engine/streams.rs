@@ -1,7 +1,7 @@
 //! Streams and continuous queries: declarations, pushes, time, subscriptions.
 
 use super::Engine;
-use super::batch::{Registered, Replacement};
+use super::batch::Replacement;
 use super::data::check_nesting;
 use crate::error::{EngineError, LimitKind};
 use crate::info::{GroupInfo, QueryInfo, Reached, StreamInfo, WindowInfo};
@@ -280,7 +280,7 @@ impl Engine {
     pub fn register(&self, name: Option<&str>, text: &str) -> Result<QueryInfo, EngineError> {
         self.check_running()?;
         self.check_text(text)?;
-        let (name, _) = self.register_text(name.map(str::to_owned), text)?;
+        let (name, _) = self.declare_query(name.map(str::to_owned), text, false)?;
         self.query_info(&name)
     }
 
@@ -312,20 +312,6 @@ impl Engine {
         Ok((self.query_info(&name)?, replacement))
     }
 
-    /// The name that a query is registered under now, and whether it was before.
-    pub(super) fn register_text(
-        &self,
-        name: Option<String>,
-        text: &str,
-    ) -> Result<(String, Registered), EngineError> {
-        let (name, resolved) = self.declare_query(name, text, false)?;
-        let registered = match resolved {
-            None => Registered::Before,
-            Some(_) => Registered::New,
-        };
-        Ok((name, registered))
-    }
-
     /// The name that a query is registered under now, and what that came to unless it was before.
     fn declare_query(
         &self,
@@ -333,25 +319,37 @@ impl Engine {
         text: &str,
         replaces: bool,
     ) -> Result<(String, Option<Resolved>), EngineError> {
-        let query = self.parser(None).parse_continuous(text)?;
-        let name = one_name(name, query.name.clone())?;
+        let (name, input) = self.registration(name, text, replaces)?;
         let is_new = self.inner.driver.query(&name).is_none();
         if is_new && self.room_for_queries() == 0 {
             return Err(self.too_many_queries());
         }
-        let done = self.inner.driver.log_input(Input::RegisterQuery {
+        let done = self.inner.driver.log_input(input)?;
+        let resolved = match done.outcome {
+            Outcome::Command(resolved) => Some(resolved),
+            _ => None,
+        };
+        Ok((name, resolved))
+    }
+
+    /// The name of a query that is to be registered, and the input that does it.
+    pub(super) fn registration(
+        &self,
+        name: Option<String>,
+        text: &str,
+        replaces: bool,
+    ) -> Result<(String, Input), EngineError> {
+        let query = self.parser(None).parse_continuous(text)?;
+        let name = one_name(name, query.name.clone())?;
+        let input = Input::RegisterQuery {
             received_ms: self.now_ms(),
             name: name.clone(),
             text: text.to_owned(),
             namespace: self.inner.config.default_namespace.clone(),
             declaration: QueryDeclaration::from(&query),
             replaces,
-        })?;
-        let resolved = match done.outcome {
-            Outcome::Command(resolved) => Some(resolved),
-            _ => None,
         };
-        Ok((name, resolved))
+        Ok((name, input))
     }
 
     /// How many more queries may be registered.

@@ -395,6 +395,35 @@ fn a_batch_stops_at_the_limit() {
     );
 }
 
+/// Queries of many shapes and of none, some of them twice: what is handed in and not yet registered counts.
+#[test]
+fn a_batch_of_many_shapes_stops_at_the_limit_too() {
+    let mut settings = config();
+    settings.limits.registered_queries = 40;
+    let engine = with_stream(settings);
+    let queries = (0..50).flat_map(|at| {
+        let query = format!(
+            "SELECT ?s FROM NAMED STREAM :s [RANGE 1s STEP 1s] WHERE {{ GRAPH :s {{ ?s :p{at} ?o }} }}"
+        );
+        let base = if at % 3 == 0 { "BASE <urn:x>" } else { "" };
+        let query = NewQuery {
+            name: Some(format!("q{at}")),
+            text: format!("PREFIX : <{NS}> {base} {query}"),
+        };
+        [query.clone(), query]
+    });
+    let outcomes = engine.register_many(queries).unwrap();
+    for (at, outcome) in outcomes.iter().enumerate() {
+        let as_expected = match (at < 80, at % 2) {
+            (true, 0) => matches!(outcome, Ok(Registered::New)),
+            (true, _) => matches!(outcome, Ok(Registered::Before)),
+            (false, _) => matches!(outcome, Err(EngineError::Limit { .. })),
+        };
+        assert!(as_expected, "{at}: {outcome:?}");
+    }
+    assert_eq!(engine.queries().len(), 40);
+}
+
 #[test]
 fn queries_that_are_there_take_no_room_in_a_batch() {
     let mut settings = config();
