@@ -202,6 +202,16 @@ impl Places {
             .retain(|slot| slot.cell != NOBODY || Some(slot.place) == last);
         self.slots.shrink_to_fit();
         self.gaps = 0;
+        // Joins of which no member is left, but for the newest, which more may follow.
+        let slots = &self.slots;
+        let mut ends: Vec<u32> = self.joins.iter().skip(1).map(|join| join.first).collect();
+        ends.push(u32::MAX);
+        let mut ends = ends.into_iter();
+        self.joins.retain(|join| {
+            let end = ends.next().unwrap_or(u32::MAX);
+            let from = slots.partition_point(|slot| slot.place < join.first);
+            end == u32::MAX || slots.get(from).is_some_and(|slot| slot.place < end)
+        });
     }
 
     fn at(&self, place: u32) -> Option<usize> {
@@ -458,6 +468,29 @@ mod tests {
         }
         let counted = |place| (places.seen(place).firings, places.seen(place).rows);
         assert_eq!([counted(0), counted(1)], [(2, 7), (3, 11)]);
+    }
+
+    #[test]
+    fn members_that_come_and_go_leave_nothing_behind() {
+        let mut places = Places::default();
+        places.begin(1, EventTime(0));
+        places.join(Standby { place: 0, cell: 0 }, None);
+        for place in 1..10_000 {
+            let time = i64::from(place) * 10;
+            places.begin(1, EventTime(time));
+            places.join(Standby { place, cell: 0 }, None);
+            let due = Firing {
+                members: place + 1,
+                ..firing(time + 1, 0, u64::from(place))
+            };
+            places.count(&due, std::iter::once((0, 1)));
+            assert_eq!(places.seen(place).firings, 1);
+            assert_eq!(places.base_ms(place), time);
+            assert_eq!(places.leave(place), [0]);
+        }
+        let (slots, joins) = (places.slots.len(), places.joins.len());
+        assert!(slots < 200 && joins < 200, "{slots} {joins}");
+        assert_eq!((places.seen(0).firings, places.base_ms(0)), (9_999, 0));
     }
 
     #[test]
