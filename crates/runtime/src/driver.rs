@@ -4,6 +4,7 @@
 //! stable → firings to the pool. Before changing anything here: the sequencer blocks on nothing but
 //! its channels and, for an update, on the snapshot that the update reads (S15).
 
+mod closes;
 mod firings;
 mod inject;
 mod push;
@@ -59,6 +60,8 @@ pub struct DriverConfig {
     pub inbox: usize,
     /// What inputs of streams may ask for.
     pub limits: StreamLimits,
+    /// How long an input may take to cut the closes that it makes due before others come first.
+    pub closes_patience: Duration,
 }
 
 /// Counters of the driver.
@@ -70,6 +73,8 @@ pub struct DriverStatus {
     pub unstable: u64,
     /// Firings that are due and not yet answered.
     pub outstanding: u64,
+    /// Closes that are due and wait for their cut: more than a few after a jump in time.
+    pub closes_due: u64,
 }
 
 /// What the handle and the sequencer share.
@@ -89,6 +94,8 @@ pub(crate) struct Shared {
     pub(crate) aborted: AtomicBool,
     pub(crate) unstable: AtomicU64,
     pub(crate) outstanding: AtomicU64,
+    /// Whether closes wait for their cut while other inputs are taken.
+    pub(crate) behind: AtomicBool,
 }
 
 impl Shared {
@@ -170,6 +177,7 @@ impl Driver {
             aborted: AtomicBool::new(false),
             unstable: AtomicU64::new(0),
             outstanding: AtomicU64::new(0),
+            behind: AtomicBool::new(false),
         });
         shared.host.attach(Answered(fired));
         let fabric = fabric({
@@ -323,6 +331,10 @@ impl Driver {
             stable: self.shared.store.snapshots().stable(),
             unstable: self.shared.unstable.load(Ordering::Relaxed),
             outstanding: self.shared.outstanding.load(Ordering::Relaxed),
+            closes_due: match self.shared.behind.load(Ordering::Relaxed) {
+                true => self.shared.coordinator.lock().closes_due(),
+                false => 0,
+            },
         }
     }
 

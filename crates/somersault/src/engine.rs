@@ -208,6 +208,11 @@ impl Engine {
                 pin_time: config.limits.pin_time,
                 inbox: INBOX,
                 limits: stream_limits(&config),
+                closes_patience: match config.fabric {
+                    FabricKind::Timely => CLOSES_PATIENCE,
+                    // One seed is one run: no clock decides what comes first.
+                    FabricKind::Simulated { .. } => Duration::from_secs(86_400),
+                },
             },
             store: Arc::clone(&store),
             log: Arc::clone(&log),
@@ -278,6 +283,9 @@ impl Engine {
         Ok(())
     }
 }
+
+/// How long an input may take to cut the closes that it makes due before others come first.
+const CLOSES_PATIENCE: Duration = Duration::from_millis(100);
 
 /// What inputs of streams may ask for. A clock that stands still says nothing of how far ahead a time lies.
 fn stream_limits(config: &EngineConfig) -> StreamLimits {

@@ -10,6 +10,7 @@ mod queries;
 use crate::adaptor::FARTHEST_MS;
 use crate::ahead::AheadGate;
 use crate::coordinator::Coordinator;
+use crate::due::Reach;
 use crate::input::{Admission, Input, Repeat};
 use crate::queries::MemberView;
 use crate::refusal::Refusal;
@@ -151,6 +152,13 @@ impl Coordinator {
         if to.is_empty() {
             return Ok(Admission::Nothing);
         }
+        let reaches: Vec<Reach<'_, _>> = (to.iter())
+            .filter_map(|(iri, time)| {
+                let stream = self.known_stream(iri).ok()?;
+                Some(Reach::of_advance(stream, *time))
+            })
+            .collect();
+        self.check_closes(&reaches)?;
         Ok(Admission::Record(Record::Advance(AdvanceRecord {
             received_ms,
             to,

@@ -1,8 +1,9 @@
 //! Late statements of closed batches (LATE AMEND): which batches change, and which firings run again.
 //!
 //! Before changing anything here: all late statements of one record are shown by one cut, so that they make one revision of
-//! each close that they amend. That cut comes before any close that the same record made due, which therefore sees
-//! them as its first revision. Windows stay as far back as WITHIN reaches (`Group::earliest_needed`), so an amended firing
+//! each close that they amend. That cut comes before any close that the same record made due, which therefore sees them as
+//! its first revision, unless the driver joins amendments (ADR 23): then closes may come first, and are amended by
+//! it. Windows stay as far back as WITHIN and waiting amendments reach (`Group::earliest_needed`), so an amended firing
 //! reads all that its first revision read.
 
 use crate::coordinator::Coordinator;
@@ -108,6 +109,7 @@ impl Coordinator {
                 batch.keep(lease);
                 continue;
             }
+            stream.await_amendment(number);
             let change = self.amendments.batches.entry((uid, number));
             let change = change.or_insert_with(|| Change {
                 change: BatchChange::Late(Vec::new()),
@@ -151,6 +153,11 @@ impl Coordinator {
         out: &mut Vec<Output>,
     ) {
         let amendments = std::mem::take(&mut self.amendments);
+        for (uid, _) in amendments.batches.keys() {
+            if let Some(stream) = self.streams.get_mut(uid) {
+                stream.amended_from = None;
+            }
+        }
         let absorbed = amendments.absorbed.into_iter();
         inject.mutations = absorbed.map(|(_, mutation)| mutation).collect();
         let mut amended = BTreeSet::new();

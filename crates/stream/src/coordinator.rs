@@ -186,26 +186,36 @@ impl Coordinator {
     /// The advances of IDLE and ARRIVAL TIME streams that are worth a record at this time: those that close a batch
     /// or let a query go on. Admit, log and apply them like any input.
     pub fn on_tick(&self, now_ms: i64) -> Vec<Input> {
-        let to: Vec<(String, EventTime)> = self
-            .streams
-            .values()
-            .filter_map(|stream| {
-                let time = if stream.is_arrival_time() {
-                    EventTime(now_ms)
-                } else {
-                    stream.time_by_clock(now_ms)?
-                };
-                let moves = Some(time) > stream.complete_through && stream.is_wanted_at(time);
-                moves.then(|| (stream.iri().to_owned(), time))
-            })
-            .collect();
-        if to.is_empty() {
-            return Vec::new();
+        let mut to = Vec::new();
+        let mut inputs = Vec::new();
+        for stream in self.streams.values() {
+            // Where closes are behind, the clock waits for them.
+            let time = match stream.is_arrival_time() {
+                _ if self.groups.is_due_over(stream.uid) => None,
+                true => Some(EventTime(now_ms)),
+                false => stream.time_by_clock(now_ms),
+            };
+            let Some(time) = time.filter(|time| stream.moves_to(*time)) else {
+                continue;
+            };
+            // What a machine has slept through is made up for in steps, each received when the clock came there.
+            let step = self.within_closes(stream, time);
+            let received_ms = now_ms.saturating_sub(time.0.saturating_sub(step.0));
+            match step < time && stream.moves_to(step) {
+                true => inputs.push(Input::Advance {
+                    received_ms,
+                    to: vec![(stream.iri().to_owned(), step)],
+                }),
+                false => to.push((stream.iri().to_owned(), time)),
+            }
         }
-        vec![Input::Advance {
-            received_ms: now_ms,
-            to,
-        }]
+        if !to.is_empty() {
+            inputs.push(Input::Advance {
+                received_ms: now_ms,
+                to,
+            });
+        }
+        inputs
     }
 
     /// What he has to know of a stream who turns the terms of its statements into ids.

@@ -3,8 +3,8 @@
 //! Before changing anything here: which cut comes next follows from the state alone ([`Coordinator::next_due_cut`] is
 //! pure), and what a plan record takes follows from the state and the record, so that a plan record that was lost in
 //! a crash is simply asked for again. In order of precedence: effects of updates and loads (each an SN of its own,
-//! nothing between), then what late statements amend, then the earliest due close (only batches that end at or before it), then
-//! everything closed.
+//! nothing between), then what late statements amend, then the earliest due close (only batches that end at or before it),
+//! then everything closed. The driver may leave amendments for later, and takes inputs while closes are due (ADR 23).
 
 use crate::coordinator::{Coordinator, Cut, Effects, Lagging};
 use crate::output::{ClosedBatch, Firing, FiringKey, Inject, Output, QueryChange};
@@ -17,7 +17,13 @@ impl Coordinator {
     /// The cut that must come next: append it to the log, apply it, and ask again, until there is none.
     /// `log_end` is the position of the newest record in the log.
     pub fn next_due_cut(&self, log_end: Position) -> Option<PlanRecord> {
-        if !(self.effects.is_empty() && self.amendments.is_empty()) {
+        self.next_due_cut_amending(log_end, true)
+    }
+
+    /// The same, where amendments may be left for a later cut: what comes late meanwhile joins them. Closes that are cut
+    /// before them are amended by them.
+    pub fn next_due_cut_amending(&self, log_end: Position, amends: bool) -> Option<PlanRecord> {
+        if !self.effects.is_empty() || (amends && !self.amendments.is_empty()) {
             return Some(self.plan(None, log_end, Vec::new()));
         }
         let close = self.groups.next_due()?;
@@ -28,18 +34,30 @@ impl Coordinator {
     /// The cut that makes everything that is closed or pending visible; a due cut comes first. None if nothing has
     /// changed since the last cut.
     pub fn freshness_cut(&self, log_end: Position) -> Option<PlanRecord> {
-        self.next_due_cut(log_end).or_else(|| {
-            self.has_pending()
+        self.freshness_cut_amending(log_end, true)
+    }
+
+    /// The same, where amendments may be left for a later cut.
+    pub fn freshness_cut_amending(&self, log_end: Position, amends: bool) -> Option<PlanRecord> {
+        self.next_due_cut_amending(log_end, amends).or_else(|| {
+            self.has_batches()
                 .then(|| self.plan(None, log_end, self.stream_times(None)))
         })
     }
 
     /// Whether anything waits for a cut: closed batches, effects, or only the news that a stream's time has gone on.
     pub fn has_pending(&self) -> bool {
-        !(self.effects.is_empty()
-            && self.amendments.is_empty()
-            && self.closed.is_empty()
-            && self.moved.is_empty())
+        !self.effects.is_empty() || self.has_amendments() || self.has_batches()
+    }
+
+    /// Whether late statements wait for the cut that shows them.
+    pub fn has_amendments(&self) -> bool {
+        !self.amendments.is_empty()
+    }
+
+    /// Whether closed batches wait for a cut, or the news that a stream's time has gone on.
+    fn has_batches(&self) -> bool {
+        !(self.closed.is_empty() && self.moved.is_empty())
     }
 
     /// The newest SN that was cut.
@@ -83,10 +101,8 @@ impl Coordinator {
         );
         assert!(
             plan.through.is_none()
-                || (self.effects.is_empty()
-                    && self.amendments.is_empty()
-                    && plan.through == self.groups.next_due()),
-            "WI-2: closes are cut in order, and after effects and amendments"
+                || (self.effects.is_empty() && plan.through == self.groups.next_due()),
+            "WI-2: closes are cut in order, and after effects"
         );
         self.last_cut = plan.sn;
         let mut inject = Inject {
@@ -97,7 +113,8 @@ impl Coordinator {
         match (plan.through, self.effects.pop_front()) {
             (None, Some(Effects::Mutations(mutations))) => inject.mutations = mutations,
             (None, Some(Effects::Load(statements))) => inject.loads.push(statements),
-            (None, None) if !self.amendments.is_empty() => {
+            // A cut that moves a stream on is one for its batches, and leaves amendments for a later one.
+            (None, None) if !self.amendments.is_empty() && plan.stream_times.is_empty() => {
                 self.amend(&mut inject, &mut firings, out);
             }
             (through, _) => self.take_closed(through, &mut inject),

@@ -254,6 +254,7 @@ impl Coordinator {
             };
             return;
         }
+        stream.await_amendment(number);
         self.amendments.replace(uid, number, batch);
     }
 

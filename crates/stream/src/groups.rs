@@ -57,7 +57,7 @@ pub(crate) struct Group {
     /// Each query with the time after which it fires.
     members: BTreeSet<(EventTime, QueryUid)>,
     /// The distinct windows of all members, with the number of members' windows of that shape.
-    windows: BTreeMap<(StreamUid, WindowShape), usize>,
+    pub(crate) windows: BTreeMap<(StreamUid, WindowShape), usize>,
     /// What each stream kept when the group's closes began.
     pub(crate) kept_from: BTreeMap<StreamUid, BatchNumber>,
     /// What stands in `needs` of each stream.
@@ -77,6 +77,11 @@ impl Group {
             .map(|(_, query)| *query)
     }
 
+    /// The time after which its first member fires.
+    pub(crate) fn first_base(&self) -> Option<EventTime> {
+        self.members.first().map(|(base, _)| *base)
+    }
+
     pub(crate) fn first_member(&self) -> Option<QueryUid> {
         self.members.first().map(|(_, query)| *query)
     }
@@ -85,15 +90,22 @@ impl Group {
     /// go on, so what this says at one time holds at all later ones.
     fn earliest_needed(&self, streams: &Streams) -> Option<EventTime> {
         let next = self.next?;
-        let amendable = self.key.streams.iter().filter_map(|uid| {
-            let stream = &streams[uid];
-            Some(stream.complete_through?.minus(stream.within?))
-        });
+        let amendable = (self.key.streams.iter()).filter_map(|uid| streams[uid].amendable_after());
         let Some(after) = amendable.min() else {
             return Some(next);
         };
         let earliest = self.key.schedule.first_after(after).max(self.first?);
         Some(earliest.min(next))
+    }
+
+    /// The time that all of its streams have reached.
+    fn ready(&self, streams: &Streams) -> EventTime {
+        let times = self
+            .key
+            .streams
+            .iter()
+            .map(|uid| streams[uid].complete_through);
+        times.min().flatten().unwrap_or(EventTime::MIN)
     }
 
     /// The closes so far at which a window over its stream holds an amended batch.
@@ -230,6 +242,38 @@ impl Groups {
     /// The earliest close that is due.
     pub(crate) fn next_due(&self) -> Option<EventTime> {
         self.due.first().map(|(close, _)| *close)
+    }
+
+    /// Whether a group over this stream has a close that waits for its cut.
+    pub(crate) fn is_due_over(&self, uid: StreamUid) -> bool {
+        let mut due = self.due.iter().map(|(_, id)| self.get(*id));
+        due.any(|group| group.key.streams.contains(&uid))
+    }
+
+    /// How many closes wait for their cut, those that will be passed in bulk among them.
+    pub(crate) fn closes_due(&self, streams: &Streams) -> u64 {
+        let due = self.due.iter().map(|(close, id)| {
+            let group = self.get(*id);
+            group
+                .key
+                .schedule
+                .count(*close, group.ready(streams))
+                .max(1)
+        });
+        due.fold(0, u64::saturating_add)
+    }
+
+    /// The groups that a stream lets go on when it reaches this time, if no other stream holds them up.
+    pub(crate) fn waiting_at<'a>(
+        &'a self,
+        stream: &'a Stream,
+        time: EventTime,
+    ) -> impl Iterator<Item = &'a Group> + 'a {
+        let reached = stream
+            .waiting
+            .iter()
+            .take_while(move |(close, _)| *close <= time);
+        reached.map(|(_, id)| self.get(*id))
     }
 
     /// Puts a query into its group.
@@ -566,6 +610,6 @@ impl Group {
     }
 }
 
-fn just_before(time: EventTime) -> EventTime {
+pub(crate) fn just_before(time: EventTime) -> EventTime {
     EventTime(time.0.saturating_sub(1))
 }

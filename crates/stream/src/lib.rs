@@ -13,6 +13,7 @@ mod coordinator;
 mod cuts;
 mod declaration;
 mod derive;
+mod due;
 mod explain;
 mod groups;
 mod input;

@@ -191,6 +191,25 @@ pub enum Refusal {
         /// The clock at its reception.
         received: EventTime,
     },
+    /// A push or an advance would make too many closes of one query due.
+    #[error(
+        "stream <{stream}> would reach {to} ({}), which makes {closes} closes of query {query} due at once, and at most {most} are taken; advance it in steps (POST /streams/{{name}}/advance), to {step} ({}) first, or PAUSE QUERY {query}, or give it a longer STEP. Nothing was taken",
+        .to.to_iso(), .step.to_iso(), to = .to.0, step = .step.0,
+    )]
+    TooManyCloses {
+        /// The stream.
+        stream: String,
+        /// The time that it would reach.
+        to: EventTime,
+        /// The query.
+        query: String,
+        /// How many closes would be due, those included that hold nothing.
+        closes: u64,
+        /// How many are taken.
+        most: u64,
+        /// A time that it may reach.
+        step: EventTime,
+    },
     /// An EVENT TIME stream got a statement without event time.
     #[error(
         "statement {index} of the push to <{stream}> has no event time; give one per line or per push, or declare the stream with ARRIVAL TIME. Nothing of the push was taken"

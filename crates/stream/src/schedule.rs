@@ -76,6 +76,17 @@ impl Schedule {
         Millis(self.steps[0])
     }
 
+    /// A time from `first` on until which there are at most this many closes.
+    pub(crate) fn after_closes(&self, first: EventTime, closes: u64) -> EventTime {
+        let closes = i64::try_from(closes).unwrap_or(i64::MAX);
+        let each = closes.saturating_sub(1) / self.steps.len().max(1) as i64;
+        EventTime(
+            first
+                .0
+                .saturating_add(self.longest_step().0.saturating_mul(each)),
+        )
+    }
+
     /// How many closes lie in `first ..= last`, without walking over them.
     pub(crate) fn count(&self, first: EventTime, last: EventTime) -> u64 {
         if last < first {

@@ -67,6 +67,8 @@ pub(crate) struct Stream {
     pub(crate) namespace: Option<String>,
     /// How far back closed batches may still be amended; None where they may not.
     pub(crate) within: Option<Millis>,
+    /// The start of the earliest batch that waits for an amendment: closes after it still need what their windows hold.
+    pub(crate) amended_from: Option<EventTime>,
     /// The query whose answers its statements are.
     pub(crate) derived_by: Option<QueryUid>,
     /// The streams that queries derive from it.
@@ -138,6 +140,7 @@ impl Stream {
         Stream {
             uid,
             within,
+            amended_from: None,
             derived_by: None,
             feeds: BTreeSet::new(),
             declaration,
@@ -353,6 +356,18 @@ impl Stream {
         }
     }
 
+    /// A batch that a cut has shown is to change with a later cut.
+    pub(crate) fn await_amendment(&mut self, batch: BatchNumber) {
+        let start = batch.start(self.interval());
+        self.amended_from = Some(self.amended_from.map_or(start, |from| from.min(start)));
+    }
+
+    /// Closes after this time may still be amended.
+    pub(crate) fn amendable_after(&self) -> Option<EventTime> {
+        let after = self.complete_through?.minus(self.within?);
+        Some(self.amended_from.map_or(after, |from| from.min(after)))
+    }
+
     /// A closed batch holds so many statements instead of what it did.
     pub(crate) fn hold_instead(&mut self, batch: BatchNumber, count: u64) {
         let before = self.held.remove(&batch).unwrap_or_default();
@@ -462,6 +477,11 @@ impl Stream {
         closes_batch || moves_group
     }
 
+    /// Whether an advance to `time` is worth a record.
+    pub(crate) fn moves_to(&self, time: EventTime) -> bool {
+        Some(time) > self.complete_through && self.is_wanted_at(time)
+    }
+
     /// Takes out the next batch that is over.
     pub(crate) fn take_closed(&mut self) -> Option<(BatchNumber, Batch)> {
         let complete_through = self.complete_through?;
@@ -485,6 +505,15 @@ impl Stream {
     pub(crate) fn first_held(&self, from: BatchNumber) -> Option<BatchNumber> {
         let from = from.max(self.retained_from);
         self.held.range(from..).next().map(|(batch, _)| *batch)
+    }
+
+    /// The last batch before `to` that holds a statement, among those that a window may see.
+    pub(crate) fn last_held(&self, to: BatchNumber) -> Option<BatchNumber> {
+        let from = self.retained_from.min(to);
+        self.held
+            .range(from..to)
+            .next_back()
+            .map(|(batch, _)| *batch)
     }
 
     /// The batches below this are needed by no window's next close and no lagging firing.

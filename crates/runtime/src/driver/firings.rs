@@ -10,6 +10,7 @@ mod answered;
 use super::Shared;
 use super::sequencer::Sequencer;
 use crate::due_windows::DueWindows;
+use crate::error::RuntimeError;
 use crate::host::{Derives, DueSnapshot, Fired, FiringJob};
 use answered::AnsweredFirings;
 use somersault_log::{DeliveredRecord, Record};
@@ -17,13 +18,22 @@ use somersault_model::{QueryUid, Sn};
 use somersault_store::Snapshot;
 use somersault_stream::{Firing, FiringKey, Input};
 use std::collections::btree_map::Entry;
+use std::collections::hash_map::Entry as Entries;
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::Instant;
 
-/// So many firings may be under way, and so many more per query, before inputs have to wait. No more are handed out at once.
+/// This many firings may be under way, and so many more per query, before inputs of their streams have to wait. No more are
+/// handed out at once.
 const UNDER_WAY: usize = 32;
 const UNDER_WAY_PER_QUERY: usize = 4;
+
+/// Where one record makes many firings due, inputs of their streams wait when more than this many are under way.
+const MOST_UNDER_WAY: usize = 65_536;
+/// Or when they became due with more than this many SNs, each of which is pinned.
+const SNS_UNDER_WAY: usize = 4;
+/// Late statements wait for the next amendment while more amended firings than this are under way.
+const AMENDED_UNDER_WAY: usize = 64;
 
 /// A firing whose answer is on its way into a derived stream.
 pub(super) struct Derived {
@@ -49,16 +59,65 @@ struct Released {
     at: Instant,
 }
 
+/// Firings of one query that are due and not yet answered.
+#[derive(Default)]
+struct UnderWay {
+    firings: usize,
+    sns: BTreeMap<Sn, usize>,
+}
+
+/// Firings that wait to be handed out: those of one query in order, the queries in turn, so that a query with thousands of
+/// them delays the others by one firing each.
+#[derive(Default)]
+struct Turns {
+    of: HashMap<QueryUid, VecDeque<Released>>,
+    /// The queries that have some, the next one first.
+    turn: VecDeque<QueryUid>,
+}
+
+impl Turns {
+    fn push(&mut self, released: Released) {
+        let query = released.firing.query;
+        let of_query = self.of.entry(query).or_default();
+        if of_query.is_empty() {
+            self.turn.push_back(query);
+        }
+        of_query.push_back(released);
+    }
+
+    fn pop(&mut self) -> Option<Released> {
+        let query = self.turn.pop_front()?;
+        let of_query = self.of.get_mut(&query)?;
+        let released = of_query.pop_front();
+        match of_query.is_empty() {
+            true => drop(self.of.remove(&query)),
+            false => self.turn.push_back(query),
+        }
+        released
+    }
+
+    #[cfg(test)]
+    fn is_empty(&self) -> bool {
+        self.turn.is_empty()
+    }
+}
+
 pub(crate) struct Firings {
     kept: usize,
     /// The SNs of firings that are due and not handed out.
     due: BTreeMap<Sn, DueSn>,
-    /// Firings that are to be handed out, in order.
-    released: VecDeque<Released>,
+    /// Firings that are to be handed out.
+    released: Turns,
     /// Firings that the host has and has not answered.
     handed_out: usize,
     /// Firings that are due and not yet answered, cancelled ones excepted.
     outstanding: usize,
+    /// The same for each query.
+    under_way: HashMap<QueryUid, UnderWay>,
+    /// Those among them that amend a close.
+    amended: usize,
+    /// Firings that could not be pinned; nothing will answer them.
+    unpinned: Vec<FiringKey>,
     /// Which queries derive streams.
     deriving: HashSet<QueryUid>,
     /// Of firings whose statements are not in their stream yet: for which input they are under way.
@@ -74,9 +133,12 @@ impl Firings {
         Firings {
             kept,
             due: BTreeMap::new(),
-            released: VecDeque::new(),
+            released: Turns::default(),
             handed_out: 0,
             outstanding: 0,
+            under_way: HashMap::new(),
+            amended: 0,
+            unpinned: Vec::new(),
             deriving: HashSet::new(),
             underived: HashMap::new(),
             waited_for: BTreeMap::new(),
@@ -93,9 +155,62 @@ impl Firings {
         UNDER_WAY + UNDER_WAY_PER_QUERY * self.answered.len()
     }
 
-    /// Whether so many firings are under way that inputs have to wait.
+    /// Whether more firings are under way than may be; whose they are decides which inputs wait.
     pub(crate) fn backlogged(&self) -> bool {
         self.outstanding > self.limit()
+    }
+
+    /// Whether too many firings of these queries are under way for another close of theirs.
+    pub(crate) fn are_behind(&self, queries: &[QueryUid]) -> bool {
+        let firings: usize = self.of(queries).map(|it| it.firings).sum();
+        firings > UNDER_WAY + UNDER_WAY_PER_QUERY * queries.len()
+    }
+
+    /// Whether too many firings of these queries are under way for another input of their streams.
+    pub(crate) fn fill_up(&self, queries: &[QueryUid]) -> bool {
+        let firings: usize = self.of(queries).map(|it| it.firings).sum();
+        let sns = self.of(queries).map(|it| it.sns.len()).max();
+        self.are_behind(queries) && (firings > MOST_UNDER_WAY || sns > Some(SNS_UNDER_WAY))
+    }
+
+    fn of<'f>(&'f self, queries: &'f [QueryUid]) -> impl Iterator<Item = &'f UnderWay> {
+        queries.iter().filter_map(|query| self.under_way.get(query))
+    }
+
+    /// Whether so many amended firings are under way that further amendments are joined first.
+    pub(crate) fn joins_amendments(&self) -> bool {
+        self.amended > AMENDED_UNDER_WAY
+    }
+
+    /// One firing more is due and not answered.
+    fn comes_under_way(&mut self, key: FiringKey, sn: Sn) {
+        self.outstanding += 1;
+        self.amended += usize::from(key.revision > 0);
+        let of_query = self.under_way.entry(key.query).or_default();
+        of_query.firings += 1;
+        *of_query.sns.entry(sn).or_default() += 1;
+    }
+
+    /// One firing less is.
+    fn leaves(&mut self, key: FiringKey, sn: Option<Sn>) {
+        self.outstanding = self.outstanding.saturating_sub(1);
+        self.amended -= usize::from(key.revision > 0).min(self.amended);
+        let Entries::Occupied(mut of_query) = self.under_way.entry(key.query) else {
+            return;
+        };
+        let under_way = of_query.get_mut();
+        if let Some(sn) = sn
+            && let Entry::Occupied(mut of_sn) = under_way.sns.entry(sn)
+        {
+            under_way.firings -= 1;
+            *of_sn.get_mut() -= 1;
+            if *of_sn.get() == 0 {
+                of_sn.remove();
+            }
+        }
+        if under_way.firings == 0 {
+            of_query.remove();
+        }
     }
 
     /// The oldest input that some derived stream has not caught up with.
@@ -146,12 +261,13 @@ impl Firings {
                 Err(error) => {
                     // A due SN is above the stable one, and the floor never is (SN-2).
                     tracing::error!("a due firing could not be pinned: {error}");
+                    self.unpinned.push(firing.key());
                     return;
                 }
             },
         };
         due.firings += 1;
-        self.outstanding += 1;
+        self.comes_under_way(firing.key(), firing.sn);
         if self.deriving.contains(&firing.query) {
             self.underived.insert(firing.key(), input);
             *self.waited_for.entry(input).or_default() += 1;
@@ -160,7 +276,7 @@ impl Firings {
 
     /// A firing's SN is stable: hands it to the host, or has it wait until others are answered.
     pub(crate) fn fire(&mut self, shared: &Shared, firing: Firing, acknowledged: Option<Instant>) {
-        self.released.push_back(Released {
+        self.released.push(Released {
             firing,
             acknowledged,
             at: Instant::now(),
@@ -177,7 +293,7 @@ impl Firings {
                 at,
             } = released;
             let Some(due) = self.due.get(&firing.sn) else {
-                tracing::error!("a firing was released that had not become due");
+                // It could not be pinned when it became due.
                 self.handed_out -= 1;
                 continue;
             };
@@ -189,8 +305,9 @@ impl Firings {
                 Ok(snapshot) => snapshot,
                 Err(error) => {
                     tracing::error!("a firing's snapshot could not be pinned: {error}");
-                    self.answered();
-                    self.derived(&firing.key());
+                    self.handed_out -= 1;
+                    self.leaves(firing.key(), Some(firing.sn));
+                    self.unpinned.push(firing.key());
                     continue;
                 }
             };
@@ -209,7 +326,7 @@ impl Firings {
         if self.handed_out >= self.limit() {
             return None;
         }
-        let released = self.released.pop_front()?;
+        let released = self.released.pop()?;
         self.handed_out += 1;
         Some(released)
     }
@@ -228,14 +345,14 @@ impl Firings {
 
     pub(crate) fn cancel(&mut self, firing: &Firing) {
         if self.leave_due(firing.sn) {
-            self.outstanding -= 1;
+            self.leaves(firing.key(), Some(firing.sn));
             self.derived(&firing.key());
         }
     }
 
     /// The host has answered a firing.
-    fn answered(&mut self) {
-        self.outstanding = self.outstanding.saturating_sub(1);
+    fn answered(&mut self, key: FiringKey, sn: Option<Sn>) {
+        self.leaves(key, sn);
         self.handed_out = self.handed_out.saturating_sub(1);
     }
 
@@ -257,7 +374,7 @@ impl Sequencer {
         let Fired { key, derived } = fired;
         let mut outputs = Vec::new();
         let sn = shared.coordinator.lock().on_fired(key, &mut outputs);
-        self.firings.answered();
+        self.firings.answered(key, sn);
         self.firings.hand_out(&shared);
         match derived {
             // Its statements come first: a mark says that they are in the log.
@@ -298,14 +415,49 @@ impl Sequencer {
             });
             match taken {
                 Ok(_) => self.on_delivered(key, sn),
-                // The firing is executed again after a restart.
-                Err(error) => {
-                    self.firings.derived(&key);
-                    tracing::warn!("the statements of a firing were not logged: {error}");
-                }
+                Err(error) => self.on_unwritten(key, sn, &error),
             }
         }
         self.input = self.inputs;
+    }
+
+    /// The statements of a firing could not be logged. While the log takes records the stream goes on without them, as after a
+    /// firing that failed; else the firing is executed again after a restart.
+    fn on_unwritten(&mut self, key: FiringKey, sn: Option<Sn>, error: &RuntimeError) {
+        tracing::error!(
+            "the statements of a firing of {} for the close {} were not logged, and its stream goes on without them: {error}",
+            key.query.0,
+            key.close.to_iso()
+        );
+        let empty = Input::Derived {
+            received_ms: self.shared.clock.now_ms(),
+            key,
+            statements: Vec::new(),
+        };
+        // An amended firing that fails leaves what there is of its close.
+        let goes_on = self.shared.failure().is_none() && key.revision == 0;
+        if goes_on && self.take(empty).is_ok() {
+            self.on_delivered(key, sn);
+        } else {
+            self.firings.derived(&key);
+        }
+    }
+
+    /// Lets go of firings that could not be pinned: they are as if they had failed, and hold no slices.
+    pub(super) fn give_up_unpinned(&mut self) {
+        for key in std::mem::take(&mut self.firings.unpinned) {
+            let mut outputs = Vec::new();
+            let sn = self.shared.coordinator.lock().on_fired(key, &mut outputs);
+            if self.firings.deriving.contains(&key.query) && key.revision == 0 {
+                let derives = Derives::Statements(Vec::new());
+                self.derived.push_back(Derived { key, sn, derives });
+            } else {
+                self.firings.derived(&key);
+            }
+            // Retired slices and counts only; nothing is injected.
+            let carried_out = self.carry_out(outputs, self.shared.log.end());
+            debug_assert!(carried_out.is_ok());
+        }
     }
 
     fn mark_delivered(&mut self, mark: DeliveredRecord) {
@@ -346,7 +498,8 @@ mod tests {
         let mut firings = Firings::new(8);
         firings.registered(QueryUid(1), false);
         for ordinal in 0..1_000 {
-            firings.released.push_back(Released {
+            firings.comes_under_way(firing(ordinal).key(), Sn(1));
+            firings.released.push(Released {
                 firing: firing(ordinal),
                 acknowledged: None,
                 at: Instant::now(),
@@ -362,11 +515,11 @@ mod tests {
         };
         assert_eq!(take(&mut firings), UNDER_WAY + UNDER_WAY_PER_QUERY);
         assert_eq!(take(&mut firings), 0, "none is answered");
-        firings.answered();
-        firings.answered();
+        firings.answered(firing(0).key(), Some(Sn(1)));
+        firings.answered(firing(1).key(), Some(Sn(1)));
         assert_eq!(take(&mut firings), 2);
         while !firings.released.is_empty() {
-            firings.answered();
+            firings.answered(firing(0).key(), Some(Sn(1)));
             take(&mut firings);
         }
         assert!(ordinals.into_iter().eq(0..1_000), "in order, and each once");

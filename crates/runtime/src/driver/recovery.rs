@@ -21,6 +21,7 @@ impl Sequencer {
             // Shards and firings are as far behind as live inputs would let them be.
             self.wait_until(|sequencer| !sequencer.backlogged())?;
         }
+        // Closes that are left are cut in slices while the engine answers.
         self.cut_due()?;
         self.cut_all()?;
         // What the log does not hold of derived streams; each may make further closes due.

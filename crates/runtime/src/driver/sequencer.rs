@@ -1,10 +1,11 @@
 //! The sequencer's loop: one thread, one order. Everything that changes the engine's state passes through `take` (`take.rs`);
 //! everything that time brings, through `on_timers` (`timers.rs`).
 
+use super::closes::{CatchingUp, HeldInput, Reply};
 use super::firings::{Derived, Firings};
 use super::inject::Injection;
 use super::requests::{Done, Request, Want};
-use super::stable::{Stability, Waiter};
+use super::stable::Stability;
 use super::{Channels, Shared};
 use crate::acks::Ack;
 use crate::error::RuntimeError;
@@ -30,6 +31,14 @@ pub(crate) struct Sequencer {
     pub(super) firings: Firings,
     /// What firings have given for derived streams, and is not taken yet.
     pub(super) derived: VecDeque<Derived>,
+    /// Whether closes that are due wait for their cut.
+    pub(super) behind: bool,
+    /// Whether late statements wait for a cut.
+    pub(super) late: bool,
+    /// Inputs that wait for closes or firings of their streams, in order.
+    pub(super) held: VecDeque<HeldInput>,
+    /// Inputs that are answered when no close waits for its cut.
+    pub(super) catching_up: Vec<CatchingUp>,
     /// How many inputs have been taken, answers of firings not counted.
     pub(super) inputs: u64,
     /// The one that is being taken, or that led to what is.
@@ -55,6 +64,10 @@ impl Sequencer {
             stability: Stability::default(),
             firings: Firings::new(shared.config.kept_firings),
             derived: VecDeque::new(),
+            behind: false,
+            late: false,
+            held: VecDeque::new(),
+            catching_up: Vec::new(),
             inputs: 0,
             input: 0,
             shared,
@@ -82,7 +95,7 @@ impl Sequencer {
                 self.until_timer()
             };
             let never_requests = never();
-            let requests = if self.backlogged() {
+            let requests = if self.shards_are_behind() {
                 &never_requests
             } else {
                 &self.channels.requests
@@ -118,15 +131,24 @@ impl Sequencer {
             self.on_fired(fired);
         }
         self.take_derived();
+        self.give_up_unpinned();
         self.publish();
+        let has_more = self.cut_slice();
+        self.cut_late_amendments();
+        self.release_held();
         self.settle_derivations();
         self.on_timers();
         self.report_failure();
         self.answer_quiescing();
-        busy
+        busy || has_more
     }
 
-    /// Whether inputs have to wait until firings or shards have caught up.
+    /// Whether all inputs have to wait until shards have caught up.
+    pub(super) fn shards_are_behind(&self) -> bool {
+        self.shared.failure().is_none() && self.stability.unstable() > UNSTABLE_LIMIT
+    }
+
+    /// Whether a replay has to wait until firings or shards have caught up.
     pub(super) fn backlogged(&self) -> bool {
         self.shared.failure().is_none()
             && (self.firings.backlogged() || self.stability.unstable() > UNSTABLE_LIMIT)
@@ -137,7 +159,7 @@ impl Sequencer {
         for _ in 0..REQUESTS_IN_A_ROW {
             let Some(next) = request.take() else { break };
             self.on_request(next);
-            if self.backlogged() {
+            if self.shards_are_behind() {
                 break;
             }
             request = self.channels.requests.try_recv().ok();
@@ -166,6 +188,7 @@ impl Sequencer {
                 let until = Instant::now() + deadline;
                 let (_, replies) = self.stopping.get_or_insert((until, Vec::new()));
                 replies.push(reply);
+                self.refuse_waiting(&RuntimeError::Stopped);
             }
         }
     }
@@ -177,10 +200,16 @@ impl Sequencer {
         self.shared.failure().map_or(Ok(()), Err)
     }
 
-    fn on_input(&mut self, input: Input, want: Want, reply: Sender<Result<Done, RuntimeError>>) {
-        let taken = self
-            .refuse_if_failed()
-            .and_then(|()| self.take_input(input));
+    pub(super) fn on_input(&mut self, input: Input, want: Want, reply: Reply) {
+        if let Err(error) = self.refuse_if_failed() {
+            let _ = reply.send(Err(error));
+            return;
+        }
+        let Some((input, reply)) = self.hold(input, want, reply) else {
+            return;
+        };
+        let is_advance = matches!(input, Input::Advance { .. });
+        let taken = self.take_input(input);
         let (outcome, position) = match taken {
             Ok(taken) => taken,
             Err(error) => {
@@ -196,6 +225,10 @@ impl Sequencer {
         }
         let sn = self.last_cut();
         let done = Done { outcome, sn };
+        if want == Want::Stable && is_advance && (self.behind || self.late) {
+            self.answer_when_caught_up(position, done, reply);
+            return;
+        }
         match want {
             Want::Durable => {
                 self.shared.acks.add(Ack {
@@ -207,13 +240,7 @@ impl Sequencer {
                 let log = &self.shared.log;
                 self.shared.acks.settle(log.durable(), log.failed());
             }
-            Want::Stable => self.stability.wait(Waiter::Input {
-                sn,
-                position,
-                input: self.firings.oldest_underived().map_or(0, |_| self.inputs),
-                done,
-                reply,
-            }),
+            Want::Stable => self.answer_when_stable(position, done, reply),
         }
     }
 
@@ -227,6 +254,7 @@ impl Sequencer {
             return;
         };
         self.stability.give_up(&error);
+        self.refuse_waiting(&error);
         if !self.reported_failure {
             self.reported_failure = true;
             tracing::error!("{error}");
@@ -234,15 +262,22 @@ impl Sequencer {
         }
     }
 
-    fn is_quiet(&self) -> bool {
+    /// Whether all that was cut is stable and answered.
+    fn is_drained(&self) -> bool {
         self.stability.unstable() == 0 && self.firings.outstanding() == 0 && self.derived.is_empty()
+    }
+
+    /// Whether nothing is under way, and nothing waits.
+    fn is_quiet(&self) -> bool {
+        let waits = self.behind || self.late;
+        self.is_drained() && !waits && self.held.is_empty() && self.catching_up.is_empty()
     }
 
     /// Who waits for a snapshot waits until the streams that are derived from what it holds have caught up, and sees what they
     /// hold by then: that makes a replay exact, and a source that says how far it is as slow as what follows from it.
     fn settle_derivations(&mut self) {
         let oldest = self.firings.oldest_underived();
-        if !self.stability.has_underived(oldest) {
+        if self.behind || !self.stability.has_underived(oldest) {
             return;
         }
         if let Err(error) = self.cut_all() {
@@ -271,7 +306,8 @@ impl Sequencer {
         let Some((until, _)) = &self.stopping else {
             return false;
         };
-        self.is_quiet() || self.shared.failure().is_some() || Instant::now() >= *until
+        // Closes that wait for their cut are cut after the restart.
+        self.is_drained() || self.shared.failure().is_some() || Instant::now() >= *until
     }
 
     /// Handles everything but requests until `done` holds or something has failed.

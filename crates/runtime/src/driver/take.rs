@@ -10,7 +10,6 @@ use somersault_model::Sn;
 use somersault_stream::{Admission, Input, Output, QueryChange, QueryEvent};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Instant;
 
 impl Sequencer {
     /// Takes an input from outside.
@@ -102,44 +101,6 @@ impl Sequencer {
         }
         self.stability.on_record(record, position);
         self.carry_out(outputs, position)
-    }
-
-    /// Makes the cuts that due closes ask for.
-    pub(super) fn cut_due(&mut self) -> Result<(), RuntimeError> {
-        loop {
-            let end = self.shared.log.end();
-            let plan = self.shared.coordinator.lock().next_due_cut(end);
-            let Some(plan) = plan else { break };
-            // One record may make thousands of closes due; each holds a pin and slices until it is answered.
-            if self.backlogged() {
-                self.wait_until(|sequencer| !sequencer.backlogged())?;
-                continue;
-            }
-            let record = Record::Plan(plan);
-            let position = self.shared.log.append(&record)?;
-            self.apply(&record, position)?;
-        }
-        let pending = self.shared.coordinator.lock().has_pending();
-        if !pending {
-            self.pending_since = None;
-        } else if self.pending_since.is_none() {
-            self.pending_since = Some(Instant::now());
-        }
-        Ok(())
-    }
-
-    /// Cuts until nothing that can be made visible is left.
-    pub(super) fn cut_all(&mut self) -> Result<(), RuntimeError> {
-        while self.shared.coordinator.lock().has_pending() {
-            let end = self.shared.log.end();
-            let plan = self.shared.coordinator.lock().freshness_cut(end);
-            let Some(plan) = plan else { break };
-            let record = Record::Plan(plan);
-            let position = self.shared.log.append(&record)?;
-            self.apply(&record, position)?;
-        }
-        self.pending_since = None;
-        Ok(())
     }
 
     pub(super) fn last_cut(&self) -> Sn {

@@ -19,12 +19,16 @@ impl Sequencer {
         if now >= self.next_tick {
             self.next_tick = now + TICK;
             self.shared.store.dictionary().tidy(RECLAIMED_AT_A_TICK);
-            // Time waits for slow queries as inputs do: what is due and not answered must not grow without end.
-            let goes_on = self.shared.clock.ticks() && !self.backlogged();
+            // Time waits for shards as inputs do: what is cut and not stable must not grow without end.
+            let goes_on = self.shared.clock.ticks() && !self.shards_are_behind();
             if goes_on && self.refuse_if_failed().is_ok() {
                 let now_ms = self.shared.clock.now_ms();
                 let inputs = self.shared.coordinator.lock().on_tick(now_ms);
                 for input in inputs {
+                    // Time waits for slow queries as pushes do.
+                    if self.must_wait(&input) {
+                        continue;
+                    }
                     if let Err(error) = self.take_input(input) {
                         tracing::warn!("a stream's time could not go on: {error}");
                     }
@@ -46,6 +50,7 @@ impl Sequencer {
             self.shared.store.slices().forget_superseded(floor);
         }
         if let Some(since) = self.pending_since
+            && !self.behind
             && now >= since + self.shared.config.freshness
             && self.refuse_if_failed().is_ok()
             && let Err(error) = self.cut_all()
@@ -73,6 +78,7 @@ impl Sequencer {
         }
         // Where no cut is made any more, waiting for one would be turning round and round.
         if let Some(since) = self.pending_since
+            && !self.behind
             && self.refuse_if_failed().is_ok()
         {
             next = next.min(since + self.shared.config.freshness);

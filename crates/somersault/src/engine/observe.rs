@@ -19,7 +19,7 @@ impl Engine {
             (HealthStatus::Stopping, "the engine is stopping".to_owned())
         } else {
             match self.inner.driver.failure() {
-                None => (HealthStatus::Ok, "everything works".to_owned()),
+                None => (HealthStatus::Ok, self.all_well()),
                 Some(RuntimeError::Log(error)) => (HealthStatus::ReadOnly, error.to_string()),
                 Some(error) => (
                     HealthStatus::Failed,
@@ -34,6 +34,17 @@ impl Engine {
             message,
             stable_sn: self.stable(),
             stored_statements: self.stored_statements(),
+        }
+    }
+
+    /// What there is to notice where nothing has failed.
+    fn all_well(&self) -> String {
+        match self.inner.driver.status().closes_due {
+            0 => "everything works".to_owned(),
+            due => format!(
+                "everything works; {due} closes are due after a jump in time and are answered one after the other, and pushes to \
+                 their streams wait for them; DROP or PAUSE their queries to go on at once"
+            ),
         }
     }
 

@@ -7,6 +7,7 @@ mod delta;
 mod derived;
 mod endpoint;
 mod groups;
+mod jumps;
 mod kinds;
 mod lifecycle;
 mod limits;

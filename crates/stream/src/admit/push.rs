@@ -7,6 +7,7 @@ use super::check_range;
 use crate::adaptor::TooLate;
 use crate::ahead::{AheadGate, TooFarAhead};
 use crate::coordinator::Coordinator;
+use crate::due::Reach;
 use crate::input::{Admission, Push, PushHead, PushVerdict, ReadPush, Repeat};
 use crate::output::FiringKey;
 use crate::refusal::Refusal;
@@ -64,29 +65,30 @@ impl Coordinator {
         &self,
         head: &PushHead,
         received_ms: i64,
-        times: impl ExactSizeIterator<Item = Option<EventTime>>,
+        times: impl ExactSizeIterator<Item = Option<EventTime>> + Clone,
     ) -> Result<PushVerdict, Refusal> {
         let stream = self.known_stream(&head.stream)?;
         self.check_source(stream, "push to the streams that it windows")?;
-        let source = stream.sources.get(&head.source);
-        if let Some((source, seq)) = source.zip(head.seq) {
-            match source.taken.find(seq) {
-                Sequence::Free => {}
-                Sequence::Taken => return Ok(PushVerdict::Repeat),
-                Sequence::Forgotten => {
-                    return Err(Refusal::SequenceForgotten {
-                        stream: head.stream.clone(),
-                        source_name: head.source.clone(),
-                        seq,
-                        floor: source.taken.floor(),
-                    });
-                }
-            }
+        if is_repeat(stream, head)? {
+            return Ok(PushVerdict::Repeat);
         }
         let count = times.len();
         if count == 0 {
             return Ok(PushVerdict::Nothing);
         }
+        let by_clock = self.judge_times(stream, head, received_ms, times)?;
+        self.judge_budget(stream, head, count)?;
+        Ok(PushVerdict::Taken(by_clock))
+    }
+
+    /// Whether the times of a push may come now; on an ARRIVAL TIME stream, the time that all its statements get.
+    fn judge_times(
+        &self,
+        stream: &Stream,
+        head: &PushHead,
+        received_ms: i64,
+        times: impl Iterator<Item = Option<EventTime>> + Clone,
+    ) -> Result<Option<EventTime>, Refusal> {
         let mut gate = stream.gate(&head.source);
         let by_clock = stream.is_arrival_time().then(|| {
             let now = EventTime(received_ms);
@@ -94,6 +96,7 @@ impl Coordinator {
             now.max(stream.complete_through.unwrap_or(now))
                 .max(gate.source.unwrap_or(now))
         });
+        let times_of_push = times.clone().flatten();
         let mut ahead = AheadGate::new(stream, self.limits.ahead, received_ms);
         let rejects = stream.declaration.late_policy == LatePolicy::Reject;
         for (at_index, at) in times.enumerate() {
@@ -116,6 +119,15 @@ impl Coordinator {
                 return Err(late_refusal(stream, &head.source, index, at, late));
             }
         }
+        if by_clock.is_none() {
+            let reach = Reach::of_push(stream, &head.source, gate.source, times_of_push);
+            self.check_closes(&[reach])?;
+        }
+        Ok(by_clock)
+    }
+
+    /// Whether a stream, and those derived from it, have room for this many statements.
+    fn judge_budget(&self, stream: &Stream, head: &PushHead, count: usize) -> Result<(), Refusal> {
         if let Some(held_bytes) = stream.over_budget(count) {
             return Err(Refusal::OverBudget {
                 stream: head.stream.clone(),
@@ -136,7 +148,7 @@ impl Coordinator {
                 ),
             });
         }
-        Ok(PushVerdict::Taken(by_clock))
+        Ok(())
     }
 
     pub(super) fn admit_derived(
@@ -185,6 +197,24 @@ impl Coordinator {
                 "the windows of query {name} need them; use a shorter RANGE, or declare the stream with a larger BUDGET"
             ),
         }
+    }
+}
+
+/// Whether a push with this (stream, source, seq) was taken before.
+fn is_repeat(stream: &Stream, head: &PushHead) -> Result<bool, Refusal> {
+    let source = stream.sources.get(&head.source);
+    let Some((source, seq)) = source.zip(head.seq) else {
+        return Ok(false);
+    };
+    match source.taken.find(seq) {
+        Sequence::Free => Ok(false),
+        Sequence::Taken => Ok(true),
+        Sequence::Forgotten => Err(Refusal::SequenceForgotten {
+            stream: head.stream.clone(),
+            source_name: head.source.clone(),
+            seq,
+            floor: source.taken.floor(),
+        }),
     }
 }
 

@@ -143,6 +143,10 @@ pub(crate) struct Driver {
     stored: BTreeSet<QuadIds>,
     stored_at: BTreeMap<u64, BTreeSet<QuadIds>>,
     pub(crate) now_ms: i64,
+    /// How many closes are cut after an input; [`Driver::cut_slice`] cuts more.
+    pub(crate) closes_in_a_row: usize,
+    /// Whether late statements wait for one cut together.
+    pub(crate) joins_amendments: bool,
 }
 
 impl Driver {
@@ -165,6 +169,8 @@ impl Driver {
             stored: BTreeSet::new(),
             stored_at: BTreeMap::new(),
             now_ms: 0,
+            closes_in_a_row: usize::MAX,
+            joins_amendments: false,
         }
     }
 
@@ -196,11 +202,37 @@ impl Driver {
         let admission = self.coordinator.admit(input)?;
         if let Admission::Record(record) | Admission::Several(Some(record), _) = &admission {
             self.record(record.clone());
-            while let Some(plan) = self.coordinator.next_due_cut(self.log_end()) {
-                self.record(Record::Plan(plan));
-            }
+            self.cut_closes();
         }
         Ok(admission)
+    }
+
+    fn cut_closes(&mut self) {
+        let mut left = self.closes_in_a_row;
+        let amends = !self.joins_amendments;
+        while let Some(plan) = (self.coordinator).next_due_cut_amending(self.log_end(), amends) {
+            if plan.through.is_some() {
+                if left == 0 {
+                    break;
+                }
+                left -= 1;
+            }
+            self.record(Record::Plan(plan));
+        }
+    }
+
+    /// Cuts as many more of the closes that are due.
+    pub(crate) fn cut_slice(&mut self) {
+        self.cut_closes();
+        self.take_derived();
+    }
+
+    /// Whether a push to a stream has to wait for closes.
+    pub(crate) fn waits(&self, stream: &str) -> bool {
+        self.coordinator.waits_for_closes(&Input::Advance {
+            received_ms: 0,
+            to: vec![(stream.to_owned(), EventTime(0))],
+        })
     }
 
     pub(crate) fn log_end(&self) -> Position {

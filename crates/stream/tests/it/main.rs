@@ -6,6 +6,7 @@ mod cases;
 mod cohorts;
 mod cuts;
 mod derived;
+mod due;
 mod harness;
 mod laws;
 mod refusals;

@@ -48,7 +48,6 @@ pub(crate) const LONG_FUNCTIONS: &[(&str, &str)] = &[
         "crates/server/src/openapi/schemas.rs::queries",
         "data: one line a metric or field",
     ),
-    ("crates/stream/src/admit/push.rs::judge_push", "to be cut"),
     ("crates/stream/src/stream.rs::push", "to be cut"),
 ];
 
