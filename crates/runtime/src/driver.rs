@@ -94,6 +94,8 @@ pub(crate) struct Shared {
     pub(crate) aborted: AtomicBool,
     pub(crate) unstable: AtomicU64,
     pub(crate) outstanding: AtomicU64,
+    /// The position of the newest command in the log.
+    pub(crate) newest_command: AtomicU64,
     /// Whether closes wait for their cut while other inputs are taken.
     pub(crate) behind: AtomicBool,
 }
@@ -177,6 +179,7 @@ impl Driver {
             aborted: AtomicBool::new(false),
             unstable: AtomicU64::new(0),
             outstanding: AtomicU64::new(0),
+            newest_command: AtomicU64::new(0),
             behind: AtomicBool::new(false),
         });
         shared.host.attach(Answered(fired));
@@ -353,14 +356,28 @@ impl Driver {
         self.shared.clock.now_ms()
     }
 
+    /// What the coordinator says of streams and queries, once the commands that made them are durable: what a list shows must
+    /// be there after a crash.
+    fn listed<T>(&self, of: impl FnOnce(&Coordinator) -> T) -> T {
+        let listed = of(&self.shared.coordinator.lock());
+        let newest = Position(self.shared.newest_command.load(Ordering::Acquire));
+        if newest > self.shared.log.durable()
+            && let Err(error) = self.shared.log.wait_durable(newest)
+        {
+            // The engine's health says so too, and takes no commands any more.
+            tracing::debug!("a list shows commands that are not durable: {error}");
+        }
+        listed
+    }
+
     /// All streams, by IRI.
     pub fn streams(&self) -> Vec<StreamStatus> {
-        self.shared.coordinator.lock().streams()
+        self.listed(Coordinator::streams)
     }
 
     /// One stream.
     pub fn stream(&self, iri: &str) -> Option<StreamStatus> {
-        self.shared.coordinator.lock().stream(iri)
+        self.listed(|coordinator| coordinator.stream(iri))
     }
 
     /// Whether a stream, and those derived from it, have room for so many statements more.
@@ -370,7 +387,7 @@ impl Driver {
 
     /// All continuous queries, by name.
     pub fn queries(&self) -> Vec<QueryStatus> {
-        self.shared.coordinator.lock().queries()
+        self.listed(Coordinator::queries)
     }
 
     /// The names of continuous queries that come after this one: the first so many, ascending. The driver's thread waits for
@@ -391,8 +408,8 @@ impl Driver {
                 }
                 first.push(name.to_owned());
             };
-            let coordinator = self.shared.coordinator.lock();
-            from = coordinator.names_from(position, NAMES_AT_ONCE, &mut keep);
+            from = self
+                .listed(|coordinator| coordinator.names_from(position, NAMES_AT_ONCE, &mut keep));
         }
         first.into_sorted_vec()
     }
@@ -414,7 +431,7 @@ impl Driver {
 
     /// One continuous query.
     pub fn query(&self, name: &str) -> Option<QueryStatus> {
-        self.shared.coordinator.lock().query(name)
+        self.listed(|coordinator| coordinator.query(name))
     }
 
     /// Takes nothing more, finishes what is due (at most for `deadline`), and ends the sequencer and the fabric.

@@ -28,6 +28,7 @@ impl Sequencer {
                 let position = match record {
                     Some(record) => {
                         let position = self.shared.log.append(&record)?;
+                        self.note_command(&record, position);
                         self.apply(&record, position)?;
                         self.cut_due()?;
                         position
@@ -42,6 +43,7 @@ impl Sequencer {
             Admission::Nothing => return Ok((Outcome::Nothing, self.shared.log.end())),
         };
         let position = self.shared.log.append(&record)?;
+        self.note_command(&record, position);
         let late_before = self.late_of(&record);
         self.apply(&record, position)?;
         let outcome = match &record {
@@ -60,6 +62,14 @@ impl Sequencer {
         };
         self.cut_due()?;
         Ok((outcome, position))
+    }
+
+    /// Whoever lists what a command made waits until it is durable.
+    fn note_command(&self, record: &Record, position: Position) {
+        if matches!(record, Record::Command(_)) {
+            let newest = &self.shared.newest_command;
+            newest.store(position.0, Ordering::Release);
+        }
     }
 
     /// How many statements the stream of a push has dropped as late so far.

@@ -12,6 +12,7 @@ mod kinds;
 mod lifecycle;
 mod limits;
 mod lines;
+mod listed;
 mod loading;
 mod old_log;
 mod passing;

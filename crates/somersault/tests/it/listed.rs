@@ -1,0 +1,174 @@
+//! What is listed is durable, and what cannot be logged does not stop a derived stream.
+
+use crate::scenario::*;
+use parking_lot::{Condvar, Mutex};
+use somersault::disk::{Disk, DiskFile, SimDisk};
+use somersault::oxrdf::{GraphName, NamedNode, Quad, Term, Triple};
+use somersault::{Engine, Push, StreamStatement};
+use std::io;
+use std::sync::Arc;
+use std::sync::mpsc;
+use std::time::Duration;
+
+/// Whether syncs wait.
+#[derive(Clone, Default)]
+struct Gate(Arc<(Mutex<bool>, Condvar)>);
+
+impl Gate {
+    fn set(&self, closed: bool) {
+        *self.0.0.lock() = closed;
+        self.0.1.notify_all();
+    }
+
+    fn pass(&self) {
+        let mut closed = self.0.0.lock();
+        while *closed {
+            self.0.1.wait(&mut closed);
+        }
+    }
+}
+
+/// A disk whose syncs may be held up.
+struct SlowDisk {
+    disk: SimDisk,
+    gate: Gate,
+}
+
+struct SlowFile {
+    file: Box<dyn DiskFile>,
+    gate: Gate,
+}
+
+impl SlowDisk {
+    fn slow(&self, file: Box<dyn DiskFile>) -> Box<dyn DiskFile> {
+        let gate = self.gate.clone();
+        Box::new(SlowFile { file, gate })
+    }
+}
+
+impl Disk for SlowDisk {
+    fn describe(&self) -> String {
+        self.disk.describe()
+    }
+    fn list(&self) -> io::Result<Vec<String>> {
+        self.disk.list()
+    }
+    fn read(&self, name: &str) -> io::Result<Box<dyn io::Read + Send>> {
+        self.disk.read(name)
+    }
+    fn create(&self, name: &str) -> io::Result<Box<dyn DiskFile>> {
+        Ok(self.slow(self.disk.create(name)?))
+    }
+    fn append_to(&self, name: &str) -> io::Result<Box<dyn DiskFile>> {
+        Ok(self.slow(self.disk.append_to(name)?))
+    }
+    fn remove(&self, name: &str) -> io::Result<()> {
+        self.disk.remove(name)
+    }
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        self.disk.rename(from, to)
+    }
+    fn sync_folder(&self) -> io::Result<()> {
+        self.disk.sync_folder()
+    }
+    fn lock(&self) -> io::Result<Option<Box<dyn Send + Sync>>> {
+        self.disk.lock()
+    }
+}
+
+impl DiskFile for SlowFile {
+    fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.file.append(bytes)
+    }
+    fn sync(&mut self) -> io::Result<()> {
+        self.gate.pass();
+        self.file.sync()
+    }
+    fn truncate(&mut self, length: u64) -> io::Result<()> {
+        self.file.truncate(length)
+    }
+}
+
+#[test]
+fn what_is_not_durable_is_not_listed() {
+    let gate = Gate::default();
+    let disk = SlowDisk {
+        disk: SimDisk::new(),
+        gate: gate.clone(),
+    };
+    let engine = Engine::open_on(config(), Arc::new(disk)).unwrap();
+    gate.set(true);
+    let create = std::thread::spawn({
+        let engine = engine.clone();
+        move || {
+            engine
+                .create_stream(None, &format!("CREATE STREAM <{NS}s>"))
+                .map(drop)
+        }
+    });
+    let list = || {
+        let (send, listed) = mpsc::channel();
+        let engine = engine.clone();
+        std::thread::spawn(move || send.send(engine.streams().len()));
+        listed
+    };
+    // Lists are empty until the command is taken; from then on they wait.
+    let waiting = loop {
+        let listed = list();
+        match listed.recv_timeout(Duration::from_millis(300)) {
+            Ok(streams) => assert_eq!(streams, 0, "a stream is listed that a crash would lose"),
+            Err(_) => break listed,
+        }
+    };
+    gate.set(false);
+    create.join().unwrap().unwrap();
+    assert_eq!(waiting.recv().unwrap(), 1);
+}
+
+/// A term that is as deep as a log can write.
+fn deepest() -> Term {
+    let node = |name: &str| NamedNode::new(format!("{NS}{name}")).unwrap();
+    let mut term = Term::from(node("core"));
+    for _ in 0..64 {
+        term = Triple::new(node("s"), node("p"), term).into();
+    }
+    term
+}
+
+#[test]
+fn a_derived_stream_goes_on_where_an_answer_cannot_be_logged() {
+    let engine = Engine::open_on(config(), Arc::new(SimDisk::new())).unwrap();
+    let stream = format!("CREATE STREAM <{NS}s> BATCH 1s IDLE NEVER");
+    engine.create_stream(None, &stream).unwrap();
+    // One level deeper than what was pushed.
+    let derived = format!(
+        "PREFIX : <{NS}> REGISTER STREAM :d AS CONSTRUCT {{ ?x :says <<( :a :b ?y )>> }} \
+         FROM STREAM :s [RANGE 1s STEP 1s] WHERE {{ ?x :at ?y }}"
+    );
+    engine.register(None, &derived).unwrap();
+    let reader = format!(
+        "PREFIX : <{NS}> SELECT ?x FROM STREAM :d [RANGE 1s STEP 1s] WHERE {{ ?x :says ?y }}"
+    );
+    engine.register(Some("reader"), &reader).unwrap();
+    let node = |name: &str| NamedNode::new(format!("{NS}{name}")).unwrap();
+    let deep = Quad::new(node("deep"), node("at"), deepest(), GraphName::DefaultGraph);
+    let statements = vec![StreamStatement {
+        at_ms: Some(500),
+        quad: deep,
+    }];
+    let deep = Push {
+        statements,
+        ..Push::default()
+    };
+    engine.push(&format!("{NS}s"), deep).unwrap();
+    engine.advance(&[(format!("{NS}s"), 1_000)]).unwrap();
+    engine
+        .push(&format!("{NS}s"), push(&[(1_500, "flat at x")]))
+        .unwrap();
+    engine.advance(&[(format!("{NS}s"), 5_000)]).unwrap();
+    let rows: Vec<String> = firings(&engine, "reader", None)
+        .into_iter()
+        .flat_map(|(_, rows)| rows)
+        .collect();
+    assert_eq!(rows, ["flat"]);
+}
