@@ -1,15 +1,25 @@
 //! The registered continuous queries: what the driver tells about them ends here. A firing is executed on the query pool,
 //! over its pinned snapshot and the window versions of its close, and its result goes to the hub of its cohort.
 
+mod cohort;
+mod delta;
 mod due;
+mod evaluator;
+mod firing;
+mod firing_slots;
+mod hub;
+mod ledger;
+mod outcome;
+mod resequencer;
+mod stages;
 
+pub(crate) use delta::{Delta, SingleTarget};
 pub(crate) use due::Due;
 
-use crate::cohort::Cohort;
-use crate::comparison::Comparison;
 use crate::config::EngineConfig;
-use crate::share::Spare;
 use crate::subscription::FiringId;
+use cohort::Cohort;
+use firing_slots::SharedSlots;
 use parking_lot::RwLock;
 use somersault_lang::{ContinuousQuery, Dialect};
 use somersault_model::{EventTime, QueryUid, Sn, TermId};
@@ -17,6 +27,7 @@ use somersault_query::{Dataset, Execution, NamedGraphs, Source};
 use somersault_runtime::{Answered, Class, FiringJob, Host, QueryPool, RuntimeError};
 use somersault_store::{Dictionary, Store};
 use somersault_stream::{QueryChange, QueryEvent};
+use stages::Comparison;
 use std::collections::HashMap;
 use std::slice;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
@@ -29,24 +40,28 @@ const IN_PLACE_PART: u64 = 8;
 const MANY: usize = 64;
 
 /// All registered queries.
-pub(crate) struct Standing {
+pub(crate) struct ContinuousQueries {
     pub(crate) config: EngineConfig,
     pub(crate) store: Arc<Store>,
     pub(crate) pool: Arc<QueryPool>,
     answered: OnceLock<Answered>,
     cohorts: RwLock<HashMap<QueryUid, Arc<Cohort>>>,
     /// Threads for firings of queries that have one under way.
-    spare: Spare,
+    spare: SharedSlots,
     /// The time of the stable SN, for NOW() of one-shot queries.
     stable_ms: AtomicI64,
     /// Set when the engine ends: executions under way give up.
     pub(crate) cancel: Arc<AtomicBool>,
 }
 
-impl Standing {
-    pub(crate) fn new(config: EngineConfig, store: Arc<Store>, pool: Arc<QueryPool>) -> Standing {
-        Standing {
-            spare: Spare::of_threads(config.query_threads),
+impl ContinuousQueries {
+    pub(crate) fn new(
+        config: EngineConfig,
+        store: Arc<Store>,
+        pool: Arc<QueryPool>,
+    ) -> ContinuousQueries {
+        ContinuousQueries {
+            spare: SharedSlots::of_threads(config.query_threads),
             config,
             store,
             pool,
@@ -171,7 +186,7 @@ pub(crate) fn continuous_dataset(query: &ContinuousQuery, store: &Store) -> Data
     }
 }
 
-impl Host for Standing {
+impl Host for ContinuousQueries {
     fn attach(&self, answered: Answered) {
         let _ = self.answered.set(answered);
     }

@@ -23,7 +23,7 @@ pub use prepared::PreparedQuery;
 
 use crate::answer::Answer;
 use crate::config::{Clock, EngineConfig, FabricKind};
-use crate::continuous::Standing;
+use crate::continuous::ContinuousQueries;
 use crate::error::EngineError;
 use lanes::{Lane, Lanes};
 use oxrdf::NamedNode;
@@ -73,7 +73,7 @@ struct Inner {
     log: Arc<Log>,
     driver: Arc<Driver>,
     injectors: Arc<Injectors>,
-    standing: Arc<Standing>,
+    continuous: Arc<ContinuousQueries>,
     pool: Arc<QueryPool>,
     plans: PlanCache,
     counters: Counters,
@@ -196,7 +196,7 @@ impl Engine {
             context: "the threads that execute queries cannot be started".to_owned(),
             source,
         })?;
-        let standing = Arc::new(Standing::new(
+        let continuous = Arc::new(ContinuousQueries::new(
             config.clone(),
             Arc::clone(&store),
             Arc::clone(&pool),
@@ -217,7 +217,7 @@ impl Engine {
             store: Arc::clone(&store),
             log: Arc::clone(&log),
             recovered,
-            host: Arc::clone(&standing) as Arc<dyn Host>,
+            host: Arc::clone(&continuous) as Arc<dyn Host>,
             clock: match config.clock {
                 Clock::System => Arc::new(SystemClock),
                 Clock::Manual => Arc::new(ManualClock),
@@ -234,7 +234,7 @@ impl Engine {
                 log,
                 driver,
                 injectors,
-                standing,
+                continuous,
                 pool,
                 plans: PlanCache::new(PREPARED_QUERIES),
                 epoch,
@@ -259,8 +259,8 @@ impl Engine {
         }
         self.inner.driver.stop(STOP_DEADLINE);
         // First nobody is answered any more: what is given up now is answered after a restart.
-        self.inner.standing.end();
-        self.inner.standing.cancel.store(true, Ordering::Relaxed);
+        self.inner.continuous.end();
+        self.inner.continuous.cancel.store(true, Ordering::Relaxed);
         self.inner.pool.stop();
         self.inner.log.close().map_err(EngineError::from)
     }
@@ -334,9 +334,9 @@ impl Counters {
 impl Drop for Inner {
     fn drop(&mut self) {
         // In this order: what is given up reaches no subscriber, and the log does not say that it was answered.
-        self.standing.end();
+        self.continuous.end();
         self.driver.abort();
-        self.standing.cancel.store(true, Ordering::Relaxed);
+        self.continuous.cancel.store(true, Ordering::Relaxed);
         self.pool.stop();
         // Its thread may be its last holder, while it tells what is durable: who opens the folder next is not to find it taken.
         let _ = self.log.close();

@@ -24,24 +24,16 @@
 mod answer;
 pub mod answer_format;
 mod blank;
-mod changes;
-mod cohort;
-mod comparison;
 mod config;
 mod continuous;
-mod delta;
 mod engine;
 mod error;
-mod firing;
 mod info;
 pub mod live;
 mod load;
 mod metrics;
-mod order;
 mod push;
 pub mod replay;
-mod reporting;
-mod share;
 mod subscription;
 
 pub use answer::{Answer, AnswerKind, AnswerWriter, Cell, CellKind, Cursor, Row, Rows, Triples};

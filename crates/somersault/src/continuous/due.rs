@@ -1,9 +1,9 @@
 //! Firings that have become due, between the driver and the pool: each cohort has its share of the threads
-//! ([`crate::share`]), and the firing that has been executed is followed by the next that waits.
+//! ([`super::firing_slots`]), and the firing that has been executed is followed by the next that waits.
 
-use super::Standing;
-use crate::cohort::Cohort;
-use crate::share::Entered;
+use super::ContinuousQueries;
+use super::cohort::Cohort;
+use super::firing_slots::Admission;
 use somersault_runtime::{Class, FiringJob};
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ pub(crate) struct Due {
     pub(crate) ticket: u64,
 }
 
-impl Standing {
+impl ContinuousQueries {
     /// Executes a firing, or has it wait for others of the same cohort.
     pub(super) fn take_due(self: Arc<Self>, job: FiringJob) {
         let Some(cohort) = self.cohort(job.firing.query) else {
@@ -24,10 +24,10 @@ impl Standing {
             return;
         };
         let ticket = cohort.ticket();
-        match cohort.share().enter(Due { job, ticket }, &self.spare) {
-            Entered::Now(due) => self.submit(cohort, due),
-            Entered::Waits => {}
-            Entered::Skipped(due) => {
+        match cohort.slots().enter(Due { job, ticket }, &self.spare) {
+            Admission::Now(due) => self.submit(cohort, due),
+            Admission::Waits => {}
+            Admission::Skipped(due) => {
                 cohort.count_skipped();
                 if cohort.leave_unanswered(&due) {
                     let pool = Arc::clone(&self.pool);
@@ -45,7 +45,7 @@ impl Standing {
             if cohort.execute(&self, due) {
                 self.publish(&cohort);
             }
-            while let Some(due) = cohort.share().leave(&self.spare) {
+            while let Some(due) = cohort.slots().leave(&self.spare) {
                 if self.cohort(uid).is_some() {
                     self.submit(cohort, due);
                     return;

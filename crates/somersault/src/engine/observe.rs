@@ -79,7 +79,7 @@ impl Engine {
                 store_bytes: (memory.stored_bytes + memory.retired_bytes) as u64,
                 snapshots_bytes: memory.snapshots_bytes as u64,
                 slices_bytes: (memory.slices_bytes + memory.windows_bytes) as u64,
-                kept_rows_bytes: inner.standing.kept_rows_bytes(),
+                kept_rows_bytes: inner.continuous.kept_rows_bytes(),
                 log_bytes: inner.log.bytes(),
             },
             streams: self
@@ -93,10 +93,10 @@ impl Engine {
     }
 
     fn query_metrics(&self) -> Vec<crate::metrics::QueryMetrics> {
-        let standing = &self.inner.standing;
+        let continuous = &self.inner.continuous;
         let firing = self.inner.driver.firing_queries();
         let metrics = firing.into_iter().filter_map(|(uid, name, members)| {
-            Some(standing.cohort(uid)?.metrics(name, members as u64))
+            Some(continuous.cohort(uid)?.metrics(name, members as u64))
         });
         metrics.collect()
     }

@@ -3,8 +3,7 @@
 
 use super::execute::Light;
 use super::{Engine, QueryOptions, QueryResults, UpdateOptions, UpdateSummary};
-use crate::continuous::continuous_dataset;
-use crate::delta::{Delta, One};
+use crate::continuous::{Delta, SingleTarget, continuous_dataset};
 use crate::error::{EngineError, LimitKind};
 use parking_lot::Mutex;
 use somersault_lang::{DatasetClause, Update};
@@ -99,10 +98,10 @@ impl Engine {
         let using = options.using();
         let mut execution = self.one_shot_execution(options.timeout, None);
         execution.query = UPDATE;
-        let standing = Arc::clone(&self.inner.standing);
+        let continuous = Arc::clone(&self.inner.continuous);
         let result = self.evaluate_and_apply(move |snapshot| {
             // NOW() is the time of the SN that it is evaluated at, not of the one when it was sent (S6).
-            execution.now = standing.stable_time();
+            execution.now = continuous.stable_time();
             // Keyed by the SN: no two updates share one, so that their blank nodes differ (S6).
             execution.close = EventTime(snapshot.sn().0 as i64);
             let view = SnapshotView::new(snapshot, Vec::new(), Dataset::stored());
@@ -185,7 +184,7 @@ impl Engine {
         let prepared = Prepared::new(query.query.clone());
         text.push_str(&self.explain_on(&prepared, &view, options, analyze)?);
         let delta = Delta::new(self.inner.config.delta, query);
-        text.push_str(&delta.explain(&One(&prepared, &[]), &view));
+        text.push_str(&delta.explain(&SingleTarget(&prepared, &[]), &view));
         text.push_str(&self.explain_group(query, &view, options)?);
         Ok(text)
     }
@@ -200,7 +199,7 @@ impl Engine {
         let namespace = self.inner.config.default_namespace.as_deref();
         let group = self.inner.driver.group_of(&query.text, namespace);
         let cohort =
-            group.and_then(|(uid, members)| Some((self.inner.standing.cohort(uid)?, members)));
+            group.and_then(|(uid, members)| Some((self.inner.continuous.cohort(uid)?, members)));
         let Some((cohort, members)) = cohort else {
             return Ok(String::new());
         };

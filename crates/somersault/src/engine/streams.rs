@@ -439,8 +439,8 @@ impl Engine {
     }
 
     pub(super) fn describe(&self, status: QueryStatus) -> QueryInfo {
-        let standing = &self.inner.standing;
-        let cohort = standing.cohort(status.member.cohort);
+        let continuous = &self.inner.continuous;
+        let cohort = continuous.cohort(status.member.cohort);
         let summary = (cohort.as_ref()).map(|cohort| cohort.summary(status.member.slot));
         let group = cohort.zip(status.group).map(|(cohort, queries)| {
             let size = cohort.size();

@@ -41,9 +41,9 @@ impl Engine {
         status: &QueryStatus,
         options: &SubscribeOptions,
     ) -> Option<Subscription> {
-        let standing = &self.inner.standing;
-        let cohort = standing.cohort(status.member.cohort)?;
+        let continuous = &self.inner.continuous;
+        let cohort = continuous.cohort(status.member.cohort)?;
         let member = (status.member.slot, status.uid, status.name.as_str());
-        cohort.subscribe(member, options, standing)
+        cohort.subscribe(member, options, continuous)
     }
 }

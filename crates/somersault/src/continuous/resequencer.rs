@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// See the module.
-pub(crate) struct Order<T> {
+pub(crate) struct Resequencer<T> {
     tickets: AtomicU64,
     waiting: Mutex<Waiting<T>>,
 }
@@ -22,9 +22,9 @@ struct Waiting<T> {
     is_taken_on: bool,
 }
 
-impl<T> Order<T> {
-    pub(crate) fn new() -> Order<T> {
-        Order {
+impl<T> Resequencer<T> {
+    pub(crate) fn new() -> Resequencer<T> {
+        Resequencer {
             tickets: AtomicU64::new(0),
             waiting: Mutex::new(Waiting {
                 next: 0,
@@ -39,7 +39,7 @@ impl<T> Order<T> {
         self.tickets.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Leaves what has this ticket. Whether the caller is to take on what has its turn: by [`Order::next`], until there is
+    /// Leaves what has this ticket. Whether the caller is to take on what has its turn: by [`Resequencer::next`], until there is
     /// none.
     #[must_use]
     pub(crate) fn leave(&self, ticket: u64, left: T) -> bool {
@@ -75,7 +75,7 @@ mod tests {
 
     #[test]
     fn one_takes_on_what_all_leave() {
-        let order = Order::new();
+        let order = Resequencer::new();
         let tickets: Vec<u64> = (0..3).map(|_| order.ticket()).collect();
         assert!(!order.leave(tickets[1], "b"), "the one before has none");
         assert!(order.leave(tickets[0], "a"));

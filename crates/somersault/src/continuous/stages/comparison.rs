@@ -1,7 +1,7 @@
 //! How one answer of a query is compared with another: within what is left of the firing's time, and within the memory that
 //! an execution may use.
 
-use crate::firing;
+use super::super::firing;
 use crate::subscription::FiringResult;
 use somersault_query::{Bounds, Solutions};
 use somersault_store::Dictionary;

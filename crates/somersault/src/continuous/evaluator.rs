@@ -4,12 +4,12 @@
 //! Before changing anything here: a firing is evaluated for the cells that there were when it began. Members come and go
 //! meanwhile, so nothing here asks the cohort who is there.
 
+use super::delta::{Delta, GroupTarget, SingleTarget};
+use super::firing;
 use super::outcome::Outcome;
 use super::stages::Stages;
+use super::{ContinuousQueries, continuous_dataset};
 use crate::answer::Answer;
-use crate::continuous::{Standing, continuous_dataset};
-use crate::delta::{Delta, One, Together};
-use crate::firing;
 use parking_lot::{Mutex, RwLock};
 use rustc_hash::FxHashMap;
 use somersault_lang::lift::Shape;
@@ -53,17 +53,17 @@ impl Evaluator {
         (cells, own): (&Cells, &OwnQueries),
         view: &mut SnapshotView,
         execution: &Execution,
-        standing: &Standing,
+        continuous: &ContinuousQueries,
     ) -> Outcome {
-        let mut outcome = Outcome::new(standing.config.limits.result_rows);
+        let mut outcome = Outcome::new(continuous.config.limits.result_rows);
         match self {
             Evaluator::Broken(error) => return Outcome::failed(error.clone()),
             Evaluator::Shared { single, delta, .. } if cells.len() == 1 => {
                 for cell in cells.numbers() {
-                    let query = One(single, cells.get(cell));
+                    let query = SingleTarget(single, cells.get(cell));
                     let answer = delta.execute(&query, view, execution);
                     let answer = answer.map_err(firing::sentence);
-                    outcome.add_one(cell, wrap(answer, standing));
+                    outcome.add_one(cell, wrap(answer, continuous));
                 }
             }
             Evaluator::Shared {
@@ -74,14 +74,14 @@ impl Evaluator {
                 // A firing's time for all at once, and as much again for those that then go apart.
                 let until = Instant::now() + 2 * execution.limits.query_time;
                 let within = until_half_of(until, execution);
-                let answer = delta.execute(&Together(grouped, cells), view, &within);
+                let answer = delta.execute(&GroupTarget(grouped, cells), view, &within);
                 add_or_halve(
                     answer,
                     (grouped, single),
                     cells,
                     view,
                     (execution, until),
-                    standing,
+                    continuous,
                     &mut outcome,
                 );
             }
@@ -93,7 +93,7 @@ impl Evaluator {
                         .execute_with_ids(cells.get(cell), view, execution)
                         .map_err(firing::sentence)
                 };
-                each(cells, execution, standing, &one, &mut outcome);
+                each(cells, execution, continuous, &one, &mut outcome);
             }
             Evaluator::Each { .. } => {
                 let view = &*view;
@@ -102,7 +102,7 @@ impl Evaluator {
                     let own = own.unwrap_or_else(|| Err("the query is not prepared".to_owned()))?;
                     own.execute(view, execution).map_err(firing::sentence)
                 };
-                each(cells, execution, standing, &one, &mut outcome);
+                each(cells, execution, continuous, &one, &mut outcome);
             }
         }
         outcome
@@ -117,7 +117,7 @@ fn add_or_halve(
     cells: &Cells,
     view: &SnapshotView,
     (execution, until): (&Execution, Instant),
-    standing: &Standing,
+    continuous: &ContinuousQueries,
     outcome: &mut Outcome,
 ) {
     match answer {
@@ -133,7 +133,7 @@ fn add_or_halve(
                     ..execution.clone()
                 };
                 let answer = single.execute_with_ids(cells.get(cell), view, &alone);
-                outcome.add_one(cell, wrap(answer.map_err(firing::sentence), standing));
+                outcome.add_one(cell, wrap(answer.map_err(firing::sentence), continuous));
                 return;
             }
             if Instant::now() >= until {
@@ -151,7 +151,7 @@ fn add_or_halve(
                     &part,
                     view,
                     (execution, until),
-                    standing,
+                    continuous,
                     outcome,
                 );
             }
@@ -176,7 +176,7 @@ fn half_of_the_time(until: Instant) -> Instant {
 fn each(
     cells: &Cells,
     execution: &Execution,
-    standing: &Standing,
+    continuous: &ContinuousQueries,
     one: &(dyn Fn(u32, &Execution) -> Result<Evaluated, String> + Sync),
     outcome: &mut Outcome,
 ) {
@@ -184,7 +184,7 @@ fn each(
     let crew = execution.crew.as_deref();
     let Some(crew) = crew.filter(|crew| crew.hands() > 1 && numbers.len() > CELLS_AT_ONCE) else {
         for cell in numbers {
-            outcome.add_one(cell, wrap(one(cell, execution), standing));
+            outcome.add_one(cell, wrap(one(cell, execution), continuous));
         }
         return;
     };
@@ -202,15 +202,18 @@ fn each(
                 return;
             };
             for cell in part.iter().take(CELLS_AT_ONCE) {
-                let answer = wrap(one(*cell, &alone), standing);
+                let answer = wrap(one(*cell, &alone), continuous);
                 all.lock().add_one(*cell, answer);
             }
         }
     });
 }
 
-fn wrap(answer: Result<Evaluated, String>, standing: &Standing) -> Result<Answer, String> {
-    answer.map(|answer| Answer::new(answer, standing.decoder()))
+fn wrap(
+    answer: Result<Evaluated, String>,
+    continuous: &ContinuousQueries,
+) -> Result<Answer, String> {
+    answer.map(|answer| Answer::new(answer, continuous.decoder()))
 }
 
 pub(super) fn own(parser: &Parser, text: &str) -> Result<Prepared, String> {
@@ -246,17 +249,17 @@ pub(super) fn compile(
     shape: &Shape,
     text: &str,
     namespace: Option<&str>,
-    standing: &Standing,
+    continuous: &ContinuousQueries,
 ) -> Result<Compiled, ParseError> {
     let parser = match namespace {
         Some(namespace) => Parser::new().with_default_namespace(namespace),
         None => Parser::new(),
     };
     let mut query = parser.parse_continuous(text)?;
-    let dataset = continuous_dataset(&query, &standing.store);
-    let stages = Stages::of(&mut query, || standing.comparison());
+    let dataset = continuous_dataset(&query, &continuous.store);
+    let stages = Stages::of(&mut query, || continuous.comparison());
     let skips = query.overload == Overload::Skip;
-    let delta = Delta::new(standing.config.delta, &query);
+    let delta = Delta::new(continuous.config.delta, &query);
     let single = match shape.is_shared() {
         true => with_parameters(shape, text, &query, &parser),
         false => Some(Prepared::new(query.query)),

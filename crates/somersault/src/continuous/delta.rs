@@ -1,4 +1,4 @@
-//! Delta evaluation of standing queries: whether a firing keeps rows, and whose turn they are. The one thing to know before
+//! Delta evaluation of registered queries: whether a firing keeps rows, and whose turn they are. The one thing to know before
 //! changing it: kept rows belong to one firing at a time, in the order of closes. One that finds them taken, or ahead of
 //! it, evaluates the whole and waits for nobody; so nothing but the time that a firing takes hangs on who came first.
 
@@ -52,9 +52,9 @@ pub(crate) trait Evaluable {
 }
 
 /// A query, with these values of its parameters.
-pub(crate) struct One<'q>(pub(crate) &'q Prepared, pub(crate) &'q [TermId]);
+pub(crate) struct SingleTarget<'q>(pub(crate) &'q Prepared, pub(crate) &'q [TermId]);
 
-impl Evaluable for One<'_> {
+impl Evaluable for SingleTarget<'_> {
     type Answer = Answer;
 
     fn ids(&self) -> Option<&[TermId]> {
@@ -81,9 +81,9 @@ impl Evaluable for One<'_> {
 }
 
 /// All queries of a group at once.
-pub(crate) struct Together<'q>(pub(crate) &'q Grouped, pub(crate) &'q Cells);
+pub(crate) struct GroupTarget<'q>(pub(crate) &'q Grouped, pub(crate) &'q Cells);
 
-impl Evaluable for Together<'_> {
+impl Evaluable for GroupTarget<'_> {
     type Answer = GroupAnswer;
 
     fn ids(&self) -> Option<&[TermId]> {
@@ -109,7 +109,7 @@ impl Evaluable for Together<'_> {
     }
 }
 
-/// Of one standing query, or of a group.
+/// Of one registered query, or of a group.
 pub(crate) struct Delta {
     mode: DeltaMode,
     /// Why its windows are not worth keeping rows for.

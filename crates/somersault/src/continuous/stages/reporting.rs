@@ -2,8 +2,8 @@
 //! derived from them. Answers come here in the order of their firings, those that are executed again after a restart first
 //! (`Firing::repeated`).
 
+use super::Comparison;
 use crate::answer::Answer;
-use crate::comparison::Comparison;
 use crate::subscription::FiringResult;
 use somersault_lang::Report;
 use somersault_query::{Answer as Inner, Bounds};

@@ -3,7 +3,7 @@
 //! The one thing to know before changing it: what the job holds is held until the answer is there and no longer. The
 //! windows were made before, and the store keeps only the newest versions by itself; the pin keeps all that came since.
 
-use crate::continuous::Standing;
+use super::ContinuousQueries;
 use crate::metrics::Took;
 use somersault_query::{Dataset, Execution, QueryError, SnapshotView};
 use somersault_runtime::FiringJob;
@@ -16,7 +16,7 @@ use std::time::Instant;
 
 /// A firing that is being executed.
 pub(crate) struct Work<'f> {
-    standing: &'f Standing,
+    continuous: &'f ContinuousQueries,
     firing: &'f Firing,
     snapshot: Snapshot,
     windows: Vec<Arc<WindowVersion>>,
@@ -30,16 +30,16 @@ impl Work<'_> {
         dropped: &Arc<AtomicBool>,
     ) -> (SnapshotView, Execution) {
         let Work {
-            standing,
+            continuous,
             firing,
             snapshot,
             windows,
         } = self;
         let view = SnapshotView::new(snapshot, windows, Arc::clone(dataset));
-        let mut execution = standing.execution(firing.close, firing.query);
+        let mut execution = continuous.execution(firing.close, firing.query);
         execution.close = firing.close;
         execution.abandoned = Some(Arc::clone(dropped));
-        execution.limits.query_time = standing.config.limits.firing_time;
+        execution.limits.query_time = continuous.config.limits.firing_time;
         (view, execution)
     }
 }
@@ -57,7 +57,7 @@ pub(crate) fn sentence(error: QueryError) -> String {
 
 /// Executes a firing; a panic is its failure.
 pub(crate) fn execute<T>(
-    standing: &Standing,
+    continuous: &ContinuousQueries,
     job: FiringJob,
     evaluate: impl FnOnce(Work<'_>) -> Result<T, String>,
 ) -> (Firing, Result<T, String>, Took) {
@@ -65,9 +65,9 @@ pub(crate) fn execute<T>(
     let firing = job.firing.clone();
     let (acknowledged, released) = (job.acknowledged, job.released);
     let execute = || {
-        let windows = job.windows(&standing.store);
+        let windows = job.windows(&continuous.store);
         evaluate(Work {
-            standing,
+            continuous,
             firing: &firing,
             snapshot: job.snapshot.begin(),
             windows,

@@ -5,8 +5,8 @@
 //! takes long is done by that thread without the lock of the hub: it asks which subscribers are to be given a result
 //! ([`CohortHub::take`]) and then cuts the answers. A new subscriber finds that result among those that are kept.
 
+use super::ledger::MemberLedger;
 use super::outcome::Outcome;
-use super::places::Places;
 use crate::metrics::{QueryMetrics, Tally, Took};
 use crate::subscription::{
     FiringId, FiringResult, Gone, Mailbox, SubscribeOptions, Subscription, SubscriptionEvent,
@@ -53,7 +53,7 @@ struct Member {
 }
 
 /// The subscribers of a member that are to hear a result.
-pub(crate) struct Hearing {
+pub(crate) struct Delivery {
     member: Arc<Member>,
     mailboxes: Vec<Arc<Mailbox>>,
 }
@@ -79,7 +79,7 @@ pub(crate) struct CohortHub {
     before: FxHashMap<u32, FiringId>,
     /// By place.
     last: FxHashMap<u32, Last>,
-    pub(crate) places: Places,
+    pub(crate) ledger: MemberLedger,
     /// By place.
     listeners: FxHashMap<u32, Listener>,
     ended: bool,
@@ -96,7 +96,7 @@ impl CohortHub {
             gone: Gone::default(),
             before: FxHashMap::default(),
             last: FxHashMap::default(),
-            places: Places::default(),
+            ledger: MemberLedger::default(),
             listeners: FxHashMap::default(),
             ended: false,
             tally: Tally::default(),
@@ -120,7 +120,7 @@ impl CohortHub {
 
     /// A firing that became due with this SN comes: what those have had by now that were paused before is all that they have.
     fn note_last(&mut self, sn: Sn) {
-        let stopped = self.places.stopped_by(sn);
+        let stopped = self.ledger.stopped_by(sn);
         let stopped: Vec<u32> = stopped.filter(|it| !self.last.contains_key(it)).collect();
         if stopped.is_empty() {
             return;
@@ -135,25 +135,25 @@ impl CohortHub {
 
     /// What is kept no more of the firings of the member at a place.
     fn gone_of(&self, place: u32) -> Gone {
-        let of_places = self.places.stays(place).map(|place| {
+        let of_places = self.ledger.stays(place).map(|place| {
             let newest = self.gone.newest().and_then(|newest| newest.sn);
-            let through = self.places.paused_at(place);
+            let through = self.ledger.paused_at(place);
             // They go in their order.
             let is_all_gone = through.is_some_and(|through| newest > Some(through.0));
             let last = self.last.get(&place).filter(|_| is_all_gone);
             let gone = last.map_or(self.gone, |last| last.given);
-            gone.after(self.places.base_ms(place))
+            gone.after(self.ledger.base_ms(place))
         });
         let mut some = of_places.filter(|gone| gone.newest().is_some());
         // But who was there before it may have had some.
-        let before = self.before.get(&self.places.first(place)).copied();
+        let before = self.before.get(&self.ledger.first(place)).copied();
         some.next().unwrap_or_default().or(before)
     }
 
     /// The newest that is kept of the firings of the member at a place.
     fn newest_of(&self, place: u32) -> Option<&CohortResult> {
         let mut kept = self.kept.iter().rev();
-        let newest = kept.find(|result| self.places.fires(place, &result.firing));
+        let newest = kept.find(|result| self.ledger.fires(place, &result.firing));
         newest.map(|result| &**result)
     }
 
@@ -162,14 +162,14 @@ impl CohortHub {
             // Its newest firing may be one that is not reported, and so not kept.
             return self.tally.last_error.clone();
         }
-        let newest = self.newest_of(place).zip(self.places.cell(place));
+        let newest = self.newest_of(place).zip(self.ledger.cell(place));
         match newest {
             Some((newest, cell)) => {
                 let of_all = newest.outcome.failure().cloned();
                 of_all.or_else(|| newest.outcome.error_of(cell))
             }
             None => {
-                let mut stays = self.places.stays(place);
+                let mut stays = self.ledger.stays(place);
                 stays.find_map(|place| self.last.get(&place))?.error.clone()
             }
         }
@@ -181,9 +181,9 @@ impl CohortHub {
     }
 
     /// Counts a result, and keeps it if it is reported; returns the subscribers that are to be given it.
-    pub(crate) fn take(&mut self, result: &Arc<CohortResult>, is_reported: bool) -> Vec<Hearing> {
+    pub(crate) fn take(&mut self, result: &Arc<CohortResult>, is_reported: bool) -> Vec<Delivery> {
         self.note_last(result.firing.sn);
-        let counted = self.places.count(&result.firing, result.outcome.rows());
+        let counted = self.ledger.count(&result.firing, result.outcome.rows());
         let tally = &mut self.tally;
         let error = result.outcome.a_failure().cloned();
         tally.fired(result.firing.close.0, result.took, error);
@@ -201,22 +201,22 @@ impl CohortHub {
                 self.gone.note(gone.id());
             }
         }
-        let mut hearings = Vec::new();
-        let places = &self.places;
+        let mut deliveries = Vec::new();
+        let ledger = &self.ledger;
         self.listeners.retain(|place, listener| {
             let mailboxes = listener.mailboxes();
             if mailboxes.is_empty() {
                 return false;
             }
-            if places.fires(*place, &result.firing) {
-                hearings.push(Hearing {
+            if ledger.fires(*place, &result.firing) {
+                deliveries.push(Delivery {
                     member: Arc::clone(&listener.member),
                     mailboxes,
                 });
             }
             true
         });
-        hearings
+        deliveries
     }
 
     /// `None` where nobody is at the place, or not yet.
@@ -227,8 +227,8 @@ impl CohortHub {
         dictionary: &Arc<Dictionary>,
     ) -> Option<Subscription> {
         // It may have been resumed since its place was asked for.
-        let place = self.places.newest(place);
-        let cell = self.places.cell(place)?;
+        let place = self.ledger.newest(place);
+        let cell = self.ledger.cell(place)?;
         let gone = self.gone_of(place);
         let newest = self.newest_of(place).map(CohortResult::id);
         let options = &options.at(newest.or(gone.newest()));
@@ -239,13 +239,13 @@ impl CohortHub {
             name: name.to_owned(),
             cell,
         });
-        let own = Hearing {
+        let own = Delivery {
             member: Arc::clone(&member),
             mailboxes: vec![Arc::clone(&mailbox)],
         };
         for result in &self.kept {
-            if self.places.fires(place, &result.firing) {
-                own.hear(result, dictionary);
+            if self.ledger.fires(place, &result.firing) {
+                own.deliver(result, dictionary);
             }
         }
         if self.ended {
@@ -263,15 +263,15 @@ impl CohortHub {
 
     /// Takes a member out for good; returns its cell, once for every time that it has entered it.
     pub(crate) fn leave(&mut self, place: u32) -> Vec<u32> {
-        for place in self.places.stays(place) {
+        for place in self.ledger.stays(place) {
             self.last.remove(&place);
         }
-        self.places.leave(place)
+        self.ledger.leave(place)
     }
 
     /// A member was dropped: nothing more comes for its subscribers.
     pub(crate) fn end_member(&mut self, place: u32) {
-        self.before.remove(&self.places.first(place));
+        self.before.remove(&self.ledger.first(place));
         if let Some(listener) = self.listeners.remove(&place) {
             listener.end();
         }
@@ -296,8 +296,8 @@ impl CohortHub {
 
     pub(crate) fn summary(&mut self, place: u32) -> Summary {
         // It may have been resumed since its place was asked for.
-        let place = self.places.newest(place);
-        let seen = self.places.seen(place);
+        let place = self.ledger.newest(place);
+        let seen = self.ledger.seen(place);
         let listener = self.listeners.get_mut(&place);
         let subscribers = listener.map_or(0, |listener| listener.mailboxes().len());
         let last_error = self.last_error(place);
@@ -360,9 +360,9 @@ impl Listener {
     }
 }
 
-impl Hearing {
+impl Delivery {
     /// Gives subscribers a result, those of them that want it.
-    pub(crate) fn hear(&self, result: &CohortResult, dictionary: &Arc<Dictionary>) {
+    pub(crate) fn deliver(&self, result: &CohortResult, dictionary: &Arc<Dictionary>) {
         let is_empty = result.outcome.is_empty(self.member.cell);
         let wants = |mailbox: &&Arc<Mailbox>| mailbox.wants(result.id(), is_empty);
         let wanted: Vec<&Arc<Mailbox>> = self.mailboxes.iter().filter(wants).collect();
@@ -378,7 +378,7 @@ impl Hearing {
 
 #[cfg(test)]
 mod tests {
-    use super::super::places::Standby;
+    use super::super::ledger::Standby;
     use super::*;
     use somersault_stream::Pause;
 
@@ -386,15 +386,15 @@ mod tests {
     fn a_member_that_is_resumed_meanwhile_is_told_of_at_its_new_place() {
         let mut hub = CohortHub::new(1, true);
         let member = |place| Standby { place, cell: 0 };
-        hub.places.begin(1, EventTime(0));
-        hub.places.join(member(0), None);
-        hub.places.passed(EventTime(5));
+        hub.ledger.begin(1, EventTime(0));
+        hub.ledger.join(member(0), None);
+        hub.ledger.passed(EventTime(5));
         let next = Some(EventTime(6));
         let through = Sn(1);
-        hub.places.pause(0, Pause { through, next });
-        hub.places.begin(1, EventTime(7));
-        hub.places.join(member(1), Some(0));
-        hub.places.passed(EventTime(9));
+        hub.ledger.pause(0, Pause { through, next });
+        hub.ledger.begin(1, EventTime(7));
+        hub.ledger.join(member(1), Some(0));
+        hub.ledger.passed(EventTime(9));
         assert_eq!(hub.summary(0).last_close_ms, Some(9));
     }
 }

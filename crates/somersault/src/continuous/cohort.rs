@@ -8,26 +8,19 @@
 //! all subscribers: a firing is evaluated for the cells that there were when it began. A new subscriber has its own part of
 //! what is kept cut under the hub's lock.
 
-mod evaluator;
-mod hub;
-mod outcome;
-mod places;
-mod stages;
-
-pub(crate) use hub::Summary;
-
-use crate::continuous::{Due, Standing};
-use crate::delta::Together;
-use crate::firing;
+use super::delta::GroupTarget;
+use super::evaluator::{Compiled, Evaluator, OwnQueries, compile, own};
+use super::firing;
+use super::firing_slots::FiringSlots;
+use super::hub::{CohortHub, CohortResult, Summary};
+use super::ledger::Standby;
+use super::outcome::Outcome;
+use super::resequencer::Resequencer;
+use super::stages::{Stages, Turn};
+use super::{ContinuousQueries, Due};
 use crate::metrics::QueryMetrics;
-use crate::order::Order;
-use crate::share::Share;
 use crate::subscription::{FiringId, Gone, SubscribeOptions, Subscription};
-use evaluator::{Compiled, Evaluator, OwnQueries, compile, own};
-use hub::{CohortHub, CohortResult};
-use outcome::Outcome;
 use parking_lot::{Mutex, MutexGuard, RwLock};
-use places::Standby;
 use rustc_hash::FxHashMap;
 use somersault_lang::lift::Shape;
 use somersault_model::{EventTime, QueryUid, TermId};
@@ -35,7 +28,6 @@ use somersault_query::{Cells, Dataset, Execution, QueryError, SnapshotView};
 use somersault_runtime::Answered;
 use somersault_store::{Dictionary, Store};
 use somersault_stream::{JoiningMember, Pause};
-use stages::{Stages, Turn};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -45,7 +37,7 @@ pub(crate) struct Cohort {
     dataset: Arc<Dataset>,
     evaluator: Evaluator,
     stages: Stages,
-    share: Share<Due>,
+    slots: FiringSlots<Due>,
     /// Set once its last member is dropped: a firing under way stops.
     dropped: Arc<AtomicBool>,
     /// Who has come and gone and is not in place yet.
@@ -53,7 +45,7 @@ pub(crate) struct Cohort {
     /// The constants, each distinct combination once. Taken before the hub where both are.
     cells: RwLock<Arc<Cells>>,
     /// In which results are published.
-    order: Order<Turn>,
+    order: Resequencer<Turn>,
     hub: Mutex<CohortHub>,
 }
 
@@ -102,14 +94,14 @@ impl Cohort {
         shape: Arc<Shape>,
         text: &str,
         namespace: Option<&str>,
-        standing: &Standing,
+        continuous: &ContinuousQueries,
     ) -> Cohort {
         let Compiled {
             evaluator,
             dataset,
             stages,
             skips,
-        } = compile(&shape, text, namespace, standing).unwrap_or_else(Compiled::broken);
+        } = compile(&shape, text, namespace, continuous).unwrap_or_else(Compiled::broken);
         let width = match &evaluator {
             Evaluator::Each { .. } => shape.width(),
             Evaluator::Shared { single, .. } => single.parameters(),
@@ -121,18 +113,18 @@ impl Cohort {
             dataset: Arc::new(dataset),
             evaluator,
             stages,
-            share: Share::new(skips),
+            slots: FiringSlots::new(skips),
             dropped: Arc::default(),
             pending: Mutex::default(),
             cells: RwLock::new(Arc::new(Cells::new(width))),
-            order: Order::new(),
-            hub: Mutex::new(CohortHub::new(standing.config.kept_firings, is_shared)),
+            order: Resequencer::new(),
+            hub: Mutex::new(CohortHub::new(continuous.config.kept_firings, is_shared)),
         }
     }
 
     /// The threads that its firings may have.
-    pub(crate) fn share(&self) -> &Share<Due> {
-        &self.share
+    pub(crate) fn slots(&self) -> &FiringSlots<Due> {
+        &self.slots
     }
 
     /// Queries join, or one of them is resumed. Their constants are interned, since data may come to hold them later.
@@ -248,7 +240,7 @@ impl Cohort {
             } => {
                 let mut texts = texts.into_iter();
                 let cells = Arc::make_mut(cells);
-                hub.places.begin(members.len(), base);
+                hub.ledger.begin(members.len(), base);
                 for (place, ids) in members {
                     let cell = cells.enter(&ids);
                     if let (Evaluator::Each { parser, prepared }, Some(text)) =
@@ -258,13 +250,13 @@ impl Cohort {
                         let prepared = Arc::make_mut(&mut prepared);
                         prepared.entry(cell).or_insert_with(|| own(parser, &text));
                     }
-                    hub.places.join(Standby { place, cell }, resumed);
+                    hub.ledger.join(Standby { place, cell }, resumed);
                     if let Some(before) = resumed {
                         hub.resumed(before, place);
                     }
                 }
             }
-            Change::Paused { place, pause } => hub.places.pause(place, pause),
+            Change::Paused { place, pause } => hub.ledger.pause(place, pause),
             Change::Left { place } => {
                 let cells = Arc::make_mut(cells);
                 for cell in hub.leave(place) {
@@ -276,7 +268,7 @@ impl Cohort {
                     }
                 }
             }
-            Change::Passed(last) => hub.places.passed(last),
+            Change::Passed(last) => hub.ledger.passed(last),
             Change::Gone(gone) => hub.note_gone(gone),
         }
     }
@@ -292,7 +284,7 @@ impl Cohort {
         hub.count_passed(last, count);
         let changes = &mut self.pending.lock().changes;
         match changes.is_empty() {
-            true => hub.places.passed(last),
+            true => hub.ledger.passed(last),
             // Who paused before has not passed them.
             false => changes.push(Change::Passed(last)),
         }
@@ -314,9 +306,9 @@ impl Cohort {
         &self,
         (place, uid, name): (u32, QueryUid, &str),
         options: &SubscribeOptions,
-        standing: &Standing,
+        continuous: &ContinuousQueries,
     ) -> Option<Subscription> {
-        let decoder = standing.decoder();
+        let decoder = continuous.decoder();
         let mut hub = self.settled_hub();
         hub.subscribe((place, uid, name), options, &decoder)
     }
@@ -372,7 +364,7 @@ impl Cohort {
             } if size.cells > 1 => {
                 text.push_str("all are evaluated at once for each close:\n");
                 text.push_str(&grouped.explain(&cells, view, execution)?.to_string());
-                text.push_str(&delta.explain(&Together(grouped, &cells), view));
+                text.push_str(&delta.explain(&GroupTarget(grouped, &cells), view));
             }
             _ if size.cells < 2 => text.push_str("evaluated once for each close\n"),
             _ => text.push_str(
@@ -384,12 +376,12 @@ impl Cohort {
 
     /// Executes a firing. Whether the caller is to publish what has its turn.
     #[must_use]
-    pub(crate) fn execute(&self, standing: &Standing, Due { job, ticket }: Due) -> bool {
-        let (firing, outcome, took) = firing::execute(standing, job, |work| {
+    pub(crate) fn execute(&self, continuous: &ContinuousQueries, Due { job, ticket }: Due) -> bool {
+        let (firing, outcome, took) = firing::execute(continuous, job, |work| {
             self.settle();
             let (mut view, execution) = work.over(&self.dataset, &self.dropped);
             let (cells, own) = self.evaluated();
-            Ok((self.evaluator).evaluate((&cells, &own), &mut view, &execution, standing))
+            Ok((self.evaluator).evaluate((&cells, &own), &mut view, &execution, continuous))
         });
         let key = firing.key();
         let result = Some(CohortResult {
@@ -438,9 +430,9 @@ impl Cohort {
             }
         };
         let result = Arc::new(result);
-        let hearings = self.hub.lock().take(&result, is_reported);
-        for hearing in hearings {
-            hearing.hear(&result, decoder);
+        let deliveries = self.hub.lock().take(&result, is_reported);
+        for delivery in deliveries {
+            delivery.deliver(&result, decoder);
         }
         Some(result)
     }

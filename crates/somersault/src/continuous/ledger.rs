@@ -32,7 +32,7 @@ struct Slot {
 #[derive(Clone, Copy, Default)]
 struct CellCounts {
     rows: u64,
-    /// Places that are covered and fire.
+    /// MemberLedger that are covered and fire.
     firing: u32,
 }
 
@@ -76,12 +76,12 @@ pub(crate) struct Counted {
 
 /// See the module.
 #[derive(Default)]
-pub(crate) struct Places {
+pub(crate) struct MemberLedger {
     /// Ascending by place.
     slots: Vec<Slot>,
     gaps: usize,
     joins: Vec<Join>,
-    /// Places below this have fired.
+    /// MemberLedger below this have fired.
     covered: u32,
     /// By the number of the cell.
     cells: Vec<CellCounts>,
@@ -103,7 +103,7 @@ pub(crate) struct Places {
     passed_ms: Option<i64>,
 }
 
-impl Places {
+impl MemberLedger {
     /// So many members are about to join, after this time.
     pub(crate) fn begin(&mut self, members: usize, base: EventTime) {
         if self.slots.capacity() - self.slots.len() < members {
@@ -451,84 +451,84 @@ mod tests {
 
     #[test]
     fn a_paused_member_has_the_firings_that_became_due_before_whenever_they_are_answered() {
-        let mut places = Places::default();
-        places.begin(2, EventTime(0));
+        let mut ledger = MemberLedger::default();
+        ledger.begin(2, EventTime(0));
         for place in 0..2 {
-            places.join(Standby { place, cell: 0 }, None);
+            ledger.join(Standby { place, cell: 0 }, None);
         }
-        places.count(&firing(1000, 0, 4), std::iter::once((0, 3)));
+        ledger.count(&firing(1000, 0, 4), std::iter::once((0, 3)));
         let next = Some(EventTime(2000));
         let through = Sn(5);
-        places.pause(0, Pause { through, next });
+        ledger.pause(0, Pause { through, next });
         // Its amendment was due when it was paused, the second one came later.
         for (due, at_0) in [(firing(1000, 1, 5), true), (firing(1000, 2, 6), false)] {
-            assert_eq!(places.fires(0, &due), at_0);
-            assert!(places.fires(1, &due));
-            places.count(&due, std::iter::once((0, 4)));
+            assert_eq!(ledger.fires(0, &due), at_0);
+            assert!(ledger.fires(1, &due));
+            ledger.count(&due, std::iter::once((0, 4)));
         }
-        let counted = |place| (places.seen(place).firings, places.seen(place).rows);
+        let counted = |place| (ledger.seen(place).firings, ledger.seen(place).rows);
         assert_eq!([counted(0), counted(1)], [(2, 7), (3, 11)]);
     }
 
     #[test]
     fn members_that_come_and_go_leave_nothing_behind() {
-        let mut places = Places::default();
-        places.begin(1, EventTime(0));
-        places.join(Standby { place: 0, cell: 0 }, None);
+        let mut ledger = MemberLedger::default();
+        ledger.begin(1, EventTime(0));
+        ledger.join(Standby { place: 0, cell: 0 }, None);
         for place in 1..10_000 {
             let time = i64::from(place) * 10;
-            places.begin(1, EventTime(time));
-            places.join(Standby { place, cell: 0 }, None);
+            ledger.begin(1, EventTime(time));
+            ledger.join(Standby { place, cell: 0 }, None);
             let due = Firing {
                 members: place + 1,
                 ..firing(time + 1, 0, u64::from(place))
             };
-            places.count(&due, std::iter::once((0, 1)));
-            assert_eq!(places.seen(place).firings, 1);
-            assert_eq!(places.base_ms(place), time);
-            assert_eq!(places.leave(place), [0]);
+            ledger.count(&due, std::iter::once((0, 1)));
+            assert_eq!(ledger.seen(place).firings, 1);
+            assert_eq!(ledger.base_ms(place), time);
+            assert_eq!(ledger.leave(place), [0]);
         }
-        let (slots, joins) = (places.slots.len(), places.joins.len());
+        let (slots, joins) = (ledger.slots.len(), ledger.joins.len());
         assert!(slots < 200 && joins < 200, "{slots} {joins}");
-        assert_eq!((places.seen(0).firings, places.base_ms(0)), (9_999, 0));
+        assert_eq!((ledger.seen(0).firings, ledger.base_ms(0)), (9_999, 0));
     }
 
     #[test]
     fn closes_that_were_passed_before_the_first_firing_are_told_at_once() {
-        let mut places = Places::default();
+        let mut ledger = MemberLedger::default();
         for (place, base) in [(0, 0), (1, 4000), (2, 9000)] {
-            places.begin(1, EventTime(base));
-            places.join(Standby { place, cell: 0 }, None);
+            ledger.begin(1, EventTime(base));
+            ledger.join(Standby { place, cell: 0 }, None);
         }
-        places.passed(EventTime(5000));
-        let last = |place| places.seen(place).last_close_ms;
+        ledger.passed(EventTime(5000));
+        let last = |place| ledger.seen(place).last_close_ms;
         assert_eq!([0, 1, 2].map(last), [Some(5000), Some(5000), None]);
-        assert_eq!(places.seen(0).firings, 0);
+        assert_eq!(ledger.seen(0).firings, 0);
     }
 
     #[test]
     fn what_is_passed_meanwhile_takes_no_firing_from_a_paused_member_that_is_still_under_way() {
-        let mut places = Places::default();
-        places.begin(2, EventTime(0));
+        let mut ledger = MemberLedger::default();
+        ledger.begin(2, EventTime(0));
         for place in 0..2 {
-            places.join(Standby { place, cell: 0 }, None);
+            ledger.join(Standby { place, cell: 0 }, None);
         }
-        places.count(&firing(1000, 0, 4), std::iter::once((0, 3)));
+        ledger.count(&firing(1000, 0, 4), std::iter::once((0, 3)));
         let next = Some(EventTime(3000));
         let through = Sn(5);
-        places.pause(0, Pause { through, next });
+        ledger.pause(0, Pause { through, next });
         // The close of 2000 is being executed while later ones are passed: some for both, some for the other alone.
-        let last = |places: &Places| [0, 1].map(|place| places.seen(place).last_close_ms);
-        places.passed(EventTime(2500));
-        assert_eq!(last(&places), [Some(2500); 2]);
-        places.passed(EventTime(9000));
-        assert_eq!(last(&places), [Some(2500), Some(9000)]);
-        places.count(&firing(2000, 0, 5), std::iter::once((0, 4)));
-        let counted = |place| (places.seen(place).firings, places.seen(place).rows);
+        let last = |ledger: &MemberLedger| [0, 1].map(|place| ledger.seen(place).last_close_ms);
+        ledger.passed(EventTime(2500));
+        assert_eq!(last(&ledger), [Some(2500); 2]);
+        ledger.passed(EventTime(9000));
+        assert_eq!(last(&ledger), [Some(2500), Some(9000)]);
+        ledger.count(&firing(2000, 0, 5), std::iter::once((0, 4)));
+        let counted = |place| (ledger.seen(place).firings, ledger.seen(place).rows);
         assert_eq!([counted(0), counted(1)], [(2, 7); 2]);
-        places.count(&firing(10_000, 0, 6), std::iter::once((0, 1)));
-        let counted = |place| (places.seen(place).firings, places.seen(place).rows);
+        ledger.count(&firing(10_000, 0, 6), std::iter::once((0, 1)));
+        let counted = |place| (ledger.seen(place).firings, ledger.seen(place).rows);
         assert_eq!([counted(0), counted(1)], [(2, 7), (3, 8)]);
-        assert_eq!(last(&places), [Some(2500), Some(10_000)]);
+        assert_eq!(last(&ledger), [Some(2500), Some(10_000)]);
     }
 }

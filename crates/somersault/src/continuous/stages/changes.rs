@@ -1,8 +1,8 @@
 //! What ISTREAM and DSTREAM need from one firing to the next: the solutions of the firing before. Answers come here in
 //! the order of their closes, those that are executed again after a restart first (`Firing::repeated`).
 
+use super::Comparison;
 use crate::answer::Answer;
-use crate::comparison::Comparison;
 use crate::subscription::FiringResult;
 use somersault_lang::StreamOperator;
 use somersault_model::{EventTime, QueryUid};

@@ -3,16 +3,21 @@
 //!
 //! Before changing anything here: firings are executed at the same time and answered in the order of their closes (WI-2).
 //! Comparing answers takes as long as they are large, so it is done without the lock that tickets and results are left
-//! under ([`crate::order::Order`]).
+//! under ([`crate::continuous::resequencer::Resequencer`]).
+
+mod changes;
+mod comparison;
+mod reporting;
+
+pub(super) use comparison::Comparison;
 
 use super::hub::CohortResult;
 use crate::answer::Answer;
-use crate::changes::Changes;
-use crate::comparison::Comparison;
-use crate::reporting::Reporting;
 use crate::subscription::{FiringId, FiringResult};
+use changes::Changes;
 use oxrdf::{GraphName, Quad};
 use parking_lot::Mutex;
+use reporting::Reporting;
 use somersault_lang::{ContinuousQuery, Report};
 use somersault_query::Template;
 use somersault_runtime::Derives;
@@ -135,10 +140,9 @@ impl Compared {
 
 #[cfg(test)]
 mod tests {
+    use super::super::resequencer::Resequencer;
     use super::*;
     use crate::answer::Answer;
-    use crate::comparison::Comparison;
-    use crate::order::Order;
     use somersault_lang::StreamOperator;
     use somersault_model::{EventTime, QueryUid, TermId};
     use somersault_query::{Answer as Inner, Solutions};
@@ -181,7 +185,7 @@ mod tests {
 
     #[test]
     fn tickets_and_answers_do_not_wait_for_a_comparison() {
-        let order = Order::new();
+        let order = Resequencer::new();
         let stages = Stages {
             compared: Some(Mutex::new(comparing(1 << 20))),
             derives: false,
