@@ -40,7 +40,7 @@ pub(crate) struct Cohort {
     slots: FiringSlots<Due>,
     /// Set once its last member is dropped: a firing under way stops.
     dropped: Arc<AtomicBool>,
-    /// Who has come and gone and is not in place yet.
+    /// Members that have come or gone and are not in place yet.
     pending: Mutex<Pending>,
     /// The constants, each distinct combination once. Taken before the hub where both are.
     cells: RwLock<Arc<Cells>>,
@@ -71,7 +71,7 @@ enum Change {
     Gone(Gone),
 }
 
-/// Changes that nobody has put in place yet.
+/// Changes that are not in place yet.
 #[derive(Default)]
 struct Pending {
     changes: Vec<Change>,
@@ -79,7 +79,7 @@ struct Pending {
     resumed: FxHashMap<u32, u32>,
 }
 
-/// How a cohort is, for people.
+/// The size of a cohort, for EXPLAIN and `QueryInfo`.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct CohortSize {
     /// Distinct combinations of constants.
@@ -166,7 +166,7 @@ impl Cohort {
         let paused = Change::Paused { place, pause };
         self.pending.lock().changes.push(paused);
         if let Evaluator::Shared { delta, .. } = &self.evaluator {
-            // It may have been the last one: nobody knows when it goes on, and by then the rows would be of no use.
+            // It may have been the last one, and by the time it goes on the rows would be of no use.
             delta.forget();
         }
     }
@@ -205,13 +205,13 @@ impl Cohort {
         }
     }
 
-    /// Puts everybody in place who has come or gone.
+    /// Puts all members in place that have come or gone.
     pub(crate) fn settle(&self) {
         if self.pending.lock().changes.is_empty() {
             return;
         }
         let mut cells = self.cells.write();
-        // Taken once the hub is held: who finds none and then asks the hub finds them in place.
+        // Taken once the hub is held: a thread that finds none and then asks the hub finds them in place.
         let mut hub = self.hub.lock();
         let pending = std::mem::take(&mut *self.pending.lock());
         for change in pending.changes {
@@ -219,7 +219,7 @@ impl Cohort {
         }
     }
 
-    /// The hub, with everybody in place who has come or gone by now: whoever goes next finds it as its caller leaves it.
+    /// The hub, with all members in place that have come or gone by now, and locked so that it stays so.
     fn settled_hub(&self) -> MutexGuard<'_, CohortHub> {
         loop {
             self.settle();
@@ -290,13 +290,13 @@ impl Cohort {
         }
     }
 
-    /// All members are gone for good: nobody wants what is under way.
+    /// All members are gone for good: what is under way is not wanted.
     pub(crate) fn dropped(&self) {
         self.dropped.store(true, Ordering::Relaxed);
         self.end();
     }
 
-    /// Nobody will be answered any more.
+    /// No more answers come.
     pub(crate) fn end(&self) {
         self.hub.lock().end();
     }

@@ -1,6 +1,6 @@
 //! Delta evaluation of registered queries: whether a firing keeps rows, and whose turn they are. The one thing to know before
 //! changing it: kept rows belong to one firing at a time, in the order of closes. One that finds them taken, or ahead of
-//! it, evaluates the whole and waits for nobody; so nothing but the time that a firing takes hangs on who came first.
+//! it, evaluates the whole at once: arrival order affects latency, never the answer.
 
 use crate::config::DeltaMode;
 use parking_lot::Mutex;

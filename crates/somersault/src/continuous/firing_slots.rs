@@ -47,7 +47,7 @@ struct Firings<T> {
 pub(crate) enum Admission<T> {
     /// Execute it, and call [`FiringSlots::leave`] then.
     Now(T),
-    /// Nothing: who leaves is given it.
+    /// Nothing: the firing that leaves next is followed by it.
     Waits,
     /// It waits; this one, which did, is not executed any more.
     Skipped(T),
@@ -68,7 +68,7 @@ impl<T> FiringSlots<T> {
     pub(crate) fn enter(&self, due: T, spare: &SharedSlots) -> Admission<T> {
         let mut firings = self.firings.lock();
         let is_free = firings.running == 0;
-        // Whoever waits goes first.
+        // Firings that wait go first.
         let may_more = !is_free && !self.skips && firings.waiting.is_empty();
         if is_free || (may_more && spare.take()) {
             firings.running += 1;

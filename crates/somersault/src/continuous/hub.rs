@@ -40,7 +40,7 @@ pub(crate) struct CohortResult {
     pub(crate) took: Took,
 }
 
-/// A member that somebody has subscribed to.
+/// A member with subscribers.
 struct Listener {
     member: Arc<Member>,
     subscribers: Vec<Weak<Mailbox>>,
@@ -103,14 +103,14 @@ impl CohortHub {
         }
     }
 
-    /// A member was resumed: who listens to it is found at its new place.
+    /// A member was resumed: its subscribers are found at its new place.
     pub(crate) fn resumed(&mut self, before: u32, place: u32) {
         if let Some(listener) = self.listeners.remove(&before) {
             self.listeners.insert(place, listener);
         }
     }
 
-    /// Firings were answered before a restart, and are not kept: who has not seen them has missed them.
+    /// Firings were answered before a restart, and are not kept: a subscriber that has not seen them has missed them.
     pub(crate) fn note_gone(&mut self, gone: Gone) {
         if let Some(sn) = gone.newest().and_then(|newest| newest.sn) {
             self.note_last(Sn(sn));
@@ -118,7 +118,8 @@ impl CohortHub {
         self.gone.add(gone);
     }
 
-    /// A firing that became due with this SN comes: what those have had by now that were paused before is all that they have.
+    /// Call before a firing at `sn` is counted: members paused earlier are given nothing more, so what they were given is
+    /// fixed.
     fn note_last(&mut self, sn: Sn) {
         let stopped = self.ledger.stopped_by(sn);
         let stopped: Vec<u32> = stopped.filter(|it| !self.last.contains_key(it)).collect();
@@ -175,7 +176,7 @@ impl CohortHub {
         }
     }
 
-    /// The query whose place a member took was answered up to here: who has not seen that has missed it.
+    /// The query whose place a member took was answered up to here: a subscriber that has not seen that has missed it.
     pub(crate) fn answered_before(&mut self, place: u32, id: FiringId) {
         self.before.insert(place, id);
     }

@@ -1,4 +1,4 @@
-//! The places of a cohort's members: who fires in a result, and what each has been counted.
+//! The places of a cohort's members: which of them fire in a result, and what each has been counted.
 //!
 //! The one thing to know before changing it: a result says which places fired, and `until` which of them had been
 //! paused by then. What a member has counted is what its cell has, less what that had when it joined; a place is

@@ -1,8 +1,8 @@
-//! What is finished in any order and taken on in that of its tickets, by one thread at a time.
+//! Puts things that are finished in any order back into the order of their tickets, for one thread at a time.
 //!
-//! Before changing anything here: the driver's thread takes tickets, so it must never wait for whoever takes things on. So
-//! who leaves a thing whose turn it is takes it on, and all whose turn comes meanwhile, one after the other and without
-//! the lock that they are left under; others only leave theirs.
+//! Before changing anything here: the driver's thread takes tickets, so it must never wait for the thread that drains. So
+//! the thread that leaves the thing whose turn it is drains it, and all whose turn comes meanwhile, one after the other and
+//! without the lock that they are left under; other threads only leave theirs.
 
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
@@ -18,8 +18,8 @@ struct Waiting<T> {
     next: u64,
     /// By ticket.
     left: BTreeMap<u64, T>,
-    /// Somebody takes on what has its turn.
-    is_taken_on: bool,
+    /// A thread is draining.
+    is_draining: bool,
 }
 
 impl<T> Resequencer<T> {
@@ -29,7 +29,7 @@ impl<T> Resequencer<T> {
             waiting: Mutex::new(Waiting {
                 next: 0,
                 left: BTreeMap::new(),
-                is_taken_on: false,
+                is_draining: false,
             }),
         }
     }
@@ -39,16 +39,16 @@ impl<T> Resequencer<T> {
         self.tickets.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Leaves what has this ticket. Whether the caller is to take on what has its turn: by [`Resequencer::next`], until there is
+    /// Leaves what has this ticket. Whether the caller is to drain: [`Resequencer::next`], until it gives
     /// none.
     #[must_use]
     pub(crate) fn leave(&self, ticket: u64, left: T) -> bool {
         let mut waiting = self.waiting.lock();
         waiting.left.insert(ticket, left);
-        if waiting.is_taken_on || !waiting.left.contains_key(&waiting.next) {
+        if waiting.is_draining || !waiting.left.contains_key(&waiting.next) {
             return false;
         }
-        waiting.is_taken_on = true;
+        waiting.is_draining = true;
         true
     }
 
@@ -62,7 +62,7 @@ impl<T> Resequencer<T> {
                 Some(left)
             }
             None => {
-                waiting.is_taken_on = false;
+                waiting.is_draining = false;
                 None
             }
         }
