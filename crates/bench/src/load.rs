@@ -1,4 +1,5 @@
-//! How fast lubm-40 is loaded and how much memory it has resident afterwards: each engine in a process of its own, alternating.
+//! How fast lubm-40 is loaded and how much memory it has resident afterwards: each engine in a
+//! process of its own, alternating.
 
 use crate::figures::results::Results;
 use crate::harness::contender::Contender;

@@ -1,5 +1,5 @@
-//! Measures the engine, alone and beside other engines, and prints tables; `bench/results/` keeps the figures.
-//! Times here are for people to read, never for a test to assert.
+//! Measures the engine, alone and beside other engines, and prints tables; `bench/results/` keeps
+//! the figures. Times here are for people to read, never for a test to assert.
 //!
 //! Rooms, lowest first: harness, parties, figures, oneshot, load, crowd, streams, summary, compare.
 
@@ -19,7 +19,8 @@ use clap::{Parser, Subcommand};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// That of the `somersault` command (ADR 18), which counts what is live where a measurement asks for it.
+/// That of the `somersault` command (ADR 18), which counts what is live where a measurement asks
+/// for it.
 #[global_allocator]
 static ALLOCATOR: Heap = Heap::new();
 

@@ -1,6 +1,7 @@
-//! Compares two answers as bags of rows: multiplicities count, blank nodes are equal up to one renaming for the whole
-//! answer, and the columns that a query computes are equal by value. Rows are grouped by a colour that renaming cannot change, so that
-//! the search for the renaming only has to try what is really ambiguous.
+//! Compares two answers as bags of rows: multiplicities count, blank nodes are equal up to one
+//! renaming for the whole answer, and the columns that a query computes are equal by value. Rows
+//! are grouped by a colour that renaming cannot change, so that the search for the renaming only
+//! has to try what is really ambiguous.
 
 use oxrdf::{BlankNode, NamedOrBlankNode, Term, Triple};
 use std::collections::HashMap;
@@ -25,7 +26,8 @@ const TOLERANCE: f64 = 1e-9;
 /// Rounds of colouring; more only help graphs that no test has.
 const COLOURING_ROUNDS: usize = 6;
 
-/// Whether the two answers are equal as bags; the sentence of the `Err` says which row differs first.
+/// Whether the two answers are equal as bags; the sentence of the `Err` says which row differs
+/// first.
 pub fn same_bag(expected: &[Row], found: &[Row], numbers: &[Numbers]) -> Result<(), String> {
     let left = Coloured::new(expected, numbers);
     let right = Coloured::new(found, numbers);
@@ -94,7 +96,8 @@ pub fn show(row: &Row) -> String {
     text
 }
 
-/// The rows of an answer, each with a colour that neither renaming nor the spelling of a computed number changes.
+/// The rows of an answer, each with a colour that neither renaming nor the spelling of a computed
+/// number changes.
 struct Coloured<'a> {
     rows: &'a [Row],
     colours: Vec<u64>,
@@ -181,13 +184,15 @@ fn first_difference(left: &Coloured<'_>, right: &Coloured<'_>) -> Option<String>
     Some(text)
 }
 
-/// Looks for a pairing of the rows, group by group, under one renaming; depth first, without recursion, since answers can be long.
+/// Looks for a pairing of the rows, group by group, under one renaming; depth first, without
+/// recursion, since answers can be long.
 fn search(left: &Coloured<'_>, right: &Coloured<'_>, numbers: &[Numbers]) -> bool {
     let mut order: Vec<usize> = (0..left.rows.len()).collect();
     order.sort_by_key(|at| (left.groups[&left.colours[*at]].len(), left.colours[*at]));
     let mut used = vec![false; right.rows.len()];
     let mut renaming = Renaming::default();
-    // For each placed row: which candidate it took, and how long the renaming's undo list was before.
+    // For each placed row: which candidate it took, and how long the renaming's undo list was
+    // before.
     let mut placed: Vec<(usize, usize)> = Vec::with_capacity(order.len());
     let mut first_candidate = 0;
     while placed.len() < order.len() {

@@ -1,5 +1,5 @@
-//! What stops a run before a test can be judged: unreadable files and broken suites. A test that merely
-//! fails is never one of these; it is a line of the report.
+//! What stops a run before a test can be judged: unreadable files and broken suites. A test that
+//! merely fails is never one of these; it is a line of the report.
 
 use std::path::{Path, PathBuf};
 

@@ -1,4 +1,5 @@
-//! `somersault-conformance`: the command line of the test suites. Exit codes: 0 as expected, 1 a surprise, 2 wrong usage.
+//! `somersault-conformance`: the command line of the test suites. Exit codes: 0 as expected, 1 a
+//! surprise, 2 wrong usage.
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use somersault_conformance::rsp::child::{self, KillPlan};
@@ -33,16 +34,19 @@ enum Command {
         /// Only the suites whose name contains this.
         #[arg(long, default_value = "")]
         only: String,
-        /// What is tested; spareval answers queries only, over plain quads, and tells whose fault a failure is.
+        /// What is tested; spareval answers queries only, over plain quads, and tells whose fault a
+        /// failure is.
         #[arg(long, value_enum, default_value_t = System::Somersault)]
         engine: System,
     },
-    /// Run suites of windowed queries over recorded streams: a line per query with closes compared and differing.
+    /// Run suites of windowed queries over recorded streams: a line per query with closes compared
+    /// and differing.
     #[command(
         after_help = "Example:\n  somersault-conformance rsp ../shared/data/lsbench/gen200/suite.json --shards 4"
     )]
     Rsp(RspArguments),
-    /// Run cases by name, which say what is told to the engine and what it must answer: a line per case.
+    /// Run cases by name, which say what is told to the engine and what it must answer: a line per
+    /// case.
     #[command(
         after_help = "Example:\n  somersault-conformance cases crates/conformance/cases/by-name/*.case"
     )]
@@ -80,14 +84,16 @@ struct RspArguments {
     suites: Vec<PathBuf>,
     #[command(flatten)]
     layout: Layout,
-    /// What is tested; spareval stands for the dull twin, which keeps the whole history and computes every window anew.
+    /// What is tested; spareval stands for the dull twin, which keeps the whole history and
+    /// computes every window anew.
     #[arg(long, value_enum, default_value_t = System::Somersault)]
     engine: System,
-    /// What the continuous queries are written in: rsp-ql and cqels-ql translate them; the report names those that they have no
-    /// words for.
+    /// What the continuous queries are written in: rsp-ql and cqels-ql translate them; the report
+    /// names those that they have no words for.
     #[arg(long, value_enum, default_value_t = Dialect::CSparql)]
     dialect: Dialect,
-    /// Have queries keep rows from close to close wherever that is possible, instead of where it is quicker.
+    /// Have queries keep rows from close to close wherever that is possible, instead of where it is
+    /// quicker.
     #[arg(long)]
     delta: bool,
     /// Keep the engine's log in a new folder below this one.

@@ -1,14 +1,19 @@
-//! Cases by name: what other engines are known to get wrong, each a small script of what is said to the engine and what it must answer.
+//! Cases by name: what other engines are known to get wrong, each a small script of what is said to
+//! the engine and what it must answer.
 //!
-//! A script is blocks between empty lines; `#` begins a comment. Its IRIs are written `:a`. A block is one of
-//! - `CREATE STREAM`, `REGISTER`, `DROP QUERY`, `PAUSE QUERY`, `RESUME QUERY`, `INSERT`, `DELETE`: as the engine is given it;
+//! A script is blocks between empty lines; `#` begins a comment. Its IRIs are written `:a`. A block
+//! is one of
+//! - `CREATE STREAM`, `REGISTER`, `DROP QUERY`, `PAUSE QUERY`, `RESUME QUERY`, `INSERT`, `DELETE`:
+//!   as the engine is given it;
 //! - `PUSH :s [BY source]`, then a line `time subject predicate object .` for each statement;
 //! - `ADVANCE :s time …`: a heartbeat of these streams, in one record;
 //! - `REFUSED`, then one of the above, which the engine must refuse;
 //! - `WAITS query FOR :s`, `WAITS query`: what the engine says holds the query up, if anything;
-//! - `FIRES query close`, then a line for each row (`-` for no value, numbers as numbers): the query's next firing, in any order of rows;
-//!   with `AGAIN` behind the close, one that late statements have amended;
-//! - `BY THE CLOCK`, at the beginning: streams that are silent go on by the machine's clock, so that firings may follow the last one named.
+//! - `FIRES query close`, then a line for each row (`-` for no value, numbers as numbers): the
+//!   query's next firing, in any order of rows; with `AGAIN` behind the close, one that late
+//!   statements have amended;
+//! - `BY THE CLOCK`, at the beginning: streams that are silent go on by the machine's clock, so
+//!   that firings may follow the last one named.
 //!
 //! In all other scripts a firing that is not named is a fault.
 
@@ -202,7 +207,8 @@ impl Stage {
         }
     }
 
-    /// The next firing of a query is for this close, the first or an amended one, and has these rows.
+    /// The next firing of a query is for this close, the first or an amended one, and has these
+    /// rows.
     fn fires(
         &self,
         query: &str,

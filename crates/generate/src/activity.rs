@@ -1,6 +1,7 @@
 //! What people do: posts, likes, photos, photo likes, GPS fixes, at fixed rates, in order of time.
 //!
-//! Past activity (before time 0) belongs to the stored graph; GPS fixes leave no past. One event's triples share one time.
+//! Past activity (before time 0) belongs to the stored graph; GPS fixes leave no past. One event's
+//! triples share one time.
 
 use crate::people::{BROWSERS, address};
 use crate::population::Population;
@@ -337,7 +338,8 @@ impl<'n> Activity<'n> {
         album
     }
 
-    /// Mostly something recent, mostly by a friend of its author. Nothing where there is nothing to like yet.
+    /// Mostly something recent, mostly by a friend of its author. Nothing where there is nothing to
+    /// like yet.
     fn like(&mut self, of: StreamKind) -> Vec<Triple> {
         let (authors, path) = if of == StreamKind::Posts {
             (&self.posts, "post/po")

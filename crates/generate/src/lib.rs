@@ -1,15 +1,18 @@
-//! Seeded data for the demo and the benches: a social network with its streams ([`SocialNetwork`]), a shop with its customers
-//! ([`WatDiv`]) and a bibliography ([`Sp2Bench`]), each with the queries that are asked of it.
+//! Seeded data for the demo and the benches: a social network with its streams ([`SocialNetwork`]),
+//! a shop with its customers ([`WatDiv`]) and a bibliography ([`Sp2Bench`]), each with the queries
+//! that are asked of it.
 //!
-//! The network has people, friendships and groups to store, and five streams of what they do.
-//! The vocabulary, the shapes and the proportions are those of LSBench as the Wukong+S paper (SOSP 2017, section 6) uses it:
-//! posts, likes of posts, photos, likes of photos, GPS fixes at 10 : 86 : 10 : 7.5 : 20. The same parameters give the same
-//! triples, on every machine. Nothing is held in memory but who knows whom and who wrote what.
+//! The network has people, friendships and groups to store, and five streams of what they do. The
+//! vocabulary, the shapes and the proportions are those of LSBench as the Wukong+S paper (SOSP
+//! 2017, section 6) uses it: posts, likes of posts, photos, likes of photos, GPS fixes at 10 : 86 :
+//! 10 : 7.5 : 20. The same parameters give the same triples, on every machine. Nothing is held in
+//! memory but who knows whom and who wrote what.
 //!
 //! ```
 //! use somersault_generate::{Parameters, SocialNetwork};
 //!
-//! let network = SocialNetwork::new(Parameters { users: 50, streams_ms: 100, ..Parameters::default() });
+//! let parameters = Parameters { users: 50, streams_ms: 100, ..Parameters::default() };
+//! let network = SocialNetwork::new(parameters);
 //! let stored = network.people().count();
 //! let mut activity = network.activity();
 //! let past = activity.past().count();
@@ -175,7 +178,8 @@ impl StreamKind {
         }
     }
 
-    /// Its CREATE STREAM text: GPS fixes matter only while a window covers them, everything else is absorbed.
+    /// Its CREATE STREAM text: GPS fixes matter only while a window covers them, everything else is
+    /// absorbed.
     pub fn declaration(self) -> String {
         self.declaration_by(100)
     }
@@ -226,7 +230,8 @@ impl SocialNetwork {
         people::People::new(&self.population, self.parameters.seed)
     }
 
-    /// What people do: first [`Activity::past`], which belongs to the stored graph, then the streams.
+    /// What people do: first [`Activity::past`], which belongs to the stored graph, then the
+    /// streams.
     pub fn activity(&self) -> Activity<'_> {
         Activity::new(&self.population, &self.parameters)
     }
@@ -236,12 +241,14 @@ impl SocialNetwork {
         queries::continuous(&self.population)
     }
 
-    /// Continuous queries without end, of the shapes L1–L3 by turns, each about a person at random: names and texts.
+    /// Continuous queries without end, of the shapes L1–L3 by turns, each about a person at random:
+    /// names and texts.
     pub fn standing_queries(&self) -> impl Iterator<Item = (String, String)> + use<'_> {
         queries::standing(&self.population, self.parameters.seed)
     }
 
-    /// The six one-shot queries S1–S6, with constants that this network has; they read [`STORED_GRAPH`] by default.
+    /// The six one-shot queries S1–S6, with constants that this network has; they read
+    /// [`STORED_GRAPH`] by default.
     pub fn one_shot_queries(&self) -> Vec<NamedQuery> {
         queries::one_shot(&self.population)
     }

@@ -70,7 +70,8 @@ pub(crate) fn name(namespace: &str, local: impl std::fmt::Display) -> NamedNode 
     NamedNode::new_unchecked(format!("{namespace}{local}"))
 }
 
-/// Some words, drawn from a small vocabulary, so that texts are neither empty nor all different words.
+/// Some words, drawn from a small vocabulary, so that texts are neither empty nor all different
+/// words.
 pub(crate) fn words(random: &mut crate::random::Random, count: u32) -> String {
     const SYLLABLES: [&str; 24] = [
         "ba", "chi", "do", "er", "fa", "gu", "ha", "in", "jo", "ka", "lu", "mi", "no", "or", "pe",

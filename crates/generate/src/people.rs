@@ -1,4 +1,5 @@
-//! The stored graph's people: users and persons, friendships, groups. One entity's triples at a time.
+//! The stored graph's people: users and persons, friendships, groups. One entity's triples at a
+//! time.
 
 use crate::population::Population;
 use crate::random::Random;

@@ -1,4 +1,5 @@
-//! Who is in the network: where people live, who knows whom, which groups there are. Held in memory, a few words a user.
+//! Who is in the network: where people live, who knows whom, which groups there are. Held in
+//! memory, a few words a user.
 
 use crate::random::Random;
 

@@ -1,4 +1,5 @@
-//! A small seeded generator of numbers: the same seed gives the same data on every machine and in every release.
+//! A small seeded generator of numbers: the same seed gives the same data on every machine and in
+//! every release.
 
 /// xoshiro256** (Blackman and Vigna 2018), seeded by splitmix64.
 #[derive(Debug, Clone)]
@@ -41,9 +42,11 @@ impl Random {
         self.unit() < share
     }
 
-    /// An index in `0..count` whose density falls with the index: `count · u^(halves / 2)` of a uniform `u`.
+    /// An index in `0..count` whose density falls with the index: `count · u^(halves / 2)` of a
+    /// uniform `u`.
     ///
-    /// Products and square roots only: their last bit is the same on every machine, that of a general power is not.
+    /// Products and square roots only: their last bit is the same on every machine, that of a
+    /// general power is not.
     pub(crate) fn skewed(&mut self, count: u32, halves: u32) -> u32 {
         let unit = self.unit();
         let whole: f64 = (0..halves / 2).map(|_| unit).product();

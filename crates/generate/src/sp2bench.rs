@@ -1,7 +1,9 @@
-//! Data in the schema of SP²Bench (Schmidt, Hornung, Lausen, Pinkel: "SP²Bench: A SPARQL Performance Benchmark", ICDE 2009):
-//! a bibliography like DBLP that grows year by year. Few authors write most, Paul Erdoes writes ten documents a year from 1940 on,
-//! citations are bags of documents that came before. People are blank nodes, as in the original, Erdoes is not. Strings have no
-//! datatype written out, in the data and in the queries: `xsd:string` means the same, but not to every engine.
+//! Data in the schema of SP²Bench (Schmidt, Hornung, Lausen, Pinkel: "SP²Bench: A SPARQL
+//! Performance Benchmark", ICDE 2009): a bibliography like DBLP that grows year by year. Few
+//! authors write most, Paul Erdoes writes ten documents a year from 1940 on, citations are bags of
+//! documents that came before. People are blank nodes, as in the original, Erdoes is not. Strings
+//! have no datatype written out, in the data and in the queries: `xsd:string` means the same, but
+//! not to every engine.
 
 use crate::NamedQuery;
 use crate::lines::{Subject, name, words};
@@ -35,7 +37,8 @@ const FIRST_YEAR: u32 = 1936;
 const ERDOES_YEARS: std::ops::RangeInclusive<u32> = 1940..=1996;
 const ERDOES_DOCUMENTS: u32 = 10;
 
-/// Articles of the first year, and how many of a year there are for each hundred of the year before.
+/// Articles of the first year, and how many of a year there are for each hundred of the year
+/// before.
 const FIRST_ARTICLES: u32 = 14;
 const GROWTH_PERCENT: u32 = 112;
 const ARTICLES_OF_A_JOURNAL: u32 = 38;

@@ -108,7 +108,8 @@ pub(crate) fn moment(ms: i64) -> Literal {
     )
 }
 
-/// Year, month and day of a day counted from 1970-01-01 (proleptic Gregorian), by eras of 400 years.
+/// Year, month and day of a day counted from 1970-01-01 (proleptic Gregorian), by eras of 400
+/// years.
 fn civil(days: i64) -> (i64, i64, i64) {
     let shifted = days + 719_468;
     let era = shifted.div_euclid(146_097);

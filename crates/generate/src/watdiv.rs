@@ -1,7 +1,8 @@
-//! Data in the schema and the proportions of WatDiv (Aluç, Hartig, Özsu, Daudjee: "Diversified Stress Testing of RDF Data
-//! Management Systems", ISWC 2014): users who know, like and buy; products of fifteen categories; retailers, offers, purchases,
-//! reviews, websites. What an entity is like depends on the seed and its own number alone, so that constants for queries are
-//! found without making the data.
+//! Data in the schema and the proportions of WatDiv (Aluç, Hartig, Özsu, Daudjee: "Diversified
+//! Stress Testing of RDF Data Management Systems", ISWC 2014): users who know, like and buy;
+//! products of fifteen categories; retailers, offers, purchases, reviews, websites. What an entity
+//! is like depends on the seed and its own number alone, so that constants for queries are found
+//! without making the data.
 
 mod people;
 mod products;
@@ -55,7 +56,8 @@ enum Kind {
 }
 
 impl WatDiv {
-    /// A data set of this scale: about 106,000 triples each, as many as WatDiv's own scale factor gives.
+    /// A data set of this scale: about 106,000 triples each, as many as WatDiv's own scale factor
+    /// gives.
     ///
     /// A scale of 0 counts as 1, so that there is always something to ask for.
     pub fn new(scale: u32, seed: u64) -> WatDiv {

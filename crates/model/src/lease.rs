@@ -1,8 +1,10 @@
-//! What keeps the terms of timing statements: a lease travels with the statements, from the push that brought them to
-//! the slice that they end in, and the dictionary reclaims a term once no lease covers it.
+//! What keeps the terms of timing statements: a lease travels with the statements, from the push
+//! that brought them to the slice that they end in, and the dictionary reclaims a term once no
+//! lease covers it.
 //!
-//! The one thing to know before changing it: a lease covers what statements of its stream mentioned in its epoch *and
-//! later*, so where statements of several epochs are put together the oldest lease is enough.
+//! The one thing to know before changing it: a lease covers what statements of its stream mentioned
+//! in its epoch *and later*, so where statements of several epochs are put together the oldest
+//! lease is enough.
 
 use crate::StreamUid;
 use std::sync::Arc;
@@ -15,7 +17,8 @@ pub struct Epoch {
 }
 
 impl Epoch {
-    /// Only the dictionary calls this: it hears of the last lease's end by what it keeps of the first.
+    /// Only the dictionary calls this: it hears of the last lease's end by what it keeps of the
+    /// first.
     pub fn new(stream: StreamUid, number: u64) -> Epoch {
         Epoch { stream, number }
     }
@@ -31,7 +34,8 @@ impl Epoch {
     }
 }
 
-/// A hold on the terms that timing statements of a stream mentioned from an epoch on; let go of by dropping it.
+/// A hold on the terms that timing statements of a stream mentioned from an epoch on; let go of by
+/// dropping it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lease(Arc<Epoch>);
 
@@ -46,7 +50,8 @@ impl Lease {
         &self.0
     }
 
-    /// The one of two that covers what both do; of a statement without terms to reclaim there is none.
+    /// The one of two that covers what both do; of a statement without terms to reclaim there is
+    /// none.
     pub fn older(one: Option<Lease>, other: Option<Lease>) -> Option<Lease> {
         match (one, other) {
             (Some(one), Some(other)) => {

@@ -10,8 +10,9 @@ use std::time::Duration;
 pub struct Limits {
     /// How long one execution may take.
     pub query_time: Duration,
-    /// How long one firing of a continuous query may take: its execution, and the comparison with the firing before where
-    /// it says what has changed. What a group of queries fires is one firing.
+    /// How long one firing of a continuous query may take: its execution, and the comparison with
+    /// the firing before where it says what has changed. What a group of queries fires is one
+    /// firing.
     pub firing_time: Duration,
     /// How many solutions or triples one answer may have.
     pub result_rows: u64,

@@ -139,8 +139,8 @@ impl TermId {
         TermId::in_dictionary(tag, shard, PASSING | number)
     }
 
-    /// Whether the term came with a timing statement, so that the dictionary may reclaim it unless something else has
-    /// mentioned it since. Such ids are never given to another term either.
+    /// Whether the term came with a timing statement, so that the dictionary may reclaim it unless
+    /// something else has mentioned it since. Such ids are never given to another term either.
     #[inline]
     pub const fn is_passing(self) -> bool {
         self.0 & PASSING != 0 && self.is_in_dictionary()

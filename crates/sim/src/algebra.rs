@@ -1,5 +1,6 @@
-//! SPARQL as its specification says it, over small sets of triples, with nested loops: the half of the dull twin that answers a query.
-//! Every group is evaluated by itself from the inside out and then joined; nothing is reordered, indexed or remembered.
+//! SPARQL as its specification says it, over small sets of triples, with nested loops: the half of
+//! the dull twin that answers a query. Every group is evaluated by itself from the inside out and
+//! then joined; nothing is reordered, indexed or remembered.
 
 use crate::model::{
     Condition, Dialect, Element, Form, Group, Path, Pattern, Place, QueryModel, Slot,
@@ -7,7 +8,8 @@ use crate::model::{
 };
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A term, in the order in which SPARQL sorts the terms of the scenarios (IRIs by spelling, then literals).
+/// A term, in the order in which SPARQL sorts the terms of the scenarios (IRIs by spelling, then
+/// literals).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Value {
     /// A stored graph.
@@ -143,7 +145,8 @@ impl Seen<'_> {
                     solution
                 })
                 .collect(),
-            // The filters of the optional group are the condition of the left join: they see both sides.
+            // The filters of the optional group are the condition of the left join: they see both
+            // sides.
             Element::Optional(inner) => {
                 let unfiltered = self.group(&Group {
                     elements: inner.elements.clone(),
@@ -267,8 +270,8 @@ impl Seen<'_> {
     }
 }
 
-/// What a quad of a template makes of a solution: the graph stands last, where there is one. Nothing, if a part has no
-/// value or one that cannot stand there.
+/// What a quad of a template makes of a solution: the graph stands last, where there is one.
+/// Nothing, if a part has no value or one that cannot stand there.
 fn filled(solution: &Solution, quad: (Slot, u8, Slot, TemplateGraph)) -> Option<Row> {
     let (subject, predicate, object, graph) = quad;
     let name = |value: Value| (!matches!(value, Value::Count(_))).then_some(value);

@@ -1,12 +1,14 @@
-//! The engine under test on a disk that crashes: opened, asked, restarted. Asking goes on until there is an answer or a refusal; what a
-//! planned crash interrupts is asked again after the restart, as a client would.
+//! The engine under test on a disk that crashes: opened, asked, restarted. Asking goes on until
+//! there is an answer or a refusal; what a planned crash interrupts is asked again after the
+//! restart, as a client would.
 
 use somersault::{Clock, DeltaMode, Engine, EngineConfig, EngineError, FabricKind};
 use somersault_log::{CrashKeep, SimDisk};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Cuts are made by what happens, never by the clock: what a firing sees of the stored graphs follows from the scenario.
+/// Cuts are made by what happens, never by the clock: what a firing sees of the stored graphs
+/// follows from the scenario.
 const NEVER: Duration = Duration::from_secs(3600);
 
 /// So many firings are kept where all are, and where only some are.
@@ -56,7 +58,8 @@ impl Subject {
                 false => FEW,
             },
             freshness: NEVER,
-            // A third each; where it is not always, scenarios are so short that it never may be quicker.
+            // A third each; where it is not always, scenarios are so short that it never may be
+            // quicker.
             delta: match self.seed % 3 {
                 0 => DeltaMode::Always,
                 1 => DeltaMode::Auto,
@@ -70,7 +73,8 @@ impl Subject {
         Ok(())
     }
 
-    /// Whether it keeps all firings, so that a restart executes all of them again; else only those that some subscriber may not have.
+    /// Whether it keeps all firings, so that a restart executes all of them again; else only those
+    /// that some subscriber may not have.
     pub(crate) fn keeps_all(&self) -> bool {
         !self.seed.is_multiple_of(4)
     }
@@ -117,7 +121,8 @@ impl Subject {
 
     fn restart(&mut self, disk: SimDisk) -> Result<(), String> {
         self.disk = disk;
-        // The machine may have crashed before the newest plan was made, and that plan must not outlive the restart.
+        // The machine may have crashed before the newest plan was made, and that plan must not
+        // outlive the restart.
         self.disk.crash_at_sync(u64::MAX, CrashKeep::Written);
         self.crash_planned = false;
         self.crashes += 1;

@@ -1,4 +1,5 @@
-//! What a registered query owes: its firings are read and compared with those that are due by the twin.
+//! What a registered query owes: its firings are read and compared with those that are due by the
+//! twin.
 
 use crate::algebra::Bag;
 use crate::engine::ALL_FIRINGS;
@@ -20,8 +21,8 @@ pub(crate) struct Registered {
     subscription: Option<Subscription>,
     /// What came and has not been compared, when the engine went down.
     left: VecDeque<SubscriptionEvent>,
-    /// A restart answered more firings than are kept before anybody listened again: what came and what is due cannot be told
-    /// apart any more.
+    /// A restart answered more firings than are kept before anybody listened again: what came and
+    /// what is due cannot be told apart any more.
     has_missed: bool,
     /// Whether a restart may answer more firings than are kept.
     keeps_few: bool,
@@ -155,7 +156,8 @@ impl Registered {
         }
     }
 
-    /// What is due for a firing. What is due before it and has not come was left out rightly, or lost.
+    /// What is due for a firing. What is due before it and has not come was left out rightly, or
+    /// lost.
     fn next_due(&self, twin: &mut Twin, firing: &FiringResult) -> Result<Due, String> {
         let this = (firing.close_ms, firing.ordinal, firing.revision > 0);
         while let Some(next) = twin.take_due(self.number)? {

@@ -1,5 +1,6 @@
-//! What a seed means: which streams there are and what happens, drawn at random and bent towards what goes wrong elsewhere: statements at
-//! t − R and at t, repeats within and across batches and windows, late data, silent streams, two windows on one stream.
+//! What a seed means: which streams there are and what happens, drawn at random and bent towards
+//! what goes wrong elsewhere: statements at t − R and at t, repeats within and across batches and
+//! windows, late data, silent streams, two windows on one stream.
 
 use crate::draw::Draw;
 use crate::model::{
@@ -275,7 +276,8 @@ impl Generator {
         }
     }
 
-    /// A heartbeat of one stream or all, now and then a long jump, now and then one that says nothing new.
+    /// A heartbeat of one stream or all, now and then a long jump, now and then one that says
+    /// nothing new.
     fn heartbeat(&mut self) {
         let jump_ms = *self.draw.pick(&[-100, 0, 50, 130, 400, 1500, 9000]);
         if self.together || self.draw.chance(40) {
@@ -294,7 +296,8 @@ impl Generator {
         }
     }
 
-    /// Everything that is due becomes so: all streams get to one time, with a last statement on its boundary.
+    /// Everything that is due becomes so: all streams get to one time, with a last statement on its
+    /// boundary.
     fn end(&mut self) {
         let end_ms = (self.newest() + 2000).div_euclid(400) * 400;
         for stream in 0..self.streams.len() {

@@ -1,4 +1,5 @@
-//! `somersault-sim`: runs seeds and says which ones failed. Exit codes: 0 all held, 1 one failed, 2 wrong usage.
+//! `somersault-sim`: runs seeds and says which ones failed. Exit codes: 0 all held, 1 one failed, 2
+//! wrong usage.
 
 use clap::Parser;
 use somersault_sim::many::{Event, Running, run_many};
@@ -6,7 +7,8 @@ use somersault_sim::{Summary, run, run_part};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-/// Random streams, windows, queries, updates and crashes on the simulated fabric and disk, compared with a dull twin.
+/// Random streams, windows, queries, updates and crashes on the simulated fabric and disk, compared
+/// with a dull twin.
 #[derive(Parser)]
 #[command(
     name = "somersault-sim",

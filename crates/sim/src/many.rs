@@ -1,5 +1,5 @@
-//! Many seeds, on some threads at once: each seed is a world of its own. Whatever happens to one, its number is said: a failure,
-//! a panic, and that one has been running for long.
+//! Many seeds, on some threads at once: each seed is a world of its own. Whatever happens to one,
+//! its number is said: a failure, a panic, and that one has been running for long.
 
 use crate::report::{Failure, Summary};
 use std::ops::Range;
@@ -48,7 +48,8 @@ impl Running {
     }
 }
 
-/// Runs seeds on so many threads, and tells `on` of each as it ends, and at least so often. Returns the seeds that failed, ascending.
+/// Runs seeds on so many threads, and tells `on` of each as it ends, and at least so often. Returns
+/// the seeds that failed, ascending.
 pub fn run_many(
     seeds: Range<u64>,
     threads: usize,

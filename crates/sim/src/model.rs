@@ -1,5 +1,6 @@
-//! What a scenario is made of: streams, windows, queries and steps, as plain data. The twin computes with them, `render` writes them as
-//! text for the engine, `generate` draws them. Nothing here depends on what was done before, so that any part of a scenario is one.
+//! What a scenario is made of: streams, windows, queries and steps, as plain data. The twin
+//! computes with them, `render` writes them as text for the engine, `generate` draws them. Nothing
+//! here depends on what was done before, so that any part of a scenario is one.
 
 use somersault_log::CrashKeep;
 use std::collections::BTreeSet;
@@ -42,7 +43,8 @@ pub enum Late {
     Reject,
     /// It is left out and counted.
     Drop,
-    /// If it is not older than this (WITHIN), it is taken, and firings that should have seen it happen again.
+    /// If it is not older than this (WITHIN), it is taken, and firings that should have seen it
+    /// happen again.
     Amend(i64),
 }
 
@@ -98,7 +100,8 @@ pub struct WindowModel {
     pub until_ms: i64,
     /// STEP.
     pub step_ms: i64,
-    /// Whether the window is part of the default graph (FROM STREAM) or only a named one (FROM NAMED STREAM).
+    /// Whether the window is part of the default graph (FROM STREAM) or only a named one (FROM
+    /// NAMED STREAM).
     pub in_default: bool,
 }
 

@@ -1,4 +1,5 @@
-//! Draws what a query asks: patterns over its windows and graphs, joined, optional, united, subtracted, filtered and counted.
+//! Draws what a query asks: patterns over its windows and graphs, joined, optional, united,
+//! subtracted, filtered and counted.
 
 use crate::draw::Draw;
 use crate::generate::{GRAPHS, Generator, NODES, PREDICATES};
@@ -82,7 +83,8 @@ impl QueryModel {
         self.changes.is_none() && !self.pattern.any_place(&differs)
     }
 
-    /// Whether GRAPH reads all that is stored: windows of CQELS-QL are no dataset clause, and there is no other.
+    /// Whether GRAPH reads all that is stored: windows of CQELS-QL are no dataset clause, and there
+    /// is no other.
     fn reads_all(&self) -> bool {
         self.dialect == Dialect::CqelsQl && self.from.is_empty() && self.from_named.is_empty()
     }

@@ -1,5 +1,6 @@
-//! Draws registrations: windows, when a query fires and what it gives of its answers; of some queries versions in other
-//! dialects or with other constants, and queries that derive streams for others.
+//! Draws registrations: windows, when a query fires and what it gives of its answers; of some
+//! queries versions in other dialects or with other constants, and queries that derive streams for
+//! others.
 
 use crate::draw::Draw;
 use crate::generate::{GRAPHS, Generator, QUERIES};
@@ -10,7 +11,8 @@ use crate::model::{
 use crate::queries::{draw_pattern_and_form, draw_template};
 
 impl Generator {
-    /// A registration, often of one query in every dialect that can say it, or several times with other constants.
+    /// A registration, often of one query in every dialect that can say it, or several times with
+    /// other constants.
     pub(crate) fn register(&mut self) {
         let mut query = self.draw_query();
         self.drawn += 1;
@@ -82,7 +84,8 @@ impl Generator {
         }
     }
 
-    /// Whether a firing hangs on nothing but what was given before: all that a window reaches is kept, and nothing is amended.
+    /// Whether a firing hangs on nothing but what was given before: all that a window reaches is
+    /// kept, and nothing is amended.
     fn keeps_all(&self, query: &QueryModel) -> bool {
         let has_all = |window: &WindowModel| {
             let StreamModel { keep_ms, late, .. } = self.stream(window.stream);

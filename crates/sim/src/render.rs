@@ -1,4 +1,5 @@
-//! A scenario as the engine is given it: declarations, the three dialects of one query, statements; and its answers as the twin's values.
+//! A scenario as the engine is given it: declarations, the three dialects of one query, statements;
+//! and its answers as the twin's values.
 
 use crate::algebra::{Bag, Row, Value, bag_of};
 use crate::model::{

@@ -1,4 +1,5 @@
-//! What a run says of itself: what it did, or what was wrong, with the steps that led there and the command that does them again.
+//! What a run says of itself: what it did, or what was wrong, with the steps that led there and the
+//! command that does them again.
 
 use crate::model::{PushModel, Scenario, Step, Triple};
 use crate::render::{in_graph, query_text, stream_text, triple_text};

@@ -171,7 +171,8 @@ impl Simulation {
         Ok(())
     }
 
-    /// Where streams are derived, waits until they have caught up: between two pushes nobody says what comes first.
+    /// Where streams are derived, waits until they have caught up: between two pushes nobody says
+    /// what comes first.
     fn derive(&mut self) -> Result<(), String> {
         match self.twin.derives() {
             true => self.insist(|engine| engine.quiesce(SETTLE)),
@@ -289,8 +290,8 @@ impl Simulation {
         self.subject.has_crash_planned().then(|| self.twin.clone())
     }
 
-    /// Does something to the twin. Where the log held it through the crash that interrupted it, it came before the restart, which
-    /// stored what was closed.
+    /// Does something to the twin. Where the log held it through the crash that interrupted it, it
+    /// came before the restart, which stored what was closed.
     fn effect(&mut self, survived: Option<Twin>, does: impl FnOnce(&mut Twin)) {
         match survived {
             None => does(&mut self.twin),
@@ -469,8 +470,8 @@ impl Simulation {
             .try_for_each(|query| query.subscribe(engine))
     }
 
-    /// The stored graphs are the twin's, and the engine says of each query what it waits for. An update without effect makes sure that
-    /// everything closed has been absorbed.
+    /// The stored graphs are the twin's, and the engine says of each query what it waits for. An
+    /// update without effect makes sure that everything closed has been absorbed.
     fn look(&mut self) -> Result<(), String> {
         self.insist(|engine| {
             engine

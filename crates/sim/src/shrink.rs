@@ -1,5 +1,6 @@
-//! Looks for fewer steps of a scenario that fail too: halves, quarters and so on are left out, as long as time allows. A part of a
-//! scenario is a scenario, since the twin says of each step what becomes of it, also where something that it builds on was left out.
+//! Looks for fewer steps of a scenario that fail too: halves, quarters and so on are left out, as
+//! long as time allows. A part of a scenario is a scenario, since the twin says of each step what
+//! becomes of it, also where something that it builds on was left out.
 
 use crate::model::Scenario;
 use crate::report::Fault;

@@ -1,5 +1,6 @@
-//! The dull twin of the engine: language.md, *What a window holds, and when*, computed from the whole history each time.
-//! It is slow and short on purpose; when it and the engine differ, it is read first and believed.
+//! The dull twin of the engine: language.md, *What a window holds, and when*, computed from the
+//! whole history each time. It is slow and short on purpose; when it and the engine differ, it is
+//! read first and believed.
 
 use crate::algebra::{Bag, Seen, Stored};
 use crate::model::{
@@ -16,7 +17,8 @@ mod stream;
 mod tests;
 mod windows;
 
-/// A bug that is planted in the twin, so that a run sees the engine as faulty: a checker is trusted once it has failed.
+/// A bug that is planted in the twin, so that a run sees the engine as faulty: a checker is trusted
+/// once it has failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Plant {
     /// Windows miss the statements at t − R.
@@ -71,7 +73,8 @@ pub enum Plant {
     NeverCloses,
 }
 
-/// More consecutive closes than this, due at once and with nothing in their windows, may be passed in bulk.
+/// More consecutive closes than this, due at once and with nothing in their windows, may be passed
+/// in bulk.
 const BULK_RUN: usize = 64;
 
 /// A registered query, and the answers that it owes.
@@ -81,7 +84,8 @@ pub(crate) struct Query {
     pub(crate) paused: bool,
     /// It fires after this only: the latest time of its streams when it was registered or resumed.
     after: i64,
-    /// Its newest close so far, or the time after which the first one comes; nothing until all of its streams have a time.
+    /// Its newest close so far, or the time after which the first one comes; nothing until all of
+    /// its streams have a time.
     fired_through: Option<i64>,
     /// The closes that have been due since then.
     closes: Vec<i64>,
@@ -91,7 +95,8 @@ pub(crate) struct Query {
     pub(crate) made: u64,
     /// Of a query that derives: those whose statements are not in its stream.
     underived: VecDeque<Due>,
-    /// The whole answer of the firing before; of REPORT ON CHANGE there may be none, or it may not be known.
+    /// The whole answer of the firing before; of REPORT ON CHANGE there may be none, or it may not
+    /// be known.
     before: Before,
     /// When the batches began that were open at its registration, of each window.
     since: Vec<i64>,
@@ -252,8 +257,9 @@ impl Twin {
         self.begin(number, after);
     }
 
-    /// The time after which a query would fire that took the place of another: of what that one has had, or lost while it was
-    /// paused, nothing comes again, and nothing that its own streams have passed.
+    /// The time after which a query would fire that took the place of another: of what that one has
+    /// had, or lost while it was paused, nothing comes again, and nothing that its own streams have
+    /// passed.
     fn handed_over_after(&self, number: u8, model: &QueryModel) -> Option<i64> {
         let old = &self.queries[&number];
         let reached = |model: &QueryModel| {
@@ -286,7 +292,8 @@ impl Twin {
         times.max().flatten()
     }
 
-    /// Drops a query, and the stream that it derives. What of that is a fact is stored, whether its batch is over or not.
+    /// Drops a query, and the stream that it derives. What of that is a fact is stored, whether its
+    /// batch is over or not.
     pub(crate) fn drop(&mut self, number: u8) {
         self.queries.remove(&number);
         if number < FIRST_DERIVED {
@@ -363,8 +370,9 @@ impl Twin {
         query.is_some_and(|query| query.model.skips && query.due.len() == 1)
     }
 
-    /// The rows that are due. `complete_from_ms` is what the engine says of the firing: where KEEP is short and the windows of several
-    /// streams may each lack another part, nothing is to be compared, and this gives `None`.
+    /// The rows that are due. `complete_from_ms` is what the engine says of the firing: where KEEP
+    /// is short and the windows of several streams may each lack another part, nothing is to be
+    /// compared, and this gives `None`.
     pub(crate) fn answer(
         &mut self,
         number: u8,
@@ -432,7 +440,8 @@ impl Twin {
         }
     }
 
-    /// Takes down the answer of a firing: what there was before it, and whether it is to be reported.
+    /// Takes down the answer of a firing: what there was before it, and whether it is to be
+    /// reported.
     fn compare(&mut self, number: u8, now: &Bag) -> (Before, bool) {
         let reports_all = self.plant == Some(Plant::ReportedAll);
         let query = (self.queries.get_mut(&number)).expect("its firing is due");
@@ -445,7 +454,8 @@ impl Twin {
         (before, reports)
     }
 
-    /// Whether a firing that is due, and did not come before a later one or at the end, may have been left out.
+    /// Whether a firing that is due, and did not come before a later one or at the end, may have
+    /// been left out.
     pub(crate) fn may_be_left_out(&mut self, number: u8, due: &Due) -> bool {
         let query = &self.queries[&number];
         let report = query.model.report;
@@ -475,7 +485,8 @@ fn without(mut bag: Bag, other: &Bag) -> Bag {
     bag
 }
 
-/// The stream that a query derives: BATCH divides all closes, and they are whole multiples of their STEP.
+/// The stream that a query derives: BATCH divides all closes, and they are whole multiples of their
+/// STEP.
 pub(crate) fn stream_of(model: &QueryModel) -> StreamModel {
     let steps = model.windows.iter().map(|window| window.step_ms);
     let derived = model.derives.as_ref();

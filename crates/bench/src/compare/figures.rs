@@ -1,4 +1,5 @@
-//! What is measured, and which figures of a result file are compared. Less is better in all of them.
+//! What is measured, and which figures of a result file are compared. Less is better in all of
+//! them.
 
 use serde_json::Value;
 use std::collections::BTreeMap;

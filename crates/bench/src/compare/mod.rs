@@ -1,9 +1,10 @@
-//! Two builds of the engine, measured in turn in one run: the base, then this one, round after round.
+//! Two builds of the engine, measured in turn in one run: the base, then this one, round after
+//! round.
 //!
-//! Machines are shared and drift, so absolute times of two runs say little. Each round measures both
-//! builds and gives one ratio a figure; a figure counts as worse only if every round says so. Before
-//! changing anything here: the base is another commit's binary, so this module may use only arguments
-//! and result files that both commits have.
+//! Machines are shared and drift, so absolute times of two runs say little. Each round measures
+//! both builds and gives one ratio a figure; a figure counts as worse only if every round says so.
+//! Before changing anything here: the base is another commit's binary, so this module may use only
+//! arguments and result files that both commits have.
 
 mod figures;
 mod ratios;
@@ -96,7 +97,8 @@ fn measure(
     let mut rounds: BTreeMap<String, Vec<[f64; 2]>> = BTreeMap::new();
     for round in 0..options.rounds {
         let mut values = [BTreeMap::new(), BTreeMap::new()];
-        // The second build finds a machine that the first has warmed up: they swap places every round.
+        // The second build finds a machine that the first has warmed up: they swap places every
+        // round.
         let order = if round % 2 == 0 { [0, 1] } else { [1, 0] };
         for index in order {
             let build = &builds[index];

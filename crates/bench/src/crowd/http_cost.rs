@@ -1,6 +1,7 @@
-//! What a request over HTTP costs the server. Clients and server share the cores, so that it is the time of the server's process
-//! that counts, not requests a second; and it hangs on how busy it is: with one client it falls asleep after each answer,
-//! and what it takes to wake a sleeping core is part of its time.
+//! What a request over HTTP costs the server. Clients and server share the cores, so that it is the
+//! time of the server's process that counts, not requests a second; and it hangs on how busy it is:
+//! with one client it falls asleep after each answer, and what it takes to wake a sleeping core is
+//! part of its time.
 
 use crate::crowd::mix::{Class, Draw};
 use crate::crowd::on_threads;
@@ -13,7 +14,8 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// How many clients there are, each with one connection that is kept. Two are the crowd of the other figures.
+/// How many clients there are, each with one connection that is kept. Two are the crowd of the
+/// other figures.
 const CLIENTS: [usize; 3] = [1, 2, 8];
 
 /// Requests of each client before anything is counted.
@@ -31,7 +33,8 @@ pub(crate) struct HttpCost {
     pub(crate) p99_us: f64,
 }
 
-/// Texts that are all new, to a server in a process of its own; `requests` for each number of clients.
+/// Texts that are all new, to a server in a process of its own; `requests` for each number of
+/// clients.
 pub(crate) fn measure(
     packed: &Path,
     classes: &[Class],

@@ -1,5 +1,5 @@
-//! The light queries of an emulated crowd: L4, L5 and L6 of LUBM with a department or a university drawn for each, mixed as in
-//! the Wukong paper (each class by the reciprocal of its latency).
+//! The light queries of an emulated crowd: L4, L5 and L6 of LUBM with a department or a university
+//! drawn for each, mixed as in the Wukong paper (each class by the reciprocal of its latency).
 
 use somersault::oxrdf::{NamedNode, Term};
 use somersault::{Engine, EngineError, PreparedQuery, QueryOptions};

@@ -1,5 +1,6 @@
-//! What the engine does for a crowd: light queries a second, what one costs the server, how a heavy one beside them is felt,
-//! and what a second thread is worth to a heavy one. On lubm-40, this engine alone.
+//! What the engine does for a crowd: light queries a second, what one costs the server, how a heavy
+//! one beside them is felt, and what a second thread is worth to a heavy one. On lubm-40, this
+//! engine alone.
 
 mod http_cost;
 mod mix;

@@ -1,4 +1,5 @@
-//! What a run leaves behind: one JSON file a workload under `bench/results`, which the tables and the check of targets are made of.
+//! What a run leaves behind: one JSON file a workload under `bench/results`, which the tables and
+//! the check of targets are made of.
 
 use crate::harness::contender::Figure;
 use crate::harness::machine::Machine;
@@ -59,7 +60,8 @@ pub(crate) struct Cell {
     pub(crate) median_us: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub(crate) p99_us: Option<f64>,
-    /// How many times longer it takes than each figure of this engine; nothing for this engine itself.
+    /// How many times longer it takes than each figure of this engine; nothing for this engine
+    /// itself.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub(crate) ratios: Vec<Ratio>,
     /// Why there is no time.

@@ -1,4 +1,5 @@
-//! Tables for the terminal: a line a query, a column a figure; behind each peer's time how many times ours it is.
+//! Tables for the terminal: a line a query, a column a figure; behind each peer's time how many
+//! times ours it is.
 
 use crate::figures::results::{Cell, Party, QueryReport, Report};
 use crate::harness::contender::Figure;

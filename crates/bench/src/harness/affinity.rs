@@ -1,5 +1,6 @@
-//! One thread where one thread is meant: heavy queries take help from idle threads of the pool, so a figure of one thread is
-//! taken with the whole process on one core. By `taskset`, since the bench has no business with system calls.
+//! One thread where one thread is meant: heavy queries take help from idle threads of the pool, so
+//! a figure of one thread is taken with the whole process on one core. By `taskset`, since the
+//! bench has no business with system calls.
 
 use std::fs;
 use std::process::{Command, Stdio};

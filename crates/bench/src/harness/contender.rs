@@ -1,5 +1,6 @@
-//! What is measured: this engine and its peers, behind one interface, so that a runner can alternate between them.
-//! Times are taken by the contender itself, from the text of the query to its last row, and never include counting.
+//! What is measured: this engine and its peers, behind one interface, so that a runner can
+//! alternate between them. Times are taken by the contender itself, from the text of the query to
+//! its last row, and never include counting.
 
 use std::fmt;
 use std::path::Path;
@@ -11,7 +12,8 @@ use std::time::Duration;
 )]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Figure {
-    /// Plan ready → bindings complete and projected. Only this engine can be asked that from outside.
+    /// Plan ready → bindings complete and projected. Only this engine can be asked that from
+    /// outside.
     Engine,
     /// Text in → terms out, in the process of the engine.
     Embedded,

@@ -1,9 +1,10 @@
-//! The allocator of the bench: mimalloc, as in the `somersault` command (ADR 18), with a count of live bytes where somebody asks for
-//! one: for what is too small to be seen in resident memory, which comes and goes by pages. Blocks are counted as they are handed out,
-//! with what they are rounded up by.
+//! The allocator of the bench: mimalloc, as in the `somersault` command (ADR 18), with a count of
+//! live bytes where somebody asks for one: for what is too small to be seen in resident memory,
+//! which comes and goes by pages. Blocks are counted as they are handed out, with what they are
+//! rounded up by.
 //!
-//! The one thing to know before changing it: no other measurement may notice it. While nobody counts, a call costs one relaxed load
-//! more, of a word that nobody writes.
+//! The one thing to know before changing it: no other measurement may notice it. While nobody
+//! counts, a call costs one relaxed load more, of a word that nobody writes.
 #![allow(unsafe_code)]
 
 use mimalloc::MiMalloc;
@@ -12,17 +13,19 @@ use std::ffi::c_void;
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 
 unsafe extern "C" {
-    /// How many bytes a block has room for, those that were not asked for among them. mimalloc always has it; its crate names it
-    /// among its extended features alone.
+    /// How many bytes a block has room for, those that were not asked for among them. mimalloc
+    /// always has it; its crate names it among its extended features alone.
     fn mi_usable_size(block: *const c_void) -> usize;
 }
 
-/// See the module. It has its cache lines to itself: what lies beside it may be written all the time.
+/// See the module. It has its cache lines to itself: what lies beside it may be written all the
+/// time.
 #[repr(align(128))]
 pub(crate) struct Heap {
     /// How many count.
     counting: AtomicUsize,
-    /// What was allocated while somebody counted, less what was freed: below zero where that was there before.
+    /// What was allocated while somebody counted, less what was freed: below zero where that was
+    /// there before.
     live: AtomicI64,
 }
 
@@ -61,8 +64,9 @@ impl Heap {
 }
 
 impl Count<'_> {
-    /// Bytes allocated since it began, less those freed, of whichever thread; exact for what happened before this call. Of blocks that
-    /// were there before it began only the end is seen: take differences of what is live, with nothing older freed between.
+    /// Bytes allocated since it began, less those freed, of whichever thread; exact for what
+    /// happened before this call. Of blocks that were there before it began only the end is seen:
+    /// take differences of what is live, with nothing older freed between.
     pub(crate) fn live_bytes(&self) -> i64 {
         self.heap.live.load(Ordering::Relaxed) - self.before
     }

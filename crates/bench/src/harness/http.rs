@@ -1,5 +1,6 @@
-//! A client that keeps one connection open and does nothing that would be counted as the server's time: it sends a request
-//! in one write, reads the body to its end, and counts rows only when the time has been taken.
+//! A client that keeps one connection open and does nothing that would be counted as the server's
+//! time: it sends a request in one write, reads the body to its end, and counts rows only when the
+//! time has been taken.
 
 use crate::harness::contender::{Burst, NoTime};
 use serde::de::{DeserializeSeed, IgnoredAny, MapAccess, SeqAccess, Visitor};
@@ -154,7 +155,8 @@ impl Client {
     }
 }
 
-/// Puts a body that is made while it is sent, in chunks of HTTP; returns the answer's body, of status 200.
+/// Puts a body that is made while it is sent, in chunks of HTTP; returns the answer's body, of
+/// status 200.
 pub(crate) fn put(
     url: &str,
     path: &str,
@@ -177,7 +179,8 @@ pub(crate) fn put(
         sent = connection.get_mut().write_all(&framed);
     }
     let sent = sent.and_then(|()| connection.get_mut().write_all(b"0\r\n\r\n"));
-    // A server that refuses a body may close before all of it has been sent: what it says is the reason then.
+    // A server that refuses a body may close before all of it has been sent: what it says is the
+    // reason then.
     let head = match (read_head(&mut connection), sent) {
         (Ok(head), _) => head,
         (Err(_), Err(error)) | (Err(error), Ok(())) => return Err(broken(error)),
@@ -292,7 +295,8 @@ fn count_rows(json: &[u8]) -> serde_json::Result<u64> {
     rows.ok_or_else(|| serde::de::Error::custom("neither bindings nor a boolean"))
 }
 
-/// The answer (`within` false) or its `results`: everything but the length of `bindings` is passed over.
+/// The answer (`within` false) or its `results`: everything but the length of `bindings` is passed
+/// over.
 struct Object<'a> {
     rows: &'a mut Option<u64>,
     within: bool,

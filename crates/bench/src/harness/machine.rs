@@ -80,12 +80,14 @@ fn field(path: &str, name: &str) -> Option<String> {
 /// Kernel ticks a second in `/proc`; fixed at 100 on Linux for user space.
 const TICKS_PER_SECOND: f64 = 100.0;
 
-/// Processor time of a process so far, user and system, over all threads; `process` is its number, or `self`.
+/// Processor time of a process so far, user and system, over all threads; `process` is its number,
+/// or `self`.
 pub(crate) fn processor_time_of(process: &str) -> Duration {
     let seconds = fs::read_to_string(format!("/proc/{process}/stat"))
         .ok()
         .and_then(|stat| {
-            // The second field is the name in parentheses and may hold blanks; the times are fields 14 and 15.
+            // The second field is the name in parentheses and may hold blanks; the times are fields
+            // 14 and 15.
             let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
             Some(
                 (fields.get(11)?.parse::<f64>().ok()? + fields.get(12)?.parse::<f64>().ok()?)
@@ -118,7 +120,8 @@ pub(crate) fn resident_bytes() -> u64 {
     resident_bytes_of("self")
 }
 
-/// Resident memory of a process, in bytes; `process` is its number, or `self`. 0 where the system does not say.
+/// Resident memory of a process, in bytes; `process` is its number, or `self`. 0 where the system
+/// does not say.
 pub(crate) fn resident_bytes_of(process: &str) -> u64 {
     kib(&format!("/proc/{process}/status"), "VmRSS").unwrap_or_default() << 10
 }
@@ -128,7 +131,8 @@ pub(crate) fn peak_resident_bytes() -> u64 {
     kib("/proc/self/status", "VmHWM").unwrap_or_default() << 10
 }
 
-/// Memory that a process could take without others giving up theirs, in bytes; as much as there can be where the system does not say.
+/// Memory that a process could take without others giving up theirs, in bytes; as much as there can
+/// be where the system does not say.
 pub(crate) fn available_bytes() -> u64 {
     kib("/proc/meminfo", "MemAvailable").map_or(u64::MAX, |kib| kib << 10)
 }

@@ -29,7 +29,8 @@ pub(crate) struct OneshotOptions {
     /// Only what is asked over HTTP, ours and theirs
     #[arg(long)]
     pub(crate) http: bool,
-    /// How large generated data is, in percent of what the targets ask; figures of less are not kept
+    /// How large generated data is, in percent of what the targets ask; figures of less are not
+    /// kept
     #[arg(long, default_value_t = 100)]
     pub(crate) percent: u32,
     /// Milliseconds that the runs of one figure of one query may take together

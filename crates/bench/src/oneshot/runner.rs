@@ -1,7 +1,9 @@
-//! Asks one query of all contenders in turn, as often as its time allows, and sees whether they agree on the rows.
+//! Asks one query of all contenders in turn, as often as its time allows, and sees whether they
+//! agree on the rows.
 //!
-//! Runs are alternated in bursts: every contender gets a share of its runs, then the next, several times over, so that a
-//! noisy moment of the machine falls on all. Within a burst caches are warm, for ours as for theirs.
+//! Runs are alternated in bursts: every contender gets a share of its runs, then the next, several
+//! times over, so that a noisy moment of the machine falls on all. Within a burst caches are warm,
+//! for ours as for theirs.
 
 use crate::figures::results::{Cell, QueryReport, quantiles_us};
 use crate::harness::contender::{Burst, Contender, Figure, NoTime};
@@ -105,8 +107,8 @@ pub(crate) fn measure(
     report
 }
 
-/// Runs a query until its time is that of a warm one, and plans the measured runs after that. A query that takes very long is
-/// run once, and that is its time.
+/// Runs a query until its time is that of a warm one, and plans the measured runs after that. A
+/// query that takes very long is run once, and that is its time.
 fn warm_up(cell: &mut Runs, engine: &mut dyn Contender, query: &Query, pace: &Pace) {
     let mut ask = |runs| engine.run(cell.figure, &query.text, runs, pace.limit);
     let first = match ask(1) {
@@ -166,7 +168,8 @@ fn agreed_rows(report: &QueryReport) -> Option<u64> {
         .max_by_key(|&rows| (votes(rows), Some(rows) == ours))
 }
 
-/// A sentence for each contender whose rows are not those of the others, or not those that the query is known to have.
+/// A sentence for each contender whose rows are not those of the others, or not those that the
+/// query is known to have.
 pub(crate) fn disagreements(query: &Query, report: &QueryReport) -> Vec<String> {
     let expected = query.rows.or(report.rows);
     let Some(expected) = expected else {

@@ -1,6 +1,6 @@
-//! The workloads of one-shot queries: which data, which queries, how many rows are known.
-//! Data is made or unpacked once, into `target/bench-data`, as N-Triples that every engine can load; workloads on the same data
-//! are measured after one load.
+//! The workloads of one-shot queries: which data, which queries, how many rows are known. Data is
+//! made or unpacked once, into `target/bench-data`, as N-Triples that every engine can load;
+//! workloads on the same data are measured after one load.
 
 use crate::oneshot::runner::Query;
 use somersault::oxrdf::Triple;

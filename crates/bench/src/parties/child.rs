@@ -1,5 +1,6 @@
-//! This engine in a process of its own, so that its memory and its processor time can be told from the bench's. It speaks the
-//! same lines as the peers (`bench/peers/README.md`); its times are those of the engine alone.
+//! This engine in a process of its own, so that its memory and its processor time can be told from
+//! the bench's. It speaks the same lines as the peers (`bench/peers/README.md`); its times are
+//! those of the engine alone.
 
 use crate::parties::ours::{self, configuration};
 use somersault::{Engine, QueryOptions};

@@ -1,5 +1,5 @@
-//! A peer that is a library: a child process that speaks the lines of `bench/peers/README.md`, and, where it has one, the
-//! HTTP endpoint that it opens on the same data.
+//! A peer that is a library: a child process that speaks the lines of `bench/peers/README.md`, and,
+//! where it has one, the HTTP endpoint that it opens on the same data.
 
 use crate::harness::affinity::on_one_core;
 use crate::harness::contender::{Burst, Contender, Figure, Loaded, NoTime};

@@ -91,7 +91,8 @@ pub(crate) fn configuration() -> EngineConfig {
     }
 }
 
-/// Loads N-Triples into the default graph, compressed if the name ends in `.zst`; returns the distinct triples.
+/// Loads N-Triples into the default graph, compressed if the name ends in `.zst`; returns the
+/// distinct triples.
 pub(crate) fn load(engine: &Engine, data: &Path) -> Result<u64, Box<dyn Error + Send + Sync>> {
     let file = File::open(data)
         .map_err(|error| format!("{} cannot be opened: {error}", data.display()))?;

@@ -1,5 +1,6 @@
-//! Which peers there are, and how one comes to be measured: its `install` script makes it ready or says why not, its `start`
-//! script becomes it. A peer that is missing is a row that says so, never the end of a run.
+//! Which peers there are, and how one comes to be measured: its `install` script makes it ready or
+//! says why not, its `start` script becomes it. A peer that is missing is a row that says so, never
+//! the end of a run.
 
 use crate::harness::contender::{Contender, Loaded};
 use crate::parties::line_peer::LinePeer;

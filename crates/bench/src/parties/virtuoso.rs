@@ -1,4 +1,5 @@
-//! Virtuoso as a contender: a server process with a database folder for each data set, loaded once through its own bulk loader.
+//! Virtuoso as a contender: a server process with a database folder for each data set, loaded once
+//! through its own bulk loader.
 
 use crate::harness::contender::{Burst, Contender, Figure, Loaded, NoTime};
 use crate::harness::http::{Client, Style};

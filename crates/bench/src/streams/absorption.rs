@@ -1,7 +1,9 @@
-//! How fast five streams are taken that come as text, and what a tuple costs from its text to stable, by thread. No queries run.
+//! How fast five streams are taken that come as text, and what a tuple costs from its text to
+//! stable, by thread. No queries run.
 //!
-//! The text goes the way of a push over HTTP without HTTP: lines to ids, ids to the engine. Threads that push own
-//! streams; one more thread advances each batch, so that pushing goes on while a batch becomes stable.
+//! The text goes the way of a push over HTTP without HTTP: lines to ids, ids to the engine. Threads
+//! that push own streams; one more thread advances each batch, so that pushing goes on while a
+//! batch becomes stable.
 
 use super::figures::{Absorption, AbsorptionRun, PUSHING, Stolen};
 use super::stage::{BATCH_MS, Stage, Stretch, configuration, network, streams};
@@ -261,7 +263,8 @@ fn owners(batches: &[Batch], callers: usize) -> Vec<Vec<usize>> {
 /// Streams that are complete through a time.
 type Complete = Vec<(String, i64)>;
 
-/// Decodes and pushes its own streams, batch by batch; returns how many tuples, and what that took of a processor.
+/// Decodes and pushes its own streams, batch by batch; returns how many tuples, and what that took
+/// of a processor.
 fn feed(
     engine: &Engine,
     batches: &[Batch],

@@ -1,5 +1,6 @@
-//! The rows of an answer as one hash that does not depend on their order, which peers make as well (`bench/peers/README.md`): so
-//! that answers are compared by what is in them, and not by how many rows they have.
+//! The rows of an answer as one hash that does not depend on their order, which peers make as well
+//! (`bench/peers/README.md`): so that answers are compared by what is in them, and not by how many
+//! rows they have.
 
 use sha2::{Digest, Sha256};
 use somersault::Answer;
@@ -28,7 +29,8 @@ fn hash(rows: &[AnswerRow]) -> String {
     })
 }
 
-/// A row's terms as N-Triples has them, which escapes tabs and line feeds; what is unbound is empty.
+/// A row's terms as N-Triples has them, which escapes tabs and line feeds; what is unbound is
+/// empty.
 fn line(row: &AnswerRow) -> String {
     let cells = row
         .iter()
@@ -36,8 +38,8 @@ fn line(row: &AnswerRow) -> String {
     cells.collect::<Vec<_>>().join("\t") + "\n"
 }
 
-/// A number by the bits of the double that is nearest to it, whatever its datatype; a blank node without its label, which everybody
-/// makes; everything else as it is.
+/// A number by the bits of the double that is nearest to it, whatever its datatype; a blank node
+/// without its label, which everybody makes; everything else as it is.
 fn spelled(term: &str) -> String {
     if term.starts_with("_:") {
         return "_:".to_owned();

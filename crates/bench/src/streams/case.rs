@@ -1,5 +1,5 @@
-//! A case for a peer: files of what is stored and of what streams, and the queries; and what the peer says of it, line by line
-//! (`bench/peers/README.md`).
+//! A case for a peer: files of what is stored and of what streams, and the queries; and what the
+//! peer says of it, line by line (`bench/peers/README.md`).
 
 use super::Failure;
 use super::stage::Stretch;
@@ -201,7 +201,8 @@ impl Said {
     }
 }
 
-/// The query as plain SPARQL: without its name and without where its windows come from, each of which has a line of its own.
+/// The query as plain SPARQL: without its name and without where its windows come from, each of
+/// which has a line of its own.
 fn without_windows(text: &str) -> String {
     let says_window = |line: &&str| {
         ["REGISTER ", "FROM ", "#"]

@@ -1,4 +1,5 @@
-//! CityBench: C1–C6 together over fourteen sensors, each close on a quiet engine, its rows compared with the reference's.
+//! CityBench: C1–C6 together over fourteen sensors, each close on a quiet engine, its rows compared
+//! with the reference's.
 
 use super::figures::{CityBench, Stolen};
 use super::measure::{Firing, QUIESCE, Reader, figures_of, heading, print_figures};

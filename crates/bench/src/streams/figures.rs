@@ -1,4 +1,5 @@
-//! The figures of the stream benches, one file a part: what each part leaves, and what the targets and the tables are made of.
+//! The figures of the stream benches, one file a part: what each part leaves, and what the targets
+//! and the tables are made of.
 
 use super::batches::Batches;
 use super::snapshots::Snapshots;
@@ -75,7 +76,8 @@ pub(crate) struct Lines {
     pub(crate) by_stored: Vec<Point>,
     /// As the streams have run for longer.
     pub(crate) by_age: Vec<Point>,
-    /// Whether all points that were asked for are there. Files from before this was said hold whole lines.
+    /// Whether all points that were asked for are there. Files from before this was said hold whole
+    /// lines.
     #[serde(default = "whole")]
     pub(crate) complete: bool,
 }
@@ -128,7 +130,8 @@ impl AbsorptionRun {
 pub(super) const PUSHING: &str = "callers: decode and encode";
 
 impl Absorption {
-    /// What a tuple costs in a run, by what is done: each part with its name. What is not a part of its own is the last one.
+    /// What a tuple costs in a run, by what is done: each part with its name. What is not a part of
+    /// its own is the last one.
     pub(crate) fn parts(&self, run: &AbsorptionRun) -> [(&'static str, f64); 5] {
         let of = |name: &str| {
             let found = run.us_per_tuple.iter().find(|(thread, _)| thread == name);
@@ -303,7 +306,8 @@ pub(crate) fn file(part: &str) -> String {
     format!("streams-{part}")
 }
 
-/// The value that so many percent of a sorted list do not exceed, in milliseconds; not a number where there is none.
+/// The value that so many percent of a sorted list do not exceed, in milliseconds; not a number
+/// where there is none.
 pub(super) fn quantile_ms(sorted: &[Duration], percent: usize) -> f64 {
     let place = (sorted.len() * percent).div_ceil(100).max(1) - 1;
     sorted

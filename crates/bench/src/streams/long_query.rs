@@ -1,10 +1,11 @@
-//! A one-shot query of half a minute beside five streams that are absorbed: it has to answer as at its start, and the streams
-//! have to go on as without it. What it has to answer is known because it was asked before, on the same snapshot, with the
-//! streams standing still.
+//! A one-shot query of half a minute beside five streams that are absorbed: it has to answer as at
+//! its start, and the streams have to go on as without it. What it has to answer is known because
+//! it was asked before, on the same snapshot, with the streams standing still.
 //!
-//! Whether the streams go on is looked at twice. In real time, where the query has all the cores that there are: there a
-//! stream that is not slowed down keeps its pace, and what grows is how long a push takes. And as fast as it goes, with the query
-//! on a core that nothing else has: there a store that keeps an old snapshot takes as many tuples a second as one that does not.
+//! Whether the streams go on is looked at twice. In real time, where the query has all the cores
+//! that there are: there a stream that is not slowed down keeps its pace, and what grows is how
+//! long a push takes. And as fast as it goes, with the query on a core that nothing else has: there
+//! a store that keeps an old snapshot takes as many tuples a second as one that does not.
 
 use super::figures::quantile_ms;
 use super::measure::{Firing, Reader, named};
@@ -23,19 +24,22 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// The first size of the long query that is tried, and by how much it grows until it takes long enough to be scaled.
+/// The first size of the long query that is tried, and by how much it grows until it takes long
+/// enough to be scaled.
 const FIRST_AUTHORS: u64 = 20;
 const GROWTH: u64 = 4;
 const SCALABLE: Duration = Duration::from_millis(500);
 /// How often the query is made to take longer until its time is close enough to what is wanted.
 const DEEPENED: usize = 4;
 const CLOSE: f64 = 0.9;
-/// By how much longer than without them the query may take while streams are absorbed; then the streams stand still until it ends.
+/// By how much longer than without them the query may take while streams are absorbed; then the
+/// streams stand still until it ends.
 const LONGER: f64 = 2.0;
 const PROBE: &str = "L1";
 /// How much more of the streams is taken as fast as it goes than in real time, each time.
 const UNPACED_TIMES: i64 = 2;
-/// Beside the query, what takes so many times longer, or comes to so many times less, has not been slowed down.
+/// Beside the query, what takes so many times longer, or comes to so many times less, has not been
+/// slowed down.
 const NOT_SLOWED: f64 = 1.1;
 
 /// A query of some seconds beside the streams.
@@ -53,7 +57,8 @@ pub(super) struct LongQuery {
     bytes_most: u64,
     without: StreamPace,
     beside: StreamPace,
-    /// `None` where a core cannot be given to the query alone, and in files from before it was measured.
+    /// `None` where a core cannot be given to the query alone, and in files from before it was
+    /// measured.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     unpaced: Option<Unpaced>,
 }
@@ -89,8 +94,9 @@ struct StreamPace {
     delay_p99_ms: f64,
 }
 
-/// A heavy query over what the streams are absorbed into: what else those like who like the posts of the first so many authors.
-/// A hash of the texts of each pair, and a hash of that, so many deep, makes it take time rather than memory.
+/// A heavy query over what the streams are absorbed into: what else those like who like the posts
+/// of the first so many authors. A hash of the texts of each pair, and a hash of that, so many
+/// deep, makes it take time rather than memory.
 fn text(authors: u64, deep: u64) -> String {
     let texts = "CONCAT(STR(?post), STR(?other))".to_owned();
     let hash = (0..deep).fold(texts, |inner, _| format!("SHA512({inner})"));
@@ -136,7 +142,8 @@ fn ask(
     })
 }
 
-/// Asks a query on another thread and plays meanwhile, from when it has its snapshot on; `play` is told whether it still runs.
+/// Asks a query on another thread and plays meanwhile, from when it has its snapshot on; `play` is
+/// told whether it still runs.
 fn beside<T>(
     engine: &Engine,
     text: &str,
@@ -288,8 +295,8 @@ impl<'n> Scene<'n> {
         })
     }
 
-    /// As fast as it goes: so much of the streams without the query, beside it, and without it again. What the query counts is
-    /// not waited for.
+    /// As fast as it goes: so much of the streams without the query, beside it, and without it
+    /// again. What the query counts is not waited for.
     fn unpaced(&mut self, duration_ms: i64) -> Result<Unpaced, Failure> {
         let before = self.stage.stretch(duration_ms, 1.0);
         let before = self.pace(before, false, &|| true)?;
@@ -313,7 +320,8 @@ impl<'n> Scene<'n> {
         })
     }
 
-    /// Plays a stretch as long as it is to go on, in real time or as fast as it goes, and says how that went.
+    /// Plays a stretch as long as it is to go on, in real time or as fast as it goes, and says how
+    /// that went.
     fn pace(
         &self,
         stretch: Stretch,

@@ -1,4 +1,5 @@
-//! Continuous queries measured: registered, their windows filled for a second, their firings over a stretch counted and timed.
+//! Continuous queries measured: registered, their windows filled for a second, their firings over a
+//! stretch counted and timed.
 
 use super::Failure;
 use super::figures::{QueryFigures, Stolen, quantile_ms};

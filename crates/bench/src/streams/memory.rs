@@ -1,4 +1,5 @@
-//! What slices take: the streams run for some seconds, all of it within what they keep, and the engine is asked what that takes.
+//! What slices take: the streams run for some seconds, all of it within what they keep, and the
+//! engine is asked what that takes.
 
 use super::figures::{Memory, StreamMemory};
 use super::measure::Reader;
@@ -17,7 +18,8 @@ pub(super) fn run(options: &StreamsOptions) -> Result<Memory, Failure> {
     let stretch = stage.stretch(PLAYED_MS, 1.0);
     stage.play(stretch, false)?;
     let slices = taken(&stage)?;
-    // L1–L6 and the others have windows over all streams; the last ones are still there when the streams stand still.
+    // L1–L6 and the others have windows over all streams; the last ones are still there when the
+    // streams stand still.
     let readers = network
         .continuous_queries()
         .into_iter()

@@ -1,6 +1,6 @@
-//! Streams: the Wukong+S paper's setting, and what else continuous queries have to reach, in parts that run alone. Each part
-//! leaves a file of figures, so that one can be measured again without the others, and has a process of its own, so that
-//! none finds the memory as another left it.
+//! Streams: the Wukong+S paper's setting, and what else continuous queries have to reach, in parts
+//! that run alone. Each part leaves a file of figures, so that one can be measured again without
+//! the others, and has a process of its own, so that none finds the memory as another left it.
 
 mod absorption;
 mod bag;
@@ -58,13 +58,15 @@ enum Part {
     Citybench,
     /// Bytes a statement in slices
     Memory,
-    /// Snapshot numbers retained by 1 to 300 streams, and a one-shot query of half a minute beside the streams
+    /// Snapshot numbers retained by 1 to 300 streams, and a one-shot query of half a minute beside
+    /// the streams
     Snapshots,
     /// A snapshot every 1, 10, 100, 1000 ms: how old what is visible is, and what a tuple costs
     Steps,
     /// Batches of 100, 10 and 1 ms: what a tuple costs, and the delay of L1–L3
     Batches,
-    /// Many standing queries of the shapes L1–L3 with random constants, over batches of several lengths, and their registration
+    /// Many standing queries of the shapes L1–L3 with random constants, over batches of several
+    /// lengths, and their registration
     Standing,
     /// An hour of a timing stream of fresh IRIs, as fast as it goes, and what is resident meanwhile
     Terms,
@@ -98,13 +100,15 @@ pub(crate) struct StreamsOptions {
     /// How old the streams of the line by age grow, in minutes
     #[arg(long, value_delimiter = ',', default_values_t = [1, 10, 60])]
     minutes: Vec<i64>,
-    /// About how long the one-shot query takes that runs beside the streams, in seconds without them
+    /// About how long the one-shot query takes that runs beside the streams, in seconds without
+    /// them
     #[arg(long, default_value_t = 30)]
     heavy_seconds: u64,
     /// How many standing queries are registered, one figure after the other
     #[arg(long, value_delimiter = ',', default_values_t = [1_000, 115_000, 1_000_000])]
     standing: Vec<u64>,
-    /// The batches of the streams that standing queries are over, in milliseconds, one figure after the other; what is stored grows meanwhile
+    /// The batches of the streams that standing queries are over, in milliseconds, one figure after
+    /// the other; what is stored grows meanwhile
     #[arg(long, value_delimiter = ',', default_values_t = [1, 10, 100])]
     batches: Vec<i64>,
     /// How much is stored for the peers, in percent of 10 million triples

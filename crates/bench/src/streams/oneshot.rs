@@ -1,5 +1,5 @@
-//! One-shot queries while all five streams run, against standing still: in turns, so that what the machine does in between, and
-//! what the streams leave in the stored graph, falls on both.
+//! One-shot queries while all five streams run, against standing still: in turns, so that what the
+//! machine does in between, and what the streams leave in the stored graph, falls on both.
 
 use super::figures::{OneShot, OneShotQuery, Stolen};
 use super::stage::{Stage, Stretch, configuration, network, play};
@@ -71,8 +71,9 @@ pub(super) fn run(options: &StreamsOptions) -> Result<OneShot, Failure> {
     Ok(figures)
 }
 
-/// The next stretch, made by a thread of its own. What the player frees would else go back to the memory that the asking
-/// thread takes from, which then sorts tens of thousands of pieces within some query's time.
+/// The next stretch, made by a thread of its own. What the player frees would else go back to the
+/// memory that the asking thread takes from, which then sorts tens of thousands of pieces within
+/// some query's time.
 fn made_apart(stage: &mut Stage<'_>) -> Result<Stretch, Failure> {
     std::thread::scope(|scope| {
         let made = scope.spawn(|| stage.stretch(TURN_MS, 1.0)).join();
@@ -128,7 +129,8 @@ fn ask_in_turn(
     Ok(())
 }
 
-/// Asks while a stretch is played in real time; returns how far that was behind the clock at its end.
+/// Asks while a stretch is played in real time; returns how far that was behind the clock at its
+/// end.
 fn beside(
     engine: &Engine,
     stretch: Stretch,

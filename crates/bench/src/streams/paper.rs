@@ -1,5 +1,6 @@
-//! The paper's own setting: each query registered alone while five streams run at the paper's rate, then all together.
-//! Threads that execute queries have a core for themselves, injection and the generator's pushes have the rest.
+//! The paper's own setting: each query registered alone while five streams run at the paper's rate,
+//! then all together. Threads that execute queries have a core for themselves, injection and the
+//! generator's pushes have the rest.
 
 use super::figures::{Paper, QueryFigures};
 use super::measure::{Play, heading, measure, named, print_figures};

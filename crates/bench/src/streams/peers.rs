@@ -1,5 +1,6 @@
-//! The same continuous queries by others: by re-evaluating each window with pyoxigraph, which is what a user scripts today, and by
-//! rsp-rs. All get the same statements; ours are played batch by batch, each close on a quiet engine; rows are compared close by close, by what is in them.
+//! The same continuous queries by others: by re-evaluating each window with pyoxigraph, which is
+//! what a user scripts today, and by rsp-rs. All get the same statements; ours are played batch by
+//! batch, each close on a quiet engine; rows are compared close by close, by what is in them.
 
 use super::bag;
 use super::case::{Case, Said};
@@ -22,7 +23,8 @@ use std::time::Duration;
 const LIMIT: Duration = Duration::from_secs(60);
 /// How much of the streams peers get.
 const PLAYED_MS: i64 = 3_000;
-/// rsp-rs copies all that is stored at each evaluation: it gets a hundredth of what pyoxigraph gets, at a tenth of the rate.
+/// rsp-rs copies all that is stored at each evaluation: it gets a hundredth of what pyoxigraph
+/// gets, at a tenth of the rate.
 const RSP_RS_SHARE: u32 = 100;
 const RSP_RS_RATE: u32 = 10;
 const RSP_RS: &str = "rsp-rs";
@@ -231,7 +233,8 @@ fn beside(name: &'static str, ours: &Ours) -> Result<PeerCase, Failure> {
     Ok(figures)
 }
 
-/// One query's row: medians over the closes that both answered, and whether all of them have the same rows.
+/// One query's row: medians over the closes that both answered, and whether all of them have the
+/// same rows.
 fn compared(
     query: &str,
     ours: &[Answered],

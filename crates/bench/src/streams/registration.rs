@@ -1,5 +1,6 @@
-//! Registration of many queries: by one call, with what a query takes of memory, and over HTTP by one `PUT /queries:batch` of lines
-//! of JSON, which are made while they are sent, to the server on a loopback address.
+//! Registration of many queries: by one call, with what a query takes of memory, and over HTTP by
+//! one `PUT /queries:batch` of lines of JSON, which are made while they are sent, to the server on
+//! a loopback address.
 
 use super::Failure;
 use super::stage::{self, BATCH_MS, Stage};
@@ -58,10 +59,11 @@ impl Held {
     }
 }
 
-/// What a query takes of the heap where there are so many, the terms of its constants among it: of the second half of them, in an
-/// engine without data, since what the first ones need for all is there by then. Nothing lies beside the heap but arrays of what is
-/// stored, and nothing is. What resident memory has grown by is printed to compare: it comes by pages, and what registering took on
-/// its way is among it for as long as the allocator keeps it.
+/// What a query takes of the heap where there are so many, the terms of its constants among it: of
+/// the second half of them, in an engine without data, since what the first ones need for all is
+/// there by then. Nothing lies beside the heap but arrays of what is stored, and nothing is. What
+/// resident memory has grown by is printed to compare: it comes by pages, and what registering took
+/// on its way is among it for as long as the allocator keeps it.
 pub(super) fn memory(network: &SocialNetwork, queries: u64) -> Result<f64, Failure> {
     let count = ALLOCATOR.count();
     let engine = Engine::open(EngineConfig::default())?;
@@ -88,8 +90,8 @@ pub(super) fn memory(network: &SocialNetwork, queries: u64) -> Result<f64, Failu
     Ok(bytes)
 }
 
-/// Registers queries and waits until they are where they stay: who asks for one finds all of its group in place. `probes` has one of
-/// each group.
+/// Registers queries and waits until they are where they stay: who asks for one finds all of its
+/// group in place. `probes` has one of each group.
 fn settled(
     engine: &Engine,
     queries: impl Iterator<Item = NewQuery>,
@@ -168,7 +170,8 @@ fn over_http(stage: &Stage<'_>, queries: u64) -> Result<(f64, u64), Failure> {
     Ok((seconds, sent))
 }
 
-/// The targets that it is held to, which are of a million queries: of few, what the engine takes for none weighs on each.
+/// The targets that it is held to, which are of a million queries: of few, what the engine takes
+/// for none weighs on each.
 pub(super) fn rows(figures: Option<&Registration>) -> [Row; 2] {
     let of_a_million = figures.filter(|figures| figures.queries >= 1_000_000);
     [

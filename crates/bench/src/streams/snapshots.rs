@@ -1,5 +1,6 @@
-//! Bounded snapshots: how many snapshot numbers are retained, and what memory they take, while as few as one stream and as many
-//! as 300 are absorbed; and a one-shot query of half a minute while five streams are ([`super::long_query`]).
+//! Bounded snapshots: how many snapshot numbers are retained, and what memory they take, while as
+//! few as one stream and as many as 300 are absorbed; and a one-shot query of half a minute while
+//! five streams are ([`super::long_query`]).
 
 use super::figures::Stolen;
 use super::long_query::{self, LongQuery};

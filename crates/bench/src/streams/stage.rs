@@ -1,5 +1,6 @@
-//! What every part begins with: an engine with a social network stored in it, its five streams declared, and statements to be
-//! played into them. Data is made as it is loaded, and a stretch of the streams before it is played: so neither is measured.
+//! What every part begins with: an engine with a social network stored in it, its five streams
+//! declared, and statements to be played into them. Data is made as it is loaded, and a stretch of
+//! the streams before it is played: so neither is measured.
 
 use super::Failure;
 use super::figures::Stored;
@@ -24,7 +25,8 @@ const TRIPLES_PER_USER: u64 = 104;
 const PAST_MS_PER_THOUSAND_USERS: i64 = 450;
 /// Longer than anything is played.
 const STREAMS_MS: i64 = 48 * 3_600_000;
-/// What a stored triple may take while it is loaded, the most seen: ids in the order in which they came, and the image being built.
+/// What a stored triple may take while it is loaded, the most seen: ids in the order in which they
+/// came, and the image being built.
 const BYTES_WHILE_LOADING: u64 = 110;
 /// What the slices of one stream may take: a minute of the quickest that is played.
 const BUDGET_BYTES: u64 = 8 << 30;
@@ -50,7 +52,8 @@ pub(super) fn network_of(users: u32, rate: u32) -> SocialNetwork {
     })
 }
 
-/// An engine in memory: as many injectors as were asked for, two query threads, no limit that a bench would meet.
+/// An engine in memory: as many injectors as were asked for, two query threads, no limit that a
+/// bench would meet.
 pub(super) fn configuration(workers: u16) -> EngineConfig {
     EngineConfig {
         workers,
@@ -127,7 +130,8 @@ impl<'n> Stage<'n> {
         })
     }
 
-    /// Declares the streams anew, with batches of so many milliseconds; no query may be registered. Time goes on.
+    /// Declares the streams anew, with batches of so many milliseconds; no query may be registered.
+    /// Time goes on.
     pub(super) fn declare_again(&mut self, batch_ms: i64) -> Result<(), Failure> {
         for kind in StreamKind::ALL {
             self.engine.drop_stream(kind.iri())?;
@@ -137,8 +141,8 @@ impl<'n> Stage<'n> {
         Ok(())
     }
 
-    /// From here on the streams' times go on with their statements, but for the end of a stretch: so nothing but what is due, and
-    /// the engine's setting, makes them visible.
+    /// From here on the streams' times go on with their statements, but for the end of a stretch:
+    /// so nothing but what is due, and the engine's setting, makes them visible.
     pub(super) fn tell_time_by_statements(&mut self) {
         self.advances = false;
     }
@@ -224,7 +228,8 @@ fn play_as(
 ) -> Result<LiveProgress, Failure> {
     let mut statements = stretch.statements.into_iter().peekable();
     let progress = live::play(engine, plan, &mut statements, goes_on)?;
-    // Giving hundreds of MiB back to the system holds up all who ask it for some, the last firings among them.
+    // Giving hundreds of MiB back to the system holds up all who ask it for some, the last firings
+    // among them.
     engine.quiesce(QUIESCE)?;
     drop(statements);
     Ok(progress)

@@ -1,5 +1,6 @@
-//! Many standing queries: L1–L3 with random constants, and the same with L4–L6 mixed in, as many as are asked for and with batches
-//! of each length that is asked for. One engine has them all, one crowd after the other, so that what is stored is loaded once.
+//! Many standing queries: L1–L3 with random constants, and the same with L4–L6 mixed in, as many as
+//! are asked for and with batches of each length that is asked for. One engine has them all, one
+//! crowd after the other, so that what is stored is loaded once.
 
 use super::registration::{self, Registration};
 use super::stage::{Stage, configuration, network};
@@ -134,8 +135,9 @@ fn in_words(stand: &Stand) -> String {
     }
 }
 
-/// Of the stands that answer every close within its step and come to so many executions, the smallest; with the batch that
-/// answers soonest. Where none comes to as many, the one that comes to most.
+/// Of the stands that answer every close within its step and come to so many executions, the
+/// smallest; with the batch that answers soonest. Where none comes to as many, the one that comes
+/// to most.
 fn at_rate(figures: &Standing, mixed: bool, wanted: f64) -> Option<&Stand> {
     let all = || (figures.of(mixed)).filter(|stand| stand.keeps_up());
     let reach = all().filter(|stand| stand.executions_per_second >= wanted);
@@ -279,7 +281,8 @@ mod tests {
         }
         let rows = rows(Some(&figures));
         let unmeasured = rows.iter().filter(|row| {
-            // Whether a stand keeps up hangs on the machine, and so does whether there are delays of one.
+            // Whether a stand keeps up hangs on the machine, and so does whether there are delays
+            // of one.
             row.verdict == Verdict::NotMeasured && !row.what.starts_with("the same")
         });
         let unmeasured: Vec<_> = unmeasured.map(|row| row.what.as_str()).collect();

@@ -1,5 +1,6 @@
-//! A crowd of standing queries: it is registered, measured while the five streams run at their rate, and leaves. A probe, one query
-//! of each shape that there is with a subscriber, tells the delay: a group's queries are all answered by the same firings.
+//! A crowd of standing queries: it is registered, measured while the five streams run at their
+//! rate, and leaves. A probe, one query of each shape that there is with a subscriber, tells the
+//! delay: a group's queries are all answered by the same firings.
 
 use super::figures::{Stolen, quantile_ms};
 use super::measure::{Firing, Reader};

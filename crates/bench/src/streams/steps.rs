@@ -1,9 +1,10 @@
-//! How often a snapshot is cut between closes (`serve --freshness-ms`), measured both ways: how old the newest statement is that a
-//! one-shot query sees, and what a tuple costs. First without continuous queries, where nothing else cuts, then with L1–L3, whose
-//! closes cut as well.
+//! How often a snapshot is cut between closes (`serve --freshness-ms`), measured both ways: how old
+//! the newest statement is that a one-shot query sees, and what a tuple costs. First without
+//! continuous queries, where nothing else cuts, then with L1–L3, whose closes cut as well.
 //!
-//! Batches are of 1 ms, so that they hold nothing back; and statements alone tell the streams' time, since a source that says how far
-//! it is is answered when that is visible, which takes a cut whatever the setting.
+//! Batches are of 1 ms, so that they hold nothing back; and statements alone tell the streams'
+//! time, since a source that says how far it is is answered when that is visible, which takes a cut
+//! whatever the setting.
 
 use super::figures::{QueryFigures, quantile_ms};
 use super::measure::{Play, measure, named};
@@ -25,7 +26,8 @@ const BATCH_MS: i64 = 1;
 const MOST_STORED: u64 = 1_000_000;
 /// How often it is looked what is visible; no divisor of a step, so that all parts of one are seen.
 const LOOK: Duration = Duration::from_micros(3_700);
-/// What may come on top of a step until a statement is visible: its batch, the injection, and a turn of the threads.
+/// What may come on top of a step until a statement is visible: its batch, the injection, and a
+/// turn of the threads.
 const BESIDES_MS: f64 = 10.0;
 const QUERIES: [&str; 3] = ["L1", "L2", "L3"];
 
@@ -144,7 +146,8 @@ fn without_queries(
     Ok((ages, us_per_tuple))
 }
 
-/// How far what a one-shot query would see now is behind the clock, on which the streams began at `start`.
+/// How far what a one-shot query would see now is behind the clock, on which the streams began at
+/// `start`.
 fn age(engine: &Engine, from_ms: i64, start: Instant) -> Option<Duration> {
     let streams = engine.streams();
     let visible = streams.iter().map(|stream| stream.stable_time_ms).min()??;

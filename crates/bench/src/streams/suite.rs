@@ -1,4 +1,5 @@
-//! CityBench as the test data has it: what is stored, which streams there are, the queries, and how many rows each close has.
+//! CityBench as the test data has it: what is stored, which streams there are, the queries, and how
+//! many rows each close has.
 
 use super::Failure;
 use crate::oneshot::workload::test_data;

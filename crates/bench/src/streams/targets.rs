@@ -89,7 +89,8 @@ fn paper(paper: Option<&Paper>) -> Vec<Row> {
     rows
 }
 
-/// The largest median over the smallest, of the query where that is most; `None` without two points.
+/// The largest median over the smallest, of the query where that is most; `None` without two
+/// points.
 pub(super) fn spread(points: &[Point]) -> Option<f64> {
     let first = points.first()?;
     let of = |name: &str| {

@@ -1,6 +1,7 @@
-//! Terms that only expired timing statements used: an hour of a timing stream, each of whose statements has an IRI of its
-//! own, as fast as the engine takes it, with a standing query that finds some of them. What the process has resident
-//! should stand still once the stream is as old as what it keeps.
+//! Terms that only expired timing statements used: an hour of a timing stream, each of whose
+//! statements has an IRI of its own, as fast as the engine takes it, with a standing query that
+//! finds some of them. What the process has resident should stand still once the stream is as old
+//! as what it keeps.
 
 use super::measure::{QUIESCE, Reader};
 use super::stage::configuration;
@@ -58,8 +59,8 @@ impl Terms {
         })
     }
 
-    /// The most that was resident in the last third over that in the first one, from when it is warm; `None` where that is
-    /// not a curve.
+    /// The most that was resident in the last third over that in the first one, from when it is
+    /// warm; `None` where that is not a curve.
     pub(super) fn growth(&self) -> Option<f64> {
         let warm = self.curve.iter().filter(|sample| sample.at_ms >= WARM_MS);
         let resident: Vec<u64> = warm.map(|sample| sample.resident_bytes).collect();

@@ -1,12 +1,13 @@
-//! The threads of this process: what each has spent, and which cores they are kept to. By `/proc` and by `taskset`, since the
-//! bench has no business with system calls.
+//! The threads of this process: what each has spent, and which cores they are kept to. By `/proc`
+//! and by `taskset`, since the bench has no business with system calls.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-/// Processor time by group of threads: those whose names differ in a number only are one group, and who begins query threads is of theirs.
+/// Processor time by group of threads: those whose names differ in a number only are one group, and
+/// who begins query threads is of theirs.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Spent(BTreeMap<String, Duration>);
 
@@ -96,7 +97,8 @@ pub(super) struct Apart {
 }
 
 impl Apart {
-    /// Keeps query threads to the last core and all others to the others; `None` where that cannot be done.
+    /// Keeps query threads to the last core and all others to the others; `None` where that cannot
+    /// be done.
     pub(super) fn keep() -> Option<Apart> {
         let cores = std::thread::available_parallelism().ok()?.get();
         let last = cores.checked_sub(1).filter(|last| *last > 0)?;

@@ -1,5 +1,5 @@
-//! The targets, each with the figure that the newest results have for it. Reads result files only; a figure that is not there is
-//! "not measured", and nothing here fails.
+//! The targets, each with the figure that the newest results have for it. Reads result files only;
+//! a figure that is not there is "not measured", and nothing here fails.
 
 use crate::crowd::{self, Throughput};
 use crate::figures::results::{Report, Results, geometric_mean};
@@ -182,7 +182,8 @@ fn crowds(figures: Option<&Throughput>) -> Vec<Row> {
     ]
 }
 
-/// Our HTTP figure beside the best peer's, query by query: the name, the rows, and how many times faster ours is.
+/// Our HTTP figure beside the best peer's, query by query: the name, the rows, and how many times
+/// faster ours is.
 pub(crate) fn against_best_peer(reports: &[Report]) -> Vec<(String, u64, f64)> {
     let mut all = Vec::new();
     for report in reports {

@@ -1,4 +1,5 @@
-//! Writes the newest figures into docs/benchmarks.md, between two marks; what stands around them is written by hand and stays.
+//! Writes the newest figures into docs/benchmarks.md, between two marks; what stands around them is
+//! written by hand and stays.
 
 use crate::crowd::{self, Throughput};
 use crate::figures::results::{Party, QueryReport, Report, Results, geometric_mean};
@@ -17,8 +18,9 @@ use std::path::Path;
 const BEGIN: &str = "<!-- figures: begin (somersault-bench report writes what follows) -->";
 const END: &str = "<!-- figures: end -->";
 
-/// What the original Wukong took on lubm-40 on a machine of this kind, in microseconds: its own best plan, one engine thread,
-/// execution only, no rows returned (its README beside the test data).
+/// What the original Wukong took on lubm-40 on a machine of this kind, in microseconds: its own
+/// best plan, one engine thread, execution only, no rows returned (its README beside the test
+/// data).
 const WUKONG: [(&str, f64); 7] = [
     ("L1", 1_161.0),
     ("L2", 9_156.0),

@@ -1,6 +1,7 @@
-//! An engine in a process of its own, which is killed at seeded points (SIGKILL, no warning) and started again on the same folder.
-//! The client sends again only what was not acknowledged and resumes each subscription after the last close that it has (RC-1).
-//! The two sides speak JSON lines over the child's standard input and output.
+//! An engine in a process of its own, which is killed at seeded points (SIGKILL, no warning) and
+//! started again on the same folder. The client sends again only what was not acknowledged and
+//! resumes each subscription after the last close that it has (RC-1). The two sides speak JSON
+//! lines over the child's standard input and output.
 
 use super::expected::Given;
 use super::host::{Counters, Firing, Host, HostOptions, InProcess};
@@ -365,7 +366,8 @@ fn unexpected(response: &Response) -> ConformanceError {
 
 impl Host for ChildHost {
     fn load(&mut self, path: &Path, graph: Option<&str>) -> Result<(), ConformanceError> {
-        // Never killed at: a load is acknowledged as a whole, and sent twice its blank nodes would be there twice.
+        // Never killed at: a load is acknowledged as a whole, and sent twice its blank nodes would
+        // be there twice.
         let path = std::path::absolute(path).map_err(|source| ConformanceError::Unreadable {
             path: path.to_owned(),
             source,

@@ -1,5 +1,6 @@
-//! The same query in another dialect, which must have the same answers there. What a dialect has no words for is said to be left out,
-//! with the reason: a run that compares less than it seems to is worth nothing.
+//! The same query in another dialect, which must have the same answers there. What a dialect has no
+//! words for is said to be left out, with the reason: a run that compares less than it seems to is
+//! worth nothing.
 
 mod merged;
 mod writer;

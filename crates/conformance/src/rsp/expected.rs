@@ -1,5 +1,5 @@
-//! The expected answers of one query, and the verdict on each answer that the engine gives. Answers may come in any order of closes;
-//! what never came is compared as an empty answer at the end.
+//! The expected answers of one query, and the verdict on each answer that the engine gives. Answers
+//! may come in any order of closes; what never came is compared as an empty answer at the end.
 
 use super::suite::{Suite, computed_variables, open};
 use crate::bag::{Numbers, Row, same_bag};
@@ -10,7 +10,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader};
 use std::str::FromStr;
 
-/// An answer as a host hands it over: columns and rows in the spelling of the answer format, or why there is none.
+/// An answer as a host hands it over: columns and rows in the spelling of the answer format, or why
+/// there is none.
 pub type Given = Result<(Vec<String>, Vec<AnswerRow>), String>;
 
 /// Whether a query is asked at closes or at snapshots.
@@ -155,7 +156,8 @@ impl Judge {
         self.seen.last().copied()
     }
 
-    /// Judges the answer for a close or snapshot; one that the file has no answer for is passed over.
+    /// Judges the answer for a close or snapshot; one that the file has no answer for is passed
+    /// over.
     pub fn judge(&mut self, time: i64, given: &Given) {
         if !self.seen.insert(time) {
             self.differ(time, "was answered twice");
@@ -207,7 +209,8 @@ impl Judge {
     }
 }
 
-/// Compares by hash where that settles it, and row by row where blank nodes or computed numbers may be written differently.
+/// Compares by hash where that settles it, and row by row where blank nodes or computed numbers may
+/// be written differently.
 fn compare(expected: &AnswerLine, computed: &[String], given: &Given) -> Result<(), String> {
     let (variables, rows) = given.as_ref().map_err(|error| format!("failed: {error}"))?;
     let rows = in_columns(&expected.vars, variables, rows)?;

@@ -1,5 +1,5 @@
-//! Where the engine of a run lives: in this process here, in a child process that can be killed in `child`. The runner
-//! knows only this trait, so that both are asked exactly the same.
+//! Where the engine of a run lives: in this process here, in a child process that can be killed in
+//! `child`. The runner knows only this trait, so that both are asked exactly the same.
 
 use super::expected::Given;
 use super::suite::open;
@@ -64,7 +64,8 @@ pub trait Host {
     fn load(&mut self, path: &Path, graph: Option<&str>) -> Result<(), ConformanceError>;
     /// Declares a stream.
     fn create_stream(&mut self, text: &str) -> Result<(), ConformanceError>;
-    /// Registers a continuous query under a name and subscribes to it; its firings carry the number.
+    /// Registers a continuous query under a name and subscribes to it; its firings carry the
+    /// number.
     fn register(
         &mut self,
         query: usize,
@@ -83,7 +84,8 @@ pub trait Host {
     /// Asks a one-shot query.
     fn query(&mut self, text: &str, default_graph: Option<&str>)
     -> Result<Given, ConformanceError>;
-    /// The firings since the last call; with `settle` after everything that is due has been answered.
+    /// The firings since the last call; with `settle` after everything that is due has been
+    /// answered.
     fn firings(&mut self, settle: bool) -> Result<Vec<Firing>, ConformanceError>;
     /// What has been counted.
     fn counters(&mut self) -> Result<Counters, ConformanceError>;

@@ -1,4 +1,5 @@
-//! Suites of windowed queries over recorded streams: loads, declares, registers, replays, and compares every answer with the expected one.
+//! Suites of windowed queries over recorded streams: loads, declares, registers, replays, and
+//! compares every answer with the expected one.
 
 pub mod child;
 pub mod dialect;
@@ -25,13 +26,16 @@ pub struct RunOptions {
     pub shards: u16,
     /// The seed of the simulated fabric; `None` is timely.
     pub simulated: Option<u64>,
-    /// A folder below which the engine's log is kept; without it the engine is in memory, unless it is to be killed.
+    /// A folder below which the engine's log is kept; without it the engine is in memory, unless it
+    /// is to be killed.
     pub data: Option<PathBuf>,
     /// Run the dull twin in the engine's place.
     pub twin: bool,
-    /// What continuous queries are written in; those that cannot be are left out, and the report says why.
+    /// What continuous queries are written in; those that cannot be are left out, and the report
+    /// says why.
     pub dialect: Dialect,
-    /// Have queries keep rows from close to close wherever that is possible, instead of where it is quicker.
+    /// Have queries keep rows from close to close wherever that is possible, instead of where it is
+    /// quicker.
     pub delta: bool,
     /// Kill and restart the engine during the run.
     pub kill: Option<KillPlan>,
@@ -251,8 +255,9 @@ impl Queries {
         }
     }
 
-    /// The times to advance to on the way from one time to another: each expected close in a silence of all streams gets its own
-    /// heartbeat, as it would have live. After a jump the engine may pass over closes whose windows hold nothing.
+    /// The times to advance to on the way from one time to another: each expected close in a
+    /// silence of all streams gets its own heartbeat, as it would have live. After a jump the
+    /// engine may pass over closes whose windows hold nothing.
     fn heartbeats(&self, from_ms: Option<i64>, to_ms: i64) -> BTreeSet<i64> {
         let mut times = BTreeSet::from([to_ms]);
         if let Some(from_ms) = from_ms {
@@ -292,7 +297,8 @@ impl Queries {
     }
 }
 
-/// The text of a continuous query and of what derives its stream as they are asked, or why they are not.
+/// The text of a continuous query and of what derives its stream as they are asked, or why they are
+/// not.
 fn said(
     suite: &Suite,
     options: &RunOptions,
@@ -420,7 +426,8 @@ fn advance(host: &mut dyn Host, suite: &Suite, to_ms: i64) -> Result<(), Conform
     host.advance(&to)
 }
 
-/// A shard that got nothing, though there was something to spread, would make the comparison of shard counts worthless.
+/// A shard that got nothing, though there was something to spread, would make the comparison of
+/// shard counts worthless.
 fn idle_shards(counters: &Counters) -> Vec<String> {
     if counters.stored < 4 * counters.injected.len() as u64 {
         return Vec::new();

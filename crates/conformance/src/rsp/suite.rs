@@ -1,5 +1,5 @@
-//! Reads `suite.json`: what is stored, which streams there are, which queries are asked, and where the answers are.
-//! The format is described in the README of the test data.
+//! Reads `suite.json`: what is stored, which streams there are, which queries are asked, and where
+//! the answers are. The format is described in the README of the test data.
 
 use crate::error::ConformanceError;
 use serde::Deserialize;
@@ -73,7 +73,8 @@ pub struct ContinuousEntry {
     pub name: String,
     /// The file with its text.
     pub query: String,
-    /// The file with the text that derives the stream that it windows (REGISTER STREAM), if it is such a stream.
+    /// The file with the text that derives the stream that it windows (REGISTER STREAM), if it is
+    /// such a stream.
     #[serde(default)]
     pub over: Option<String>,
     /// The answer file.
@@ -140,8 +141,8 @@ impl Suite {
 }
 
 impl StreamEntry {
-    /// The CREATE STREAM text. The stream has no idle time: a replay says itself how far each stream is. Its budget is wide,
-    /// since a suite asks what is answered and not what it costs.
+    /// The CREATE STREAM text. The stream has no idle time: a replay says itself how far each
+    /// stream is. Its budget is wide, since a suite asks what is answered and not what it costs.
     pub fn declaration(&self, batch_ms: i64) -> String {
         let classification = match (&self.timing, self.timeless) {
             (Some(predicates), _) => {
@@ -183,8 +184,8 @@ pub fn open(path: &Path) -> Result<Box<dyn Read>, ConformanceError> {
     })
 }
 
-/// The text of a query with another name in its REGISTER header, and whether it has one: every entry of a suite is its own
-/// query, whatever name its text has.
+/// The text of a query with another name in its REGISTER header, and whether it has one: every
+/// entry of a suite is its own query, whatever name its text has.
 pub fn renamed(text: &str, name: &str) -> (String, bool) {
     let mut words = words(text);
     let Some(at) = words
@@ -214,7 +215,8 @@ pub fn computed_variables(text: &str) -> Vec<String> {
         .collect()
 }
 
-/// The words of a query: runs without space or bracket, outside of comments, IRIs in one piece and strings left out.
+/// The words of a query: runs without space or bracket, outside of comments, IRIs in one piece and
+/// strings left out.
 fn words(text: &str) -> impl Iterator<Item = std::ops::Range<usize>> + '_ {
     let bytes = text.as_bytes();
     let mut at = 0;

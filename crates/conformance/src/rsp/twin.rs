@@ -1,5 +1,6 @@
-//! The dull twin of the stream runs: the whole history is kept, each window is cut out of it anew for each close, and `spareval`
-//! answers over plain sets of quads. It shares the parser with the engine and nothing else. It asks that all streams advance together.
+//! The dull twin of the stream runs: the whole history is kept, each window is cut out of it anew
+//! for each close, and `spareval` answers over plain sets of quads. It shares the parser with the
+//! engine and nothing else. It asks that all streams advance together.
 
 use super::expected::Given;
 use super::host::{Counters, Firing, Host};
@@ -139,8 +140,8 @@ impl Twin {
 }
 
 impl Standing {
-    /// What ISTREAM or DSTREAM leaves of an answer. Graphs are compared as graphs, which is the same where a template has
-    /// the variables of its pattern and no blank node.
+    /// What ISTREAM or DSTREAM leaves of an answer. Graphs are compared as graphs, which is the
+    /// same where a template has the variables of its pattern and no blank node.
     fn changed(&mut self, (names, now): Rows) -> Rows {
         let operator = self.query.operator;
         if !operator.compares() {
@@ -163,8 +164,9 @@ impl Standing {
 /// The names of an answer's columns, and its rows.
 type Rows = (Vec<String>, Vec<Vec<Option<String>>>);
 
-/// The places of a stored statement in the dataset of a continuous query: FROM merges graphs into the default one, FROM NAMED
-/// names them, and without any FROM the stored default graph takes part, in CQELS-QL the stored named graphs too.
+/// The places of a stored statement in the dataset of a continuous query: FROM merges graphs into
+/// the default one, FROM NAMED names them, and without any FROM the stored default graph takes
+/// part, in CQELS-QL the stored named graphs too.
 fn visible(query: &ContinuousQuery, quad: &Quad) -> Vec<Quad> {
     let clause = &query.query.dataset;
     let is_in = |graphs: &[NamedNode]| matches!(&quad.graph_name, GraphName::NamedNode(name) if graphs.contains(name));
@@ -184,7 +186,8 @@ fn visible(query: &ContinuousQuery, quad: &Quad) -> Vec<Quad> {
     places
 }
 
-/// RANGE, how far before its close it ends, and STEP. KEEP is longer than any window of the suites but ALL.
+/// RANGE, how far before its close it ends, and STEP. KEEP is longer than any window of the suites
+/// but ALL.
 fn spans(window: &WindowClause, stream: &Stream) -> (i64, i64, i64) {
     let (batch_ms, keep_ms) = (stream.declaration.batch.0, stream.declaration.keep.0);
     match window.extent {
@@ -212,8 +215,8 @@ fn value_of(term: &Term) -> String {
     }
 }
 
-/// The statements that a window shows at a close: those of its own latest close. A window of a number of statements is
-/// taken to close once with a batch at most.
+/// The statements that a window shows at a close: those of its own latest close. A window of a
+/// number of statements is taken to close once with a batch at most.
 fn content(
     window: &WindowClause,
     streams: &BTreeMap<String, Stream>,

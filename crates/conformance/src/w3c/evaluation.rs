@@ -10,8 +10,8 @@ use std::collections::BTreeMap;
 /// Files by the graph that they belong to; `None` is the default graph.
 type Graphs = BTreeMap<Option<String>, Vec<String>>;
 
-/// `QueryEvaluationTest` and `CSVResultFormatTest`. `rewrite` is applied to every text that is read: the federation tests
-/// put the addresses of their servers in with it.
+/// `QueryEvaluationTest` and `CSVResultFormatTest`. `rewrite` is applied to every text that is
+/// read: the federation tests put the addresses of their servers in with it.
 pub fn query_evaluation(
     folder: &Folder,
     test: &Test,

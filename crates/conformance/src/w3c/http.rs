@@ -1,5 +1,6 @@
-//! The protocol tests, against our server on loopback: SPARQL Protocol, Graph Store Protocol, and the federation tests, whose remote
-//! endpoints are servers of ours too. Requests are sent as the manifests write them, with the paths of our server.
+//! The protocol tests, against our server on loopback: SPARQL Protocol, Graph Store Protocol, and
+//! the federation tests, whose remote endpoints are servers of ours too. Requests are sent as the
+//! manifests write them, with the paths of our server.
 
 use super::evaluation;
 use super::manifest::{Description, Folder, Test, format_of, vocabulary};
@@ -246,8 +247,9 @@ fn read_graph(format: RdfFormat, bytes: &[u8]) -> Result<Graph, String> {
         .collect()
 }
 
-/// A query test whose SERVICE patterns ask endpoints that the manifest describes: each becomes a server of ours, and its
-/// address takes the place of the endpoint's IRI in the query, the data and the expected answer.
+/// A query test whose SERVICE patterns ask endpoints that the manifest describes: each becomes a
+/// server of ours, and its address takes the place of the endpoint's IRI in the query, the data and
+/// the expected answer.
 pub fn federated_query(
     folder: &Folder,
     test: &Test,

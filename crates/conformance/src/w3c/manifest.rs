@@ -1,5 +1,5 @@
-//! Reads the W3C manifests. Every file called `manifest*.ttl` under the folder is one suite, found by walking and not by
-//! following `mf:include`, so that no folder is left out silently.
+//! Reads the W3C manifests. Every file called `manifest*.ttl` under the folder is one suite, found
+//! by walking and not by following `mf:include`, so that no folder is left out silently.
 
 use crate::error::ConformanceError;
 use oxrdf::vocab::rdf;
@@ -205,7 +205,8 @@ impl Manifest {
 }
 
 impl Test {
-    /// `None` for an entry that has no class: the published lists name a few tests that were taken out.
+    /// `None` for an entry that has no class: the published lists name a few tests that were taken
+    /// out.
     fn read(graph: &std::rc::Rc<Graph>, node: NamedOrBlankNode) -> Option<Self> {
         let kind = graph
             .objects_for_subject_predicate(&node, rdf::TYPE)

@@ -1,5 +1,5 @@
-//! The W3C suites: finds the manifests, runs each test, and reports a line per suite. A surprise is a failure that the skip
-//! list does not name, or a pass of a test that it does.
+//! The W3C suites: finds the manifests, runs each test, and reports a line per suite. A surprise is
+//! a failure that the skip list does not name, or a pass of a test that it does.
 
 pub mod evaluation;
 pub mod http;
@@ -25,7 +25,8 @@ use subject::Subject;
 pub struct Report {
     /// One per manifest, in the order of their paths.
     pub suites: Vec<SuiteReport>,
-    /// Tests that the skip list names and that no manifest has (only looked for when all suites are run).
+    /// Tests that the skip list names and that no manifest has (only looked for when all suites are
+    /// run).
     pub unmet: Vec<String>,
 }
 
@@ -88,7 +89,8 @@ impl std::fmt::Display for SuiteReport {
     }
 }
 
-/// Runs the suites whose name contains `only` (all when it is empty); `on_suite` sees each report as it is made.
+/// Runs the suites whose name contains `only` (all when it is empty); `on_suite` sees each report
+/// as it is made.
 pub fn run(
     root: &Path,
     only: &str,

@@ -1,5 +1,6 @@
-//! What a query gave or should have given, read from every way that the suites write it down: SPARQL results in XML, JSON, TSV
-//! and CSV, `rs:ResultSet` in RDF, and plain graphs. CSV is lossy, so both sides are compared as the text of their cells.
+//! What a query gave or should have given, read from every way that the suites write it down:
+//! SPARQL results in XML, JSON, TSV and CSV, `rs:ResultSet` in RDF, and plain graphs. CSV is lossy,
+//! so both sides are compared as the text of their cells.
 
 use super::manifest::{Description, Folder, format_of, vocabulary};
 use crate::bag::{self, Numbers, Row};
@@ -211,7 +212,8 @@ fn node_of(term: TermRef<'_>) -> Result<NamedOrBlankNode, String> {
     }
 }
 
-/// The cells of CSV results: blank nodes stay blank nodes, everything else becomes its text, and an empty cell is unbound.
+/// The cells of CSV results: blank nodes stay blank nodes, everything else becomes its text, and an
+/// empty cell is unbound.
 fn csv_table(text: &str) -> Result<Table, String> {
     let mut records = csv_records(text)?.into_iter();
     let variables = records.next().ok_or("CSV results without a header")?;
@@ -285,7 +287,8 @@ pub fn same_graph(expected: &Graph, found: &Graph) -> Result<(), String> {
     same_dataset(&dataset(expected), &dataset(found))
 }
 
-/// Whether two datasets are isomorphic; failing that, whether they are with numbers compared by value.
+/// Whether two datasets are isomorphic; failing that, whether they are with numbers compared by
+/// value.
 pub fn same_dataset(expected: &Dataset, found: &Dataset) -> Result<(), String> {
     let canonical = |dataset: &Dataset| {
         let mut copy = dataset.clone();
@@ -325,7 +328,8 @@ pub fn same_dataset(expected: &Dataset, found: &Dataset) -> Result<(), String> {
     )
 }
 
-/// The graphs that a test starts from or ends with: name (`None` = default graph) and the IRIs of the files.
+/// The graphs that a test starts from or ends with: name (`None` = default graph) and the IRIs of
+/// the files.
 pub fn graphs_of(
     description: &Description<'_>,
     data: oxrdf::NamedNodeRef<'_>,

@@ -1,4 +1,5 @@
-//! The tests of the RDF syntaxes, on the readers and the canonical writing that loading, pushing and answering use.
+//! The tests of the RDF syntaxes, on the readers and the canonical writing that loading, pushing
+//! and answering use.
 
 use super::manifest::{Folder, PUBLISHED, Test, format_of, vocabulary};
 use super::outcome::same_dataset;
@@ -40,7 +41,8 @@ fn evaluation(folder: &Folder, test: &Test) -> Result<(), String> {
 }
 
 fn canonical(folder: &Folder, test: &Test) -> Result<(), String> {
-    // Canonical N-Quads are a form of each line; the published files keep the lines in the order of the input.
+    // Canonical N-Quads are a form of each line; the published files keep the lines in the order of
+    // the input.
     let text = folder.text(&test.description().iri(vocabulary::RESULT)?)?;
     let mut expected: Vec<&str> = text.split_inclusive('\n').collect();
     expected.sort_unstable();

@@ -1,5 +1,5 @@
-//! The system under test, behind one trait: our engine through its facade, or its dull twin, `spareval` over plain sets
-//! of quads. Every test starts from an empty store.
+//! The system under test, behind one trait: our engine through its facade, or its dull twin,
+//! `spareval` over plain sets of quads. Every test starts from an empty store.
 
 use super::outcome::{Outcome, Table};
 use oxrdf::{Dataset, GraphName, NamedNode, NamedOrBlankNode, Quad, Term};
@@ -25,7 +25,8 @@ pub trait Subject {
         format: RdfFormat,
         base: &str,
     ) -> Result<(), String>;
-    /// Answers a query. With a format, solutions and booleans are written in it and read back, so that the writers are tested too.
+    /// Answers a query. With a format, solutions and booleans are written in it and read back, so
+    /// that the writers are tested too.
     fn query(
         &self,
         text: &str,
@@ -48,7 +49,8 @@ pub struct EngineSubject {
 }
 
 impl EngineSubject {
-    /// An engine in memory with one shard. SERVICE is allowed, since the federation tests call servers of our own on loopback.
+    /// An engine in memory with one shard. SERVICE is allowed, since the federation tests call
+    /// servers of our own on loopback.
     pub fn open() -> Result<Self, String> {
         let config = EngineConfig {
             workers: 1,

@@ -1,5 +1,6 @@
-//! The dull twin of the W3C runs: our parser and `spareval` over a plain set of quads. When it and the engine disagree on a
-//! test, the fault is in the native path; when they agree, it is in a published crate.
+//! The dull twin of the W3C runs: our parser and `spareval` over a plain set of quads. When it and
+//! the engine disagree on a test, the fault is in the native path; when they agree, it is in a
+//! published crate.
 
 use super::outcome::{Outcome, Table};
 use super::subject::Subject;
@@ -111,7 +112,8 @@ fn parser(base: &str) -> Parser {
     Parser::new().with_base(base)
 }
 
-/// The answer of a query over plain quads; with a dataset, FROM and FROM NAMED choose among their graphs.
+/// The answer of a query over plain quads; with a dataset, FROM and FROM NAMED choose among their
+/// graphs.
 pub fn evaluate(
     query: &Query,
     now: EventTime,
@@ -179,8 +181,9 @@ fn evaluate_with(
     )
 }
 
-/// The functions that our parser puts in the place of RAND, UUID, STRUUID and BNODE. The values are fixed: the suites ask for their
-/// form, and for BNODE that one label gives one node within a solution, which plain `spareval` does not tell apart.
+/// The functions that our parser puts in the place of RAND, UUID, STRUUID and BNODE. The values are
+/// fixed: the suites ask for their form, and for BNODE that one label gives one node within a
+/// solution, which plain `spareval` does not tell apart.
 fn evaluator() -> QueryEvaluator {
     const SOME_UUID: &str = "3b241101-e2bb-4255-8caf-4136c566a962";
     let [rand, uuid, struuid, bnode] = KEYED_FUNCTIONS.map(NamedNode::new_unchecked);

@@ -1,5 +1,6 @@
-//! Derived streams, with the engine killed and restarted on the way: a window over a stream that is made of a tumbling window's
-//! statements holds what a window of the past over the source does, close by close, and no firing comes twice.
+//! Derived streams, with the engine killed and restarted on the way: a window over a stream that is
+//! made of a tumbling window's statements holds what a window of the past over the source does,
+//! close by close, and no firing comes twice.
 
 use crate::cases;
 use somersault::replay::{ReplayPlan, Step, Steps, StreamFile};

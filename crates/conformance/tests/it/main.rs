@@ -1,4 +1,5 @@
-//! The runner on our own cases, and on public data where it is present. The long runs are made by the Makefile with the binary.
+//! The runner on our own cases, and on public data where it is present. The long runs are made by
+//! the Makefile with the binary.
 
 mod by_name;
 mod cases;

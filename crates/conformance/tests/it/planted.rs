@@ -1,9 +1,11 @@
-//! A checker is trusted once it has seen a bug: each test plants one and expects the suite to fail at the right query.
+//! A checker is trusted once it has seen a bug: each test plants one and expects the suite to fail
+//! at the right query.
 
 use crate::{cases, run};
 use somersault_conformance::rsp::{RunOptions, dialect::Dialect, suite::Suite};
 
-/// The names of the queries whose answers differ when the suite is run as it is, on the engine and on its twin alike.
+/// The names of the queries whose answers differ when the suite is run as it is, on the engine and
+/// on its twin alike.
 fn differing(suite: &Suite) -> Vec<String> {
     let [engine, twin] = [false, true].map(|twin| {
         let options = RunOptions {
@@ -93,7 +95,8 @@ fn a_lost_timeless_statement_is_seen() {
 #[test]
 fn a_window_that_is_closed_on_the_right_is_seen() {
     let mut suite = cases();
-    // Shifting the recording by a millisecond puts the statements of each boundary into the window before.
+    // Shifting the recording by a millisecond puts the statements of each boundary into the window
+    // before.
     let folder = tempfile::tempdir().expect("a folder for the altered stream");
     let readings = suite
         .streams

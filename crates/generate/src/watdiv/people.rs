@@ -1,4 +1,5 @@
-//! Those who use: users, what they bought and said, and the places, topics and websites around them.
+//! Those who use: users, what they bought and said, and the places, topics and websites around
+//! them.
 
 use super::{
     AGE_GROUPS, CITIES, COUNTRIES, DC, FOAF, GN, GR, Kind, LANGUAGES, OG, REV, ROLES, SORG,

@@ -1,4 +1,5 @@
-//! WatDiv's twenty basic templates with constants drawn so that the data has answers, as far as a look at single products tells.
+//! WatDiv's twenty basic templates with constants drawn so that the data has answers, as far as a
+//! look at single products tells.
 
 use super::products::Product;
 use super::{AGE_GROUPS, CATEGORIES, CITIES, COUNTRIES, Kind, WatDiv};

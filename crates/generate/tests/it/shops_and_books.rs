@@ -1,5 +1,5 @@
-//! What the generators of one-shot workloads promise: repeatable, distinct, in proportion, readable, and with queries that have
-//! their constants.
+//! What the generators of one-shot workloads promise: repeatable, distinct, in proportion,
+//! readable, and with queries that have their constants.
 
 use oxrdf::Triple;
 use oxttl::NTriplesParser;

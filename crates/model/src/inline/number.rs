@@ -2,7 +2,8 @@
 //! the point is, exponent), from which both the spelling and the value follow exactly.
 //!
 //! Layout: sign 1 | form 1 | scale 4 | … . Form 0, plain (`31.25`): mantissa 54 bits. Form 1, with
-//! `E` (`4.8E-4`): exponent + 64 in 7 bits, mantissa 47 bits. Scale = digits after the point, 0 = no point.
+//! `E` (`4.8E-4`): exponent + 64 in 7 bits, mantissa 47 bits. Scale = digits after the point, 0 =
+//! no point.
 
 use crate::{Tag, TermId};
 use std::cmp::Ordering;

@@ -1,4 +1,5 @@
-//! When firings become due, and what follows from them: amended ones, and the statements of derived streams.
+//! When firings become due, and what follows from them: amended ones, and the statements of derived
+//! streams.
 
 use super::{BULK_RUN, Due, Plant, Query, Stream, Twin};
 use crate::algebra::{Row, Value};
@@ -15,7 +16,8 @@ impl Twin {
         }
     }
 
-    /// What came late is stored if it is timeless, and the firings that should have seen it in a window happen again.
+    /// What came late is stored if it is timeless, and the firings that should have seen it in a
+    /// window happen again.
     pub(super) fn amend(&mut self, stream: usize, late: &[Statement]) {
         let stored = Arc::make_mut(&mut self.stored);
         (late.iter()).for_each(|statement| self.streams[&stream].store(statement, stored));
@@ -57,8 +59,8 @@ impl Twin {
         }
     }
 
-    /// Puts the statements of a firing that derives into its stream: one firing after the other, since each lets closes become
-    /// due by itself. Whether there was one.
+    /// Puts the statements of a firing that derives into its stream: one firing after the other,
+    /// since each lets closes become due by itself. Whether there was one.
     fn derive(&mut self) -> bool {
         let mut deriving = self.queries.range_mut(FIRST_DERIVED..);
         let Some((number, due)) =
@@ -85,8 +87,9 @@ impl Twin {
         true
     }
 
-    /// What a query fires for next, and the streams that may be said to hold it up: of those that have not reached that
-    /// close, or have no time, the ones that are furthest behind. Nothing of one whose closes hang on what will come.
+    /// What a query fires for next, and the streams that may be said to hold it up: of those that
+    /// have not reached that close, or have no time, the ones that are furthest behind. Nothing of
+    /// one whose closes hang on what will come.
     pub(crate) fn waits_for(&self, number: u8) -> Option<(Option<i64>, Vec<usize>)> {
         let query = &self.queries[&number];
         if query.paused {
@@ -134,8 +137,8 @@ impl Twin {
         }
     }
 
-    /// Those of the newest so many closes of a query that are not passed in bulk: of each longer run at which the windows of all
-    /// queries that fire with it hold nothing, the last alone.
+    /// Those of the newest so many closes of a query that are not passed in bulk: of each longer
+    /// run at which the windows of all queries that fire with it hold nothing, the last alone.
     fn not_passed(&self, number: u8, count: usize) -> Vec<Due> {
         let query = &self.queries[&number];
         let together = || {
@@ -174,7 +177,8 @@ impl Twin {
 
     /// Takes down which of those that have just become due may be passed in bulk.
     fn note_passed(&mut self, made: &BTreeMap<u8, usize>) {
-        // The last of a run fires in any case. Queries that fire together pass together, so that the longest run counts.
+        // The last of a run fires in any case. Queries that fire together pass together, so that
+        // the longest run counts.
         let is_jump = made.values().any(|count| *count > BULK_RUN);
         for (number, count) in made.iter().filter(|_| is_jump) {
             let query = &self.queries[number];
@@ -197,7 +201,8 @@ impl Twin {
         }
     }
 
-    /// The earliest close that is due and has not been made so, with its queries and how often they fire.
+    /// The earliest close that is due and has not been made so, with its queries and how often they
+    /// fire.
     fn next_due(&mut self) -> Option<(i64, Vec<(u8, u32)>)> {
         let mut due: BTreeMap<i64, Vec<(u8, u32)>> = BTreeMap::new();
         let streams = &self.streams;
@@ -283,7 +288,8 @@ impl Query {
 }
 
 impl QueryModel {
-    /// Whether it fires whenever another does: it windows the same streams, and its closes are the same.
+    /// Whether it fires whenever another does: it windows the same streams, and its closes are the
+    /// same.
     fn fires_like(&self, other: &QueryModel) -> bool {
         let streams = |model: &QueryModel| -> BTreeSet<usize> {
             model.windows.iter().map(|window| window.stream).collect()
@@ -308,7 +314,8 @@ impl QueryModel {
         self.every_ms.is_none() && self.windows.iter().any(is_counted)
     }
 
-    /// The first close after a time by the clock of its streams: of any window, or of COMPUTED EVERY.
+    /// The first close after a time by the clock of its streams: of any window, or of COMPUTED
+    /// EVERY.
     pub(super) fn first_close_after(&self, time_ms: i64) -> Option<i64> {
         let after = |step_ms: i64| {
             let since_ms = time_ms.saturating_sub(self.origin_ms);

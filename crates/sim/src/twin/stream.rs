@@ -115,7 +115,8 @@ impl Stream {
         newest.min(self.complete_through)
     }
 
-    /// Takes what a query derived at a close, with which the stream is complete through its next one.
+    /// Takes what a query derived at a close, with which the stream is complete through its next
+    /// one.
     pub(super) fn derive(
         &mut self,
         close_ms: i64,
@@ -140,8 +141,8 @@ impl Stream {
         self.complete_through.map_or(i64::MIN, begin)
     }
 
-    /// The ends of the batches that are over and with which the number of all statements reaches a multiple of a step, and how
-    /// many it reaches.
+    /// The ends of the batches that are over and with which the number of all statements reaches a
+    /// multiple of a step, and how many it reaches.
     pub(super) fn closes_by_number(&self, step: usize) -> Vec<(i64, u32)> {
         let mut sizes: BTreeMap<i64, usize> = BTreeMap::new();
         for statement in self.taken.iter() {
@@ -164,7 +165,8 @@ impl Stream {
         (self.waiting.iter()).for_each(|statement| self.store(statement, stored));
     }
 
-    /// Stores what waits in batches that are over and end at or before `through_ms`; `behind` counts batches that a bug leaves out.
+    /// Stores what waits in batches that are over and end at or before `through_ms`; `behind`
+    /// counts batches that a bug leaves out.
     pub(super) fn show(&mut self, through_ms: i64, behind: i64, stored: &mut Stored) {
         let Some(complete_through) = self.complete_through else {
             return;

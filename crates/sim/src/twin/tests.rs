@@ -29,7 +29,8 @@ fn window(stream: usize, range_ms: i64, step_ms: i64) -> WindowModel {
     }
 }
 
-/// The objects of each window, as `SELECT ?v0 { WINDOW w { ?v1 p1 ?v0 } }` of the last one gives them.
+/// The objects of each window, as `SELECT ?v0 { WINDOW w { ?v1 p1 ?v0 } }` of the last one gives
+/// them.
 fn query(windows: Vec<WindowModel>) -> QueryModel {
     let pattern = (Slot::Var(1), Path::One(1), Slot::Var(0));
     QueryModel {
@@ -203,7 +204,8 @@ fn a_window_by_number_closes_where_the_number_is_a_multiple_of_its_step() {
     ];
     twin.push(0, 0, &pushed);
     twin.advance(&[(0, 2000)]);
-    // The second and the fourth are in one batch, and so close twice at its end; the sixth ends a later one.
+    // The second and the fourth are in one batch, and so close twice at its end; the sixth ends a
+    // later one.
     let expected = [
         (1100, vec![(7, 1)]),
         (1100, vec![(7, 1), (8, 1), (9, 1)]),

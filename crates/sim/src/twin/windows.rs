@@ -61,7 +61,8 @@ impl Twin {
             .collect()
     }
 
-    /// The last statements up to a close by number: of several within a batch, to the one that the firing is for.
+    /// The last statements up to a close by number: of several within a batch, to the one that the
+    /// firing is for.
     fn last(
         &self,
         window: &WindowModel,
@@ -131,8 +132,8 @@ fn without_repeats(statements: &[Statement], span_ms: i64) -> Vec<Statement> {
 }
 
 impl WindowModel {
-    /// What it shows at a close of its query: of its own latest close then, `from ≤ event time < to`; of ALL, what came since
-    /// this.
+    /// What it shows at a close of its query: of its own latest close then, `from ≤ event time <
+    /// to`; of ALL, what came since this.
     pub(super) fn span(&self, origin_ms: i64, close_ms: i64, since_ms: i64) -> (i64, i64) {
         let own_ms = origin_ms + (close_ms - origin_ms).div_euclid(self.step_ms) * self.step_ms;
         let to_ms = own_ms - self.until_ms;
@@ -154,7 +155,8 @@ impl WindowModel {
 }
 
 impl QueryModel {
-    /// Whether a dialect can say it: C-SPARQL windows a stream once, the others have no window in the default graph.
+    /// Whether a dialect can say it: C-SPARQL windows a stream once, the others have no window in
+    /// the default graph.
     pub fn can_be_said_in(&self, dialect: Dialect) -> bool {
         if !self.windows.iter().all(|window| window.is_said_in(dialect)) {
             return false;

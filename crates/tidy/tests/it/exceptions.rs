@@ -89,17 +89,12 @@ pub(crate) const WITHOUT_RANKS: &[&str] = &[
 
 /// Crates with comments of more than 100 columns.
 pub(crate) const WIDE: &[&str] = &[
-    "bench",
     "cli",
-    "conformance",
-    "generate",
     "lang",
     "log",
-    "model",
     "query",
     "runtime",
     "server",
-    "sim",
     "somersault",
     "store",
     "stream",

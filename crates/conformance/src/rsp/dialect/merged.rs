@@ -1,11 +1,13 @@
-//! Patterns over the merge of windows and stored graphs, which is C-SPARQL's default graph and nobody else's. The others read each of the
-//! graphs by itself: a pattern is then the UNION of what it finds in each, and DISTINCT, since a merge has a triple once.
+//! Patterns over the merge of windows and stored graphs, which is C-SPARQL's default graph and
+//! nobody else's. The others read each of the graphs by itself: a pattern is then the UNION of what
+//! it finds in each, and DISTINCT, since a merge has a triple once.
 
 use super::writer::Writer;
 use somersault_lang::token::TokenKind;
 
 impl<'t> Writer<'t> {
-    /// What stands next in a group whose patterns read merged graphs, and is neither a group nor a block.
+    /// What stands next in a group whose patterns read merged graphs, and is neither a group nor a
+    /// block.
     pub(super) fn merged(&mut self) -> Result<(), String> {
         const PASSED: [&str; 6] = [".", "OPTIONAL", "UNION", "MINUS", "NOT", "EXISTS"];
         if PASSED.iter().any(|word| self.is_word(word)) {

@@ -1,4 +1,5 @@
-//! What is written in each dialect, by hand, and that it is of that dialect and has the same windows.
+//! What is written in each dialect, by hand, and that it is of that dialect and has the same
+//! windows.
 
 use super::*;
 

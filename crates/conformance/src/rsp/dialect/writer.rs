@@ -1,5 +1,6 @@
-//! Writes a text over, token by token: window clauses and the blocks that read windows are written as the other dialect says them, and
-//! everything else is copied, spaces and all. What a text means (its windows, its graphs) is known from the parser.
+//! Writes a text over, token by token: window clauses and the blocks that read windows are written
+//! as the other dialect says them, and everything else is copied, spaces and all. What a text means
+//! (its windows, its graphs) is known from the parser.
 
 use super::Dialect;
 use somersault_lang::token::{Place, Token, TokenKind, tokenize};
@@ -17,7 +18,8 @@ pub(super) struct Writer<'t> {
     pub(super) out: String,
     /// The text up to here has been copied or replaced.
     pub(super) copied: usize,
-    /// Whether patterns are read here from windows and stored graphs merged, which only C-SPARQL does.
+    /// Whether patterns are read here from windows and stored graphs merged, which only C-SPARQL
+    /// does.
     pub(super) is_merged: bool,
     /// The windows of CQELS-QL that were met: their words, and their numbers.
     blocks: Vec<(String, usize)>,
@@ -103,7 +105,8 @@ impl<'t> Writer<'t> {
         self.replace(kind.start, kind.end, written);
     }
 
-    /// FROM: a window's clause goes, and one of a stored graph stays. In the paper's dialect it names the graph, too.
+    /// FROM: a window's clause goes, and one of a stored graph stays. In the paper's dialect it
+    /// names the graph, too.
     fn clause(&mut self) -> Result<(), String> {
         let from = self.tokens[self.at].start;
         let mut source = 1 + usize::from(self.is_word_at(1, "NAMED"));
@@ -196,8 +199,8 @@ impl<'t> Writer<'t> {
         self.inside()
     }
 
-    /// A block of a variable that ranges over windows, and in C-SPARQL over named graphs: each is read by itself, and the
-    /// variable is its name.
+    /// A block of a variable that ranges over windows, and in C-SPARQL over named graphs: each is
+    /// read by itself, and the variable is its name.
     fn each_window(
         &mut self,
         keyword: Token,
@@ -235,7 +238,8 @@ impl<'t> Writer<'t> {
         outcome
     }
 
-    /// Without a dataset clause GRAPH reads everything stored in CQELS-QL, and nothing in the other two.
+    /// Without a dataset clause GRAPH reads everything stored in CQELS-QL, and nothing in the other
+    /// two.
     fn check_stored(&self) -> Result<(), String> {
         let is_cqels = self.target == Dialect::CqelsQl || self.query.dialect == Source::CqelsQl;
         match is_cqels && !self.query.query.dataset.present {
