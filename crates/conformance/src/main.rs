@@ -152,9 +152,9 @@ fn main() -> ExitCode {
     }
 }
 
-type Outcome = Result<bool, Box<dyn std::error::Error>>;
+type RunResult = Result<bool, Box<dyn std::error::Error>>;
 
-fn run_w3c(folder: &std::path::Path, only: &str, engine: System) -> Outcome {
+fn run_w3c(folder: &std::path::Path, only: &str, engine: System) -> RunResult {
     let skips = Skips::of_this_crate()?;
     let mut subject: Box<dyn Subject> = match engine {
         System::Somersault => Box::new(EngineSubject::open()?),
@@ -173,7 +173,7 @@ fn run_w3c(folder: &std::path::Path, only: &str, engine: System) -> Outcome {
     Ok(report.is_clean())
 }
 
-fn run_rsp(arguments: &RspArguments) -> Outcome {
+fn run_rsp(arguments: &RspArguments) -> RunResult {
     let kill = match arguments.kill_points {
         0 => None,
         points => Some(KillPlan {
@@ -200,7 +200,7 @@ fn run_rsp(arguments: &RspArguments) -> Outcome {
     Ok(exact)
 }
 
-fn run_cases(arguments: &CaseArguments) -> Outcome {
+fn run_cases(arguments: &CaseArguments) -> RunResult {
     let options = ScriptOptions {
         shards: arguments.layout.shards,
         simulated: arguments.layout.simulated(),

@@ -32,8 +32,9 @@ pub struct Limits {
     pub registered_queries: u64,
     /// How long a snapshot may stay pinned before it is given up (S9).
     pub pin_time: Duration,
-    /// How far ahead of both a stream's newest time and the clock an event time may lie, where the stream's declaration
-    /// does not say it (AHEAD). Without a clock (the engine's `Clock::Manual`) there is no such limit.
+    /// How far ahead of both a stream's newest time and the clock an event time may lie, where the
+    /// stream's declaration does not say it (AHEAD). Without a clock (the engine's `Clock::Manual`)
+    /// there is no such limit.
     pub time_ahead: Duration,
     /// How many closes of one continuous query a push or an advance may make due.
     pub closes_at_once: u64,

@@ -24,7 +24,7 @@ use subject::Subject;
 #[derive(Debug, Default)]
 pub struct Report {
     /// One per manifest, in the order of their paths.
-    pub suites: Vec<SuiteReport>,
+    pub suites: Vec<W3cReport>,
     /// Tests that the skip list names and that no manifest has (only looked for when all suites are
     /// run).
     pub unmet: Vec<String>,
@@ -32,7 +32,7 @@ pub struct Report {
 
 /// How one suite went.
 #[derive(Debug, Default)]
-pub struct SuiteReport {
+pub struct W3cReport {
     /// The folder below the root.
     pub suite: String,
     /// Tests that passed and were expected to.
@@ -65,7 +65,7 @@ impl Report {
     }
 }
 
-impl std::fmt::Display for SuiteReport {
+impl std::fmt::Display for W3cReport {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Self {
             suite,
@@ -96,12 +96,12 @@ pub fn run(
     only: &str,
     subject: &mut dyn Subject,
     skips: &Skips,
-    on_suite: &mut dyn FnMut(&SuiteReport),
+    on_suite: &mut dyn FnMut(&W3cReport),
 ) -> Result<Report, ConformanceError> {
     let folder = Folder::new(root);
     let mut report = Report::default();
     let mut met = HashSet::new();
-    let mut system = System {
+    let mut system = SystemUnderTest {
         subject,
         endpoint: None,
     };
@@ -130,12 +130,12 @@ pub fn run(
 fn run_suite(
     folder: &Folder,
     manifest: &Manifest,
-    system: &mut System<'_>,
+    system: &mut SystemUnderTest<'_>,
     skips: &Skips,
-) -> SuiteReport {
-    let mut report = SuiteReport {
+) -> W3cReport {
+    let mut report = W3cReport {
         suite: manifest.suite.clone(),
-        ..SuiteReport::default()
+        ..W3cReport::default()
     };
     if let Some(reason) = skips.suite(&manifest.suite) {
         report.skipped = manifest.tests.len();
@@ -159,12 +159,12 @@ fn run_suite(
 }
 
 /// What the tests are run on: the engine, and its server once a test needs it.
-struct System<'a> {
+struct SystemUnderTest<'a> {
     subject: &'a mut dyn Subject,
     endpoint: Option<Endpoint>,
 }
 
-impl System<'_> {
+impl SystemUnderTest<'_> {
     fn endpoint(&mut self) -> Result<&mut Endpoint, String> {
         let endpoint = match self.endpoint.take() {
             Some(endpoint) => endpoint,
@@ -174,7 +174,7 @@ impl System<'_> {
     }
 }
 
-fn run_test(folder: &Folder, test: &Test, system: &mut System<'_>) -> Result<(), String> {
+fn run_test(folder: &Folder, test: &Test, system: &mut SystemUnderTest<'_>) -> Result<(), String> {
     if let Some(verdict) = rdf_syntax::run(folder, test) {
         return verdict;
     }

@@ -53,9 +53,6 @@ pub(crate) const LONG_FUNCTIONS: &[(&str, &str)] = &[
 
 /// Names that stand for several types of a crate.
 pub(crate) const REPEATED_NAMES: &[(&str, &str)] = &[
-    ("conformance", "Outcome"),
-    ("conformance", "SuiteReport"),
-    ("conformance", "System"),
     ("lang", "Place"),
     ("log", "State"),
     ("log", "Terms"),

@@ -1,6 +1,6 @@
-//! Imports between crates go strictly downwards in rank (docs/design.md, "Parts, and which may know which").
-//! The check reads `cargo metadata`. A new crate gets its rank here; the planted breaches show that
-//! the check can fail.
+//! Imports between crates go strictly downwards in rank (docs/design.md, "Parts, and which may know
+//! which"). The check reads `cargo metadata`. A new crate gets its rank here; the planted breaches
+//! show that the check can fail.
 
 use serde_json::Value;
 use std::process::Command;
