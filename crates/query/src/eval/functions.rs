@@ -299,6 +299,10 @@ fn matching(e: &mut Evaluation<'_>, function: &Function, values: &[Value]) -> Op
     if *function == Function::Regex {
         return Some(regex.is_match(subject).into());
     }
+    // FORX0003 (F&O 3.1, section 5.6.4).
+    if regex.is_match("") {
+        return None;
+    }
     let replaced = replace(e, &regex, subject, simple(&values[2])?)?;
     Some(string(replaced, language(&values[0])))
 }

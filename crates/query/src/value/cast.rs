@@ -1,5 +1,6 @@
 //! Casts: the constructor functions of XSD types (SPARQL 1.1, section 17.5).
 
+use crate::value::lexical;
 use crate::value::term_value::Value;
 use oxrdf::vocab::xsd;
 use oxrdf::{NamedNode, Term};
@@ -38,11 +39,7 @@ pub(crate) fn cast(to: Cast, value: &Value) -> Option<Value> {
         _ => None,
     };
     Some(match to {
-        Cast::String => match value.clone().into_term() {
-            Term::Literal(literal) => Value::String(literal.destruct().0),
-            Term::NamedNode(node) => Value::String(node.into_string()),
-            _ => return None,
-        },
+        Cast::String => Value::String(string(value)?),
         Cast::Boolean => match (value, spelled) {
             (_, Some(text)) => Value::Boolean(text.parse::<oxsdatatypes::Boolean>().ok()?.into()),
             (Value::Boolean(_), _) => value.clone(),
@@ -67,12 +64,12 @@ pub(crate) fn cast(to: Cast, value: &Value) -> Option<Value> {
             _ => return None,
         }),
         Cast::Double => Value::Double(match (value, spelled) {
-            (_, Some(text)) => text.parse().ok()?,
+            (_, Some(text)) => lexical::double(text)?,
             (Value::Boolean(b), _) => Double::from(i64::from(*b) as f64),
             _ => value.as_double()?,
         }),
         Cast::Float => Value::Float(match (value, spelled) {
-            (_, Some(text)) => text.parse().ok()?,
+            (_, Some(text)) => lexical::float(text)?,
             (Value::Boolean(b), _) => Float::from(i64::from(*b) as f32),
             (Value::Integer(n), _) => (*n).into(),
             (Value::Decimal(n), _) => (*n).into(),
@@ -86,4 +83,31 @@ pub(crate) fn cast(to: Cast, value: &Value) -> Option<Value> {
             _ => return None,
         },
     })
+}
+
+/// A value as a string (F&O 3.1, section 19.1.2.2).
+fn string(value: &Value) -> Option<String> {
+    match value {
+        Value::Double(number) => {
+            let number = f64::from(*number);
+            Some(lexical::floating_text(
+                number,
+                &Double::from(number).to_string(),
+                &format!("{number:e}"),
+            ))
+        }
+        Value::Float(number) => {
+            let number = f32::from(*number);
+            Some(lexical::floating_text(
+                number.into(),
+                &Float::from(number).to_string(),
+                &format!("{number:e}"),
+            ))
+        }
+        _ => match value.clone().into_term() {
+            Term::Literal(literal) => Some(literal.destruct().0),
+            Term::NamedNode(node) => Some(node.into_string()),
+            Term::BlankNode(_) | Term::Triple(_) => None,
+        },
+    }
 }

@@ -3,6 +3,7 @@
 //! and has been taken back.
 
 use crate::value::exact_sum::ExactSum;
+use crate::value::quotient::quotient;
 use crate::value::term_value::Value;
 use oxsdatatypes::{Decimal, Double, Float, Integer};
 
@@ -155,8 +156,8 @@ impl Sum {
             return Some(Value::Integer(count));
         }
         Some(match self.value()? {
-            Value::Integer(sum) => Value::Decimal(Decimal::from(sum).checked_div(count)?),
-            Value::Decimal(sum) => Value::Decimal(sum.checked_div(count)?),
+            Value::Integer(sum) => Value::Decimal(quotient(sum.into(), count.into())?),
+            Value::Decimal(sum) => Value::Decimal(quotient(sum, count.into())?),
             Value::Float(sum) => Value::Float(sum / Float::from(count)),
             Value::Double(sum) => Value::Double(sum / Double::from(count)),
             _ => return None,

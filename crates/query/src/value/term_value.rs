@@ -1,8 +1,10 @@
-//! Values of expressions: what a term means to the operators of SPARQL. Equality and order follow
-//! spareval, which the native engine is compared with (EX-1): derived integers are integers, types
-//! without operators are compared by spelling and are otherwise errors (`None`).
+//! Values of expressions: what a term means to the operators of SPARQL 1.1 (section 17). Derived
+//! integers are integers. Types without operators are compared by spelling; any other operation on
+//! them is an error (`None`).
 
 use crate::value::exact_order;
+use crate::value::lexical;
+use crate::value::quotient::quotient;
 use crate::view::local_terms::triple_bytes;
 use oxrdf::vocab::{rdf, xsd};
 use oxrdf::{BaseDirection, BlankNode, Literal, NamedNode, Term, Triple};
@@ -12,6 +14,8 @@ use somersault_model::inline::{self, Numeric};
 use somersault_model::{Tag, TermId};
 use std::borrow::Cow;
 use std::cmp::Ordering;
+
+const XSD: &str = "http://www.w3.org/2001/XMLSchema#";
 
 /// The value of a term.
 #[derive(Debug, Clone)]
@@ -121,23 +125,16 @@ impl Value {
     }
 
     fn parse(text: &str, datatype: &str) -> Option<Value> {
-        Some(
-            match datatype.strip_prefix("http://www.w3.org/2001/XMLSchema#")? {
-                "string" => Value::String(text.to_owned()),
-                "boolean" => Value::Boolean(text.parse::<Boolean>().ok()?.into()),
-                "float" => Value::Float(text.parse().ok()?),
-                "double" => Value::Double(text.parse().ok()?),
-                "decimal" => Value::Decimal(text.parse().ok()?),
-                "integer" | "byte" | "short" | "int" | "long" | "unsignedByte"
-                | "unsignedShort" | "unsignedInt" | "unsignedLong" | "positiveInteger"
-                | "negativeInteger" | "nonPositiveInteger" | "nonNegativeInteger" => {
-                    Value::Integer(text.parse().ok()?)
-                }
-                "dateTime" | "dateTimeStamp" => Value::DateTime(text.parse().ok()?),
-                "date" => Value::Date(text.parse().ok()?),
-                _ => return None,
-            },
-        )
+        Some(match datatype.strip_prefix(XSD)? {
+            "string" => Value::String(text.to_owned()),
+            "boolean" => Value::Boolean(text.parse::<Boolean>().ok()?.into()),
+            "float" => Value::Float(lexical::float(text)?),
+            "double" => Value::Double(lexical::double(text)?),
+            "decimal" => Value::Decimal(text.parse().ok()?),
+            "dateTime" | "dateTimeStamp" => Value::DateTime(text.parse().ok()?),
+            "date" => Value::Date(text.parse().ok()?),
+            integer => Value::Integer(lexical::integer(text, integer)?),
+        })
     }
 
     /// The term of a computed value, canonically spelled.
@@ -171,11 +168,16 @@ impl Value {
         }
     }
 
-    /// The effective boolean value (SPARQL 1.1, section 17.2.2); `None` is a type error.
+    /// The effective boolean value (SPARQL 1.1, section 17.2.2); `None` is a type error. A literal
+    /// with a language is a plain literal; a boolean or a number with an invalid form is false.
     pub(crate) fn effective_boolean(&self) -> Option<bool> {
         match self {
             Value::Boolean(value) => Some(*value),
-            Value::String(value) => Some(!value.is_empty()),
+            Value::String(value) | Value::LangString { value, .. } => Some(!value.is_empty()),
+            Value::Other { datatype, .. } => {
+                let name = datatype.as_str().strip_prefix(XSD)?;
+                (name == "boolean" || lexical::is_numeric(name)).then_some(false)
+            }
             Value::Integer(value) => Some(Boolean::from(*value).into()),
             Value::Decimal(value) => Some(Boolean::from(*value).into()),
             Value::Float(value) => Some(Boolean::from(*value).into()),
@@ -349,6 +351,7 @@ impl Value {
         }
         match (self, other) {
             (Value::String(a), Value::String(b)) => Some(a.cmp(b)),
+            (Value::Boolean(a), Value::Boolean(b)) => Some(a.cmp(b)),
             (
                 Value::LangString {
                     value: a,
@@ -455,13 +458,13 @@ pub(crate) fn arithmetic(op: Arithmetic, a: &Value, b: &Value) -> Option<Value> 
             Add => Value::Integer(a.checked_add(b)?),
             Subtract => Value::Integer(a.checked_sub(b)?),
             Multiply => Value::Integer(a.checked_mul(b)?),
-            Divide => Value::Decimal(Decimal::from(a).checked_div(b)?),
+            Divide => Value::Decimal(quotient(a.into(), b.into())?),
         },
         Operands::Decimal(a, b) => Value::Decimal(match op {
             Add => a.checked_add(b)?,
             Subtract => a.checked_sub(b)?,
             Multiply => a.checked_mul(b)?,
-            Divide => a.checked_div(b)?,
+            Divide => quotient(a, b)?,
         }),
         Operands::Float(a, b) => Value::Float(match op {
             Add => a + b,

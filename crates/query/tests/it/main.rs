@@ -11,6 +11,7 @@ mod grouped;
 mod limits;
 mod morsels;
 mod naive;
+mod operators;
 mod parameters;
 mod plans;
 mod sequence;

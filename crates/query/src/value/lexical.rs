@@ -1,0 +1,73 @@
+//! Lexical forms of the numeric types of XML Schema 1.1. The one thing to know before changing it: a
+//! literal whose form is not in its type's space is no number, and its effective boolean value is
+//! false (SPARQL 1.1, section 17.2.2); Rust's own parsers accept more than XML Schema does.
+
+use oxsdatatypes::{Double, Float, Integer};
+
+/// The datatypes derived from `xsd:integer`, with their least and greatest values; `None` where a
+/// side is open (XML Schema 1.1 part 2, sections 3.4.13 to 3.4.25).
+fn integer_range(datatype: &str) -> Option<(Option<i128>, Option<i128>)> {
+    let closed = |least: i128, most: i128| (Some(least), Some(most));
+    Some(match datatype {
+        "integer" => (None, None),
+        "long" => closed(i64::MIN.into(), i64::MAX.into()),
+        "int" => closed(i32::MIN.into(), i32::MAX.into()),
+        "short" => closed(i16::MIN.into(), i16::MAX.into()),
+        "byte" => closed(i8::MIN.into(), i8::MAX.into()),
+        "unsignedLong" => closed(0, u64::MAX.into()),
+        "unsignedInt" => closed(0, u32::MAX.into()),
+        "unsignedShort" => closed(0, u16::MAX.into()),
+        "unsignedByte" => closed(0, u8::MAX.into()),
+        "nonNegativeInteger" => (Some(0), None),
+        "positiveInteger" => (Some(1), None),
+        "nonPositiveInteger" => (None, Some(0)),
+        "negativeInteger" => (None, Some(-1)),
+        _ => return None,
+    })
+}
+
+/// Whether a datatype of XML Schema, without its namespace, is numeric (SPARQL 1.1, section 17.1).
+pub(crate) fn is_numeric(datatype: &str) -> bool {
+    matches!(datatype, "decimal" | "float" | "double") || integer_range(datatype).is_some()
+}
+
+/// The value of an integer of this datatype; `None` outside the datatype's range.
+pub(crate) fn integer(text: &str, datatype: &str) -> Option<Integer> {
+    let (least, most) = integer_range(datatype)?;
+    let value: Integer = text.parse().ok()?;
+    let wide = i128::from(i64::from(value));
+    let is_inside = least.is_none_or(|least| least <= wide) && most.is_none_or(|most| wide <= most);
+    is_inside.then_some(value)
+}
+
+/// The value of an `xsd:double`.
+pub(crate) fn double(text: &str) -> Option<Double> {
+    is_floating(text).then(|| text.parse().ok())?
+}
+
+/// The value of an `xsd:float`.
+pub(crate) fn float(text: &str) -> Option<Float> {
+    is_floating(text).then(|| text.parse().ok())?
+}
+
+/// Whether a text that Rust reads as a number uses the words of XML Schema alone: Rust also takes
+/// `Infinity`, `inf` and `nan`.
+fn is_floating(text: &str) -> bool {
+    matches!(text, "INF" | "+INF" | "-INF" | "NaN")
+        || (text.bytes()).all(|byte| matches!(byte, b'0'..=b'9' | b'+' | b'-' | b'.' | b'e' | b'E'))
+}
+
+/// How a double is cast to a string (F&O 3.1, section 19.1.2.2): in digits where it is near 1, and
+/// otherwise as XML Schema's canonical form. `display` spells the same value without an exponent, in
+/// the fewest digits, and `scientific` with one, as Rust does.
+pub(crate) fn floating_text(value: f64, display: &str, scientific: &str) -> String {
+    let magnitude = value.abs();
+    if !value.is_finite() || value == 0.0 || (1e-6..1e6).contains(&magnitude) {
+        return display.to_owned();
+    }
+    match scientific.split_once('e') {
+        Some((digits, exponent)) if digits.contains('.') => format!("{digits}E{exponent}"),
+        Some((digits, exponent)) => format!("{digits}.0E{exponent}"),
+        None => scientific.to_owned(),
+    }
+}
