@@ -536,6 +536,7 @@ functions!(
     Sha384,
     Sha512,
     StrLang,
+    Adjust,
     StrDt,
     IsIri,
     IsBlank,

@@ -132,6 +132,7 @@ pub enum Function {
     HasLang,
     HasLangDir,
     StrLangDir,
+    Adjust,
     /// `f:timestamp(?s, ?p, ?o)` of C-SPARQL: the event time of the newest such statement in the query's windows.
     Timestamp,
     Custom(NamedNode),

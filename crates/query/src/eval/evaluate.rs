@@ -7,6 +7,7 @@ use crate::context::cells::Cells;
 use crate::context::table::Table;
 use crate::eval::filter::{self, Memo};
 use crate::eval::functions;
+use crate::value::moments;
 use crate::value::number::{Computed, Number};
 use crate::value::random::Random;
 use crate::value::term_value::{Value, arithmetic};
@@ -347,7 +348,7 @@ impl<'a> Evaluation<'a> {
                 Value::Decimal(value) => Value::Decimal(value.checked_neg()?),
                 Value::Float(value) => Value::Float(-value),
                 Value::Double(value) => Value::Double(-value),
-                _ => return None,
+                duration => moments::negated(&duration)?,
             }
             .into(),
             Expr::If(condition, then, otherwise) => {

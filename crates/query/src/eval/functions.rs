@@ -6,11 +6,10 @@ use crate::algebra::text_pattern::regex;
 use crate::eval::evaluate::{Evaluated, Evaluation, Row};
 use crate::value::cast::{cast, cast_of};
 use crate::value::digest::digest;
+use crate::value::moments;
 use crate::value::term_value::Value;
 use oxiri::Iri;
-use oxrdf::vocab::xsd;
 use oxrdf::{BaseDirection, Literal, NamedNode, NamedOrBlankNode, Term, Triple};
-use oxsdatatypes::Integer;
 use regex::Regex;
 use somersault_lang::Function;
 use somersault_model::{Tag, TripleIds};
@@ -74,11 +73,12 @@ pub(crate) fn call(
         F::Custom(name) => cast(cast_of(name)?, &values[0])?,
         F::Regex | F::Replace => matching(e, function, &values)?,
         F::Year | F::Month | F::Day | F::Hours | F::Minutes | F::Seconds | F::Timezone | F::Tz => {
-            part_of_time(function, &values[0])?
+            moments::part(function, &values[0])?
         }
         F::Md5 | F::Sha1 | F::Sha256 | F::Sha384 | F::Sha512 => {
             Value::String(digest(function, simple(&values[0])?)?)
         }
+        F::Adjust => moments::adjusted(&values[0], &values[1])?,
         F::HasLang | F::HasLangDir | F::LangDir => tag_of(function, &values[0])?,
         F::Abs | F::Ceil | F::Floor | F::Round => rounded(function, &values[0])?,
         _ => on_strings(function, &values)?,
@@ -368,33 +368,6 @@ fn pieces(replacement: &str, groups: usize) -> Option<Vec<Piece<'_>>> {
     }
     pieces.push(Piece::Text(rest));
     Some(pieces)
-}
-
-fn part_of_time(function: &Function, value: &Value) -> Option<Value> {
-    let Value::DateTime(time) = value else {
-        return None;
-    };
-    let part: Integer = match function {
-        Function::Year => time.year().into(),
-        Function::Month => time.month().into(),
-        Function::Day => time.day().into(),
-        Function::Hours => time.hour().into(),
-        Function::Minutes => time.minute().into(),
-        Function::Timezone => {
-            return Some(Value::Other {
-                value: time.timezone()?.to_string(),
-                datatype: xsd::DAY_TIME_DURATION.into_owned(),
-            });
-        }
-        Function::Tz => {
-            let offset = time.timezone_offset();
-            return Some(Value::String(
-                offset.map_or_else(String::new, |o| o.to_string()),
-            ));
-        }
-        _ => return Some(Value::Decimal(time.second())),
-    };
-    Some(Value::Integer(part))
 }
 
 fn rounded(function: &Function, value: &Value) -> Option<Value> {

@@ -1,6 +1,7 @@
-//! Casts: the constructor functions of XSD types (SPARQL 1.1, section 17.5).
+//! Casts: the constructor functions of XSD types (SPARQL 1.1, section 17.5; F&O 3.1, section 19).
 
 use crate::value::lexical;
+use crate::value::moments;
 use crate::value::term_value::Value;
 use oxrdf::vocab::xsd;
 use oxrdf::{NamedNode, Term};
@@ -15,6 +16,11 @@ pub(crate) enum Cast {
     Float,
     Double,
     DateTime,
+    Date,
+    Time,
+    Duration,
+    YearMonthDuration,
+    DayTimeDuration,
     String,
 }
 
@@ -27,6 +33,11 @@ pub(crate) fn cast_of(name: &NamedNode) -> Option<Cast> {
         xsd::FLOAT => Cast::Float,
         xsd::DOUBLE => Cast::Double,
         xsd::DATE_TIME => Cast::DateTime,
+        xsd::DATE => Cast::Date,
+        xsd::TIME => Cast::Time,
+        xsd::DURATION => Cast::Duration,
+        xsd::YEAR_MONTH_DURATION => Cast::YearMonthDuration,
+        xsd::DAY_TIME_DURATION => Cast::DayTimeDuration,
         xsd::STRING => Cast::String,
         _ => return None,
     })
@@ -35,7 +46,8 @@ pub(crate) fn cast_of(name: &NamedNode) -> Option<Cast> {
 /// The constructor functions of XSD types (SPARQL 1.1, section 17.5).
 pub(crate) fn cast(to: Cast, value: &Value) -> Option<Value> {
     let spelled = match value {
-        Value::String(text) => Some(text.as_str()),
+        // The whitespace around a form is no part of it (F&O 3.1, section 19.2).
+        Value::String(text) => Some(text.trim_matches([' ', '\t', '\n', '\r'])),
         _ => None,
     };
     Some(match to {
@@ -80,8 +92,33 @@ pub(crate) fn cast(to: Cast, value: &Value) -> Option<Value> {
         Cast::DateTime => match (value, spelled) {
             (_, Some(text)) => Value::DateTime(text.parse().ok()?),
             (Value::DateTime(_), _) => value.clone(),
+            (Value::Date(date), _) => Value::DateTime((*date).try_into().ok()?),
             _ => return None,
         },
+        Cast::Date => match (value, spelled) {
+            (_, Some(text)) => Value::Date(text.parse().ok()?),
+            (Value::Date(_), _) => value.clone(),
+            (Value::DateTime(time), _) => Value::Date((*time).try_into().ok()?),
+            _ => return None,
+        },
+        Cast::Time => match (value, spelled) {
+            (_, Some(text)) => Value::Time(text.parse().ok()?),
+            (Value::Time(_), _) => value.clone(),
+            (Value::DateTime(time), _) => Value::Time((*time).into()),
+            _ => return None,
+        },
+        Cast::Duration => Value::Duration(match spelled {
+            Some(text) => text.parse().ok()?,
+            None => moments::duration(value)?,
+        }),
+        Cast::YearMonthDuration => Value::YearMonthDuration(match spelled {
+            Some(text) => text.parse().ok()?,
+            None => moments::year_month_part(moments::duration(value)?),
+        }),
+        Cast::DayTimeDuration => Value::DayTimeDuration(match spelled {
+            Some(text) => text.parse().ok()?,
+            None => moments::day_time_part(moments::duration(value)?),
+        }),
     })
 }
 

@@ -6,6 +6,7 @@ pub(crate) mod digest;
 pub(crate) mod exact_order;
 pub(crate) mod exact_sum;
 pub(crate) mod lexical;
+pub(crate) mod moments;
 pub(crate) mod number;
 pub(crate) mod quotient;
 pub(crate) mod random;

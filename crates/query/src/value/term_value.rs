@@ -4,11 +4,15 @@
 
 use crate::value::exact_order;
 use crate::value::lexical;
+use crate::value::moments;
 use crate::value::quotient::quotient;
 use crate::view::local_terms::triple_bytes;
 use oxrdf::vocab::{rdf, xsd};
 use oxrdf::{BaseDirection, BlankNode, Literal, NamedNode, Term, Triple};
-use oxsdatatypes::{Boolean, Date, DateTime, Decimal, Double, Float, Integer, TimezoneOffset};
+use oxsdatatypes::{
+    Boolean, Date, DateTime, DayTimeDuration, Decimal, Double, Duration, Float, Integer, Time,
+    TimezoneOffset, YearMonthDuration,
+};
 use somersault_lang::Arithmetic;
 use somersault_model::inline::{self, Numeric};
 use somersault_model::{Tag, TermId};
@@ -35,6 +39,10 @@ pub(crate) enum Value {
     Double(Double),
     DateTime(DateTime),
     Date(Date),
+    Time(Time),
+    Duration(Duration),
+    YearMonthDuration(YearMonthDuration),
+    DayTimeDuration(DayTimeDuration),
     Other {
         value: String,
         datatype: NamedNode,
@@ -68,7 +76,11 @@ impl Value {
             | Value::Float(_)
             | Value::Double(_)
             | Value::DateTime(_)
-            | Value::Date(_) => 0,
+            | Value::Date(_)
+            | Value::Time(_)
+            | Value::Duration(_)
+            | Value::YearMonthDuration(_)
+            | Value::DayTimeDuration(_) => 0,
         }
     }
 
@@ -133,6 +145,10 @@ impl Value {
             "decimal" => Value::Decimal(text.parse().ok()?),
             "dateTime" | "dateTimeStamp" => Value::DateTime(text.parse().ok()?),
             "date" => Value::Date(text.parse().ok()?),
+            "time" => Value::Time(text.parse().ok()?),
+            "duration" => Value::Duration(text.parse().ok()?),
+            "yearMonthDuration" => Value::YearMonthDuration(text.parse().ok()?),
+            "dayTimeDuration" => Value::DayTimeDuration(text.parse().ok()?),
             integer => Value::Integer(lexical::integer(text, integer)?),
         })
     }
@@ -163,6 +179,10 @@ impl Value {
             Value::Double(value) => Literal::from(value).into(),
             Value::DateTime(value) => Literal::from(value).into(),
             Value::Date(value) => Literal::from(value).into(),
+            Value::Time(value) => Literal::from(value).into(),
+            Value::Duration(value) => Literal::from(value).into(),
+            Value::YearMonthDuration(value) => Literal::from(value).into(),
+            Value::DayTimeDuration(value) => Literal::from(value).into(),
             Value::Other { value, datatype } => Literal::new_typed_literal(value, datatype).into(),
             Value::Triple(triple) => Term::Triple(triple),
         }
@@ -212,6 +232,10 @@ impl Value {
                 Value::Double(_) => xsd::DOUBLE,
                 Value::DateTime(_) => xsd::DATE_TIME,
                 Value::Date(_) => xsd::DATE,
+                Value::Time(_) => xsd::TIME,
+                Value::Duration(_) => xsd::DURATION,
+                Value::YearMonthDuration(_) => xsd::YEAR_MONTH_DURATION,
+                Value::DayTimeDuration(_) => xsd::DAY_TIME_DURATION,
             }
             .into_owned(),
         )
@@ -242,6 +266,10 @@ impl Value {
             (Value::Double(a), Value::Double(b)) => a.is_identical_with(*b),
             (Value::DateTime(a), Value::DateTime(b)) => a == b,
             (Value::Date(a), Value::Date(b)) => a == b,
+            (Value::Time(a), Value::Time(b)) => a == b,
+            (Value::Duration(a), Value::Duration(b)) => a == b,
+            (Value::YearMonthDuration(a), Value::YearMonthDuration(b)) => a == b,
+            (Value::DayTimeDuration(a), Value::DayTimeDuration(b)) => a == b,
             (
                 Value::Other {
                     value: a,
@@ -313,6 +341,11 @@ impl Value {
             (Value::DateTime(a), Value::DateTime(b)) => Some(a == b),
             // With a time zone on one side only they may be equal or not.
             (Value::Date(a), Value::Date(b)) => a.partial_cmp(b).map(|o| o == Ordering::Equal),
+            (Value::Time(a), Value::Time(b)) => a.partial_cmp(b).map(|o| o == Ordering::Equal),
+            // Durations of all three types (F&O 3.1, section 8.2.5).
+            (a, b) if moments::duration(a).is_some() && moments::duration(b).is_some() => {
+                Some(moments::duration(a) == moments::duration(b))
+            }
             (Value::Other { .. }, Value::Other { .. }) => self.same(other).then_some(true),
             // A value of an unknown type may equal any other literal; it never equals what is none.
             (Value::Other { .. }, b) if b.is_typed() => None,
@@ -366,7 +399,8 @@ impl Value {
             ) => (la == lb && da == db).then(|| a.cmp(b)),
             (Value::DateTime(a), Value::DateTime(b)) => a.partial_cmp(b),
             (Value::Date(a), Value::Date(b)) => a.partial_cmp(b),
-            _ => None,
+            (Value::Time(a), Value::Time(b)) => a.partial_cmp(b),
+            _ => moments::compare(self, other),
         }
     }
 
@@ -382,6 +416,7 @@ impl Value {
                 (Value::NamedNode(a), Value::NamedNode(b)) => a.as_str().cmp(b.as_str()),
                 (Value::Triple(a), Value::Triple(b)) => order_triples(a, b),
                 _ => exact_order::order(self, other)
+                    .or_else(|| moments::order(self, other))
                     .or_else(|| self.with_zone().compare_literals(&other.with_zone()))
                     .unwrap_or_else(|| self.spelling().cmp(&other.spelling())),
             })
@@ -404,22 +439,24 @@ impl Value {
             Value::Boolean(_) => 6,
             Value::DateTime(_) => 7,
             Value::Date(_) => 8,
-            Value::Other { .. } => 9,
-            Value::Triple(_) => 10,
+            Value::Time(_) => 9,
+            Value::Duration(_) | Value::YearMonthDuration(_) | Value::DayTimeDuration(_) => 10,
+            Value::Other { .. } => 11,
+            Value::Triple(_) => 12,
         }
     }
 
     /// A time that has no zone, in UTC; everything else as it is.
     fn with_zone(&self) -> Cow<'_, Value> {
-        let utc = Some(TimezoneOffset::UTC);
-        let zoned = match self {
-            Value::DateTime(time) if time.timezone_offset().is_none() => {
-                time.adjust(utc).map(Value::DateTime)
-            }
-            Value::Date(date) if date.timezone_offset().is_none() => {
-                date.adjust(utc).map(Value::Date)
-            }
-            _ => None,
+        let offset = match self {
+            Value::DateTime(time) => time.timezone_offset(),
+            Value::Date(date) => date.timezone_offset(),
+            Value::Time(time) => time.timezone_offset(),
+            _ => return Cow::Borrowed(self),
+        };
+        let zoned = match offset {
+            None => moments::in_zone(self, TimezoneOffset::UTC),
+            Some(_) => None,
         };
         zoned.map_or(Cow::Borrowed(self), Cow::Owned)
     }
@@ -450,10 +487,13 @@ impl From<bool> for Value {
     }
 }
 
-/// `a op b` for numbers; `None` for anything else, and for an overflow.
+/// `a op b` for numbers, dates, times and durations; `None` for anything else, and for an overflow.
 pub(crate) fn arithmetic(op: Arithmetic, a: &Value, b: &Value) -> Option<Value> {
     use Arithmetic::{Add, Divide, Multiply, Subtract};
-    Some(match a.operands(b)? {
+    let Some(operands) = a.operands(b) else {
+        return moments::arithmetic(op, a, b);
+    };
+    Some(match operands {
         Operands::Integer(a, b) => match op {
             Add => Value::Integer(a.checked_add(b)?),
             Subtract => Value::Integer(a.checked_sub(b)?),

@@ -216,3 +216,276 @@ fn numbers_as_strings() {
         ("xsd:string(<http://x/i>)", "\"http://x/i\""),
     ]);
 }
+
+/// A text as a literal of a type of XML Schema.
+fn typed(expression: &str) -> String {
+    // `dateTime'…'` is short for `"…"^^xsd:dateTime`.
+    let mut text = String::new();
+    let mut parts = expression.split('\'');
+    while let Some(part) = parts.next() {
+        let Some(form) = parts.next() else {
+            text.push_str(part);
+            break;
+        };
+        let from = part
+            .rfind(|c: char| !c.is_alphanumeric())
+            .map_or(0, |at| at + 1);
+        text.push_str(&format!(
+            "{}\"{form}\"^^xsd:{}",
+            &part[..from],
+            &part[from..]
+        ));
+    }
+    text
+}
+
+fn check_typed(cases: &[(&str, &str)]) {
+    let cases: Vec<(String, String)> = (cases.iter())
+        .map(|(expression, expected)| (typed(expression), typed(expected)))
+        .collect();
+    let borrowed: Vec<(&str, &str)> = (cases.iter())
+        .map(|(expression, expected)| (expression.as_str(), expected.as_str()))
+        .collect();
+    check(&borrowed);
+}
+
+/// F&O 9.7 (dates and times) and 8.4 (durations); SPARQL 1.2 as SEP-0002 proposed.
+#[test]
+fn dates_and_times_are_reckoned_with() {
+    check_typed(&[
+        (
+            "dateTime'2020-03-01T00:00:00Z' - dateTime'2020-02-28T12:00:00Z'",
+            "dayTimeDuration'P1DT12H'",
+        ),
+        (
+            "dateTime'2000-10-30T06:12:00-05:00' - dateTime'1999-11-28T09:00:00Z'",
+            "dayTimeDuration'P337DT2H12M'",
+        ),
+        (
+            "date'2000-10-30' - date'1999-11-28'",
+            "dayTimeDuration'P337D'",
+        ),
+        (
+            "time'11:12:00Z' - time'04:00:00Z'",
+            "dayTimeDuration'PT7H12M'",
+        ),
+        (
+            "dateTime'2020-01-31T10:00:00Z' + yearMonthDuration'P1M'",
+            "dateTime'2020-02-29T10:00:00Z'",
+        ),
+        (
+            "yearMonthDuration'P1M' + dateTime'2020-01-31T10:00:00Z'",
+            "dateTime'2020-02-29T10:00:00Z'",
+        ),
+        (
+            "dateTime'2020-01-31T10:00:00Z' - yearMonthDuration'P1Y2M'",
+            "dateTime'2018-11-30T10:00:00Z'",
+        ),
+        (
+            "dateTime'2020-01-31T10:00:00Z' + dayTimeDuration'PT36H'",
+            "dateTime'2020-02-01T22:00:00Z'",
+        ),
+        (
+            "dateTime'2020-01-31T10:00:00Z' - dayTimeDuration'P31D'",
+            "dateTime'2019-12-31T10:00:00Z'",
+        ),
+        (
+            "dateTime'2020-01-31T10:00:00Z' + duration'P1MT1H'",
+            "dateTime'2020-02-29T11:00:00Z'",
+        ),
+        (
+            "date'2020-02-28' + dayTimeDuration'P2D'",
+            "date'2020-03-01'",
+        ),
+        (
+            "date'2020-02-28' - dayTimeDuration'PT1H'",
+            "date'2020-02-27'",
+        ),
+        (
+            "date'2020-02-29' + yearMonthDuration'P1Y'",
+            "date'2021-02-28'",
+        ),
+        (
+            "time'23:12:00+03:00' + dayTimeDuration'P1DT3H15M'",
+            "time'02:27:00+03:00'",
+        ),
+        (
+            "time'08:20:00-05:00' - dayTimeDuration'P23DT10H10M'",
+            "time'22:10:00-05:00'",
+        ),
+        ("time'08:20:00' + yearMonthDuration'P1M'", ""),
+        ("dateTime'2020-01-31T10:00:00Z' + 1", ""),
+        (
+            "dateTime'2020-01-31T10:00:00Z' + dateTime'2020-01-31T10:00:00Z'",
+            "",
+        ),
+        ("dayTimeDuration'PT1H' - dateTime'2020-01-31T10:00:00Z'", ""),
+        ("date'2020-01-31' - dateTime'2020-01-31T10:00:00Z'", ""),
+    ]);
+}
+
+#[test]
+fn durations_are_reckoned_with() {
+    check_typed(&[
+        (
+            "dayTimeDuration'PT36H' + dayTimeDuration'PT12H'",
+            "dayTimeDuration'P2D'",
+        ),
+        (
+            "dayTimeDuration'PT36H' - dayTimeDuration'P2D'",
+            "dayTimeDuration'-PT12H'",
+        ),
+        (
+            "yearMonthDuration'P2Y11M' + yearMonthDuration'P3Y3M'",
+            "yearMonthDuration'P6Y2M'",
+        ),
+        (
+            "yearMonthDuration'P1Y' - yearMonthDuration'P14M'",
+            "yearMonthDuration'-P2M'",
+        ),
+        ("dayTimeDuration'PT2H10M' * 2.1", "dayTimeDuration'PT4H33M'"),
+        ("0.5e0 * dayTimeDuration'PT1H'", "dayTimeDuration'PT30M'"),
+        (
+            "dayTimeDuration'P1DT2H30M10.5S' / 1.5",
+            "dayTimeDuration'PT17H40M7S'",
+        ),
+        (
+            "dayTimeDuration'P2DT53M11S' / dayTimeDuration'P1DT10H'",
+            "decimal'1.437834967320261437'",
+        ),
+        (
+            "yearMonthDuration'P2Y11M' * 2.3",
+            "yearMonthDuration'P6Y9M'",
+        ),
+        (
+            "yearMonthDuration'P2Y11M' / 1.5",
+            "yearMonthDuration'P1Y11M'",
+        ),
+        (
+            "yearMonthDuration'P3Y4M' / yearMonthDuration'-P1Y4M'",
+            "decimal'-2.5'",
+        ),
+        ("dayTimeDuration'PT1H' / 0", ""),
+        ("dayTimeDuration'PT1H' * double'NaN'", ""),
+        ("-dayTimeDuration'PT1H'", "dayTimeDuration'-PT1H'"),
+    ]);
+}
+
+/// F&O 8.2, 9.4; XML Schema 1.1 part 2, section 3.3.6.2.
+#[test]
+fn durations_dates_and_times_are_compared() {
+    let (yes, no) = ("\"true\"", "\"false\"");
+    check_typed(&[
+        ("dayTimeDuration'PT36H' = dayTimeDuration'P1DT12H'", yes),
+        ("dayTimeDuration'PT36H' < dayTimeDuration'P2D'", yes),
+        ("yearMonthDuration'P1Y' > yearMonthDuration'P11M'", yes),
+        ("yearMonthDuration'P1Y' = yearMonthDuration'P12M'", yes),
+        ("yearMonthDuration'P0M' = dayTimeDuration'PT0S'", yes),
+        ("duration'P1Y' = yearMonthDuration'P12M'", yes),
+        ("duration'P1M' = duration'P30D'", no),
+        ("duration'P1M' != duration'P30D'", yes),
+        ("duration'P1M' < duration'P30D'", ""),
+        ("duration'P1M' < duration'P32D'", yes),
+        ("dayTimeDuration'PT1H' < 5", ""),
+        ("time'12:30:00Z' < time'13:00:00Z'", yes),
+        ("time'12:30:00+01:00' = time'11:30:00Z'", yes),
+        ("date'2020-01-01' < date'2020-01-02'", yes),
+        (
+            "dateTime'2020-01-01T00:00:00Z' > dateTime'2019-01-01T00:00:00'",
+            yes,
+        ),
+    ]);
+}
+
+/// SPARQL 1.1, 17.4.5, of dates and times as well (F&O 9.5).
+#[test]
+fn parts_of_dates_and_times() {
+    check_typed(&[
+        ("YEAR(date'2020-02-29')", "integer'2020'"),
+        ("MONTH(date'2020-02-29Z')", "integer'2'"),
+        ("DAY(date'2020-02-29+01:00')", "integer'29'"),
+        ("HOURS(date'2020-02-29')", ""),
+        ("HOURS(time'12:30:15.5Z')", "integer'12'"),
+        ("MINUTES(time'12:30:15.5Z')", "integer'30'"),
+        ("SECONDS(time'12:30:15.5Z')", "decimal'15.5'"),
+        ("YEAR(time'12:30:15.5Z')", ""),
+        ("TZ(date'2020-02-29+01:00')", "\"+01:00\""),
+        ("TZ(time'12:30:15.5')", "\"\""),
+        ("TIMEZONE(time'12:30:15.5-05:00')", "dayTimeDuration'-PT5H'"),
+        ("TIMEZONE(date'2020-02-29')", ""),
+    ]);
+}
+
+/// F&O 19.1.
+#[test]
+fn casts_to_dates_times_and_durations() {
+    check_typed(&[
+        (
+            "xsd:date(dateTime'2020-02-29T12:00:00+01:00')",
+            "date'2020-02-29+01:00'",
+        ),
+        ("xsd:date(\"2020-02-29\")", "date'2020-02-29'"),
+        ("xsd:date(\" 2020-02-29 \")", "date'2020-02-29'"),
+        ("xsd:date(\"2020-02-30\")", ""),
+        ("xsd:date(time'12:00:00')", ""),
+        (
+            "xsd:time(dateTime'2020-02-29T12:00:00.5Z')",
+            "time'12:00:00.5Z'",
+        ),
+        ("xsd:time(\"12:00:00\")", "time'12:00:00'"),
+        (
+            "xsd:dateTime(date'2020-02-29Z')",
+            "dateTime'2020-02-29T00:00:00Z'",
+        ),
+        ("xsd:duration(\"P1Y2DT3S\")", "duration'P1Y2DT3S'"),
+        ("xsd:duration(dayTimeDuration'PT36H')", "duration'P1DT12H'"),
+        (
+            "xsd:dayTimeDuration(duration'P1Y2DT3S')",
+            "dayTimeDuration'P2DT3S'",
+        ),
+        (
+            "xsd:yearMonthDuration(duration'P1Y2DT3S')",
+            "yearMonthDuration'P1Y'",
+        ),
+        (
+            "xsd:dayTimeDuration(yearMonthDuration'P1Y')",
+            "dayTimeDuration'PT0S'",
+        ),
+        ("xsd:dayTimeDuration(\"PT36H\")", "dayTimeDuration'P1DT12H'"),
+        ("xsd:dayTimeDuration(\"P1Y\")", ""),
+        ("xsd:dayTimeDuration(5)", ""),
+        ("xsd:string(dayTimeDuration'PT36H')", "\"P1DT12H\""),
+    ]);
+}
+
+/// F&O 9.6; SPARQL 1.2, ADJUST.
+#[test]
+fn zones_are_adjusted() {
+    check_typed(&[
+        (
+            "ADJUST(dateTime'2002-03-07T10:00:00-07:00', dayTimeDuration'-PT10H')",
+            "dateTime'2002-03-07T07:00:00-10:00'",
+        ),
+        (
+            "ADJUST(dateTime'2002-03-07T10:00:00', dayTimeDuration'PT0S')",
+            "dateTime'2002-03-07T10:00:00Z'",
+        ),
+        (
+            "ADJUST(time'10:00:00-07:00', dayTimeDuration'-PT5H')",
+            "time'12:00:00-05:00'",
+        ),
+        (
+            "ADJUST(date'2002-03-07-07:00', dayTimeDuration'-PT10H')",
+            "date'2002-03-06-10:00'",
+        ),
+        (
+            "ADJUST(dateTime'2002-03-07T10:00:00', dayTimeDuration'PT15H')",
+            "",
+        ),
+        (
+            "ADJUST(dateTime'2002-03-07T10:00:00', dayTimeDuration'PT1S')",
+            "",
+        ),
+        ("ADJUST(5, dayTimeDuration'PT1H')", ""),
+    ]);
+}
