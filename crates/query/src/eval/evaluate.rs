@@ -7,6 +7,7 @@ use crate::context::cells::Cells;
 use crate::context::table::Table;
 use crate::eval::filter::{self, Memo};
 use crate::eval::functions;
+use crate::value::exact::Exact;
 use crate::value::moments;
 use crate::value::number::{Computed, Number};
 use crate::value::random::Random;
@@ -344,11 +345,12 @@ impl<'a> Evaluation<'a> {
                 value.into()
             }
             Expr::UnaryMinus(a) => match self.evaluate_value(a, row)? {
-                Value::Integer(value) => Value::Integer(value.checked_neg()?),
-                Value::Decimal(value) => Value::Decimal(value.checked_neg()?),
                 Value::Float(value) => Value::Float(-value),
                 Value::Double(value) => Value::Double(-value),
-                duration => moments::negated(&duration)?,
+                value => match Exact::of(&value) {
+                    Some(number) => number.negated().into_value()?,
+                    None => moments::negated(&value)?,
+                },
             }
             .into(),
             Expr::If(condition, then, otherwise) => {

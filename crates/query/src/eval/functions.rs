@@ -6,6 +6,7 @@ use crate::algebra::text_pattern::regex;
 use crate::eval::evaluate::{Evaluated, Evaluation, Row};
 use crate::value::cast::{cast, cast_of};
 use crate::value::digest::digest;
+use crate::value::exact::Exact;
 use crate::value::moments;
 use crate::value::term_value::Value;
 use oxiri::Iri;
@@ -373,14 +374,17 @@ fn pieces(replacement: &str, groups: usize) -> Option<Vec<Piece<'_>>> {
 fn rounded(function: &Function, value: &Value) -> Option<Value> {
     use Function as F;
     Some(match value {
-        Value::Integer(value) if *function == F::Abs => Value::Integer(value.checked_abs()?),
-        Value::Integer(value) => Value::Integer(*value),
-        Value::Decimal(value) => Value::Decimal(match function {
-            F::Abs => value.checked_abs()?,
-            F::Ceil => value.checked_ceil()?,
-            F::Floor => value.checked_floor()?,
-            _ => value.checked_round()?,
-        }),
+        Value::Integer(value) if *function != F::Abs => Value::Integer(*value),
+        Value::Integer(_) | Value::Decimal(_) | Value::Wide(_) => {
+            let exact = Exact::of(value)?;
+            let rounded = match function {
+                F::Abs => exact.absolute(),
+                F::Ceil => exact.negated().floor_of_plus(0).negated(),
+                F::Floor => exact.floor_of_plus(0),
+                _ => exact.floor_of_plus(1),
+            };
+            rounded.into_value()?
+        }
         Value::Float(value) => Value::Float(match function {
             F::Abs => value.abs(),
             F::Ceil => value.ceil(),

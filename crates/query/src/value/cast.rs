@@ -1,11 +1,12 @@
 //! Casts: the constructor functions of XSD types (SPARQL 1.1, section 17.5; F&O 3.1, section 19).
 
+use crate::value::exact::Exact;
 use crate::value::lexical;
 use crate::value::moments;
 use crate::value::term_value::Value;
 use oxrdf::vocab::xsd;
 use oxrdf::{NamedNode, Term};
-use oxsdatatypes::{Decimal, Double, Float, Integer};
+use oxsdatatypes::{Double, Float};
 
 /// The types that a cast can make.
 #[derive(Clone, Copy)]
@@ -57,24 +58,25 @@ pub(crate) fn cast(to: Cast, value: &Value) -> Option<Value> {
             (Value::Boolean(_), _) => value.clone(),
             _ => Value::Boolean(value.as_double().and_then(|_| value.effective_boolean())?),
         },
-        Cast::Integer => Value::Integer(match (value, spelled) {
-            (_, Some(text)) => text.parse().ok()?,
-            (Value::Boolean(b), _) => i64::from(*b).into(),
-            (Value::Integer(n), _) => *n,
-            (Value::Decimal(n), _) => Integer::try_from(*n).ok()?,
-            (Value::Float(n), _) => Integer::try_from(*n).ok()?,
-            (Value::Double(n), _) => Integer::try_from(*n).ok()?,
-            _ => return None,
-        }),
-        Cast::Decimal => Value::Decimal(match (value, spelled) {
-            (_, Some(text)) => text.parse().ok()?,
-            (Value::Boolean(b), _) => Decimal::from(i64::from(*b)),
-            (Value::Integer(n), _) => (*n).into(),
-            (Value::Decimal(n), _) => *n,
-            (Value::Float(n), _) => Decimal::try_from(*n).ok()?,
-            (Value::Double(n), _) => Decimal::try_from(*n).ok()?,
-            _ => return None,
-        }),
+        Cast::Integer => match (value, spelled) {
+            (_, Some(text)) => lexical::integer(text, "integer")?,
+            (Value::Boolean(b), _) => Value::Integer(i64::from(*b).into()),
+            (Value::Integer(_), _) => value.clone(),
+            (Value::Float(_) | Value::Double(_), _) => {
+                Exact::of_double(value.as_double()?.into(), true)?.into_value()?
+            }
+            _ => Exact::of(value)?.truncated().into_value()?,
+        },
+        Cast::Decimal => match (value, spelled) {
+            (_, Some(text)) => lexical::decimal(text)?,
+            (Value::Boolean(b), _) => Value::Decimal(i64::from(*b).into()),
+            (Value::Integer(n), _) => Value::Decimal((*n).into()),
+            (Value::Decimal(_), _) => value.clone(),
+            (Value::Float(_) | Value::Double(_), _) => {
+                Exact::of_double(value.as_double()?.into(), false)?.into_value()?
+            }
+            _ => Exact::of(value)?.as_decimal().into_value()?,
+        },
         Cast::Double => Value::Double(match (value, spelled) {
             (_, Some(text)) => lexical::double(text)?,
             (Value::Boolean(b), _) => Double::from(i64::from(*b) as f64),
@@ -83,11 +85,8 @@ pub(crate) fn cast(to: Cast, value: &Value) -> Option<Value> {
         Cast::Float => Value::Float(match (value, spelled) {
             (_, Some(text)) => lexical::float(text)?,
             (Value::Boolean(b), _) => Float::from(i64::from(*b) as f32),
-            (Value::Integer(n), _) => (*n).into(),
-            (Value::Decimal(n), _) => (*n).into(),
-            (Value::Float(n), _) => *n,
             (Value::Double(n), _) => (*n).into(),
-            _ => return None,
+            _ => value.as_float()?,
         }),
         Cast::DateTime => match (value, spelled) {
             (_, Some(text)) => Value::DateTime(text.parse().ok()?),

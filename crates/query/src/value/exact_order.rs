@@ -2,27 +2,46 @@
 //! which `<` is not: that promotes to float or double, which rounds, so that two integers may equal a double and not each
 //! other, and what is the least of the three would hang on the order of comparing (S6).
 
+use crate::value::exact::Exact;
 use crate::value::exact_sum;
 use crate::value::running_sum::{ONE, units_of};
 use crate::value::term_value::Value;
 use std::cmp::Ordering;
 
-/// No integer and no decimal is so large (2^68).
+/// No integer and no decimal of the narrow types is so large (2^68).
 const BEYOND: f64 = (1u128 << 68) as f64;
 
 /// Compares two numbers; `None` if one of them is none.
 #[inline]
 pub(crate) fn order(a: &Value, b: &Value) -> Option<Ordering> {
-    use Value::{Decimal, Double, Float, Integer};
+    use Value::{Decimal, Double, Float, Integer, Wide};
     match (a, b) {
         (Integer(a), Integer(b)) => Some(a.cmp(b)),
         (Decimal(a), Decimal(b)) => Some(a.cmp(b)),
         (Integer(_), Decimal(_)) | (Decimal(_), Integer(_)) => Some(units(a)?.cmp(&units(b)?)),
+        (Wide(_), _) | (_, Wide(_)) => wide(a, b),
         // Every float is a double.
         (Double(_) | Float(_), Double(_) | Float(_)) => floating(a)?.partial_cmp(&floating(b)?),
         (Double(_) | Float(_), _) => against(b, floating(a)?).map(Ordering::reverse),
         (_, Double(_) | Float(_)) => against(a, floating(b)?),
         _ => None,
+    }
+}
+
+/// Compares two numbers, one of which is wide.
+fn wide(a: &Value, b: &Value) -> Option<Ordering> {
+    match (Exact::of(a), Exact::of(b)) {
+        (Some(a), Some(b)) => Some(a.compare(&b)),
+        (Some(a), None) => wide_against(&a, floating(b)?),
+        (None, Some(b)) => wide_against(&b, floating(a)?).map(Ordering::reverse),
+        (None, None) => None,
+    }
+}
+
+fn wide_against(exact: &Exact, double: f64) -> Option<Ordering> {
+    match Exact::of_double(double, false) {
+        Some(double) => Some(exact.compare(&double)),
+        None => 0.0.partial_cmp(&double),
     }
 }
 

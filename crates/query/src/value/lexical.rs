@@ -2,7 +2,9 @@
 //! literal whose form is not in its type's space is no number, and its effective boolean value is
 //! false (SPARQL 1.1, section 17.2.2); Rust's own parsers accept more than XML Schema does.
 
-use oxsdatatypes::{Double, Float, Integer};
+use crate::value::exact::Exact;
+use crate::value::term_value::Value;
+use oxsdatatypes::{Decimal, Double, Float, Integer};
 
 /// The datatypes derived from `xsd:integer`, with their least and greatest values; `None` where a
 /// side is open (XML Schema 1.1 part 2, sections 3.4.13 to 3.4.25).
@@ -32,12 +34,34 @@ pub(crate) fn is_numeric(datatype: &str) -> bool {
 }
 
 /// The value of an integer of this datatype; `None` outside the datatype's range.
-pub(crate) fn integer(text: &str, datatype: &str) -> Option<Integer> {
+pub(crate) fn integer(text: &str, datatype: &str) -> Option<Value> {
     let (least, most) = integer_range(datatype)?;
-    let value: Integer = text.parse().ok()?;
-    let wide = i128::from(i64::from(value));
-    let is_inside = least.is_none_or(|least| least <= wide) && most.is_none_or(|most| wide <= most);
+    let value = match text.parse::<Integer>() {
+        Ok(value) => Value::Integer(value),
+        Err(_) => Exact::parse(text, true)?.into_value()?,
+    };
+    let is_inside = match &value {
+        Value::Integer(value) => inside(i64::from(*value).into(), least, most),
+        Value::Wide(value) => match value.to_i128() {
+            Some(value) => inside(value, least, most),
+            None if value.is_negative() => least.is_none(),
+            None => most.is_none(),
+        },
+        _ => false,
+    };
     is_inside.then_some(value)
+}
+
+fn inside(value: i128, least: Option<i128>, most: Option<i128>) -> bool {
+    least.is_none_or(|least| least <= value) && most.is_none_or(|most| value <= most)
+}
+
+/// The value of an `xsd:decimal`.
+pub(crate) fn decimal(text: &str) -> Option<Value> {
+    match text.parse::<Decimal>() {
+        Ok(value) => Some(Value::Decimal(value)),
+        Err(_) => Exact::parse(text, false)?.into_value(),
+    }
 }
 
 /// The value of an `xsd:double`.

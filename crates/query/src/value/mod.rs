@@ -3,6 +3,7 @@
 
 pub(crate) mod cast;
 pub(crate) mod digest;
+pub(crate) mod exact;
 pub(crate) mod exact_order;
 pub(crate) mod exact_sum;
 pub(crate) mod lexical;

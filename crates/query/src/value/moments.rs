@@ -2,6 +2,7 @@
 //! sections 8 to 10; SPARQL 1.2 takes them over as SEP-0002 proposed). The one thing to know before
 //! changing it: a month has no length in seconds, so that some durations cannot be compared.
 
+use crate::value::exact::Exact;
 use crate::value::quotient::quotient;
 use crate::value::running_sum::{ONE, units_of};
 use crate::value::term_value::Value;
@@ -149,7 +150,11 @@ fn decimal(value: &Value) -> Option<Decimal> {
     match value {
         Value::Integer(value) => Some((*value).into()),
         Value::Decimal(value) => Some(*value),
-        _ => Decimal::try_from(value.as_double()?).ok(),
+        Value::Float(_) | Value::Double(_) => {
+            let units = Exact::of_double(value.as_double()?.into(), false)?.nearest_units();
+            Some(Decimal::from_be_bytes(units?.to_be_bytes()))
+        }
+        _ => None,
     }
 }
 

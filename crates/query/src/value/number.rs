@@ -35,7 +35,7 @@ pub(crate) struct Small {
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Computed {
     Number(Number),
-    /// An error: an overflow, or digits that no decimal has.
+    /// An error: an operand is unbound.
     Error,
     /// It is to be computed from values.
     Wider,
@@ -138,7 +138,7 @@ fn integers(op: Arithmetic, a: i64, b: i64) -> Computed {
         Arithmetic::Multiply => a.checked_mul(b),
         Arithmetic::Divide => return Computed::Wider,
     };
-    result.map_or(Computed::Error, |value| {
+    result.map_or(Computed::Wider, |value| {
         Computed::Number(Number::Integer(value))
     })
 }
@@ -183,7 +183,7 @@ impl Small {
     fn of(mut mantissa: i128, mut scale: u8) -> Computed {
         while scale > MOST_DIGITS {
             if mantissa % 10 != 0 {
-                return Computed::Error;
+                return Computed::Wider;
             }
             mantissa /= 10;
             scale -= 1;
@@ -302,12 +302,16 @@ mod tests {
     }
 
     #[test]
-    fn digits_that_no_decimal_has_are_an_error_and_wide_ones_are_left_to_values() {
+    fn what_does_not_fit_is_left_to_values() {
         let decimal = |mantissa, scale| Number::Decimal(Small { mantissa, scale });
         let times = |a: Number, b: Number| a.arithmetic(Arithmetic::Multiply, b);
         assert!(matches!(
             times(decimal(3, 10), decimal(7, 9)),
-            Computed::Error
+            Computed::Wider
+        ));
+        assert!(matches!(
+            times(Number::Integer(i64::MAX), Number::Integer(2)),
+            Computed::Wider
         ));
         assert!(matches!(
             times(decimal(30, 10), decimal(7, 9)),

@@ -2,10 +2,13 @@
 //! is rounded once, at its end, so that neither the order of its values shows in it (S6), nor what was in it for a while
 //! and has been taken back.
 
+use crate::value::exact::Exact;
 use crate::value::exact_sum::ExactSum;
 use crate::value::quotient::quotient;
 use crate::value::term_value::Value;
+use num_bigint::BigInt;
 use oxsdatatypes::{Decimal, Double, Float, Integer};
+use somersault_lang::Arithmetic;
 
 /// The units in an integer of 1.
 pub(crate) const ONE: i128 = 10i128.pow(18);
@@ -16,8 +19,27 @@ pub(crate) const ONE: i128 = 10i128.pow(18);
 pub(crate) struct Sum {
     integers: i128,
     decimals: Option<WideSum>,
+    wide: Option<Box<ExactTotal>>,
     inexact: Option<Inexact>,
     count: i64,
+}
+
+/// A sum of numbers that do not fit the narrow types.
+struct ExactTotal {
+    sum: Exact,
+    integers: i64,
+    decimals: i64,
+}
+
+impl ExactTotal {
+    fn count(&mut self, value: &Exact, by: i64) {
+        let count = if value.is_integer() {
+            &mut self.integers
+        } else {
+            &mut self.decimals
+        };
+        *count += by;
+    }
 }
 
 /// A sum of decimals in units of 10^-18, which is what a [`Decimal`] counts: its low 128 bits, and
@@ -55,7 +77,12 @@ impl WideSum {
         self.count -= 1;
     }
 
-    /// `None` if it is more than a decimal can be.
+    /// The sum, whatever its size.
+    fn exact(&self) -> Exact {
+        Exact::decimal(BigInt::from(self.low) + (BigInt::from(self.wraps) << 128))
+    }
+
+    /// `None` if it is more than a decimal of 128 bits can be.
     fn value(&self) -> Option<Decimal> {
         (self.wraps == 0).then(|| Decimal::from_be_bytes(self.low.to_be_bytes()))
     }
@@ -76,6 +103,17 @@ impl Sum {
                 return Some(());
             }
             Value::Decimal(value) => self.decimals.get_or_insert_default().add(units_of(*value)),
+            Value::Wide(value) => {
+                let wide = self.wide.get_or_insert_with(|| {
+                    Box::new(ExactTotal {
+                        sum: Exact::integer(0),
+                        integers: 0,
+                        decimals: 0,
+                    })
+                });
+                wide.sum = wide.sum.plus(value);
+                wide.count(value, 1);
+            }
             Value::Float(value) => {
                 let inexact = self.inexact.get_or_insert_with(Inexact::new);
                 inexact.sum.add(f64::from(Double::from(*value)));
@@ -107,6 +145,16 @@ impl Sum {
                     self.decimals = None;
                 }
             }
+            Value::Wide(value) => {
+                let Some(wide) = &mut self.wide else {
+                    return false;
+                };
+                wide.sum = wide.sum.plus(&value.negated());
+                wide.count(value, -1);
+                if wide.integers + wide.decimals == 0 {
+                    self.wide = None;
+                }
+            }
             Value::Float(_) | Value::Double(_) => {
                 let Some(inexact) = &mut self.inexact else {
                     return false;
@@ -124,17 +172,41 @@ impl Sum {
         true
     }
 
-    /// What was not rounded: an integer unless there was a decimal; `None` if it is too large.
+    /// What was not rounded: an integer unless there was a decimal; `None` if it has too many digits.
     fn exact(&self) -> Option<Value> {
-        let Some(decimals) = &self.decimals else {
-            return Some(Value::Integer(i64::try_from(self.integers).ok()?.into()));
-        };
-        let mut sum = decimals.clone();
-        sum.add(self.integers.checked_mul(ONE)?);
-        Some(Value::Decimal(sum.value()?))
+        if self.wide.is_none() {
+            match &self.decimals {
+                None => {
+                    if let Ok(sum) = i64::try_from(self.integers) {
+                        return Some(Value::Integer(sum.into()));
+                    }
+                }
+                Some(decimals) => {
+                    let mut sum = decimals.clone();
+                    if let Some(units) = self.integers.checked_mul(ONE) {
+                        sum.add(units);
+                        if let Some(sum) = sum.value() {
+                            return Some(Value::Decimal(sum));
+                        }
+                    }
+                }
+            }
+        }
+        let mut sum = Exact::integer(self.integers);
+        if let Some(decimals) = &self.decimals {
+            sum = sum.plus(&decimals.exact());
+        }
+        if let Some(wide) = &self.wide {
+            sum = sum.plus(&wide.sum);
+            sum = match wide.decimals {
+                0 if self.decimals.is_none() => sum.truncated(),
+                _ => sum.as_decimal(),
+            };
+        }
+        sum.into_value()
     }
 
-    /// `None` if the sum is too large for its type.
+    /// `None` if the sum has too many digits.
     pub(crate) fn value(&self) -> Option<Value> {
         let exact = self.exact()?;
         let Some(inexact) = &self.inexact else {
@@ -158,6 +230,7 @@ impl Sum {
         Some(match self.value()? {
             Value::Integer(sum) => Value::Decimal(quotient(sum.into(), count.into())?),
             Value::Decimal(sum) => Value::Decimal(quotient(sum, count.into())?),
+            Value::Wide(sum) => sum.arithmetic(Arithmetic::Divide, &Exact::integer(self.count))?,
             Value::Float(sum) => Value::Float(sum / Float::from(count)),
             Value::Double(sum) => Value::Double(sum / Double::from(count)),
             _ => return None,
@@ -166,7 +239,8 @@ impl Sum {
 
     /// Memory beside its own.
     pub(crate) fn heap_bytes(&self) -> usize {
-        self.inexact.as_ref().map_or(0, |_| ExactSum::BYTES)
+        let wide = self.wide.as_ref().map_or(0, |wide| wide.sum.bytes());
+        wide + self.inexact.as_ref().map_or(0, |_| ExactSum::BYTES)
     }
 }
 
@@ -225,24 +299,32 @@ mod tests {
         let most = Value::Decimal(Decimal::MAX);
         let least = Value::Decimal(Decimal::MIN);
         let max = integer(i64::MAX);
-        assert_eq!(sum(&[max.clone(), integer(1)]), None);
+        let of_type = |text, name| {
+            Some(format!(
+                "\"{text}\"^^<http://www.w3.org/2001/XMLSchema#{name}>"
+            ))
+        };
+        // What the narrow types do not hold is wide, and neither rounded nor lost.
+        assert_eq!(
+            sum(&[max.clone(), integer(1)]),
+            of_type("9223372036854775808", "integer")
+        );
         let back = sum(&[max.clone(), integer(1), integer(-1)]);
         assert_eq!(back, sum(&[integer(i64::MAX)]));
         assert_eq!(back, sum(&[integer(-1), integer(1), max.clone()]));
-        assert_eq!(sum(&[most.clone(), half.clone()]), None);
+        let typed = |text| of_type(text, "decimal");
+        assert_eq!(
+            sum(&[most.clone(), half.clone()]),
+            typed("170141183460469231732.187303715884105727")
+        );
         assert_eq!(
             sum(&[
                 least.clone(),
                 Value::Decimal("-0.5".parse().expect("a decimal"))
             ]),
-            None
+            typed("-170141183460469231732.187303715884105728")
         );
         let all = [most, half.clone(), least, integer(1)];
-        let typed = |text| {
-            Some(format!(
-                "\"{text}\"^^<http://www.w3.org/2001/XMLSchema#decimal>"
-            ))
-        };
         // The least decimal is one unit further from 0 than the greatest.
         assert_eq!(sum(&all), typed("1.499999999999999999"));
         assert_eq!(sum(&[half, max]), typed("9223372036854775807.5"));

@@ -2,6 +2,7 @@
 //! integers are integers. Types without operators are compared by spelling; any other operation on
 //! them is an error (`None`).
 
+use crate::value::exact::Exact;
 use crate::value::exact_order;
 use crate::value::lexical;
 use crate::value::moments;
@@ -35,6 +36,8 @@ pub(crate) enum Value {
     Boolean(bool),
     Integer(Integer),
     Decimal(Decimal),
+    /// An integer or a decimal with more digits than the two types above have.
+    Wide(Box<Exact>),
     Float(Float),
     Double(Double),
     DateTime(DateTime),
@@ -54,6 +57,8 @@ pub(crate) enum Value {
 pub(crate) enum Operands {
     Integer(Integer, Integer),
     Decimal(Decimal, Decimal),
+    /// Integers and decimals, one of which at least is wide.
+    Exact(Box<(Exact, Exact)>),
     Float(Float, Float),
     Double(Double, Double),
 }
@@ -70,6 +75,7 @@ impl Value {
             } => value.len() + language.len(),
             Value::Other { value, datatype } => value.len() + datatype.as_str().len(),
             Value::Triple(triple) => triple_bytes(triple),
+            Value::Wide(value) => value.bytes(),
             Value::Boolean(_)
             | Value::Integer(_)
             | Value::Decimal(_)
@@ -142,14 +148,14 @@ impl Value {
             "boolean" => Value::Boolean(text.parse::<Boolean>().ok()?.into()),
             "float" => Value::Float(lexical::float(text)?),
             "double" => Value::Double(lexical::double(text)?),
-            "decimal" => Value::Decimal(text.parse().ok()?),
+            "decimal" => lexical::decimal(text)?,
             "dateTime" | "dateTimeStamp" => Value::DateTime(text.parse().ok()?),
             "date" => Value::Date(text.parse().ok()?),
             "time" => Value::Time(text.parse().ok()?),
             "duration" => Value::Duration(text.parse().ok()?),
             "yearMonthDuration" => Value::YearMonthDuration(text.parse().ok()?),
             "dayTimeDuration" => Value::DayTimeDuration(text.parse().ok()?),
-            integer => Value::Integer(lexical::integer(text, integer)?),
+            integer => lexical::integer(text, integer)?,
         })
     }
 
@@ -175,6 +181,14 @@ impl Value {
             Value::Boolean(value) => Literal::from(value).into(),
             Value::Integer(value) => Literal::from(value).into(),
             Value::Decimal(value) => Literal::from(value).into(),
+            Value::Wide(value) => {
+                let datatype = if value.is_integer() {
+                    xsd::INTEGER
+                } else {
+                    xsd::DECIMAL
+                };
+                Literal::new_typed_literal(value.to_string(), datatype).into()
+            }
             Value::Float(value) => Literal::from(value).into(),
             Value::Double(value) => Literal::from(value).into(),
             Value::DateTime(value) => Literal::from(value).into(),
@@ -200,6 +214,8 @@ impl Value {
             }
             Value::Integer(value) => Some(Boolean::from(*value).into()),
             Value::Decimal(value) => Some(Boolean::from(*value).into()),
+            // Zero is never wide.
+            Value::Wide(_) => Some(true),
             Value::Float(value) => Some(Boolean::from(*value).into()),
             Value::Double(value) => Some(Boolean::from(*value).into()),
             _ => None,
@@ -228,6 +244,8 @@ impl Value {
                 Value::Boolean(_) => xsd::BOOLEAN,
                 Value::Integer(_) => xsd::INTEGER,
                 Value::Decimal(_) => xsd::DECIMAL,
+                Value::Wide(value) if value.is_integer() => xsd::INTEGER,
+                Value::Wide(_) => xsd::DECIMAL,
                 Value::Float(_) => xsd::FLOAT,
                 Value::Double(_) => xsd::DOUBLE,
                 Value::DateTime(_) => xsd::DATE_TIME,
@@ -262,6 +280,7 @@ impl Value {
             (Value::Boolean(a), Value::Boolean(b)) => a == b,
             (Value::Integer(a), Value::Integer(b)) => a == b,
             (Value::Decimal(a), Value::Decimal(b)) => a == b,
+            (Value::Wide(a), Value::Wide(b)) => a == b,
             (Value::Float(a), Value::Float(b)) => a.is_identical_with(*b),
             (Value::Double(a), Value::Double(b)) => a.is_identical_with(*b),
             (Value::DateTime(a), Value::DateTime(b)) => a == b,
@@ -297,6 +316,9 @@ impl Value {
             (a, Do(b)) => Operands::Double(a.as_double()?, *b),
             (Fl(a), b) => Operands::Float(*a, b.as_float()?),
             (a, Fl(b)) => Operands::Float(a.as_float()?, *b),
+            (Value::Wide(_), _) | (_, Value::Wide(_)) => {
+                Operands::Exact(Box::new((Exact::of(self)?, Exact::of(other)?)))
+            }
             _ => return None,
         })
     }
@@ -306,6 +328,7 @@ impl Value {
         Some(match self {
             Value::Integer(value) => (*value).into(),
             Value::Decimal(value) => (*value).into(),
+            Value::Wide(value) => value.to_f64().into(),
             Value::Float(value) => (*value).into(),
             Value::Double(value) => *value,
             _ => return None,
@@ -316,6 +339,7 @@ impl Value {
         Some(match self {
             Value::Integer(value) => (*value).into(),
             Value::Decimal(value) => (*value).into(),
+            Value::Wide(value) => value.to_f32().into(),
             Value::Float(value) => *value,
             _ => return None,
         })
@@ -327,6 +351,7 @@ impl Value {
             return Some(match operands {
                 Operands::Integer(a, b) => a == b,
                 Operands::Decimal(a, b) => a == b,
+                Operands::Exact(both) => both.0.compare(&both.1) == Ordering::Equal,
                 Operands::Float(a, b) => a == b,
                 Operands::Double(a, b) => a == b,
             });
@@ -338,8 +363,10 @@ impl Value {
                     && Value::of_term(a.object.clone())
                         .equals(&Value::of_term(b.object.clone()))?,
             ),
-            (Value::DateTime(a), Value::DateTime(b)) => Some(a == b),
             // With a time zone on one side only they may be equal or not.
+            (Value::DateTime(a), Value::DateTime(b)) => {
+                a.partial_cmp(b).map(|o| o == Ordering::Equal)
+            }
             (Value::Date(a), Value::Date(b)) => a.partial_cmp(b).map(|o| o == Ordering::Equal),
             (Value::Time(a), Value::Time(b)) => a.partial_cmp(b).map(|o| o == Ordering::Equal),
             // Durations of all three types (F&O 3.1, section 8.2.5).
@@ -378,6 +405,7 @@ impl Value {
             return match operands {
                 Operands::Integer(a, b) => a.partial_cmp(&b),
                 Operands::Decimal(a, b) => a.partial_cmp(&b),
+                Operands::Exact(both) => Some(both.0.compare(&both.1)),
                 Operands::Float(a, b) => a.partial_cmp(&b),
                 Operands::Double(a, b) => a.partial_cmp(&b),
             };
@@ -433,7 +461,11 @@ impl Value {
             Value::BlankNode(_) => 0,
             Value::NamedNode(_) => 1,
             _ if is_nan => 3,
-            Value::Integer(_) | Value::Decimal(_) | Value::Float(_) | Value::Double(_) => 2,
+            Value::Integer(_)
+            | Value::Decimal(_)
+            | Value::Wide(_)
+            | Value::Float(_)
+            | Value::Double(_) => 2,
             Value::String(_) => 4,
             Value::LangString { .. } => 5,
             Value::Boolean(_) => 6,
@@ -494,18 +526,26 @@ pub(crate) fn arithmetic(op: Arithmetic, a: &Value, b: &Value) -> Option<Value> 
         return moments::arithmetic(op, a, b);
     };
     Some(match operands {
-        Operands::Integer(a, b) => match op {
-            Add => Value::Integer(a.checked_add(b)?),
-            Subtract => Value::Integer(a.checked_sub(b)?),
-            Multiply => Value::Integer(a.checked_mul(b)?),
-            Divide => Value::Decimal(quotient(a.into(), b.into())?),
-        },
-        Operands::Decimal(a, b) => Value::Decimal(match op {
-            Add => a.checked_add(b)?,
-            Subtract => a.checked_sub(b)?,
-            Multiply => a.checked_mul(b)?,
-            Divide => quotient(a, b)?,
-        }),
+        Operands::Integer(left, right) => {
+            let narrow = match op {
+                Add => left.checked_add(right).map(Value::Integer),
+                Subtract => left.checked_sub(right).map(Value::Integer),
+                Multiply => left.checked_mul(right).map(Value::Integer),
+                Divide => quotient(left.into(), right.into()).map(Value::Decimal),
+            };
+            return narrow.or_else(|| Exact::of(a)?.arithmetic(op, &Exact::of(b)?));
+        }
+        Operands::Decimal(left, right) => {
+            let narrow = match op {
+                Add => left.checked_add(right),
+                Subtract => left.checked_sub(right),
+                Multiply => left.checked_mul(right),
+                Divide => quotient(left, right),
+            };
+            let narrow = narrow.map(Value::Decimal);
+            return narrow.or_else(|| Exact::of(a)?.arithmetic(op, &Exact::of(b)?));
+        }
+        Operands::Exact(both) => return both.0.arithmetic(op, &both.1),
         Operands::Float(a, b) => Value::Float(match op {
             Add => a + b,
             Subtract => a - b,

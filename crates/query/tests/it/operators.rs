@@ -394,6 +394,19 @@ fn durations_dates_and_times_are_compared() {
             "dateTime'2020-01-01T00:00:00Z' > dateTime'2019-01-01T00:00:00'",
             yes,
         ),
+        // XML Schema 1.1 part 2, 3.3.7.4: within fourteen hours their order is not known.
+        (
+            "dateTime'2020-01-01T00:00:00Z' = dateTime'2020-01-01T00:00:00'",
+            "",
+        ),
+        (
+            "dateTime'2020-01-01T00:00:00Z' != dateTime'2020-01-01T00:00:00'",
+            "",
+        ),
+        (
+            "dateTime'2020-01-03T00:00:00Z' = dateTime'2020-01-01T00:00:00'",
+            no,
+        ),
     ]);
 }
 
@@ -488,4 +501,100 @@ fn zones_are_adjusted() {
         ),
         ("ADJUST(5, dayTimeDuration'PT1H')", ""),
     ]);
+}
+
+/// XML Schema 1.1 part 2, 3.3.3 and 3.4.13: neither integers nor decimals end at 64 bits or eighteen
+/// digits.
+#[test]
+fn numbers_of_many_digits_are_exact() {
+    check_typed(&[
+        ("9223372036854775807 + 1", "integer'9223372036854775808'"),
+        ("-9223372036854775807 - 2", "integer'-9223372036854775809'"),
+        ("9223372036854775808 - 1", "integer'9223372036854775807'"),
+        (
+            "100000000000 * 1000000000000",
+            "integer'100000000000000000000000'",
+        ),
+        ("-(-9223372036854775808)", "integer'9223372036854775808'"),
+        ("ABS(-9223372036854775808)", "integer'9223372036854775808'"),
+        ("isNumeric(unsignedLong'18446744073709551615')", "\"true\""),
+        ("isNumeric(unsignedLong'18446744073709551616')", "\"false\""),
+        ("isNumeric(long'9223372036854775808')", "\"false\""),
+        (
+            "isNumeric(nonNegativeInteger'100000000000000000000000')",
+            "\"true\"",
+        ),
+        (
+            "isNumeric(nonNegativeInteger'-100000000000000000000000')",
+            "\"false\"",
+        ),
+        (
+            "100000000000000000000 = 100000000000000000000.0",
+            "\"true\"",
+        ),
+        ("100000000000000000000 < 100000000000000000001", "\"true\""),
+        ("100000000000000000000 > 99", "\"true\""),
+        ("100000000000000000000 = 1e20", "\"true\""),
+        ("!100000000000000000000", "\"false\""),
+        (
+            "0.1234567890123456789 + 0.0000000000000000001",
+            "decimal'0.123456789012345679'",
+        ),
+        ("0.1234567890123456789", "decimal'0.1234567890123456789'"),
+        (
+            "0.0000000003 * 0.000000007",
+            "decimal'0.0000000000000000021'",
+        ),
+        (
+            "170141183460469231731.0 * 10",
+            "decimal'1701411834604692317310'",
+        ),
+        (
+            "100000000000000000000000000000 / 3",
+            "decimal'33333333333333333333333333333.333333333333333333'",
+        ),
+        ("1 / 100000000000000000000000000000", "decimal'0'"),
+        (
+            "1 / 0.0000000000000000000001",
+            "decimal'10000000000000000000000'",
+        ),
+        ("100000000000000000000 / 0", ""),
+        ("FLOOR(-0.1234567890123456789)", "decimal'-1'"),
+        ("CEIL(0.1234567890123456789)", "decimal'1'"),
+        ("ROUND(-0.5000000000000000000)", "decimal'0'"),
+        ("ROUND(0.1234567890123456789)", "decimal'0'"),
+        (
+            "100000000000000000000 + 1e0",
+            "double'100000000000000000000'",
+        ),
+        ("xsd:integer(1e20)", "integer'100000000000000000000'"),
+        ("xsd:integer(1.5e6)", "integer'1500000'"),
+        ("xsd:integer(-1.5e0)", "integer'-1'"),
+        ("xsd:decimal(1.5e6)", "decimal'1500000'"),
+        ("xsd:integer(double'NaN')", ""),
+        (
+            "xsd:integer(\"100000000000000000000\")",
+            "integer'100000000000000000000'",
+        ),
+        (
+            "xsd:integer(100000000000000000000.5)",
+            "integer'100000000000000000000'",
+        ),
+        (
+            "xsd:string(100000000000000000000)",
+            "\"100000000000000000000\"",
+        ),
+        ("DATATYPE(100000000000000000000 * 1.5)", "xsd:decimal"),
+    ]);
+}
+
+/// docs/language.md: a number has at most a thousand digits before its point, and behind it.
+#[test]
+fn numbers_have_at_most_a_thousand_digits() {
+    let nines = |count: usize| "9".repeat(count);
+    assert_eq!(value(&format!("isNumeric({})", nines(1000))), "\"true\"");
+    assert_eq!(value(&format!("isNumeric({})", nines(1001))), "\"false\"");
+    assert_eq!(value(&format!("{} + 1", nines(1000))), "");
+    assert_eq!(value(&format!("isNumeric(0.{})", nines(1000))), "\"true\"");
+    assert_eq!(value(&format!("isNumeric(0.{})", nines(1001))), "\"false\"");
 }

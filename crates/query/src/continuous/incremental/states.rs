@@ -67,6 +67,8 @@ pub(super) enum RecordedValue {
     Decimal(Decimal),
     Float(f32),
     Double(f64),
+    /// A number of more digits than fit here: only an evaluation knows it.
+    Wide,
     /// Something that is no number.
     Other,
 }
@@ -77,6 +79,7 @@ impl RecordedValue {
             None => RecordedValue::Error,
             Some(Value::Integer(value)) => RecordedValue::Integer((*value).into()),
             Some(Value::Decimal(value)) => RecordedValue::Decimal(*value),
+            Some(Value::Wide(_)) => RecordedValue::Wide,
             Some(Value::Float(value)) => RecordedValue::Float((*value).into()),
             Some(Value::Double(value)) => RecordedValue::Double((*value).into()),
             Some(_) => RecordedValue::Other,
@@ -89,7 +92,7 @@ impl RecordedValue {
             RecordedValue::Decimal(value) => Value::Decimal(value),
             RecordedValue::Float(value) => Value::Float(value.into()),
             RecordedValue::Double(value) => Value::Double(value.into()),
-            RecordedValue::Error | RecordedValue::Other => return None,
+            RecordedValue::Error | RecordedValue::Wide | RecordedValue::Other => return None,
         })
     }
 }
@@ -105,6 +108,7 @@ impl Retracted {
     /// The number that it is, or `None` if it is none; an error where only a dictionary knows.
     fn number(self) -> Result<Option<Value>, ()> {
         match self {
+            Retracted::Computed(RecordedValue::Wide) => Err(()),
             Retracted::Computed(computed) => Ok(computed.number()),
             Retracted::Term(id) if id.tag() == Tag::Literal => Err(()),
             Retracted::Term(id) => Ok(Number::of_inline(id).map(Number::into_value)),
