@@ -37,6 +37,10 @@ impl Planner<'_> {
         }
         let mut next = SearchState::default();
         for step in &order.moves {
+            // A plan that is not finished never runs: the caller of the planner looks at the time.
+            if self.is_over_time() {
+                return;
+            }
             parts.extend(&frame, step, &mut next);
             let grown = next.rows / frame.rows.max(f64::MIN_POSITIVE);
             let cost = next.cost - frame.cost;

@@ -303,3 +303,18 @@ fn texts_that_are_joined_may_not_be_too_long() {
     let answer = prepared.execute(&long_view(), &Execution::new(limits, EventTime(0)));
     assert!(matches!(answer, Err(QueryError::Memory { .. })));
 }
+
+#[test]
+fn a_query_that_is_cancelled_while_it_is_planned_stops() {
+    let patterns: String = (0..2_000)
+        .map(|n| format!("?s{n} ?p{n} ?o{n} . "))
+        .collect();
+    let query = Parser::new().parse_query(&format!("ASK {{ {patterns} }}"));
+    let prepared = Prepared::new(query.expect("a query"));
+    let execution = Execution {
+        cancel: Some(Arc::new(AtomicBool::new(true))),
+        ..Execution::new(Limits::default(), EventTime(0))
+    };
+    let result = prepared.execute(&view(), &execution);
+    assert!(matches!(result, Err(QueryError::Cancelled)));
+}
