@@ -421,16 +421,19 @@ impl<'a> Evaluation<'a> {
             let b = self.evaluate(b, row)?;
             return self.equal(a, b);
         }
-        let order = match (self.number(a, row), self.number(b, row)) {
-            (Computed::Number(a), Computed::Number(b)) => a.compare(b)?,
-            (Computed::Error, _) | (_, Computed::Error) => return None,
+        match (self.number(a, row), self.number(b, row)) {
+            (Computed::Number(a), Computed::Number(b)) => {
+                // As in `ordered`.
+                let is_nan = a.is_nan() || b.is_nan();
+                Some(!is_nan && filter::holds(op, a.compare(b)?))
+            }
+            (Computed::Error, _) | (_, Computed::Error) => None,
             (Computed::Wider, _) | (_, Computed::Wider) => {
                 let a = self.computed_value(a, row)?;
                 let b = self.computed_value(b, row)?;
-                a.compare(&b)?
+                ordered(op, &a, &b)
             }
-        };
-        Some(filter::holds(op, order))
+        }
     }
 
     /// The comparison of two terms.
@@ -438,8 +441,7 @@ impl<'a> Evaluation<'a> {
         if op == Comparison::Equal {
             return self.equal(Evaluated::Id(a), Evaluated::Id(b));
         }
-        let order = self.value(a)?.compare(&self.value(b)?)?;
-        Some(filter::holds(op, order))
+        ordered(op, &self.value(a)?, &self.value(b)?)
     }
 
     fn equal(&mut self, a: Evaluated, b: Evaluated) -> Option<bool> {
@@ -477,4 +479,13 @@ impl<'a> Evaluation<'a> {
         };
         Some(Value::Float(number.into()).into())
     }
+}
+
+/// `a op b` for an operator of order. NaN is neither less than a number, nor greater, nor equal
+/// (F&O 3.1, sections 4.3.1 to 4.3.3).
+fn ordered(op: Comparison, a: &Value, b: &Value) -> Option<bool> {
+    if a.is_nan() || b.is_nan() {
+        return (a.as_double().is_some() && b.as_double().is_some()).then_some(false);
+    }
+    Some(filter::holds(op, a.compare(b)?))
 }

@@ -110,6 +110,16 @@ impl Number {
         }
     }
 
+    /// Whether it is the float or double that is no number.
+    #[inline]
+    pub(crate) fn is_nan(self) -> bool {
+        match self {
+            Number::Float(value) => value.is_nan(),
+            Number::Double(value) => value.is_nan(),
+            Number::Integer(_) | Number::Decimal(_) => false,
+        }
+    }
+
     #[inline]
     fn to_f64(self) -> f64 {
         match self {

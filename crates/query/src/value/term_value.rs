@@ -450,17 +450,21 @@ impl Value {
             })
     }
 
-    /// Kinds whose values have an order among themselves, in the order of the kinds.
-    fn kind(&self) -> u8 {
-        let is_nan = match self {
+    /// Whether it is the float or double that is no number.
+    pub(crate) fn is_nan(&self) -> bool {
+        match self {
             Value::Float(value) => value.is_nan(),
             Value::Double(value) => value.is_nan(),
             _ => false,
-        };
+        }
+    }
+
+    /// Kinds whose values have an order among themselves, in the order of the kinds.
+    fn kind(&self) -> u8 {
         match self {
             Value::BlankNode(_) => 0,
             Value::NamedNode(_) => 1,
-            _ if is_nan => 3,
+            _ if self.is_nan() => 3,
             Value::Integer(_)
             | Value::Decimal(_)
             | Value::Wide(_)

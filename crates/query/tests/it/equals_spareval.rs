@@ -124,6 +124,22 @@ impl Data {
         NaiveView::with_windows(&quads, &windows)
     }
 
+    /// Without the statements about NaN where spareval departs: it makes an error of an order with NaN,
+    /// and has NaN <= NaN. By F&O 3.1, section 4.3, both are false, which shows under a negation alone;
+    /// `operators::nan_has_no_order` tests it.
+    pub(crate) fn as_spareval_agrees(mut self, text: &str) -> Data {
+        if !["!(", "<=", ">="].iter().any(|sign| text.contains(sign)) {
+            return self;
+        }
+        let lists = self.named.iter_mut().chain(&mut self.windows);
+        for list in lists.chain([&mut self.default]) {
+            list.retain(|triple| {
+                !matches!(&triple.object, Term::Literal(literal) if literal.value() == "NaN")
+            });
+        }
+        self
+    }
+
     /// The same as one dataset of quads: what the windows hold is in the default graph as well.
     pub(crate) fn oracle(&self) -> oxrdf::Dataset {
         let mut dataset = oxrdf::Dataset::new();
@@ -438,6 +454,7 @@ proptest! {
             return Ok(());
         };
         let prepared = Prepared::new(parsed);
+        let data = data.as_spareval_agrees(&text);
         let view = data.view();
         let mut ours = native(&view, &prepared);
         let mut theirs = oracle(&data.oracle(), &prepared);

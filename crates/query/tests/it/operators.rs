@@ -598,3 +598,20 @@ fn numbers_have_at_most_a_thousand_digits() {
     assert_eq!(value(&format!("isNumeric(0.{})", nines(1000))), "\"true\"");
     assert_eq!(value(&format!("isNumeric(0.{})", nines(1001))), "\"false\"");
 }
+
+/// F&O 4.3.1 to 4.3.3; 17.3: `<=` is `<` or `=`.
+#[test]
+fn nan_has_no_order() {
+    for (a, b) in [
+        ("double'NaN'", "1"),
+        ("1.5", "float'NaN'"),
+        ("double'NaN'", "double'NaN'"),
+        ("double'NaN'", "float'NaN'"),
+    ] {
+        for op in ["<", "<=", ">", ">=", "="] {
+            check_typed(&[(&format!("{a} {op} {b}"), "\"false\"")]);
+        }
+        check_typed(&[(&format!("{a} != {b}"), "\"true\"")]);
+    }
+    check_typed(&[("double'NaN' < \"x\"", "")]);
+}
