@@ -202,12 +202,13 @@ impl Value {
         }
     }
 
-    /// The effective boolean value (SPARQL 1.1, section 17.2.2); `None` is a type error. A literal
-    /// with a language is a plain literal; a boolean or a number with an invalid form is false.
+    /// The effective boolean value (SPARQL 1.1, section 17.2.2); `None` is a type error. A boolean or
+    /// a number with an invalid form is false. A literal with a language has none: SPARQL 1.1 counts
+    /// it among the plain literals, SPARQL 1.2 and its tests (`expression/not-not`) do not.
     pub(crate) fn effective_boolean(&self) -> Option<bool> {
         match self {
             Value::Boolean(value) => Some(*value),
-            Value::String(value) | Value::LangString { value, .. } => Some(!value.is_empty()),
+            Value::String(value) => Some(!value.is_empty()),
             Value::Other { datatype, .. } => {
                 let name = datatype.as_str().strip_prefix(XSD)?;
                 (name == "boolean" || lexical::is_numeric(name)).then_some(false)

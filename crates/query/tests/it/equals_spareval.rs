@@ -127,7 +127,7 @@ impl Data {
     /// Without the statements about NaN where spareval departs: it makes an error of an order with NaN,
     /// and has NaN <= NaN. By F&O 3.1, section 4.3, both are false, which shows under a negation alone;
     /// `operators::nan_has_no_order` tests it.
-    pub(crate) fn as_spareval_agrees(mut self, text: &str) -> Data {
+    pub(crate) fn where_spareval_agrees(mut self, text: &str) -> Data {
         if !["!(", "<=", ">="].iter().any(|sign| text.contains(sign)) {
             return self;
         }
@@ -454,7 +454,7 @@ proptest! {
             return Ok(());
         };
         let prepared = Prepared::new(parsed);
-        let data = data.as_spareval_agrees(&text);
+        let data = data.where_spareval_agrees(&text);
         let view = data.view();
         let mut ours = native(&view, &prepared);
         let mut theirs = oracle(&data.oracle(), &prepared);

@@ -97,7 +97,7 @@ proptest! {
     fn morsels_and_crews_do_not_show(data in data(), text in query()) {
         let parse = || Parser::new().parse_query(&text).map(Prepared::new);
         let Ok(prepared) = parse() else { return Ok(()) };
-        let data = data.as_spareval_agrees(&text);
+        let data = data.where_spareval_agrees(&text);
         let view = data.view();
         // What such data makes of a cross product is too much for the oracle.
         let small = Execution {
