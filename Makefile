@@ -21,7 +21,7 @@ LISTEN ?= 127.0.0.1:7878
 # make unit
 PROPTEST_RNG_SEED ?= 1
 
-.PHONY: help demo build test lint fmt unit examples programs w3c rsp bench bench-oneshot bench-http bench-load bench-streams bench-ab bench-check bench-report fuzz nightly doctor clean
+.PHONY: help demo build test lint fmt unit examples programs w3c rsp jena-oracle bench bench-oneshot bench-http bench-load bench-streams bench-ab bench-check bench-report fuzz nightly doctor clean
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -81,6 +81,23 @@ rsp: programs ## the stream suites: 1, 2 and 4 shards, the simulator, kill and r
 	  for seed in 1 2; do echo "rsp, killed and restarted, seed $$seed"; $(DEV)/somersault-conformance rsp --shards 2 --kill-points 3 --seed $$seed $$suites; done; \
 	else echo "skipped: no test data (no stream suites at $(SOMERSAULT_TESTDATA); set SOMERSAULT_TESTDATA)"; fi
 
+PEERS ?= $(TARGET)/peers
+# How many queries jena-oracle draws, and what from.
+QUERIES ?= 3000
+SEED ?= 1
+
+# One shell, so that each step's failure is told apart: without Java or a network there is nothing to compare with.
+jena-oracle: programs ## every operator and function, and drawn queries, beside Apache Jena (QUERIES=, SEED=)
+	@if ! command -v javac >/dev/null || ! command -v mvn >/dev/null; then \
+	  echo "skipped: no Java or Maven (apt-get install -y openjdk-17-jdk-headless maven)"; \
+	elif ! PEERS="$(PEERS)" bench/peers/jena/install >/dev/null; then \
+	  echo "skipped: Jena could not be installed"; \
+	else \
+	  jar="$$(ls $(PEERS)/jena/jena-fuseki-server-*.jar | head -1)"; \
+	  javac -cp "$$jar" -d "$(PEERS)/jena/oracle" crates/conformance/oracle/Oracle.java; \
+	  $(DEV)/somersault-conformance jena --classpath "$$jar:$(PEERS)/jena/oracle" --queries $(QUERIES) --seed $(SEED); \
+	fi
+
 BENCH = $(CARGO) run --release --locked -p somersault-bench --
 
 bench: doctor ## one-shot queries, loading and crowds, beside the peers that can be installed (release build; about 30 minutes)
@@ -129,6 +146,7 @@ FUZZ_SECONDS ?= 60
 nightly: doctor ## what takes too long for make test: SEEDS=10000 of the simulator, inputs generated anew, each fuzz target for FUZZ_SECONDS=60
 	@seed=$$RANDOM$$RANDOM; echo "PROPTEST_RNG_SEED=$$seed"; PROPTEST_RNG_SEED=$$seed $(CARGO) test --workspace --locked --quiet
 	$(CARGO) run --release --locked -p somersault-sim -- --seeds $(SEEDS) --threads $$((4 * $$(nproc)))
+	$(MAKE) jena-oracle QUERIES=20000 SEED=$$RANDOM
 	@if cargo fuzz --version >/dev/null 2>&1 && cargo +nightly --version >/dev/null 2>&1; then \
 	  for t in $$(ls fuzz/fuzz_targets | sed 's/\.rs$$//'); do \
 	    echo "fuzz $$t"; cargo +nightly fuzz run $$t -- -max_total_time=$(FUZZ_SECONDS) -verbosity=0 -print_final_stats=1; done; \

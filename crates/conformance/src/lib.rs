@@ -4,6 +4,7 @@
 
 pub mod bag;
 pub mod error;
+pub mod jena;
 pub mod rsp;
 pub mod script;
 pub mod w3c;

@@ -2,6 +2,7 @@
 //! surprise, 2 wrong usage.
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use somersault_conformance::jena::{self, JenaOptions};
 use somersault_conformance::rsp::child::{self, KillPlan};
 use somersault_conformance::rsp::dialect::Dialect;
 use somersault_conformance::rsp::suite::Suite;
@@ -51,6 +52,12 @@ enum Command {
         after_help = "Example:\n  somersault-conformance cases crates/conformance/cases/by-name/*.case"
     )]
     Cases(CaseArguments),
+    /// Compare every operator and function, and drawn queries, with Apache Jena: a line per difference that
+    /// crates/conformance/oracle/differences.tsv does not allow, and counts of those that it does.
+    #[command(
+        after_help = "Example:\n  make jena-oracle\n  somersault-conformance jena --classpath jena.jar:oracle --queries 2000"
+    )]
+    Jena(JenaArguments),
     /// The engine's side of a run with --kill-points; not for people.
     #[command(hide = true)]
     RspChild,
@@ -113,6 +120,22 @@ struct CaseArguments {
     layout: Layout,
 }
 
+#[derive(Args)]
+struct JenaArguments {
+    /// Where Jena and the compiled Oracle.java are, as java has it.
+    #[arg(long)]
+    classpath: String,
+    /// How many queries are drawn.
+    #[arg(long, default_value_t = 1000)]
+    queries: u64,
+    /// What queries and data are drawn from.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Only expressions of the matrix that contain this, and no queries.
+    #[arg(long, default_value = "")]
+    only: String,
+}
+
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum System {
     /// The engine.
@@ -138,6 +161,7 @@ fn main() -> ExitCode {
         } => run_w3c(&folder, &only, engine),
         Command::Rsp(arguments) => run_rsp(&arguments),
         Command::Cases(arguments) => run_cases(&arguments),
+        Command::Jena(arguments) => run_jena(arguments),
         Command::RspChild => child::serve(std::io::stdin().lock(), std::io::stdout().lock())
             .map(|()| true)
             .map_err(Into::into),
@@ -198,6 +222,17 @@ fn run_rsp(arguments: &RspArguments) -> RunResult {
         exact &= report.is_exact();
     }
     Ok(exact)
+}
+
+fn run_jena(arguments: JenaArguments) -> RunResult {
+    let report = jena::run(&JenaOptions {
+        classpath: arguments.classpath,
+        queries: arguments.queries,
+        seed: arguments.seed,
+        only: arguments.only,
+    })?;
+    println!("{report}");
+    Ok(report.is_clean())
 }
 
 fn run_cases(arguments: &CaseArguments) -> RunResult {

@@ -1,0 +1,253 @@
+//! Drawn data and drawn queries: small graphs with named ones, and groups of patterns with OPTIONAL,
+//! UNION, MINUS, FILTER, EXISTS, BIND, VALUES, paths, sub-queries and aggregates over them.
+
+use crate::rsp::child;
+use std::fmt::Write;
+
+/// Draws from a seed.
+pub(super) struct Draw(child::Draw);
+
+const NODES: [&str; 5] = [
+    "<http://x/a>",
+    "<http://x/b>",
+    "<http://x/c>",
+    "<http://x/d>",
+    "<http://x/p>",
+];
+const PREDICATES: [&str; 3] = ["<http://x/p>", "<http://x/q>", "<http://x/r>"];
+const GRAPHS: [&str; 2] = ["<http://x/g>", "<http://x/h>"];
+const LITERALS: [&str; 16] = [
+    "1",
+    "2",
+    "007",
+    "2.5",
+    "1.0",
+    "1e0",
+    "2.5e0",
+    "\"x\"",
+    "\"abc\"",
+    "\"x\"@en",
+    "true",
+    "false",
+    "\"2020-01-01T00:00:00Z\"^^<http://www.w3.org/2001/XMLSchema#dateTime>",
+    "\"2020-01-02T12:00:00+01:00\"^^<http://www.w3.org/2001/XMLSchema#dateTime>",
+    "\"PT36H\"^^<http://www.w3.org/2001/XMLSchema#dayTimeDuration>",
+    "\"12\"^^<http://www.w3.org/2001/XMLSchema#byte>",
+];
+const VARIABLES: [&str; 4] = ["?a", "?b", "?c", "?d"];
+
+impl Draw {
+    pub(super) fn new(seed: u64) -> Draw {
+        Draw(child::Draw(seed))
+    }
+
+    fn one(&mut self, of: &[&str]) -> String {
+        of[self.0.below(of.len())].to_owned()
+    }
+
+    /// Whether a chance of one in `of` came.
+    fn chance(&mut self, of: usize) -> bool {
+        self.0.below(of) == 0
+    }
+
+    /// Some N-Quads.
+    pub(super) fn data(&mut self) -> String {
+        let mut data = String::new();
+        for _ in 0..self.0.below(24) + 2 {
+            let (subject, predicate) = (self.one(&NODES), self.one(&PREDICATES));
+            let object = match self.chance(2) {
+                true => self.one(&NODES),
+                false => n_triples(&self.one(&LITERALS)),
+            };
+            let graph = match self.chance(4) {
+                true => self.one(&GRAPHS),
+                false => String::new(),
+            };
+            // Writing to a String never fails.
+            let _ = writeln!(data, "{subject} {predicate} {object} {graph} .");
+        }
+        data
+    }
+
+    /// A query.
+    pub(super) fn query(&mut self) -> String {
+        let head = "PREFIX xsd: <http://www.w3.org/2001/XMLSchema#>\n";
+        let group = self.group(2);
+        match self.0.below(8) {
+            0 => format!("{head}ASK {{ {group} }}"),
+            1 => {
+                let aggregate = self.aggregate();
+                format!("{head}SELECT ({aggregate} AS ?x) {{ {group} }}")
+            }
+            2 => {
+                let (key, aggregate) = (self.one(&VARIABLES), self.aggregate());
+                format!(
+                    "{head}SELECT {key} ({aggregate} AS ?x) {{ {group} }} GROUP BY {key} HAVING(COUNT(*) > 1)"
+                )
+            }
+            3 => format!("{head}SELECT DISTINCT ?a ?b {{ {group} }}"),
+            _ => format!("{head}SELECT ?a ?b ?c ?d ?e ?f {{ {group} }}"),
+        }
+    }
+
+    fn aggregate(&mut self) -> String {
+        let value = match self.chance(3) {
+            true => self.value(1),
+            false => self.one(&VARIABLES),
+        };
+        match self.0.below(5) {
+            0 => "COUNT(*)".to_owned(),
+            1 => format!("COUNT({value})"),
+            2 => format!("COUNT(DISTINCT {value})"),
+            3 => format!("SUM({value})"),
+            _ => format!("AVG({value})"),
+        }
+    }
+
+    fn pattern(&mut self) -> String {
+        let subject = match self.chance(5) {
+            true => self.one(&NODES),
+            false => self.one(&VARIABLES),
+        };
+        let predicate = match self.0.below(12) {
+            0 => self.one(&VARIABLES),
+            1 => self.path(),
+            _ => self.one(&PREDICATES),
+        };
+        let object = match self.0.below(8) {
+            0 => self.one(&NODES),
+            1 => self.one(&LITERALS),
+            _ => self.one(&VARIABLES),
+        };
+        format!("{subject} {predicate} {object} .")
+    }
+
+    fn path(&mut self) -> String {
+        let (p, q) = (self.one(&PREDICATES), self.one(&PREDICATES));
+        match self.0.below(6) {
+            0 => format!("^{p}"),
+            1 => format!("{p}/{q}"),
+            2 => format!("{p}|{q}"),
+            3 => format!("{p}+"),
+            4 => format!("({p}/{q})*"),
+            _ => format!("!({p}|^{q})"),
+        }
+    }
+
+    fn patterns(&mut self) -> String {
+        let count = 1 + self.0.below(3);
+        (0..count)
+            .map(|_| self.pattern())
+            .collect::<Vec<_>>()
+            .join(" ")
+    }
+
+    /// What stands between braces.
+    fn group(&mut self, depth: usize) -> String {
+        if depth == 0 {
+            return self.patterns();
+        }
+        let mut elements = vec![self.patterns()];
+        for _ in 0..self.0.below(3) {
+            let element = match self.0.below(10) {
+                0 | 1 => format!("FILTER({})", self.condition(1)),
+                2 | 3 => format!("OPTIONAL {{ {} }}", self.group(depth - 1)),
+                4 => {
+                    let (a, b) = (self.group(depth - 1), self.group(depth - 1));
+                    format!("{{ {a} }} UNION {{ {b} }}")
+                }
+                5 => format!("MINUS {{ {} }}", self.group(depth - 1)),
+                6 => {
+                    let name = match self.chance(2) {
+                        true => "?d".to_owned(),
+                        false => self.one(&GRAPHS),
+                    };
+                    format!("GRAPH {name} {{ {} }}", self.patterns())
+                }
+                7 => {
+                    let (a, b) = (self.one(&LITERALS), self.one(&NODES));
+                    format!(
+                        "VALUES ({} ?e) {{ ({b} {a}) (UNDEF {b}) }}",
+                        self.one(&VARIABLES)
+                    )
+                }
+                8 => {
+                    let group = self.group(depth - 1);
+                    format!("{{ SELECT DISTINCT ?a ?b {{ {group} }} }}")
+                }
+                _ => self.patterns(),
+            };
+            elements.push(element);
+        }
+        // A name that BIND gives must be new; two in one group would clash.
+        if depth == 2 && self.chance(2) {
+            elements.push(format!("BIND({} AS ?f)", self.value(2)));
+        }
+        elements.join(" ")
+    }
+
+    fn operand(&mut self) -> String {
+        match self.0.below(4) {
+            0 => self.one(&LITERALS),
+            1 => self.one(&NODES),
+            _ => self.one(&VARIABLES),
+        }
+    }
+
+    /// An expression.
+    fn value(&mut self, depth: usize) -> String {
+        if depth == 0 {
+            return self.operand();
+        }
+        let a = self.value(depth - 1);
+        match self.0.below(9) {
+            0..=2 => {
+                let (sign, b) = (self.one(&["+", "-", "*"]), self.value(depth - 1));
+                format!("({a} {sign} {b})")
+            }
+            3 => format!("COALESCE({a}, \"none\")"),
+            4 => format!("IF({}, {a}, 0)", self.condition(0)),
+            5 => format!("STR({a})"),
+            6 => format!("ABS({a})"),
+            7 => format!("DATATYPE({a})"),
+            _ => a,
+        }
+    }
+
+    fn condition(&mut self, depth: usize) -> String {
+        if depth > 0 && self.chance(3) {
+            let (a, b) = (self.condition(depth - 1), self.condition(depth - 1));
+            return match self.0.below(3) {
+                0 => format!("({a} || {b})"),
+                1 => format!("({a} && {b})"),
+                _ => format!("!({a})"),
+            };
+        }
+        let a = self.operand();
+        match self.0.below(9) {
+            0 => format!("BOUND({})", self.one(&VARIABLES)),
+            1 => format!("isIRI({a})"),
+            2 => format!("isNumeric({a})"),
+            3 => format!("sameTerm({a}, {})", self.operand()),
+            4 => format!("{a} IN ({}, {})", self.operand(), self.operand()),
+            5 if depth > 0 => format!("EXISTS {{ {} }}", self.patterns()),
+            6 => format!("NOT EXISTS {{ {} }}", self.patterns()),
+            _ => {
+                let sign = self.one(&["=", "!=", "<", "<=", ">", ">="]);
+                format!("({a} {sign} {})", self.operand())
+            }
+        }
+    }
+}
+
+/// A literal of SPARQL in N-Triples.
+fn n_triples(literal: &str) -> String {
+    let datatype = match literal {
+        text if text.starts_with('"') => return text.to_owned(),
+        "true" | "false" => "boolean",
+        number if number.contains('e') => "double",
+        number if number.contains('.') => "decimal",
+        _ => "integer",
+    };
+    format!("\"{literal}\"^^<http://www.w3.org/2001/XMLSchema#{datatype}>")
+}
