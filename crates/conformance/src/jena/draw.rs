@@ -5,7 +5,7 @@ use crate::rsp::child;
 use std::fmt::Write;
 
 /// Draws from a seed.
-pub(super) struct Draw(child::Draw);
+pub(super) struct QueryDraw(child::Draw);
 
 const NODES: [&str; 5] = [
     "<http://x/a>",
@@ -36,9 +36,9 @@ const LITERALS: [&str; 16] = [
 ];
 const VARIABLES: [&str; 4] = ["?a", "?b", "?c", "?d"];
 
-impl Draw {
-    pub(super) fn new(seed: u64) -> Draw {
-        Draw(child::Draw(seed))
+impl QueryDraw {
+    pub(super) fn new(seed: u64) -> QueryDraw {
+        QueryDraw(child::Draw(seed))
     }
 
     fn one(&mut self, of: &[&str]) -> String {

@@ -11,7 +11,7 @@ mod term_text;
 
 use crate::ConformanceError;
 use differences::{Case, Differences};
-use oracle::{Oracle, Rows};
+use oracle::{AnswerRows, Oracle};
 use somersault::{Engine, EngineConfig, LoadOptions, QueryOptions};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -182,7 +182,7 @@ fn jenas_values(
 type Values = Result<BTreeMap<String, String>, String>;
 
 /// The values of a matrix's answer by their operands.
-fn values(answer: Result<Rows, String>) -> Values {
+fn values(answer: Result<AnswerRows, String>) -> Values {
     let split = |row: String| {
         let (key, value) = row.rsplit_once('\t')?;
         Some((key.to_owned(), value.to_owned()))
@@ -196,7 +196,7 @@ fn compare_queries(
     differences: &mut Differences,
     report: &mut JenaReport,
 ) -> Result<(), ConformanceError> {
-    let mut draw = draw::Draw::new(options.seed);
+    let mut draw = draw::QueryDraw::new(options.seed);
     for number in 0..options.queries {
         if !options.only.is_empty() {
             return Ok(());
@@ -209,7 +209,7 @@ fn compare_queries(
         if ours.is_err() && jenas.is_err() {
             report.unanswered += 1;
         }
-        let text = |rows: &Result<Rows, String>| match rows {
+        let text = |rows: &Result<AnswerRows, String>| match rows {
             Ok(rows) => {
                 let cells = |row: &String| {
                     let cells = row
@@ -260,7 +260,7 @@ fn engine_with(data: &str) -> Result<Engine, ConformanceError> {
 }
 
 /// The engine's answer, a row as its terms with tabs between them.
-fn answer(engine: &Engine, query: &str) -> Result<Rows, String> {
+fn answer(engine: &Engine, query: &str) -> Result<AnswerRows, String> {
     let options = QueryOptions {
         timeout: Some(QUERY_TIME),
         ..QueryOptions::default()

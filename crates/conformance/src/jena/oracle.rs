@@ -5,7 +5,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 /// The rows of an answer, each as its terms with tabs between them.
-pub(super) type Rows = Vec<String>;
+pub(super) type AnswerRows = Vec<String>;
 
 pub(super) struct Oracle {
     process: Child,
@@ -45,7 +45,10 @@ impl Oracle {
     }
 
     /// The answer to a query, or why there is none.
-    pub(super) fn ask(&mut self, query: &str) -> Result<Result<Rows, String>, ConformanceError> {
+    pub(super) fn ask(
+        &mut self,
+        query: &str,
+    ) -> Result<Result<AnswerRows, String>, ConformanceError> {
         let head = self.command("query", query)?;
         if let Some(reason) = head.strip_prefix("failed ") {
             return Ok(Err(reason.to_owned()));

@@ -58,25 +58,8 @@ pub(crate) fn cast(to: Cast, value: &Value) -> Option<Value> {
             (Value::Boolean(_), _) => value.clone(),
             _ => Value::Boolean(value.as_double().and_then(|_| value.effective_boolean())?),
         },
-        Cast::Integer => match (value, spelled) {
-            (_, Some(text)) => lexical::integer(text, "integer")?,
-            (Value::Boolean(b), _) => Value::Integer(i64::from(*b).into()),
-            (Value::Integer(_), _) => value.clone(),
-            (Value::Float(_) | Value::Double(_), _) => {
-                Exact::of_double(value.as_double()?.into(), true)?.into_value()?
-            }
-            _ => Exact::of(value)?.truncated().into_value()?,
-        },
-        Cast::Decimal => match (value, spelled) {
-            (_, Some(text)) => lexical::decimal(text)?,
-            (Value::Boolean(b), _) => Value::Decimal(i64::from(*b).into()),
-            (Value::Integer(n), _) => Value::Decimal((*n).into()),
-            (Value::Decimal(_), _) => value.clone(),
-            (Value::Float(_) | Value::Double(_), _) => {
-                Exact::of_double(value.as_double()?.into(), false)?.into_value()?
-            }
-            _ => Exact::of(value)?.as_decimal().into_value()?,
-        },
+        Cast::Integer => integer(value, spelled)?,
+        Cast::Decimal => decimal(value, spelled)?,
         Cast::Double => Value::Double(match (value, spelled) {
             (_, Some(text)) => lexical::double(text)?,
             (Value::Boolean(b), _) => Double::from(i64::from(*b) as f64),
@@ -118,6 +101,33 @@ pub(crate) fn cast(to: Cast, value: &Value) -> Option<Value> {
             Some(text) => text.parse().ok()?,
             None => moments::day_time_part(moments::duration(value)?),
         }),
+    })
+}
+
+/// A value as an `xsd:integer` (F&O 3.1, section 19.1.3): what is behind the point is cut off.
+fn integer(value: &Value, spelled: Option<&str>) -> Option<Value> {
+    Some(match (value, spelled) {
+        (_, Some(text)) => lexical::integer(text, "integer")?,
+        (Value::Boolean(b), _) => Value::Integer(i64::from(*b).into()),
+        (Value::Integer(_), _) => value.clone(),
+        (Value::Float(_) | Value::Double(_), _) => {
+            Exact::of_double(value.as_double()?.into(), true)?.into_value()?
+        }
+        _ => Exact::of(value)?.truncated().into_value()?,
+    })
+}
+
+/// A value as an `xsd:decimal` (F&O 3.1, section 19.1.3).
+fn decimal(value: &Value, spelled: Option<&str>) -> Option<Value> {
+    Some(match (value, spelled) {
+        (_, Some(text)) => lexical::decimal(text)?,
+        (Value::Boolean(b), _) => Value::Decimal(i64::from(*b).into()),
+        (Value::Integer(n), _) => Value::Decimal((*n).into()),
+        (Value::Decimal(_), _) => value.clone(),
+        (Value::Float(_) | Value::Double(_), _) => {
+            Exact::of_double(value.as_double()?.into(), false)?.into_value()?
+        }
+        _ => Exact::of(value)?.as_decimal().into_value()?,
     })
 }
 
