@@ -141,6 +141,11 @@ pub enum Command {
         /// The stream's IRI.
         iri: String,
     },
+    /// A stream begins again: it has no time, a new uid, and the declaration and the sources' numbers that it had.
+    ResetStream {
+        /// The stream's IRI.
+        iri: String,
+    },
     /// `REGISTER QUERY`, or a query put under a name.
     RegisterQuery {
         /// The query's name, resolved.

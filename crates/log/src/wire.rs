@@ -31,7 +31,7 @@ const DELIVERED_AT_TAG: u8 = 9;
 const COMMAND_TAG: u32 = 2;
 /// The greatest discriminants of records and of commands: what is greater was written by a newer version.
 const NEWEST_KIND: u32 = 9;
-const NEWEST_COMMAND: u32 = 7;
+const NEWEST_COMMAND: u32 = 8;
 
 /// The discriminants are postcard's: the order counts. Whoever adds one says so above, and to `tests/fixtures`.
 #[derive(Serialize, Deserialize)]
@@ -118,6 +118,9 @@ enum WireCommand<'a> {
         text: &'a str,
         namespace: Option<&'a str>,
         replaced: Option<(u64, i64)>,
+    },
+    ResetStream {
+        iri: &'a str,
     },
 }
 

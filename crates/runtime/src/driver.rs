@@ -29,7 +29,7 @@ use parking_lot::Mutex;
 use requests::{Request, Want};
 use sequencer::Sequencer;
 use somersault_log::{LoadSegment, Log, Position, Recovered};
-use somersault_model::{QuadIds, QueryUid, Sn};
+use somersault_model::{Millis, QuadIds, QueryUid, Sn};
 use somersault_store::{Recent, Store};
 use somersault_stream::{
     Coordinator, Input, NamePosition, QueryStatus, StreamLimits, StreamStatus,
@@ -383,6 +383,16 @@ impl Driver {
     /// Whether a stream, and those derived from it, have room for so many statements more.
     pub fn has_room(&self, iri: &str, statements: usize) -> bool {
         self.shared.coordinator.lock().has_room(iri, statements)
+    }
+
+    /// The ARRIVAL TIME streams that the clock is far behind, and by how much.
+    pub fn ahead_of_clock(&self) -> Vec<(String, Millis)> {
+        let clock = &self.shared.clock;
+        let now_ms = clock.ticks().then(|| clock.now_ms());
+        let coordinator = self.shared.coordinator.lock();
+        now_ms.map_or_else(Vec::new, |now_ms| {
+            coordinator.ahead_of_clock(now_ms, timers::CLOCK_SLACK)
+        })
     }
 
     /// All continuous queries, by name.

@@ -145,6 +145,11 @@ pub(crate) fn routes() -> Vec<(&'static str, &'static [&'static str], MethodRout
             &["POST"],
             post(streams::advance_one),
         ),
+        (
+            "/streams/{name}/reset-time",
+            &["POST"],
+            post(streams::reset),
+        ),
         ("/advance", &["POST"], post(streams::advance_several)),
         ("/queries", &["GET"], get(queries::list)),
         ("/queries:batch", &["PUT"], put(batch::register)),

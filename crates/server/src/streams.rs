@@ -23,6 +23,7 @@ fn stream_json(info: &StreamInfo) -> Value {
         "complete_through_ms": info.complete_through_ms,
         "stable_time_ms": info.stable_time_ms,
         "lag_ms": info.lag_ms,
+        "ahead_of_clock_ms": info.ahead_of_clock_ms,
         "tuples": info.tuples,
         "late": info.late,
         "amended": info.amended,
@@ -76,6 +77,16 @@ pub(crate) async fn advance_one(State(app): State<App>, request: Request) -> Api
     let object = json_object(held.text()?, &["to_ms"])?;
     let to_ms = millis(object.get("to_ms"), "to_ms")?;
     advance(&app, move |engine| engine.advance(&[(name, to_ms)])).await
+}
+
+/// `POST /streams/{name}/reset-time`: the stream begins again, without a time.
+pub(crate) async fn reset(State(app): State<App>, request: Request) -> ApiResult {
+    let name = named(request.uri(), Streams::PATH, "/reset-time")?;
+    let engine = app.engine.clone();
+    let dropped = (app.gate)
+        .run(Lane::Write, move || engine.reset_stream(&name))
+        .await??;
+    Ok(Json(json!({ "dropped": dropped })).into_response())
 }
 
 /// `POST /advance` with `{"streams": {IRI: …, …}}` or, for all of them, `{"to_ms": …}`: several streams in

@@ -21,6 +21,8 @@ pub struct StreamInfo {
     pub stable_time_ms: Option<i64>,
     /// How far `stable_time_ms` is behind `complete_through_ms`.
     pub lag_ms: Option<i64>,
+    /// How far `complete_through_ms` is ahead of the clock; `None` where it is not, and without a clock.
+    pub ahead_of_clock_ms: Option<i64>,
     /// Statements taken so far.
     pub tuples: u64,
     /// Late statements dropped so far (LATE DROP, and LATE AMEND beyond WITHIN).

@@ -37,6 +37,7 @@ impl Coordinator {
                 namespace,
             } => self.admit_create(received_ms, declaration, namespace),
             Input::DropStream { received_ms, iri } => self.admit_drop_stream(received_ms, iri),
+            Input::ResetStream { received_ms, iri } => self.admit_reset_stream(received_ms, iri),
             Input::RegisterQuery {
                 received_ms,
                 name,
@@ -193,6 +194,24 @@ impl Coordinator {
             namespace,
         };
         Ok(command(received_ms, command_given, resolved))
+    }
+
+    fn admit_reset_stream(&self, received_ms: i64, iri: String) -> Result<Admission, Refusal> {
+        let stream = self.known_stream(&iri)?;
+        self.check_source(stream, "its time follows from its query")?;
+        // A query would have fired for closes that come a second time.
+        if let Some(queries) = self.readers_of(stream) {
+            return Err(Refusal::StreamInUse {
+                stream: iri,
+                queries,
+            });
+        }
+        let resolved = Resolved {
+            sn: self.last_cut,
+            stream: Some(StreamUid(self.next_stream)),
+            ..Resolved::default()
+        };
+        Ok(command(received_ms, Command::ResetStream { iri }, resolved))
     }
 
     fn admit_drop_stream(&self, received_ms: i64, iri: String) -> Result<Admission, Refusal> {

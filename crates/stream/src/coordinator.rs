@@ -15,7 +15,7 @@ use crate::output::{Firing, FiringKey, Output, QueryChange};
 use crate::queries::{MemberView, Queries, RetiringQuery};
 use crate::stream::{Batch, Pushed, Stream};
 use rustc_hash::FxHashMap;
-use somersault_log::{Command, CommandRecord, DeliveredRecord, Record, UpdateRecord};
+use somersault_log::{Command, CommandRecord, DeliveredRecord, Record, Resolved, UpdateRecord};
 use somersault_model::{BatchNumber, EventTime, Mutation, QuadIds, QueryUid, Sn, StreamUid};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -312,7 +312,8 @@ impl Coordinator {
                 self.streams.insert(uid, stream);
                 out.push(Output::StreamCreated { uid, declaration });
             }
-            Command::DropStream { iri } => self.drop_stream(iri, out),
+            Command::DropStream { iri } => drop(self.drop_stream(iri, out)),
+            Command::ResetStream { iri } => self.reset_stream(iri, resolved, resolve, out),
             Command::RegisterQuery {
                 name,
                 text,
@@ -354,7 +355,7 @@ impl Coordinator {
     }
 
     /// Drops a stream. What it acknowledged as facts is absorbed, also from batches that are still open.
-    pub(crate) fn drop_stream(&mut self, iri: &str, out: &mut Vec<Output>) {
+    pub(crate) fn drop_stream(&mut self, iri: &str, out: &mut Vec<Output>) -> Option<Stream> {
         let uid = self.logged_stream(iri);
         self.by_iri.remove(iri);
         self.moved.remove(&uid);
@@ -366,8 +367,9 @@ impl Coordinator {
             *stream != uid
         });
         absorbed.extend(self.amendments.drop_stream(uid));
-        if let Some(stream) = self.streams.remove(&uid) {
-            absorbed.extend(stream.into_open().flat_map(|batch| batch.absorbed));
+        let mut dropped = self.streams.remove(&uid);
+        if let Some(stream) = &mut dropped {
+            absorbed.extend(stream.take_open().flat_map(|batch| batch.absorbed));
         }
         if !absorbed.is_empty() {
             self.effects.push_back(Effects::Mutations(absorbed));
@@ -377,5 +379,28 @@ impl Coordinator {
             uid,
             iri: iri.to_owned(),
         });
+        dropped
+    }
+
+    /// Lets a stream begin again, under a new uid: with no time and no batches, and with the numbers of its sources, so that
+    /// repeats are still told.
+    fn reset_stream(
+        &mut self,
+        iri: &str,
+        resolved: &Resolved,
+        resolve: &dyn Resolve,
+        out: &mut Vec<Output>,
+    ) {
+        let uid = resolved
+            .stream
+            .expect("S5: a reset is logged with the stream's new uid");
+        let Some(old) = self.drop_stream(iri, out) else {
+            return;
+        };
+        self.next_stream = self.next_stream.max(uid.0 + 1);
+        self.by_iri.insert(iri.to_owned(), uid);
+        let declaration = old.declaration.clone();
+        self.streams.insert(uid, old.begin_again(uid, resolve));
+        out.push(Output::StreamCreated { uid, declaration });
     }
 }

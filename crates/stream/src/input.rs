@@ -45,6 +45,13 @@ pub enum Input {
         /// The stream.
         iri: String,
     },
+    /// A stream begins again, without a time: refused while a query windows it.
+    ResetStream {
+        /// When it was received.
+        received_ms: i64,
+        /// The stream.
+        iri: String,
+    },
     /// A continuous query. The same text under the same name again is a repeat; another text takes the place of the one
     /// that there is, if it says so.
     RegisterQuery {

@@ -365,7 +365,7 @@ fn late_remedy(needed_ms: i64) -> String {
     }
     format!(
         "that is {} days earlier; if this time is wrong, send the right one, and if the stream's is, because a wrong time was \
-         taken before, DROP STREAM and CREATE STREAM let it begin again",
+         taken before, let it begin again (POST /streams/{{name}}/reset-time)",
         needed_ms / DAY_MS
     )
 }

@@ -5,7 +5,7 @@ use crate::declaration::QueryDeclaration;
 use crate::queries::{Cohort, MemberId, MemberView};
 use crate::stream::{STATEMENT_BYTES, Stream};
 use somersault_lang::CreateStream;
-use somersault_model::{EventTime, QueryUid, StreamUid};
+use somersault_model::{EventTime, Millis, QueryUid, StreamUid};
 use std::sync::Arc;
 
 /// The status of a stream.
@@ -100,6 +100,24 @@ pub struct Reached {
 }
 
 impl Coordinator {
+    /// The ARRIVAL TIME streams whose time is more than this ahead of the clock, and by how much: a clock has been set back.
+    pub fn ahead_of_clock(&self, now_ms: i64, by: Millis) -> Vec<(String, Millis)> {
+        let arrival = self.streams.values().filter(|it| it.is_arrival_time());
+        arrival
+            .filter_map(|stream| {
+                let ahead = stream.complete_through?.minus(Millis(now_ms));
+                let ahead = Millis(ahead.0);
+                (ahead > by).then(|| (stream.iri().to_owned(), ahead))
+            })
+            .collect()
+    }
+
+    /// Statements in open batches and in slices of a stream; 0 for an unknown one.
+    pub fn held_statements(&self, iri: &str) -> u64 {
+        let stream = self.by_iri.get(iri).and_then(|uid| self.streams.get(uid));
+        stream.map_or(0, |stream| stream.held_statements)
+    }
+
     /// All streams, by IRI.
     pub fn streams(&self) -> Vec<StreamStatus> {
         let uids = self.by_iri.values();

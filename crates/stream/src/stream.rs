@@ -497,8 +497,26 @@ impl Stream {
     }
 
     /// The batches that are still open, when the stream is dropped.
-    pub(crate) fn into_open(self) -> impl Iterator<Item = Batch> {
-        self.open.into_values()
+    pub(crate) fn take_open(&mut self) -> impl Iterator<Item = Batch> {
+        std::mem::take(&mut self.open).into_values()
+    }
+
+    /// The stream without its time, its batches and what they count, under another uid.
+    pub(crate) fn begin_again(self, uid: StreamUid, intern: &dyn Intern) -> Stream {
+        let fresh = Stream::new(uid, self.declaration, self.namespace, intern);
+        let sources = self.sources.into_iter().map(|(name, source)| {
+            let time = None;
+            (name, Source { time, ..source })
+        });
+        Stream {
+            sources: sources.collect(),
+            pushes: self.pushes,
+            statements: self.statements,
+            late: self.late,
+            amended: self.amended,
+            batches: self.batches,
+            ..fresh
+        }
     }
 
     /// The first batch from `from` on that holds a statement, among those that a window may see.

@@ -234,6 +234,7 @@ fn command_record(wire: WireCommandRecord<'_>) -> CommandRecord {
             namespace: namespace.map(owned),
         },
         WireCommand::DropStream { iri } => Command::DropStream { iri: owned(iri) },
+        WireCommand::ResetStream { iri } => Command::ResetStream { iri: owned(iri) },
         WireCommand::RegisterQuery {
             name,
             text,

@@ -187,6 +187,7 @@ fn command_record(record: &CommandRecord) -> WireCommandRecord<'_> {
             namespace: namespace.as_deref(),
         },
         Command::DropStream { iri } => WireCommand::DropStream { iri },
+        Command::ResetStream { iri } => WireCommand::ResetStream { iri },
         Command::RegisterQuery {
             name,
             text,

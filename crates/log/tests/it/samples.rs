@@ -212,6 +212,13 @@ pub fn push_read_before() -> [Record; 2] {
     })
 }
 
+/// The command that came after the fixture `v1-replace` was written.
+pub fn reset_command() -> Vec<Record> {
+    vec![command(Command::ResetStream {
+        iri: "http://example.org/s".to_owned(),
+    })]
+}
+
 /// The kinds of records and commands that came after the fixture of version 1 was written.
 pub fn kinds_since_version_1() -> Vec<Record> {
     vec![

@@ -29,6 +29,11 @@ pub enum Outcome {
         /// Statements of a push that were late and dropped (LATE DROP).
         late: u64,
     },
+    /// A stream begins again.
+    Reset {
+        /// How many statements that windows might still have seen are gone.
+        dropped: u64,
+    },
     /// What a command was resolved to.
     Command(Resolved),
     /// What became of each of the queries that were registered together.

@@ -12,7 +12,7 @@ use crate::error::RuntimeError;
 use crate::fabric::Fabric;
 use crossbeam_channel::{Sender, never, select};
 use somersault_stream::Input;
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -50,6 +50,8 @@ pub(crate) struct Sequencer {
     quiescing: Vec<Sender<Result<(), RuntimeError>>>,
     pub(super) stopping: Option<(Instant, Vec<Sender<()>>)>,
     reported_failure: bool,
+    /// ARRIVAL TIME streams of which was said that the clock is behind them.
+    pub(super) ahead_of_clock: BTreeSet<String>,
 }
 
 impl Sequencer {
@@ -79,6 +81,7 @@ impl Sequencer {
             quiescing: Vec::new(),
             stopping: None,
             reported_failure: false,
+            ahead_of_clock: BTreeSet::new(),
         }
     }
 

@@ -5,7 +5,7 @@ use super::requests::Outcome;
 use super::sequencer::Sequencer;
 use crate::due_windows::DueWindows;
 use crate::error::RuntimeError;
-use somersault_log::{Position, Record};
+use somersault_log::{Command, CommandRecord, Position, Record};
 use somersault_model::Sn;
 use somersault_stream::{Admission, Input, Output, QueryChange, QueryEvent};
 use std::sync::Arc;
@@ -45,6 +45,7 @@ impl Sequencer {
         let position = self.shared.log.append(&record)?;
         self.note_command(&record, position);
         let late_before = self.late_of(&record);
+        let held_before = self.held_by_reset(&record);
         self.apply(&record, position)?;
         let outcome = match &record {
             Record::Push(push) => {
@@ -54,6 +55,12 @@ impl Sequencer {
                     late,
                 }
             }
+            Record::Command(CommandRecord {
+                command: Command::ResetStream { .. },
+                ..
+            }) => Outcome::Reset {
+                dropped: held_before,
+            },
             Record::Command(command) => Outcome::Command(command.resolved.clone()),
             _ => Outcome::Taken {
                 statements: 0,
@@ -62,6 +69,17 @@ impl Sequencer {
         };
         self.cut_due()?;
         Ok((outcome, position))
+    }
+
+    /// How many statements a stream holds that is to begin again.
+    fn held_by_reset(&self, record: &Record) -> u64 {
+        match record {
+            Record::Command(CommandRecord {
+                command: Command::ResetStream { iri },
+                ..
+            }) => self.shared.coordinator.lock().held_statements(iri),
+            _ => 0,
+        }
     }
 
     /// Whoever lists what a command made waits until it is durable.

@@ -3,12 +3,15 @@
 
 use super::sequencer::Sequencer;
 use crate::error::RuntimeError;
+use somersault_model::Millis;
 use std::time::{Duration, Instant};
 
 /// How often idle and arrival-time streams are looked at.
 const TICK: Duration = Duration::from_millis(20);
 /// How often pins are looked at, and what only they kept.
 const EXPIRY: Duration = Duration::from_secs(1);
+/// How far an ARRIVAL TIME stream may be ahead of the clock before that is worth a word.
+pub(super) const CLOCK_SLACK: Millis = Millis(10_000);
 /// So many terms that have gone are looked at then, where nothing comes that pays for it.
 const RECLAIMED_AT_A_TICK: usize = 1024;
 
@@ -46,6 +49,7 @@ impl Sequencer {
                 tracing::warn!("{expired} snapshots were pinned for too long and given up");
             }
             self.free_superseded();
+            self.warn_of_clock();
             let floor = self.shared.store.snapshots().floor();
             self.shared.store.slices().forget_superseded(floor);
         }
@@ -57,6 +61,25 @@ impl Sequencer {
         {
             tracing::warn!("no cut could be made: {error}");
         }
+    }
+
+    /// Says once of each ARRIVAL TIME stream that the clock is behind it.
+    fn warn_of_clock(&mut self) {
+        if !self.shared.clock.ticks() {
+            return;
+        }
+        let now_ms = self.shared.clock.now_ms();
+        let ahead = (self.shared.coordinator.lock()).ahead_of_clock(now_ms, CLOCK_SLACK);
+        for (stream, by) in &ahead {
+            if !self.ahead_of_clock.contains(stream) {
+                tracing::warn!(
+                    "the time of stream <{stream}> is {} s ahead of the clock, which was set back; until the clock gets there its \
+                     statements have that time and no close comes due",
+                    by.0 / 1_000
+                );
+            }
+        }
+        self.ahead_of_clock = ahead.into_iter().map(|(stream, _)| stream).collect();
     }
 
     /// Has the shards free what large loads have replaced, once nobody reads it: where nothing more

@@ -125,6 +125,7 @@ fn streams(all: &mut Map<String, Value>) {
                 "complete_through_ms": optional("Every statement with an earlier event time has been seen; null before the first push or advance."),
                 "stable_time_ms": optional("Event time through which it is visible."),
                 "lag_ms": optional("The difference of the two."),
+                "ahead_of_clock_ms": optional("How far complete_through_ms is ahead of the clock; null where it is not."),
                 "tuples": integer("Statements taken."),
                 "late": integer("Late statements dropped."),
                 "amended": integer("Late statements taken, which amended closed batches (LATE AMEND)."),
@@ -165,6 +166,13 @@ fn streams(all: &mut Map<String, Value>) {
         "Advanced".into(),
         object(
             json!({ "sn": integer("The snapshot number in which what became due is stable.") }),
+            &[],
+        ),
+    );
+    all.insert(
+        "Reset".into(),
+        object(
+            json!({ "dropped": integer("Statements that windows might still have seen and that are gone.") }),
             &[],
         ),
     );

@@ -1,6 +1,7 @@
 //! `/streams`: declaring, pushing in every syntax, repeats, time, and what bad pushes get.
 
 use crate::server::{TestServer, encode, engine_config};
+use somersault::{Clock, EngineConfig};
 use somersault_server::ServerConfig;
 
 const A: &str = "<http://e/a> <http://e/p> <http://e/b>";
@@ -161,6 +162,68 @@ fn repeats_are_dropped_and_said() {
         .json();
     assert_eq!(by_parameter["repeated"], true);
     assert_eq!(server.get(&path).expect(200).json()["tuples"], 2);
+}
+
+#[test]
+fn a_push_that_was_refused_is_taken_after_later_ones() {
+    let server = TestServer::start();
+    let path = server.stream("s", "BUDGET 1000");
+    let push = |seq: u64, lines: &str| {
+        let path = format!("{path}?source=one&seq={seq}");
+        server.push(&path, lines)
+    };
+    let line = format!("1000\t{A} .\n");
+    push(5, &line.repeat(100)).expect(429);
+    assert_eq!(push(6, &line).expect(200).json()["repeated"], false);
+    let again = push(5, &line).expect(200).json();
+    assert_eq!(
+        (again["repeated"].as_bool(), again["accepted"].as_u64()),
+        (Some(false), Some(1))
+    );
+    assert_eq!(push(5, &line).expect(200).json()["repeated"], true);
+}
+
+#[test]
+fn a_time_that_lies_too_far_ahead_is_refused_and_a_stream_can_begin_again() {
+    let server = TestServer::with(
+        EngineConfig {
+            clock: Clock::System,
+            ..engine_config()
+        },
+        ServerConfig::default(),
+    );
+    let path = server.stream("s", "");
+    let line = |ms: i64| format!("{ms}\t{A} .");
+    server.push(&path, &line(1_000)).expect(200);
+    let refusal = server.push(&path, &line(9_223_372_036_854_774)).expect(400);
+    let text = refusal.text();
+    assert!(text.contains("294247-01-10T04:00:54.774Z"), "{text}");
+    assert!(text.contains("more than 1d ahead"), "{text}");
+    server.push(&path, &line(2_000)).expect(200);
+
+    let wide = server.stream("wide", "AHEAD ANY");
+    server.push(&wide, &line(1_000)).expect(200);
+    server.push(&wide, &line(9_000_000_000_000)).expect(200);
+    let info = server.get(&wide).expect(200).json();
+    assert!(
+        info["ahead_of_clock_ms"].as_i64() > Some(1_000_000),
+        "{info}"
+    );
+    let late = server.push(&wide, &line(2_000)).expect(400);
+    assert!(late.text().contains("/reset-time"), "{}", late.text());
+    let reset = format!("{wide}/reset-time");
+    let answer = server.send("POST", &reset, &[], None).expect(200).json();
+    assert_eq!(answer["dropped"], 2);
+    let info = server.get(&wide).expect(200).json();
+    assert!(info["complete_through_ms"].is_null(), "{info}");
+    server.push(&wide, &line(2_000)).expect(200);
+
+    let query = "SELECT ?s FROM STREAM <http://e/wide> [RANGE 1s STEP 1s] WHERE { ?s ?p ?o }";
+    server.put("/queries/q", query).expect(201);
+    let in_use = server.send("POST", &reset, &[], None).expect(409);
+    assert!(in_use.text().contains("windowed by q"), "{}", in_use.text());
+    let unknown = format!("/streams/{}/reset-time", encode("http://e/none"));
+    server.send("POST", &unknown, &[], None).expect(404);
 }
 
 #[test]

@@ -40,7 +40,15 @@ impl Engine {
     /// What there is to notice where nothing has failed.
     fn all_well(&self) -> String {
         match self.inner.driver.status().closes_due {
-            0 => "everything works".to_owned(),
+            0 => match self.inner.driver.ahead_of_clock().first() {
+                None => "everything works".to_owned(),
+                Some((stream, ahead)) => format!(
+                    "everything works, but the time of stream <{stream}> is {} s ahead of the clock, which was set back: until the clock \
+                     gets there its statements have that time and no close comes due; let it begin again with \
+                     POST /streams/{{name}}/reset-time",
+                    ahead.0 / 1_000
+                ),
+            },
             due => format!(
                 "everything works; {due} closes are due after a jump in time and are answered one after the other, and pushes to \
                  their streams wait for them; DROP or PAUSE their queries to go on at once"

@@ -3,6 +3,7 @@
 use super::Engine;
 use super::batch::Replacement;
 use super::data::check_nesting;
+use crate::config::Clock;
 use crate::error::{EngineError, LimitKind};
 use crate::info::{GroupInfo, QueryInfo, Reached, StreamInfo, WindowInfo};
 use crate::push::{Push, PushLines, PushReceipt, lines};
@@ -64,6 +65,27 @@ impl Engine {
         Ok(())
     }
 
+    /// Lets a stream begin again: it has no time until its next statement or advance. So a stream that a wrong time, or a clock
+    /// that was set back, has carried away can be pushed to again.
+    ///
+    /// Its declaration, the facts that it has absorbed and the sequence numbers of its sources stay. What windows might
+    /// still have seen of it is gone; returns how many statements that were. No query may window it: those have
+    /// fired for closes that would come a second time. Drop them first, and register them again.
+    ///
+    /// # Errors
+    /// There is no such stream, a query windows it, or it is derived.
+    pub fn reset_stream(&self, iri: &str) -> Result<u64, EngineError> {
+        self.check_running()?;
+        let done = self.inner.driver.log_input(Input::ResetStream {
+            received_ms: self.now_ms(),
+            iri: iri.to_owned(),
+        })?;
+        match done.outcome {
+            Outcome::Reset { dropped } => Ok(dropped),
+            _ => Ok(0),
+        }
+    }
+
     /// All streams, by IRI.
     pub fn streams(&self) -> Vec<StreamInfo> {
         let streams = self.inner.driver.streams();
@@ -98,6 +120,12 @@ impl Engine {
             batch_ms: status.declaration.batch.0,
             complete_through_ms: through,
             stable_time_ms: stable,
+            ahead_of_clock_ms: match self.inner.config.clock {
+                Clock::System => through
+                    .map(|through| through.saturating_sub(self.now_ms()))
+                    .filter(|ahead| *ahead > 0),
+                Clock::Manual => None,
+            },
             lag_ms: through
                 .zip(stable)
                 .map(|(through, stable)| through - stable),

@@ -1,9 +1,9 @@
 //! How far ahead the times of a stream may lie (AHEAD).
 
-use crate::harness::{Driver, stream, was_logged};
+use crate::harness::{Driver, stream, was_logged, was_repeat, windows};
 use somersault_lang::{AheadLimit, LatePolicy, TimeDomain};
 use somersault_model::Millis;
-use somersault_stream::StreamLimits;
+use somersault_stream::{Admission, Input, Refusal, Repeat, StreamLimits};
 
 const A: &str = "http://a/";
 const DAY: i64 = 86_400_000;
@@ -98,7 +98,7 @@ fn an_absurd_lateness_is_not_recommended() {
     driver.push(A, &[(NOW + 400 * DAY, 1)]).unwrap();
     let late = driver.push(A, &[(NOW, 2)]).unwrap_err().to_string();
     assert!(late.contains("400 days earlier"), "{late}");
-    assert!(late.contains("DROP STREAM"), "{late}");
+    assert!(late.contains("reset-time"), "{late}");
     assert!(!late.contains("LATENESS"), "{late}");
     let late = driver.push(A, &[(NOW + 400 * DAY - 7, 2)]).unwrap_err();
     assert!(
@@ -131,4 +131,85 @@ fn a_replay_asks_for_no_limit() {
             .complete_through
     };
     assert_eq!(time(&replayed), time(&driver));
+}
+
+fn reset(driver: &mut Driver, iri: &str) -> Result<Admission, Refusal> {
+    driver.input(Input::ResetStream {
+        received_ms: driver.now_ms,
+        iri: iri.to_owned(),
+    })
+}
+
+#[test]
+fn a_stream_that_a_clock_has_carried_away_begins_again() {
+    let mut driver = driver(AheadLimit::Default);
+    let mut arrival = stream("http://b/");
+    arrival.time = TimeDomain::Arrival;
+    driver.create(arrival).unwrap();
+    let push = |driver: &mut Driver, seq: u64, name: &str| {
+        driver.push_from("http://b/", "x", Some(seq), vec![(0, seq, name)])
+    };
+    push(&mut driver, 1, "reading").unwrap();
+    let ahead = |driver: &Driver| {
+        driver
+            .coordinator
+            .ahead_of_clock(driver.now_ms, Millis(10_000))
+    };
+    assert_eq!(ahead(&driver), []);
+    // A year ahead for a moment.
+    driver.now_ms += 365 * DAY;
+    push(&mut driver, 2, "fact").unwrap();
+    driver.now_ms = NOW + 1_000;
+    push(&mut driver, 3, "reading").unwrap();
+    let by = Millis(365 * DAY - 1_000);
+    assert_eq!(ahead(&driver), [("http://b/".to_owned(), by)]);
+    let through = |driver: &Driver| {
+        let status = driver.coordinator.stream("http://b/").unwrap();
+        status.complete_through.map(|time| time.0)
+    };
+    assert_eq!(through(&driver), Some(NOW + 365 * DAY));
+
+    driver
+        .register("q", windows(&[("http://b/", 100, 100)]))
+        .unwrap();
+    let refusal = reset(&mut driver, "http://b/").unwrap_err().to_string();
+    assert!(refusal.contains("windowed by q"), "{refusal}");
+    driver.drop_query("q");
+    let before = driver.coordinator.stream("http://b/").unwrap();
+    assert!(was_logged(&reset(&mut driver, "http://b/").unwrap()));
+    assert_eq!(through(&driver), None);
+    driver.freshness_cut();
+    let status = driver.coordinator.stream("http://b/").unwrap();
+    assert_eq!(status.statements, before.statements);
+    assert_eq!(status.held_statements, 0);
+    assert_ne!(status.uid, before.uid);
+
+    driver
+        .register("q", windows(&[("http://b/", 100, 100)]))
+        .unwrap();
+    assert!(was_repeat(
+        &push(&mut driver, 3, "reading").unwrap(),
+        Repeat::Push
+    ));
+    push(&mut driver, 4, "reading").unwrap();
+    driver.now_ms += 1_000;
+    push(&mut driver, 5, "reading").unwrap();
+    assert_eq!(through(&driver), Some(driver.now_ms));
+    assert_eq!(driver.content("q", NOW + 1_100), [[4]]);
+    // What was acknowledged as a fact is one.
+    let close = *driver.closes("q").last().unwrap();
+    assert!(driver.at("q", close).stored.contains(&2));
+    let replayed = Driver::recovered(&driver.world, &driver.log);
+    assert_eq!(through(&replayed), through(&driver));
+    assert!(replayed.decided == driver.decided);
+}
+
+#[test]
+fn one_wrong_time_that_was_taken_is_undone_by_a_reset() {
+    let mut driver = driver(AheadLimit::Any);
+    driver.push(A, &[(NOW, 1), (NOW + 400 * DAY, 2)]).unwrap();
+    assert!(driver.push(A, &[(NOW + 1, 3)]).is_err());
+    reset(&mut driver, A).unwrap();
+    driver.push(A, &[(NOW + 1, 3)]).unwrap();
+    assert!(reset(&mut driver, "http://nowhere/").is_err());
 }
