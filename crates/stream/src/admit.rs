@@ -59,14 +59,7 @@ impl Coordinator {
                 key,
                 statements,
             } => Ok(self.admit_derived(received_ms, key, statements)),
-            Input::PauseQuery { received_ms, name } => {
-                let query = self.known_query(&name)?;
-                if query.is_paused() {
-                    return Ok(Admission::Nothing);
-                }
-                let resolved = self.resolved_for(query.uid);
-                Ok(command(received_ms, Command::PauseQuery { name }, resolved))
-            }
+            Input::PauseQuery { received_ms, name } => self.admit_pause(received_ms, name),
             Input::ResumeQuery { received_ms, name } => self.admit_resume(received_ms, name),
             Input::Load {
                 received_ms,
@@ -194,6 +187,15 @@ impl Coordinator {
             namespace,
         };
         Ok(command(received_ms, command_given, resolved))
+    }
+
+    fn admit_pause(&self, received_ms: i64, name: String) -> Result<Admission, Refusal> {
+        let query = self.known_query(&name)?;
+        if query.is_paused() {
+            return Ok(Admission::Nothing);
+        }
+        let resolved = self.resolved_for(query.uid);
+        Ok(command(received_ms, Command::PauseQuery { name }, resolved))
     }
 
     fn admit_reset_stream(&self, received_ms: i64, iri: String) -> Result<Admission, Refusal> {
