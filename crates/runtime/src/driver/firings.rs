@@ -15,7 +15,7 @@ use crate::host::{Derives, DueSnapshot, Fired, FiringJob};
 use answered::AnsweredFirings;
 use somersault_log::{DeliveredRecord, Record};
 use somersault_model::{QueryUid, Sn};
-use somersault_store::Snapshot;
+use somersault_store::{Snapshot, Store};
 use somersault_stream::{Firing, FiringKey, Input};
 use std::collections::btree_map::Entry;
 use std::collections::hash_map::Entry as Entries;
@@ -245,14 +245,14 @@ impl Firings {
     /// Pins the firing's SN. It became due by this input.
     pub(crate) fn due(
         &mut self,
-        shared: &Shared,
+        store: &Arc<Store>,
         firing: Firing,
         windows: Option<Arc<DueWindows>>,
         input: u64,
     ) {
         let due = match self.due.entry(firing.sn) {
             Entry::Occupied(due) => due.into_mut(),
-            Entry::Vacant(free) => match shared.store.pin(firing.sn) {
+            Entry::Vacant(free) => match store.pin(firing.sn) {
                 Ok(snapshot) => free.insert(DueSn {
                     snapshot,
                     windows,
@@ -523,5 +523,39 @@ mod tests {
             take(&mut firings);
         }
         assert!(ordinals.into_iter().eq(0..1_000), "in order, and each once");
+    }
+
+    #[test]
+    fn a_firing_that_cannot_be_pinned_is_given_up_and_holds_nothing() {
+        let store = Store::new(1);
+        store.snapshots().publish_stable(Sn(5));
+        let mut firings = Firings::new(8);
+        firings.registered(QueryUid(1), true);
+        firings.due(&store, firing(0), None, 3);
+        assert_eq!(firings.unpinned, [firing(0).key()]);
+        assert_eq!(firings.outstanding(), 0);
+        assert_eq!(firings.oldest_underived(), None);
+    }
+
+    #[test]
+    fn queries_take_turns() {
+        let mut turns = Turns::default();
+        let mut push = |query, ordinal| {
+            turns.push(Released {
+                firing: Firing {
+                    query: QueryUid(query),
+                    ..firing(ordinal)
+                },
+                acknowledged: None,
+                at: Instant::now(),
+            });
+        };
+        (0..3).for_each(|ordinal| push(1, ordinal));
+        push(2, 0);
+        push(3, 0);
+        let order: Vec<(u64, u32)> = std::iter::from_fn(|| turns.pop())
+            .map(|released| (released.firing.query.0, released.firing.ordinal))
+            .collect();
+        assert_eq!(order, [(1, 0), (2, 0), (3, 0), (1, 1), (1, 2)]);
     }
 }

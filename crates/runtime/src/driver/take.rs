@@ -155,7 +155,8 @@ impl Sequencer {
                 }
                 Output::Due(firing) => {
                     let windows = windows.clone();
-                    self.firings.due(&self.shared, firing, windows, self.input);
+                    let store = &self.shared.store;
+                    self.firings.due(store, firing, windows, self.input);
                 }
                 Output::Fire(firing) => {
                     let acknowledged = self.stability.acknowledged(firing.sn);
