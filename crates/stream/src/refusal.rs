@@ -210,6 +210,16 @@ pub enum Refusal {
         /// A time that it may reach.
         step: EventTime,
     },
+    /// Closes of the input's streams wait for their turn, and as many inputs as may wait for those.
+    #[error(
+        "{closes} closes are due after a jump in time and {waiting} inputs of their streams wait for them already; send this one again later, or DROP or PAUSE their queries. Nothing was taken"
+    )]
+    ClosesAhead {
+        /// How many closes wait.
+        closes: u64,
+        /// How many inputs wait for them.
+        waiting: usize,
+    },
     /// An EVENT TIME stream got a statement without event time.
     #[error(
         "statement {index} of the push to <{stream}> has no event time; give one per line or per push, or declare the stream with ARRIVAL TIME. Nothing of the push was taken"
@@ -349,7 +359,9 @@ impl Refusal {
             | Refusal::EndsWithReplaced { .. }
             | Refusal::SuccessorBehind { .. }
             | Refusal::SequenceForgotten { .. } => RefusalKind::Conflict,
-            Refusal::OverBudget { .. } | Refusal::Overtaken { .. } => RefusalKind::Retry,
+            Refusal::OverBudget { .. }
+            | Refusal::Overtaken { .. }
+            | Refusal::ClosesAhead { .. } => RefusalKind::Retry,
             _ => RefusalKind::Invalid,
         }
     }

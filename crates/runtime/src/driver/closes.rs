@@ -17,7 +17,7 @@ use crate::error::RuntimeError;
 use crossbeam_channel::Sender;
 use somersault_log::{PlanRecord, Position, Record};
 use somersault_model::QueryUid;
-use somersault_stream::Input;
+use somersault_stream::{Input, Refusal};
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
@@ -25,6 +25,9 @@ use std::time::Instant;
 const CLOSES_IN_A_ROW: usize = 256;
 /// At most this many closes are cut between two looks at what else there is.
 const CLOSES_IN_A_SLICE: usize = 64;
+
+/// While closes wait for their cut, at most this many inputs wait with them: each keeps a thread of its caller.
+const MOST_HELD: usize = 64;
 
 /// The sender of an answer to an input.
 pub(super) type Reply = Sender<Result<Done, RuntimeError>>;
@@ -186,6 +189,13 @@ impl Sequencer {
     ) -> Option<(Input, Reply)> {
         if !self.must_wait(&input) {
             return Some((input, reply));
+        }
+        if self.behind && self.held.len() >= MOST_HELD {
+            let closes = self.shared.coordinator.lock().closes_due();
+            let waiting = self.held.len();
+            let refusal = Refusal::ClosesAhead { closes, waiting };
+            let _ = reply.send(Err(refusal.into()));
+            return None;
         }
         self.held.push_back(HeldInput { input, want, reply });
         None

@@ -2,8 +2,8 @@
 
 use crate::scenario::*;
 use somersault::disk::{CrashKeep, SimDisk};
-use somersault::{Engine, EngineConfig, HealthStatus, Limits, UpdateOptions};
-use std::sync::Arc;
+use somersault::{Engine, EngineConfig, EngineError, HealthStatus, Limits, UpdateOptions};
+use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 const YEAR_MS: i64 = 365 * 86_400_000;
@@ -67,6 +67,28 @@ fn a_jump_of_a_year_holds_up_nothing_but_its_stream() {
     engine.drop_query("year").unwrap();
     engine.quiesce(Duration::from_secs(60)).unwrap();
     push_to(&engine, "s", &[(YEAR_MS + 10, "d at y")]);
+}
+
+#[test]
+fn inputs_that_wait_for_closes_are_bounded() {
+    let engine = Engine::open(unlimited()).unwrap();
+    declare(&engine);
+    push_to(&engine, "s", &[(0, "a at x"), (YEAR_MS, "b at y")]);
+    let (send, answers) = mpsc::channel();
+    for number in 0..65 {
+        let (engine, send) = (engine.clone(), send.clone());
+        std::thread::spawn(move || {
+            let late = push(&[(YEAR_MS + number, "c at y")]);
+            send.send(engine.push(&format!("{NS}s"), late).map(drop))
+        });
+    }
+    // The others wait.
+    let refused = answers.recv().unwrap().unwrap_err();
+    assert!(matches!(refused, EngineError::Limit { .. }), "{refused}");
+    assert!(refused.to_string().contains("64 inputs"), "{refused}");
+    engine.drop_query("year").unwrap();
+    let taken = (0..64).filter(|_| answers.recv().unwrap().is_ok());
+    assert!(taken.count() > 0);
 }
 
 #[test]
