@@ -59,11 +59,11 @@ enum Change {
         resumed: Option<u32>,
     },
     Paused {
-        place: u32,
+        slot: u32,
         pause: Pause,
     },
     Left {
-        place: u32,
+        slot: u32,
     },
     /// Closes up to this one were passed.
     Passed(EventTime),
@@ -75,7 +75,7 @@ enum Change {
 #[derive(Default)]
 struct Pending {
     changes: Vec<Change>,
-    /// Of members that are resumed by one of them: the place that they had before.
+    /// Of members that are resumed by one of them: the slot that they had before.
     resumed: FxHashMap<u32, u32>,
 }
 
@@ -152,7 +152,7 @@ impl Cohort {
         let members: Vec<(u32, Vec<TermId>)> = ids.collect();
         let mut pending = self.pending.lock();
         if let Some(before) = resumed {
-            (pending.resumed).extend(members.iter().map(|(place, _)| (*place, before)));
+            (pending.resumed).extend(members.iter().map(|(slot, _)| (*slot, before)));
         }
         pending.changes.push(Change::Joined {
             base,
@@ -162,8 +162,8 @@ impl Cohort {
         });
     }
 
-    pub(crate) fn paused(&self, place: u32, pause: Pause) {
-        let paused = Change::Paused { place, pause };
+    pub(crate) fn paused(&self, slot: u32, pause: Pause) {
+        let paused = Change::Paused { slot, pause };
         self.pending.lock().changes.push(paused);
         if let Evaluator::Shared { delta, .. } = &self.evaluator {
             // It may have been the last one, and by the time it goes on the rows would be of no use.
@@ -188,20 +188,20 @@ impl Cohort {
     }
 
     /// A member took another query's place, which answered closes up to this one.
-    pub(crate) fn answered_before(&self, place: u32, id: FiringId) {
-        self.hub.lock().answered_before(place, id);
+    pub(crate) fn answered_before(&self, slot: u32, id: FiringId) {
+        self.hub.lock().answered_before(slot, id);
     }
 
     /// A member was dropped: its subscriptions end.
-    pub(crate) fn left(&self, place: u32) {
+    pub(crate) fn left(&self, slot: u32) {
         let mut hub = self.hub.lock();
         let mut pending = self.pending.lock();
-        pending.changes.push(Change::Left { place });
-        // Who listens to it is where it was when it was last put in place.
-        let mut at = Some(place);
-        while let Some(place) = at {
-            hub.end_member(place);
-            at = pending.resumed.get(&place).copied();
+        pending.changes.push(Change::Left { slot });
+        // Its subscribers are at the slot that it had when it was last put in place.
+        let mut at = Some(slot);
+        while let Some(slot) = at {
+            hub.end_member(slot);
+            at = pending.resumed.get(&slot).copied();
         }
     }
 
@@ -241,7 +241,7 @@ impl Cohort {
                 let mut texts = texts.into_iter();
                 let cells = Arc::make_mut(cells);
                 hub.ledger.begin(members.len(), base);
-                for (place, ids) in members {
+                for (slot, ids) in members {
                     let cell = cells.enter(&ids);
                     if let (Evaluator::Each { parser, prepared }, Some(text)) =
                         (&self.evaluator, texts.next())
@@ -250,16 +250,16 @@ impl Cohort {
                         let prepared = Arc::make_mut(&mut prepared);
                         prepared.entry(cell).or_insert_with(|| own(parser, &text));
                     }
-                    hub.ledger.join(Standby { place, cell }, resumed);
+                    hub.ledger.join(Standby { slot, cell }, resumed);
                     if let Some(before) = resumed {
-                        hub.resumed(before, place);
+                        hub.resumed(before, slot);
                     }
                 }
             }
-            Change::Paused { place, pause } => hub.ledger.pause(place, pause),
-            Change::Left { place } => {
+            Change::Paused { slot, pause } => hub.ledger.pause(slot, pause),
+            Change::Left { slot } => {
                 let cells = Arc::make_mut(cells);
-                for cell in hub.leave(place) {
+                for cell in hub.leave(slot) {
                     cells.leave(cell);
                     if let Evaluator::Each { prepared, .. } = &self.evaluator
                         && cells.members(cell) == 0
@@ -304,17 +304,17 @@ impl Cohort {
     /// A reader of a member's answers; `None` where the member has gone, or has not come yet.
     pub(crate) fn subscribe(
         &self,
-        (place, uid, name): (u32, QueryUid, &str),
+        (slot, uid, name): (u32, QueryUid, &str),
         options: &SubscribeOptions,
         continuous: &ContinuousQueries,
     ) -> Option<Subscription> {
         let decoder = continuous.decoder();
         let mut hub = self.settled_hub();
-        hub.subscribe((place, uid, name), options, &decoder)
+        hub.subscribe((slot, uid, name), options, &decoder)
     }
 
-    pub(crate) fn summary(&self, place: u32) -> Summary {
-        self.settled_hub().summary(place)
+    pub(crate) fn summary(&self, slot: u32) -> Summary {
+        self.settled_hub().summary(slot)
     }
 
     pub(crate) fn size(&self) -> CohortSize {

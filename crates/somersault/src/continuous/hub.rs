@@ -58,7 +58,7 @@ pub(crate) struct Delivery {
     mailboxes: Vec<Arc<Mailbox>>,
 }
 
-/// What a paused member had at its place and before, kept once others have had more.
+/// What a paused member had in its slot and before, kept once others have had more.
 struct Last {
     /// All its firings, as if they were gone.
     given: Gone,
@@ -75,12 +75,12 @@ pub(crate) struct CohortHub {
     /// What they take.
     kept_bytes: usize,
     gone: Gone,
-    /// Of members that took another query's place, by the first place that they had: the last firing of that one.
+    /// Of members that took another query's place, by the first slot that they had: the last firing of that one.
     before: FxHashMap<u32, FiringId>,
-    /// By place.
+    /// By slot.
     last: FxHashMap<u32, Last>,
     pub(crate) ledger: MemberLedger,
-    /// By place.
+    /// By slot.
     listeners: FxHashMap<u32, Listener>,
     ended: bool,
     tally: Tally,
@@ -103,10 +103,10 @@ impl CohortHub {
         }
     }
 
-    /// A member was resumed: its subscribers are found at its new place.
-    pub(crate) fn resumed(&mut self, before: u32, place: u32) {
+    /// A member was resumed: its subscribers are found at its new slot.
+    pub(crate) fn resumed(&mut self, before: u32, slot: u32) {
         if let Some(listener) = self.listeners.remove(&before) {
-            self.listeners.insert(place, listener);
+            self.listeners.insert(slot, listener);
         }
     }
 
@@ -128,57 +128,57 @@ impl CohortHub {
         }
         let mut given = self.gone;
         (self.kept.iter()).for_each(|result| given.note(result.id()));
-        for place in stopped {
-            let error = self.last_error(place);
-            self.last.insert(place, Last { given, error });
+        for slot in stopped {
+            let error = self.last_error(slot);
+            self.last.insert(slot, Last { given, error });
         }
     }
 
-    /// What is kept no more of the firings of the member at a place.
-    fn gone_of(&self, place: u32) -> Gone {
-        let of_places = self.ledger.stays(place).map(|place| {
+    /// What is kept no more of the firings of the member in a slot.
+    fn gone_of(&self, slot: u32) -> Gone {
+        let of_slots = self.ledger.stays(slot).map(|slot| {
             let newest = self.gone.newest().and_then(|newest| newest.sn);
-            let through = self.ledger.paused_at(place);
+            let through = self.ledger.paused_at(slot);
             // They go in their order.
             let is_all_gone = through.is_some_and(|through| newest > Some(through.0));
-            let last = self.last.get(&place).filter(|_| is_all_gone);
+            let last = self.last.get(&slot).filter(|_| is_all_gone);
             let gone = last.map_or(self.gone, |last| last.given);
-            gone.after(self.ledger.base_ms(place))
+            gone.after(self.ledger.base_ms(slot))
         });
-        let mut some = of_places.filter(|gone| gone.newest().is_some());
+        let mut some = of_slots.filter(|gone| gone.newest().is_some());
         // But who was there before it may have had some.
-        let before = self.before.get(&self.ledger.first(place)).copied();
+        let before = self.before.get(&self.ledger.first(slot)).copied();
         some.next().unwrap_or_default().or(before)
     }
 
-    /// The newest that is kept of the firings of the member at a place.
-    fn newest_of(&self, place: u32) -> Option<&CohortResult> {
+    /// The newest that is kept of the firings of the member in a slot.
+    fn newest_of(&self, slot: u32) -> Option<&CohortResult> {
         let mut kept = self.kept.iter().rev();
-        let newest = kept.find(|result| self.ledger.fires(place, &result.firing));
+        let newest = kept.find(|result| self.ledger.fires(slot, &result.firing));
         newest.map(|result| &**result)
     }
 
-    fn last_error(&self, place: u32) -> Option<String> {
+    fn last_error(&self, slot: u32) -> Option<String> {
         if !self.is_shared {
             // Its newest firing may be one that is not reported, and so not kept.
             return self.tally.last_error.clone();
         }
-        let newest = self.newest_of(place).zip(self.ledger.cell(place));
+        let newest = self.newest_of(slot).zip(self.ledger.cell(slot));
         match newest {
             Some((newest, cell)) => {
                 let of_all = newest.outcome.failure().cloned();
                 of_all.or_else(|| newest.outcome.error_of(cell))
             }
             None => {
-                let mut stays = self.ledger.stays(place);
-                stays.find_map(|place| self.last.get(&place))?.error.clone()
+                let mut stays = self.ledger.stays(slot);
+                stays.find_map(|slot| self.last.get(&slot))?.error.clone()
             }
         }
     }
 
     /// The query whose place a member took was answered up to here: a subscriber that has not seen that has missed it.
-    pub(crate) fn answered_before(&mut self, place: u32, id: FiringId) {
-        self.before.insert(place, id);
+    pub(crate) fn answered_before(&mut self, slot: u32, id: FiringId) {
+        self.before.insert(slot, id);
     }
 
     /// Counts a result, and keeps it if it is reported; returns the subscribers that are to be given it.
@@ -204,12 +204,12 @@ impl CohortHub {
         }
         let mut deliveries = Vec::new();
         let ledger = &self.ledger;
-        self.listeners.retain(|place, listener| {
+        self.listeners.retain(|slot, listener| {
             let mailboxes = listener.mailboxes();
             if mailboxes.is_empty() {
                 return false;
             }
-            if ledger.fires(*place, &result.firing) {
+            if ledger.fires(*slot, &result.firing) {
                 deliveries.push(Delivery {
                     member: Arc::clone(&listener.member),
                     mailboxes,
@@ -220,18 +220,18 @@ impl CohortHub {
         deliveries
     }
 
-    /// `None` where nobody is at the place, or not yet.
+    /// `None` where the slot has no member, or not yet.
     pub(crate) fn subscribe(
         &mut self,
-        (place, uid, name): (u32, QueryUid, &str),
+        (slot, uid, name): (u32, QueryUid, &str),
         options: &SubscribeOptions,
         dictionary: &Arc<Dictionary>,
     ) -> Option<Subscription> {
-        // It may have been resumed since its place was asked for.
-        let place = self.ledger.newest(place);
-        let cell = self.ledger.cell(place)?;
-        let gone = self.gone_of(place);
-        let newest = self.newest_of(place).map(CohortResult::id);
+        // It may have been resumed since its slot was asked for.
+        let slot = self.ledger.newest(slot);
+        let cell = self.ledger.cell(slot)?;
+        let gone = self.gone_of(slot);
+        let newest = self.newest_of(slot).map(CohortResult::id);
         let options = &options.at(newest.or(gone.newest()));
         let capacity = options.capacity.max(self.kept.len()).max(1);
         let mailbox = Arc::new(Mailbox::new(options, capacity, gone));
@@ -245,7 +245,7 @@ impl CohortHub {
             mailboxes: vec![Arc::clone(&mailbox)],
         };
         for result in &self.kept {
-            if self.ledger.fires(place, &result.firing) {
+            if self.ledger.fires(slot, &result.firing) {
                 own.deliver(result, dictionary);
             }
         }
@@ -256,24 +256,24 @@ impl CohortHub {
                 member,
                 subscribers: Vec::new(),
             };
-            let listener = self.listeners.entry(place).or_insert_with(new);
+            let listener = self.listeners.entry(slot).or_insert_with(new);
             listener.subscribers.push(Arc::downgrade(&mailbox));
         }
         Some(Subscription::new(uid, mailbox))
     }
 
     /// Takes a member out for good; returns its cell, once for every time that it has entered it.
-    pub(crate) fn leave(&mut self, place: u32) -> Vec<u32> {
-        for place in self.ledger.stays(place) {
-            self.last.remove(&place);
+    pub(crate) fn leave(&mut self, slot: u32) -> Vec<u32> {
+        for slot in self.ledger.stays(slot) {
+            self.last.remove(&slot);
         }
-        self.ledger.leave(place)
+        self.ledger.leave(slot)
     }
 
     /// A member was dropped: nothing more comes for its subscribers.
-    pub(crate) fn end_member(&mut self, place: u32) {
-        self.before.remove(&self.ledger.first(place));
-        if let Some(listener) = self.listeners.remove(&place) {
+    pub(crate) fn end_member(&mut self, slot: u32) {
+        self.before.remove(&self.ledger.first(slot));
+        if let Some(listener) = self.listeners.remove(&slot) {
             listener.end();
         }
     }
@@ -295,13 +295,13 @@ impl CohortHub {
         self.tally.skipped += 1;
     }
 
-    pub(crate) fn summary(&mut self, place: u32) -> Summary {
-        // It may have been resumed since its place was asked for.
-        let place = self.ledger.newest(place);
-        let seen = self.ledger.seen(place);
-        let listener = self.listeners.get_mut(&place);
+    pub(crate) fn summary(&mut self, slot: u32) -> Summary {
+        // It may have been resumed since its slot was asked for.
+        let slot = self.ledger.newest(slot);
+        let seen = self.ledger.seen(slot);
+        let listener = self.listeners.get_mut(&slot);
         let subscribers = listener.map_or(0, |listener| listener.mailboxes().len());
-        let last_error = self.last_error(place);
+        let last_error = self.last_error(slot);
         let [execution, delay, waiting] = self.tally.timings.quantiles();
         Summary {
             // Of a query with ON OVERLOAD, which no other joins.
@@ -386,7 +386,7 @@ mod tests {
     #[test]
     fn a_member_that_is_resumed_meanwhile_is_told_of_at_its_new_place() {
         let mut hub = CohortHub::new(1, true);
-        let member = |place| Standby { place, cell: 0 };
+        let member = |slot| Standby { slot, cell: 0 };
         hub.ledger.begin(1, EventTime(0));
         hub.ledger.join(member(0), None);
         hub.ledger.passed(EventTime(5));
