@@ -24,37 +24,66 @@ use crate::view::local_terms::LocalTerms;
 use crate::view::sources::Graphs;
 use somersault_lang::{QueryForm, VarId};
 use somersault_model::TermId;
-use std::cell::OnceCell;
 use std::sync::Arc;
 
 /// A plan that expects to make more rows than this is no light query's.
 const LIGHT_ROWS: u64 = 1 << 16;
+
+/// What one execution of a prepared query takes.
+pub(crate) struct Invocation<'a> {
+    pub(crate) arguments: Arguments<'a>,
+    pub(crate) view: &'a dyn GraphView,
+    pub(crate) execution: &'a Execution,
+    /// What an earlier answer left for this one.
+    pub(crate) reuse: Reuse,
+}
+
+impl<'a> Invocation<'a> {
+    pub(crate) fn new(
+        arguments: Arguments<'a>,
+        view: &'a dyn GraphView,
+        execution: &'a Execution,
+    ) -> Invocation<'a> {
+        Invocation {
+            arguments,
+            view,
+            execution,
+            reuse: Reuse::default(),
+        }
+    }
+}
 
 /// One execution.
 pub(crate) struct Run<'a> {
     pub(crate) evaluation: Evaluation<'a>,
     pub(crate) limiter: Limiter<'a>,
     view: &'a dyn GraphView,
+    reuse: Reuse,
 }
 
 impl<'a> Run<'a> {
     pub(crate) fn start(
         prepared: &'a Prepared,
-        given: Arguments<'a>,
-        view: &'a dyn GraphView,
-        execution: &'a Execution,
+        invocation: Invocation<'a>,
         ids: Vec<TermId>,
     ) -> Run<'a> {
+        let Invocation {
+            arguments,
+            view,
+            execution,
+            reuse,
+        } = invocation;
         let random = Random::new(execution.query, execution.close);
         let dictionary = view.dictionary();
         let mut local = LocalTerms::default();
-        let constants = prepared.constants(given, dictionary, &mut local, ids);
+        let constants = prepared.constants(arguments, dictionary, &mut local, ids);
         let base = prepared.inner().query.base.as_deref();
         let evaluation = Evaluation::new(dictionary, constants, local, base, execution.now, random);
         Run {
-            evaluation: evaluation.over(view, given.cells),
+            evaluation: evaluation.over(view, arguments.cells()),
             limiter: Limiter::start(execution),
             view,
+            reuse,
         }
     }
 
@@ -164,7 +193,6 @@ impl<'a> Run<'a> {
         prepared: &Prepared,
         mut table: Table,
         workspace: &mut Workspace,
-        reuse: Reuse,
     ) -> Result<Answer, QueryError> {
         for parameter in &prepared.inner().parameters {
             // What was given for a variable is its value in every solution.
@@ -195,9 +223,9 @@ impl<'a> Run<'a> {
             QueryForm::Select { projection } => {
                 self.limiter.answer_rows(table.rows)?;
                 let rows = table.rows;
-                let columns = columns(&mut table, projection, workspace, reuse.columns);
+                let columns = columns(&mut table, projection, workspace, self.reuse.columns);
                 Answer::Solutions(Solutions {
-                    variables: (reuse.names)
+                    variables: (self.reuse.names)
                         .filter(|held| Arc::ptr_eq(held, &prepared.inner().names))
                         .unwrap_or_else(|| Arc::clone(&prepared.inner().names)),
                     // Before the execution lets go of what it found.
@@ -215,35 +243,56 @@ impl<'a> Run<'a> {
 }
 
 impl Prepared {
-    /// The solutions as they are, without what an answer makes of them.
-    pub(crate) fn table(
-        &self,
-        given: Arguments<'_>,
-        view: &dyn GraphView,
-        execution: &Execution,
-    ) -> Result<Table, QueryError> {
-        Workspace::of_thread(|workspace| {
-            let mut run = Run::start(self, given, view, execution, workspace.ids());
+    /// Runs the query once. `finish` makes of its solutions what the caller wants.
+    pub(crate) fn run<'a, T>(
+        &'a self,
+        invocation: Invocation<'a>,
+        finish: impl FnOnce(Run<'a>, Table, &mut Workspace) -> Result<T, QueryError>,
+    ) -> Result<T, QueryError> {
+        self.run_over(invocation, |_| Ok(()), finish)
+    }
+
+    /// The same, for a query that also reads what `lend` puts into the execution.
+    pub(crate) fn run_over<'a, T>(
+        &'a self,
+        mut invocation: Invocation<'a>,
+        lend: impl FnOnce(&mut Run<'a>) -> Result<(), QueryError>,
+        finish: impl FnOnce(Run<'a>, Table, &mut Workspace) -> Result<T, QueryError>,
+    ) -> Result<T, QueryError> {
+        let Invocation {
+            view, execution, ..
+        } = invocation;
+        let result = Workspace::of_thread(|workspace| {
+            let columns = invocation.reuse.columns.drain(..);
+            columns.for_each(|ids| workspace.give_ids(ids));
+            let mut run = Run::start(self, invocation, workspace.ids());
+            lend(&mut run)?;
             let table = run.solutions(self, workspace)?;
-            workspace.give_ids(run.evaluation.constants);
-            Ok(table)
+            finish(run, table, workspace)
+        });
+        if let Err(QueryError::OverBudget | QueryError::Memory { .. }) = result
+            && execution.budget.is_some()
+        {
+            self.inner().kept.tried(false);
+        }
+        match result {
+            Ok(_) if !view.is_valid() => Err(QueryError::PinExpired),
+            result => result,
+        }
+    }
+
+    /// The answer of one execution.
+    pub(crate) fn answer(&self, invocation: Invocation<'_>) -> Result<Answer, QueryError> {
+        self.run(invocation, |run, table, workspace| {
+            run.answer(self, table, workspace)
         })
     }
 
-    /// Evaluates it over what is kept from one execution to the next, as `make` gives it; `answer` makes the answer.
-    pub(crate) fn execute_over<T>(
-        &self,
-        maintained: &OnceCell<Vec<Table>>,
-        make: impl FnOnce(&mut Evaluation<'_>, &mut Limiter<'_>) -> Result<Vec<Table>, QueryError>,
-        (given, view, execution): (Arguments<'_>, &dyn GraphView, &Execution),
-        answer: impl FnOnce(Run<'_>, Table, &mut Workspace) -> Result<T, QueryError>,
-    ) -> Result<T, QueryError> {
-        Workspace::of_thread(|workspace| {
-            let mut run = Run::start(self, given, view, execution, workspace.ids());
-            let made = make(&mut run.evaluation, &mut run.limiter)?;
-            run.evaluation.maintained = maintained.get_or_init(|| made);
-            let table = run.solutions(self, workspace)?;
-            answer(run, table, workspace)
+    /// The solutions as they are, without what an answer makes of them.
+    pub(crate) fn table(&self, invocation: Invocation<'_>) -> Result<Table, QueryError> {
+        self.run(invocation, |run, table, workspace| {
+            workspace.give_ids(run.evaluation.constants);
+            Ok(table)
         })
     }
 }

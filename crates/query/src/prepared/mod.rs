@@ -24,7 +24,7 @@ use crate::exec::names::Names;
 use crate::exec::run::{Runner, StepFigures};
 use crate::exec::step::Plan;
 use crate::plan::planner::{PlanInputs, Planner};
-use crate::prepared::execute::Run;
+use crate::prepared::execute::{Invocation, Run};
 use crate::prepared::parameters::{Arguments, Parameter};
 use crate::prepared::plan_memory::{CachedPlan, KnownIds, PlanMemory};
 use crate::view::graph_view::GraphView;
@@ -240,7 +240,7 @@ impl Prepared {
         execution: &Execution,
     ) -> Result<Answer, QueryError> {
         self.check_values(values)?;
-        self.execute_given(Arguments::new(values), view, execution, Reuse::default())
+        self.answer(Invocation::new(Arguments::terms(values), view, execution))
     }
 
     /// As [`Prepared::execute_with`], with the memory of an earlier answer, if that is nobody else's.
@@ -255,23 +255,20 @@ impl Prepared {
         earlier: Option<Arc<Answer>>,
     ) -> Result<Arc<Answer>, QueryError> {
         self.check_values(values)?;
-        let given = Arguments::new(values);
+        let mut invocation = Invocation::new(Arguments::terms(values), view, execution);
         let Some(mut answer) = earlier else {
-            let answer = self.execute_given(given, view, execution, Reuse::default())?;
-            return Ok(Arc::new(answer));
+            return self.answer(invocation).map(Arc::new);
         };
         let Some(place) = Arc::get_mut(&mut answer) else {
-            let made = self.execute_given(given, view, execution, Reuse::default())?;
-            return Ok(Arc::new(made));
+            return self.answer(invocation).map(Arc::new);
         };
-        let reuse = match std::mem::replace(place, Answer::Boolean(false)) {
-            Answer::Solutions(solutions) => Reuse {
+        if let Answer::Solutions(solutions) = std::mem::replace(place, Answer::Boolean(false)) {
+            invocation.reuse = Reuse {
                 columns: solutions.columns,
                 names: Some(solutions.variables),
-            },
-            _ => Reuse::default(),
-        };
-        *place = self.execute_given(given, view, execution, reuse)?;
+            };
+        }
+        *place = self.answer(invocation)?;
         Ok(answer)
     }
 
@@ -282,16 +279,10 @@ impl Prepared {
         view: &dyn GraphView,
         execution: &Execution,
     ) -> Result<GroupAnswer, QueryError> {
-        let answer = Workspace::of_thread(|workspace| {
-            let given = Arguments::of_cells(cells);
-            let mut run = Run::start(self, given, view, execution, workspace.ids());
-            let table = run.solutions(self, workspace)?;
+        let invocation = Invocation::new(Arguments::Cells(cells), view, execution);
+        self.run(invocation, |run, table, workspace| {
             run.split(self, table, cells, workspace)
-        })?;
-        match view.is_valid() {
-            true => Ok(answer),
-            false => Err(QueryError::PinExpired),
-        }
+        })
     }
 
     /// The steps that it would take for these cells.
@@ -301,13 +292,8 @@ impl Prepared {
         view: &dyn GraphView,
         execution: &Execution,
     ) -> Result<Explanation, QueryError> {
-        let run = Run::start(
-            self,
-            Arguments::of_cells(cells),
-            view,
-            execution,
-            Vec::new(),
-        );
+        let invocation = Invocation::new(Arguments::Cells(cells), view, execution);
+        let run = Run::start(self, invocation, Vec::new());
         let graphs = Graphs::new(view);
         let constants = &run.evaluation.constants;
         let beside = PlanInputs {
@@ -316,46 +302,6 @@ impl Prepared {
         };
         let (kept, _) = self.plan(&graphs, constants, beside, &run.limiter)?;
         Ok(self.explained(&kept.plan, &[]))
-    }
-
-    /// Executes it; what an earlier answer left may be used for this one.
-    pub(crate) fn execute_given(
-        &self,
-        given: Arguments<'_>,
-        view: &dyn GraphView,
-        execution: &Execution,
-        reuse: Reuse,
-    ) -> Result<Answer, QueryError> {
-        let answer = self.evaluate(given, view, execution, reuse)?;
-        if view.is_valid() {
-            Ok(answer)
-        } else {
-            Err(QueryError::PinExpired)
-        }
-    }
-
-    fn evaluate(
-        &self,
-        given: Arguments<'_>,
-        view: &dyn GraphView,
-        execution: &Execution,
-        mut reuse: Reuse,
-    ) -> Result<Answer, QueryError> {
-        let answer = Workspace::of_thread(|workspace| {
-            let columns = reuse.columns.drain(..);
-            columns.for_each(|ids| workspace.give_ids(ids));
-            let mut run = Run::start(self, given, view, execution, workspace.ids());
-            let table = run.solutions(self, workspace)?;
-            run.answer(self, table, workspace, reuse)
-        });
-        let gave_up = matches!(
-            answer,
-            Err(QueryError::OverBudget | QueryError::Memory { .. })
-        );
-        if gave_up && execution.budget.is_some() {
-            self.inner.kept.tried(false);
-        }
-        answer
     }
 
     /// Notes whether an execution with a budget that has an answer kept to it, as its caller's clock
@@ -367,7 +313,7 @@ impl Prepared {
     /// The ids of all constants; those of parameters are the values given.
     pub(crate) fn constants(
         &self,
-        given: Arguments<'_>,
+        arguments: Arguments<'_>,
         dictionary: &Dictionary,
         local: &mut LocalTerms,
         mut ids: Vec<TermId>,
@@ -385,7 +331,7 @@ impl Prepared {
             }
         }));
         for (number, parameter) in self.inner.parameters.iter().enumerate() {
-            ids[parameter.constant.index()] = given.id(number, dictionary, local);
+            ids[parameter.constant.index()] = arguments.id(number, dictionary, local);
         }
         ids
     }
@@ -401,7 +347,8 @@ impl Prepared {
         execution: &Execution,
         analyze: bool,
     ) -> Result<Explanation, QueryError> {
-        let mut run = Run::start(self, Arguments::new(&[]), view, execution, Vec::new());
+        let invocation = Invocation::new(Arguments::NONE, view, execution);
+        let mut run = Run::start(self, invocation, Vec::new());
         let graphs = Graphs::new(view);
         let (kept, steps) = self.plan(
             &graphs,

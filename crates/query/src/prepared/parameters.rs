@@ -8,8 +8,9 @@ use crate::algebra::expression::ConstantId;
 use crate::context::answer::Answer;
 use crate::context::cells::Cells;
 use crate::context::execution::Execution;
+use crate::prepared::Prepared;
+use crate::prepared::execute::Invocation;
 use crate::prepared::plan_memory::KnownIds;
-use crate::prepared::{Prepared, Reuse};
 use crate::view::graph_view::GraphView;
 use crate::view::local_terms::LocalTerms;
 use oxrdf::{NamedNode, Term};
@@ -32,36 +33,36 @@ pub(crate) struct Parameter {
 }
 
 /// The values of all parameters for one execution.
-#[derive(Clone, Copy, Default)]
-pub(crate) struct Arguments<'g> {
-    values: &'g [Term],
-    /// The ids that are known of them.
-    known: Option<&'g KnownIds>,
-    /// Or all ids.
-    ids: &'g [TermId],
-    /// Or those of many queries that are evaluated together, whose parameters are variables.
-    pub(crate) cells: Option<&'g Cells>,
+#[derive(Clone, Copy)]
+pub(crate) enum Arguments<'a> {
+    /// Terms, in the order of the parameters.
+    Terms {
+        values: &'a [Term],
+        /// The ids that are known of them.
+        known: Option<&'a KnownIds>,
+    },
+    /// Ids of the view's dictionary, in the order of the parameters.
+    Ids(&'a [TermId]),
+    /// The values of many queries that are evaluated together. The parameters are variables then.
+    Cells(&'a Cells),
 }
 
-impl<'g> Arguments<'g> {
-    pub(crate) fn new(values: &'g [Term]) -> Arguments<'g> {
-        Arguments {
+impl<'a> Arguments<'a> {
+    /// Of a query without parameters.
+    pub(crate) const NONE: Arguments<'static> = Arguments::Ids(&[]);
+
+    pub(crate) fn terms(values: &'a [Term]) -> Arguments<'a> {
+        Arguments::Terms {
             values,
-            ..Arguments::default()
+            known: None,
         }
     }
 
-    pub(crate) fn of_ids(ids: &'g [TermId]) -> Arguments<'g> {
-        Arguments {
-            ids,
-            ..Arguments::default()
-        }
-    }
-
-    pub(crate) fn of_cells(cells: &'g Cells) -> Arguments<'g> {
-        Arguments {
-            cells: Some(cells),
-            ..Arguments::default()
+    /// The cells, where many queries are evaluated together.
+    pub(crate) fn cells(&self) -> Option<&'a Cells> {
+        match self {
+            Arguments::Cells(cells) => Some(cells),
+            Arguments::Terms { .. } | Arguments::Ids(_) => None,
         }
     }
 
@@ -72,17 +73,19 @@ impl<'g> Arguments<'g> {
         dictionary: &Dictionary,
         local: &mut LocalTerms,
     ) -> TermId {
-        if let Some(id) = self.ids.get(number) {
-            return *id;
-        }
-        let Some(term) = self.values.get(number) else {
+        let (values, known) = match self {
+            Arguments::Terms { values, known } => (values, known),
+            Arguments::Ids(ids) => return ids.get(number).copied().unwrap_or(TermId::UNBOUND),
+            Arguments::Cells(_) => return TermId::UNBOUND,
+        };
+        let Some(term) = values.get(number) else {
             return TermId::UNBOUND;
         };
         // A term that got a local id in this execution keeps it.
         if let Some(id) = local.local_id(term) {
             return id;
         }
-        match self.known {
+        match known {
             Some(known) if known.are_of(dictionary.number()) => {
                 known.id(number, dictionary, || local.id_of(term, dictionary))
             }
@@ -198,7 +201,8 @@ impl Prepared {
                 ids.len()
             )));
         }
-        self.execute_given(Arguments::of_ids(ids), view, execution, Reuse::default())
+        let arguments = Arguments::Ids(ids);
+        self.answer(Invocation::new(arguments, view, execution))
     }
 
     /// How many values an execution takes.
@@ -285,12 +289,10 @@ impl BoundQuery {
         view: &dyn GraphView,
         execution: &Execution,
     ) -> Result<Answer, QueryError> {
-        let given = Arguments {
+        let arguments = Arguments::Terms {
             values: &self.values,
             known: Some(&self.known),
-            ..Arguments::default()
         };
-        self.prepared
-            .execute_given(given, view, execution, Reuse::default())
+        (self.prepared).answer(Invocation::new(arguments, view, execution))
     }
 }

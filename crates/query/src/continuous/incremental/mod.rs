@@ -27,9 +27,9 @@ use crate::context::table::Table;
 use crate::context::workspace::Workspace;
 use crate::eval::evaluate::Evaluation;
 use crate::plan::estimate::Cardinality;
-use crate::prepared::execute::Run;
+use crate::prepared::Prepared;
+use crate::prepared::execute::{Invocation, Run};
 use crate::prepared::parameters::Arguments;
-use crate::prepared::{Prepared, Reuse};
 use crate::view::graph_view::GraphView;
 use crate::view::local_terms::LocalTerms;
 use crate::view::snapshot_view::SnapshotView;
@@ -194,7 +194,7 @@ impl IncrementalQuery {
         if let Some(obstacle) = obstacle(&inner.compiled.root) {
             return Err(obstacle);
         }
-        let constants = constants(prepared, Arguments::of_ids(ids), view);
+        let constants = constants(prepared, Arguments::Ids(ids), view);
         let mut splitter = Splitter {
             prepared,
             dataset: view.dataset(),
@@ -245,9 +245,9 @@ impl IncrementalQuery {
         view: &mut SnapshotView,
         execution: &Execution,
     ) -> Result<(Answer, Mode), QueryError> {
-        let given = Arguments::of_ids(&self.ids);
-        self.evaluate(given, kept, view, execution, |run, table, workspace| {
-            run.answer(&self.above, table, workspace, Reuse::default())
+        let arguments = Arguments::Ids(&self.ids);
+        self.evaluate(arguments, kept, view, execution, |run, table, workspace| {
+            run.answer(&self.above, table, workspace)
         })
     }
 
@@ -263,15 +263,15 @@ impl IncrementalQuery {
         view: &mut SnapshotView,
         execution: &Execution,
     ) -> Result<(GroupAnswer, Mode), QueryError> {
-        let given = Arguments::of_cells(cells);
-        self.evaluate(given, kept, view, execution, |run, table, workspace| {
+        let arguments = Arguments::Cells(cells);
+        self.evaluate(arguments, kept, view, execution, |run, table, workspace| {
             run.split(&self.above, table, cells, workspace)
         })
     }
 
     fn evaluate<T>(
         &self,
-        given: Arguments<'_>,
+        arguments: Arguments<'_>,
         kept: &mut Option<RetainedRows>,
         view: &mut SnapshotView,
         execution: &Execution,
@@ -283,11 +283,11 @@ impl IncrementalQuery {
             let started = execution.started.unwrap_or_else(Instant::now);
             execution.deadline = Some(started + execution.limits.query_time);
         }
-        let constants = constants(&self.above, given, view);
+        let constants = constants(&self.above, arguments, view);
         let slid = kept
             .take()
-            .and_then(|kept| self.slid(kept, (&constants, given), view));
-        let of = (constants, given);
+            .and_then(|kept| self.slid(kept, (&constants, arguments), view));
+        let of = (constants, arguments);
         let (mut now, way) = match slid {
             Some((earlier, fresh)) => {
                 view.set_fresh(Some(fresh));
@@ -303,15 +303,16 @@ impl IncrementalQuery {
         };
         view.set_fresh(None);
         let tables = OnceCell::new();
-        let answer = self.above.execute_over(
-            &tables,
-            |e, limiter| now.tables(&self.folds, e, limiter),
-            (given, view, &execution),
+        let invocation = Invocation::new(arguments, view, &execution);
+        let answer = self.above.run_over(
+            invocation,
+            |run| {
+                let made = now.tables(&self.folds, &mut run.evaluation, &mut run.limiter)?;
+                run.evaluation.maintained = tables.get_or_init(|| made);
+                Ok(())
+            },
             answer,
         )?;
-        if !view.is_valid() {
-            return Err(QueryError::PinExpired);
-        }
         now.take_back(&self.folds, tables.into_inner().unwrap_or_default());
         now.shrink();
         *kept = Some(now);
@@ -323,12 +324,12 @@ impl IncrementalQuery {
     fn slid(
         &self,
         kept: RetainedRows,
-        (constants, given): (&[TermId], Arguments<'_>),
+        (constants, arguments): (&[TermId], Arguments<'_>),
         view: &SnapshotView,
     ) -> Option<(RetainedRows, Vec<Arc<WindowVersion>>)> {
         let windows = view.windows();
         let is_later = kept.sn <= view.snapshot().sn();
-        let is_of_the_same = kept.constants == constants && kept.cells == changes(given);
+        let is_of_the_same = kept.constants == constants && kept.cells == changes(arguments);
         if !is_later || !is_of_the_same || kept.windows.len() != windows.len() {
             return None;
         }
@@ -353,13 +354,13 @@ impl IncrementalQuery {
     /// All rows of all cores.
     fn anew(
         &self,
-        (constants, given): (Vec<TermId>, Arguments<'_>),
+        (constants, arguments): (Vec<TermId>, Arguments<'_>),
         view: &SnapshotView,
         execution: &Execution,
     ) -> Result<RetainedRows, QueryError> {
         let mut all: Vec<CoreRows> = Vec::with_capacity(self.cores.len());
         for core in &self.cores {
-            let table = core.whole.table(given, view, execution)?;
+            let table = (core.whole).table(Invocation::new(arguments, view, execution))?;
             let looks = RowLookup {
                 core,
                 constants: &constants,
@@ -373,7 +374,7 @@ impl IncrementalQuery {
             close: execution.close,
             sn: view.snapshot().sn(),
             constants,
-            cells: changes(given),
+            cells: changes(arguments),
             windows: pasts(view),
             rows: all,
             groups: self.folds.iter().map(RetainedGroups::new).collect(),
@@ -384,7 +385,7 @@ impl IncrementalQuery {
     fn advance(
         &self,
         mut kept: RetainedRows,
-        (constants, given): (Vec<TermId>, Arguments<'_>),
+        (constants, arguments): (Vec<TermId>, Arguments<'_>),
         view: &SnapshotView,
         execution: &Execution,
     ) -> Result<RetainedRows, QueryError> {
@@ -411,7 +412,7 @@ impl IncrementalQuery {
                     continue;
                 }
                 let found = core.variant(pattern);
-                let found = found.table(given, view, execution)?;
+                let found = found.table(Invocation::new(arguments, view, execution))?;
                 if found.rows > 0 {
                     kept.rows[at].add(looks, pattern, found, &kept.windows);
                     fit(kept.bytes(), execution)?;
@@ -429,14 +430,14 @@ impl IncrementalQuery {
 }
 
 /// The ids of a query's constants, with these for its parameters.
-fn constants(prepared: &Prepared, given: Arguments<'_>, view: &dyn GraphView) -> Vec<TermId> {
+fn constants(prepared: &Prepared, arguments: Arguments<'_>, view: &dyn GraphView) -> Vec<TermId> {
     let mut local = LocalTerms::default();
-    prepared.constants(given, view.dictionary(), &mut local, Vec::new())
+    prepared.constants(arguments, view.dictionary(), &mut local, Vec::new())
 }
 
 /// What says whether the cells are still the same.
-fn changes(given: Arguments<'_>) -> u64 {
-    given.cells.map_or(0, Cells::changes)
+fn changes(arguments: Arguments<'_>) -> u64 {
+    arguments.cells().map_or(0, Cells::changes)
 }
 
 fn pasts(view: &SnapshotView) -> Vec<PastWindow> {
