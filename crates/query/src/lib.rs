@@ -2,24 +2,25 @@
 //!
 //! A plan is a sequence of steps over a binding table in columns of term ids. The one thing to know
 //! before changing it: every answer must equal spareval's (EX-1), and the tests compare the two on
-//! generated queries and data; nothing but tests calls spareval.
-//! This crate knows no stream; a window is a source like a stored graph.
+//! generated queries and data; nothing but tests calls spareval. This crate knows no stream; a
+//! window is a source like a stored graph.
 //!
-//! Where spareval departs from the specification the engine does not follow it, and the
-//! generated queries leave these out: alternatives of a path keep repeats, a path of no step leads
-//! from any constant, `GRAPH ?g` does not bind `?g` inside, COUNT passes over errors, GROUP_CONCAT
-//! joins what STR gives and has no language, xsd:date is compared by value, and STR, MIN, MAX and SAMPLE keep the spelling of
-//! the data.
+//! Where spareval departs from the specification the engine does not follow it, and the generated
+//! queries leave these out: alternatives of a path keep repeats, a path of no step leads from any
+//! constant, `GRAPH ?g` does not bind `?g` inside, COUNT passes over errors, GROUP_CONCAT joins
+//! what STR gives and has no language, xsd:date is compared by value, and STR, MIN, MAX and SAMPLE
+//! keep the spelling of the data.
 //!
-//! Rooms, lowest first: algebra, view, value, context, eval, exec, plan, prepared,
-//! continuous, update.
+//! Rooms, lowest first: algebra, view, value, context, eval, exec, plan, prepared, continuous,
+//! update.
 //!
-//! A room is a folder; its `mod.rs` says what it is for. A room imports from rooms before it in that list, never from
-//! one after it. The planner (`plan`) comes after the steps that it makes (`exec`), so that all that concerns one
-//! operator can stand in one file.
+//! A room is a folder; its `mod.rs` says what it is for. A room imports from rooms before it in
+//! that list, never from one after it. The planner (`plan`) comes after the steps that it makes
+//! (`exec`), so that all that concerns one operator can stand in one file.
 //!
-//! The way of a query: [`Prepared::new`] compiles the parser's algebra (`algebra`). Each execution looks its
-//! constants up, makes a plan from the view's statistics (`plan`) and runs its steps (`exec`) on a binding table.
+//! The way of a query: [`Prepared::new`] compiles the parser's algebra (`algebra`). Each execution
+//! looks its constants up, makes a plan from the view's statistics (`plan`) and runs its steps
+//! (`exec`) on a binding table.
 
 mod algebra;
 mod context;

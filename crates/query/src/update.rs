@@ -1,5 +1,5 @@
 //! Updates: evaluated on a snapshot through an overlay of their own writes, they come out as net
-//! deletes and inserts of quads; whoever owns the log makes them happen (S14, S15).
+//! deletes and inserts of quads; the owner of the log applies them (S14, S15).
 
 use crate::algebra::error::QueryError;
 use crate::context::answer::Answer;
@@ -38,11 +38,11 @@ pub struct Using {
     pub named: Vec<NamedNode>,
 }
 
-/// Evaluates all operations of a request in order, each seeing the effects of those before it.
-/// The view's own dataset does not matter: every WHERE clause brings its own, windows do not take part.
-/// New blank nodes are keyed by the snapshot, of which each update that has an effect makes a new one.
-/// The limits are those of the whole request: its operations share one deadline, and what they have
-/// written so far counts as memory.
+/// Evaluates all operations of a request in order, each seeing the effects of those before it. The
+/// view's own dataset does not matter: every WHERE clause brings its own, windows do not take part.
+/// New blank nodes are keyed by the snapshot, of which each update that has an effect makes a new
+/// one. The limits are those of the whole request: its operations share one deadline, and what they
+/// have written so far counts as memory.
 ///
 /// # Errors
 /// A limit, a remote document that cannot be read, an operation that is refused; then the whole
@@ -301,9 +301,9 @@ impl Evaluator<'_> {
         }
     }
 
-    /// Deletes all statements of a graph. Nothing reads what the last operation of a request did, and
-    /// where a graph has no other changes what it clears is what goes: that takes a fraction of what
-    /// the overlay would.
+    /// Deletes all statements of a graph. Nothing reads what the last operation of a request did,
+    /// and where a graph has no other changes what it clears is what goes: that takes a fraction of
+    /// what the overlay would.
     fn clear(&mut self, graph: TermId, is_last: bool) -> Result<(), QueryError> {
         let all = self.statements(graph)?;
         if is_last && !self.view.is_changed(graph) {

@@ -1,5 +1,5 @@
-//! From the parser's algebra to the form that planning wants. Every query has one: nothing is refused
-//! here, and what a function makes of its arguments is found out when it is called.
+//! From the parser's algebra to the form that planning wants. Every query has one: nothing is
+//! refused here, and what a function makes of its arguments is found out when it is called.
 
 use crate::algebra::expression::{Constants, Exists, Expr};
 use crate::algebra::flatten::{group_node, into_group, join, union, with_bind, with_tail};
@@ -336,8 +336,8 @@ impl Compiler<'_> {
         }
     }
 
-    /// A term of a pattern. A triple term with variables is taken apart: a variable of its own stands
-    /// for it, and its parts are bound, or checked, where that has a value.
+    /// A term of a pattern. A triple term with variables is taken apart: a variable of its own
+    /// stands for it, and its parts are bound, or checked, where that has a value.
     fn position(&mut self, term: &TermPattern, group: &mut Group) -> Position {
         match term {
             TermPattern::Term(term) => Position::Constant(self.constants.add(term)),
@@ -475,7 +475,7 @@ fn constant_regex(arguments: &[Expression]) -> Option<Regex> {
 }
 
 /// Whether a pattern inside `GRAPH ?g` may read the graph that `?g` is bound to, instead of being
-/// evaluated anew in each graph: all its parts are joined with a triple pattern, which binds `?g`,
+/// evaluated again in each graph: all its parts are joined with a triple pattern, which binds `?g`,
 /// and none can tell.
 fn reads_bound_graph(pattern: &Pattern) -> bool {
     match pattern {

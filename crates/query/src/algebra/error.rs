@@ -47,7 +47,7 @@ pub enum QueryError {
         /// What does not fit, and what would.
         message: String,
     },
-    /// Somebody asked it to stop.
+    /// It was cancelled.
     #[error("The query was cancelled")]
     Cancelled,
     /// It held its snapshot for longer than a pin may last.

@@ -18,8 +18,8 @@ impl ConstantId {
     }
 }
 
-/// The constants of a query, each once. Ids are looked up at each execution. The term of a parameter
-/// only holds its place: nothing may depend on it but texts for people.
+/// The constants of a query, each once. Ids are looked up at each execution. The term of a
+/// parameter only holds its place: nothing may depend on it but texts for people.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Constants {
     pub(crate) terms: Vec<Term>,
@@ -66,7 +66,7 @@ pub(crate) enum Expr {
     Call(Function, Vec<Expr>),
     /// Something that equal values have in common (`equality.rs`).
     EqualityKey(VarId),
-    /// Whether what the pattern is in a row came since the last execution (`delta`).
+    /// Whether the pattern's statement in a row arrived since the last execution (`incremental`).
     IsFresh(QuadPattern),
 }
 

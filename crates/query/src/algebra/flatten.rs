@@ -59,8 +59,8 @@ pub(crate) fn union(nodes: Vec<Node>) -> Node {
     }
 }
 
-/// The join of nodes as one flat group. A member's filters, binds and tails are lifted into it where
-/// what they read is bound by the member itself, or by no other member.
+/// The join of nodes as one flat group. A member's filters, binds and tails are lifted into it
+/// where what they read is bound by the member itself, or by no other member.
 pub(crate) fn join(nodes: Vec<Node>) -> Group {
     let others: Vec<VarSet> = (0..nodes.len())
         .map(|at| {

@@ -1,7 +1,7 @@
 //! Equalities that say no more than that two terms are the same: what they tie to a constant, or to
-//! another variable, is written into the patterns, so that they are looked up instead of filtered. The
-//! one thing to know before changing it: `=` compares values, and only where one side is no literal,
-//! as a subject or predicate never is, equal and the same are one thing.
+//! another variable, is written into the patterns, so that they are looked up instead of filtered.
+//! The one thing to know before changing it: `=` compares values, and only where one side is no
+//! literal, as a subject or predicate never is, equal and the same are one thing.
 
 use crate::algebra::expression::{ConstantId, Expr};
 use crate::algebra::logical::{
@@ -70,8 +70,8 @@ impl Equality {
     }
 }
 
-/// Writes equalities of terms into the patterns of a query; `needed` are the variables of its answer.
-/// Adds the constants that came to be predicates.
+/// Writes equalities of terms into the patterns of a query; `needed` are the variables of its
+/// answer. Adds the constants that came to be predicates.
 pub(crate) fn substitute(root: &mut Node, needed: &VarSet, predicates: &mut Vec<ConstantId>) {
     match &mut root.operator {
         Operator::Group(group) => in_group(group, needed, predicates),
@@ -190,7 +190,8 @@ fn in_optional(
         Same::Constant(_) => false,
         Same::Variable(outer) => {
             let inner = equality.variable;
-            // A part of the OPTIONAL that mentions the outer variable means another one: from inside it is unbound.
+            // A part of the OPTIONAL that mentions the outer variable means another one: from
+            // inside it is unbound.
             certain.contains(outer)
                 && !mentioned_beside_patterns(group).contains(outer)
                 && !elsewhere.contains(inner)

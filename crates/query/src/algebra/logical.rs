@@ -32,9 +32,10 @@ pub(crate) enum GraphPosition {
     /// The named graph that an [`Operator::EachGraph`] around it is at.
     Current,
     Named(Position),
-    /// Of the windows in the default graph, what came since the last execution (`delta`).
+    /// The statements that arrived in the windows of the default graph since the last execution
+    /// (`incremental`).
     FreshDefault,
-    /// Of the window that is a named graph, likewise.
+    /// The same for the window that is a named graph.
     FreshNamed(ConstantId),
 }
 
@@ -204,7 +205,7 @@ pub(crate) struct Values {
     pub(crate) rows: Vec<Vec<Option<ConstantId>>>,
 }
 
-/// Rows that are kept from one execution to the next (`delta`), or groups of such rows.
+/// Rows that are retained between executions (`incremental`), or groups of such rows.
 #[derive(Debug, Clone)]
 pub(crate) struct RetainedScan {
     /// Which of the tables.
@@ -247,7 +248,8 @@ pub(crate) enum Operator {
     /// numbers of their own.
     Project(Box<Node>),
     Distinct(Box<Node>),
-    /// `GRAPH ?variable`: the pattern evaluated by itself in each named graph, joined with its name.
+    /// `GRAPH ?variable`: the pattern evaluated by itself in each named graph, joined with its
+    /// name.
     EachGraph {
         variable: VarId,
         inner: Box<Node>,
@@ -329,8 +331,8 @@ impl Node {
         }
     }
 
-    /// Every variable that occurs in it and that its solutions could be influenced by, were it bound
-    /// from outside: those it binds, and those its expressions read.
+    /// Every variable that occurs in it and that its solutions could be influenced by, were it
+    /// bound from outside: those it binds, and those its expressions read.
     pub(crate) fn mentioned(&self) -> VarSet {
         let mut set = self.possible.clone();
         match &self.operator {

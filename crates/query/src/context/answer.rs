@@ -48,8 +48,8 @@ pub struct Solutions {
 }
 
 impl Solutions {
-    /// Solutions from their columns, which are as many as `variables` and have `rows` ids each. An id with
-    /// [`Tag::Local`] is an index into `local`.
+    /// Solutions from their columns, which are as many as `variables` and have `rows` ids each. An
+    /// id with [`Tag::Local`] is an index into `local`.
     pub fn new(
         variables: Arc<[String]>,
         columns: Vec<Vec<TermId>>,
@@ -67,8 +67,8 @@ impl Solutions {
         }
     }
 
-    /// Holds the terms of its ids in the dictionary that they are of. What was computed over windows must do so while they
-    /// are there.
+    /// Holds the terms of its ids in the dictionary that they are of. What was computed over
+    /// windows must do so while they are there.
     pub fn holding(mut self, dictionary: &Dictionary) -> Solutions {
         self.held = dictionary.hold(self.columns.iter().flatten());
         self

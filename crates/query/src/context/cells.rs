@@ -1,37 +1,37 @@
-//! Cells: the distinct constants of queries of one shape that are evaluated together. A query belongs to one cell, as do
-//! all others with the same constants. The one thing to know before changing it: a number is given again once nobody
-//! is in its cell, so that whoever keeps a number must be in the cell.
+//! Cells: the distinct constants of queries of one shape that are evaluated together. Queries with
+//! the same constants share a cell. The one thing to know before changing it: the number of an
+//! empty cell is used again, so a query that keeps a number must be a member of the cell.
 
 use somersault_model::TermId;
 use somersault_store::{Slots, prefetch};
 use std::ops::Range;
 
-/// So many rows are looked up before the first of them is compared.
+/// How many rows are looked up before the first of them is compared.
 const TOGETHER: usize = 64;
 
-/// The cells of queries with so many constants each.
+/// The cells of queries that have the same number of constants.
 #[derive(Debug, Clone)]
 pub struct Cells {
     width: usize,
     /// The constants of all cells, one cell after the other.
     ids: Vec<TermId>,
-    /// How many queries are in each; 0 = it is free.
+    /// How many queries are in each cell; 0 = the cell is free.
     members: Vec<u32>,
     free: Vec<u32>,
-    /// One more than the number of each that is not free.
+    /// The number of each used cell, plus one.
     index: Slots,
-    /// How often a cell came to be or ceased to.
+    /// How often a cell was created or freed.
     changes: u64,
 }
 
-/// Of the constants of a cell; well mixed in all its bits.
+/// The hash of a cell's constants. All its bits are well mixed.
 #[inline]
 fn hash(ids: impl Iterator<Item = TermId>) -> u32 {
     let mixed = ids.fold(0, |mixed: u64, id| {
         let product = (mixed ^ id.raw()).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         product ^ product >> 32
     });
-    // In the lower half are both halves of the last product.
+    // The lower half of the result mixes both halves of the last product.
     mixed as u32
 }
 
@@ -41,7 +41,7 @@ fn hash_of(ids: &[TermId]) -> u32 {
 }
 
 impl Cells {
-    /// No cells, for so many constants.
+    /// No cells yet, for queries with `width` constants.
     pub fn new(width: usize) -> Cells {
         Cells {
             width,
@@ -53,17 +53,17 @@ impl Cells {
         }
     }
 
-    /// How often a cell came to be or ceased to; while this stays, so do the cells.
+    /// How often a cell was created or freed. While this number stays the same, so do the cells.
     pub fn changes(&self) -> u64 {
         self.changes
     }
 
-    /// How many cells somebody is in.
+    /// How many cells have a member.
     pub fn len(&self) -> usize {
         self.index.len()
     }
 
-    /// Whether nobody is in any.
+    /// Whether no cell has a member.
     pub fn is_empty(&self) -> bool {
         self.index.is_empty()
     }
@@ -76,7 +76,7 @@ impl Cells {
     /// Puts one more query into the cell of these constants.
     ///
     /// # Panics
-    /// If there are not as many as cells have.
+    /// If the number of constants is not that of the cells.
     pub fn enter(&mut self, ids: &[TermId]) -> u32 {
         assert_eq!(ids.len(), self.width, "a cell has all constants");
         if let Some(cell) = self.find(ids) {
@@ -114,7 +114,7 @@ impl Cells {
         }
     }
 
-    /// Some of them alone, under the same numbers.
+    /// Some of the cells, under the same numbers.
     pub fn part(&self, numbers: &[u32]) -> Cells {
         let mut part = Cells::new(self.width);
         part.ids.clone_from(&self.ids);
@@ -143,8 +143,8 @@ impl Cells {
         self.index.find(hash_of(ids), is_it)
     }
 
-    /// Says of some rows, one after the other, whose constants their values are: the cell, if there is one. Rows are looked up
-    /// together: the memory of some is asked for while others are compared.
+    /// Calls `found` for each of some rows, in order, with the cell whose constants are its values.
+    /// Rows are looked up together: the memory of some is prefetched while others are compared.
     #[inline]
     pub(crate) fn look_up(
         &self,
@@ -174,12 +174,12 @@ impl Cells {
         }
     }
 
-    /// The numbers of all that somebody is in, ascending.
+    /// The numbers of all cells that have a member, ascending.
     pub fn numbers(&self) -> impl Iterator<Item = u32> + '_ {
         (0..self.members.len() as u32).filter(|cell| self.members[*cell as usize] > 0)
     }
 
-    /// The values of one constant in all of them.
+    /// The values of one constant in all cells.
     pub(crate) fn column(&self, at: usize, into: &mut Vec<TermId>) {
         into.extend(self.numbers().map(|cell| self.get(cell)[at]));
     }
@@ -192,7 +192,8 @@ impl Cells {
     }
 }
 
-/// Makes room for `more`, an eighth at a time: a list that doubled would leave up to half of it unused.
+/// Makes room for `more`, an eighth at a time: a list that doubled would leave up to half of it
+/// unused.
 fn grow<T>(list: &mut Vec<T>, more: usize) {
     if list.capacity() - list.len() < more {
         list.reserve_exact(more.max(list.len() / 8));
@@ -231,7 +232,7 @@ mod tests {
             let mut cells = Cells::new(width);
             let of = |number: u64| vec![id(number % 300); width];
             let entered: Vec<u32> = (0..200).map(|number| cells.enter(&of(number))).collect();
-            // Whoever has left is not found, even where others came behind him.
+            // A freed cell is not found, even where a later one probes past its place.
             entered
                 .iter()
                 .step_by(3)

@@ -1,5 +1,5 @@
-//! The parameters of one execution: its limits, its time, what random functions are keyed by, and the threads and
-//! remote endpoints that it may use. No answer depends on a clock (S6).
+//! The parameters of one execution: its limits, its time, what random functions are keyed by, and
+//! the threads and remote endpoints that it may use. No answer depends on a clock (S6).
 
 use oxrdf::{Quad, Term};
 use somersault_model::{EventTime, Limits, QueryUid};
@@ -31,17 +31,17 @@ pub struct RemoteSolutions {
     pub rows: Vec<Vec<Option<Term>>>,
 }
 
-/// Threads that take shares of a heavy query. The pool of the runtime is one; without any, a query
+/// Threads that take shares of a heavy query, such as the pool of the runtime. Without them a query
 /// runs on its caller's thread alone.
 pub trait Crew: Send + Sync {
     /// How many threads may work on one query, the caller's among them; at least 1.
     fn hands(&self) -> usize;
 
-    /// Says that there may be something to share soon, so that whoever is free is awake by then.
+    /// Announces that there may be work to share soon, so that free threads wake up.
     fn ready(&self) {}
 
-    /// Whether somebody waits for a thread that could be helping. Looked at between the parts of a
-    /// share, which then ends.
+    /// Whether other work waits for a helping thread. A thread checks it between the parts of a
+    /// share, and then ends the share.
     fn is_awaited(&self) -> bool {
         false
     }
@@ -54,15 +54,15 @@ pub trait Crew: Send + Sync {
 /// Parameters of one execution.
 #[derive(Clone)]
 pub struct Execution {
-    /// Time, rows and memory that it may take.
+    /// The limits of time, rows and memory.
     pub limits: Limits,
     /// When it has to be done; `None` = when [`Limits::query_time`] has passed since its start.
     pub deadline: Option<Instant>,
-    /// When it started, if its caller has looked at the clock; `None` = at its beginning.
+    /// When it started, if its caller has read the clock; `None` = at its beginning.
     pub started: Option<Instant>,
-    /// Set by whoever wants it to stop.
+    /// Set to stop it.
     pub cancel: Option<Arc<AtomicBool>>,
-    /// Set by whoever asked, when the answer is not wanted any more; stops it as well.
+    /// Set when the caller does not want the answer any more; stops it as well.
     pub abandoned: Option<Arc<AtomicBool>>,
     /// NOW(): the close, or for a one-shot query the time of its SN.
     pub now: EventTime,
@@ -72,10 +72,11 @@ pub struct Execution {
     pub close: EventTime,
     /// SERVICE and LOAD, where they are allowed.
     pub remote: Option<Arc<dyn Remote>>,
-    /// Give up with [`QueryError::OverBudget`](crate::QueryError::OverBudget) when this much time has passed, or when the plan
-    /// expects to need more: for trying a query where a long one must not run.
+    /// Give up with [`QueryError::OverBudget`](crate::QueryError::OverBudget) when this much time
+    /// has passed, or when the plan expects to need more: for trying a query where a long one must
+    /// not run.
     pub budget: Option<Duration>,
-    /// Who may take shares of it; `None` = nobody but the caller's thread.
+    /// Threads that may take shares of it; `None` = the caller's thread alone.
     pub crew: Option<Arc<dyn Crew>>,
     /// What the planner must do, for tests: every choice gives the same answer.
     #[doc(hidden)]

@@ -1,5 +1,5 @@
-//! The limits of one running execution: time, rows, memory and cancellation, checked inside its loops.
-//! The clock is read for deadlines alone; no answer depends on it (S6).
+//! The limits of one running execution: time, rows, memory and cancellation, checked inside its
+//! loops. The clock is read for deadlines alone; no answer depends on it (S6).
 
 use crate::algebra::error::QueryError;
 use crate::context::execution::{Crew, Execution, MORSEL_ROWS, PlanChoices, Remote};
@@ -8,30 +8,30 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-/// A plan that expects to make fewer rows will hardly have something to share.
+/// A plan that expects fewer rows has hardly any work to share.
 const WORTH_READY: u64 = 2 * MORSEL_ROWS as u64;
 
-/// Whether a plan that expects to make so many rows may have something to share.
+/// Whether a plan that expects this many rows may have work to share.
 pub(crate) fn worth_ready(rows: u64) -> bool {
     rows >= WORTH_READY
 }
 
-/// How often the clock is looked at: once in so many checks.
+/// How many checks there are between two looks at the clock.
 const CHECKS_PER_LOOK: u32 = 256;
-/// A step that has made fewer rows is no reason to look at it.
+/// A step that has made fewer rows does not look at the clock on its own account.
 const ROWS_PER_LOOK: usize = 1 << 10;
 
 /// The limits of one running execution, checked inside its loops.
 pub(crate) struct Limiter<'a> {
     execution: &'a Execution,
     deadline: Instant,
-    /// When the budget is used up, which is before the deadline.
+    /// When the budget ends, if that is before the deadline.
     budget_end: Option<Instant>,
     checks: u32,
     memory: u64,
     /// Rows that all steps have made so far.
     rows: u64,
-    /// Of a hand of a crew: what all hands together have made.
+    /// For a helper thread: the bytes that all threads together have made.
     beside: Option<&'a AtomicU64>,
 }
 
@@ -58,7 +58,7 @@ impl<'a> Limiter<'a> {
         }
     }
 
-    /// The limits for one hand of a crew; what all hands have made is counted in `beside`.
+    /// The limits for one helper thread. `beside` counts the bytes that all threads have made.
     pub(crate) fn of_hand<'h>(&'h self, beside: &'h AtomicU64) -> Limiter<'h> {
         Limiter {
             execution: self.execution,
@@ -71,16 +71,16 @@ impl<'a> Limiter<'a> {
         }
     }
 
-    /// Who may take shares of a heavy table. A hand shares nothing further, and a query that has to
-    /// be light is not worth it.
+    /// The threads that may take shares of a heavy table. A helper shares no further, and sharing
+    /// is not worthwhile for a query that has to be light.
     pub(crate) fn crew(&self) -> Option<&'a dyn Crew> {
         let crew = self.execution.crew.as_deref()?;
         let alone = self.beside.is_some() || self.budget_end.is_some() || crew.hands() < 2;
         (!alone).then_some(crew)
     }
 
-    /// Called when it is known how many rows the plan expects to make: a crew that will be asked gets
-    /// ready meanwhile.
+    /// Called when the plan's expected rows are known: threads that may be needed wake up
+    /// meanwhile.
     pub(crate) fn expect_help(&self, rows: u64) {
         if worth_ready(rows)
             && let Some(crew) = self.crew()
@@ -89,7 +89,7 @@ impl<'a> Limiter<'a> {
         }
     }
 
-    /// Ends an execution that may only do what is light.
+    /// Ends an execution that has to be light.
     pub(crate) fn refuse_light(&self) -> Result<(), QueryError> {
         if self.execution.budget.is_some() {
             return Err(QueryError::OverBudget);
@@ -107,8 +107,8 @@ impl<'a> Limiter<'a> {
         self.execution.plan_choices
     }
 
-    /// Called when it is known how many rows the plan expects to make: where only a light query may
-    /// run, a heavy one ends here.
+    /// Called when the plan's expected rows are known: where only a light query may run, a heavy
+    /// one ends here.
     pub(crate) fn expect(&self, rows: u64, light: u64) -> Result<(), QueryError> {
         if self.execution.budget.is_some() && rows > light {
             return Err(QueryError::OverBudget);
@@ -116,7 +116,7 @@ impl<'a> Limiter<'a> {
         Ok(())
     }
 
-    /// From here on the deadline alone counts.
+    /// Drops the budget: from here on only the deadline counts.
     pub(crate) fn end_budget(&mut self) {
         self.budget_end = None;
     }
@@ -143,7 +143,7 @@ impl<'a> Limiter<'a> {
         Ok(())
     }
 
-    /// Called when a step has made so many rows of a table, with `new` columns more.
+    /// Called when a step has made `rows` rows of a table, with `new` more columns.
     #[inline]
     pub(crate) fn check_growth(
         &mut self,
@@ -160,7 +160,8 @@ impl<'a> Limiter<'a> {
         self.check_interrupt()
     }
 
-    /// Whether so many rows can be numbered: the numbers have 32 bits, and the last one means none.
+    /// Whether this many rows can be numbered: row numbers have 32 bits, and the last one means
+    /// none.
     #[inline]
     pub(crate) fn check_row_ids(&self, rows: usize) -> Result<(), QueryError> {
         if rows >= u32::MAX as usize {
@@ -187,7 +188,8 @@ impl<'a> Limiter<'a> {
         Ok(())
     }
 
-    /// Whether tables of this size are still within the limit, beside what is held already.
+    /// Whether tables of this size are within the limit, in addition to the memory reserved
+    /// already.
     #[inline]
     pub(crate) fn check_memory(&self, bytes: usize) -> Result<(), QueryError> {
         let beside = self.beside.map_or(0, |made| made.load(Ordering::Relaxed));
@@ -216,7 +218,7 @@ impl<'a> Limiter<'a> {
         self.execution.morsel_rows.max(1)
     }
 
-    /// Whether an answer may have so many rows.
+    /// Whether an answer may have this many rows.
     pub(crate) fn answer_rows(&self, rows: usize) -> Result<(), QueryError> {
         if rows as u64 > self.execution.limits.result_rows {
             return Err(QueryError::Rows {

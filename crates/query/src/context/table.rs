@@ -1,5 +1,5 @@
-//! The binding table: columns of ids, one per variable that has values. The one thing to know before
-//! changing it: a column that is there may still hold [`TermId::UNBOUND`] in some rows.
+//! The binding table: columns of ids, one per variable that has values. The one thing to know
+//! before changing it: a column that is there may still hold [`TermId::UNBOUND`] in some rows.
 
 use crate::algebra::varset::VarSet;
 use crate::context::workspace::Workspace;
@@ -374,8 +374,8 @@ impl Table {
     }
 }
 
-/// Takes out the members at these places, which ascend; the last members take their places, so that few places cost
-/// little, however long the list is.
+/// Takes out the members at these places, which ascend; the last members take their places, so that
+/// few places cost little, however long the list is.
 pub(crate) fn remove<T: Copy>(list: &mut Vec<T>, places: &[u32]) {
     let left = list.len() - places.len();
     let (holes, beyond) = places.split_at(places.partition_point(|place| (*place as usize) < left));

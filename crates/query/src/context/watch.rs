@@ -1,4 +1,4 @@
-//! The limits of an execution for work that is no query, such as a change to a whole graph.
+//! The limits of an execution, for work other than queries, such as a change to a whole graph.
 
 use crate::algebra::error::QueryError;
 use crate::context::execution::Execution;
@@ -6,7 +6,7 @@ use crate::context::limiter::Limiter;
 use crate::view::local_terms::quad_bytes;
 use oxrdf::Quad;
 
-/// Watches over the time and the memory of what goes on beside queries. It starts as it is made.
+/// Checks the time and the memory of such work. It starts when it is created.
 pub struct Watch<'e>(Limiter<'e>);
 
 impl<'e> Watch<'e> {
@@ -18,7 +18,7 @@ impl<'e> Watch<'e> {
     /// Called once for each of many things; looks at the clock now and then.
     ///
     /// # Errors
-    /// The time is over, or somebody has cancelled the work.
+    /// The time is over, or the work was cancelled.
     pub fn tick(&mut self) -> Result<(), QueryError> {
         self.0.tick()
     }

@@ -1,18 +1,18 @@
-//! Buffers that executions hand on to each other, so that a query that was run before allocates
-//! little more than its answer. The one thing to know before changing it: whatever is taken comes
-//! empty, and what is not given back is merely dropped.
+//! Buffers that executions hand on to each other, so that a repeated query allocates little more
+//! than its answer. The one thing to know before changing it: a buffer that is taken is empty, and
+//! a buffer that is not given back is merely dropped.
 
 use crate::context::table::{Column, Table};
 use somersault_model::TermId;
 use std::cell::Cell;
 
-/// What a workspace keeps of buffers that nobody uses, at most.
+/// The most bytes of unused buffers that a workspace keeps.
 const KEPT_BYTES: usize = 64 << 20;
-/// And so many of each kind: what a query makes elsewhere, or a helper made for it, comes in addition
-/// to what was taken, each time it runs.
+/// The most unused buffers of each kind. Buffers that were allocated elsewhere, or by a helper
+/// thread, are given back in addition to those that were taken.
 const KEPT_BUFFERS: usize = 1 << 10;
 
-/// The list for an order is kept beside these, as long as it is no larger.
+/// The list for sorting is kept in addition, up to this size.
 const KEPT_ORDER_BYTES: usize = 1 << 20;
 
 /// What a condition comes to in one row: a code whose meanings `eval::filter` defines.
@@ -42,7 +42,7 @@ impl Workspace {
         Workspace::default()
     }
 
-    /// Runs something with the workspace of this thread; inside of itself with a new one.
+    /// Runs `work` with the workspace of this thread; a nested call gets a new one.
     pub(crate) fn of_thread<R>(work: impl FnOnce(&mut Workspace) -> R) -> R {
         let mut workspace = OF_THREAD.take().unwrap_or_default();
         let result = work(&mut workspace);
@@ -50,7 +50,7 @@ impl Workspace {
         result
     }
 
-    /// Does something that runs on other threads as well, each with its own workspace: on this one it
+    /// Does work that also runs on other threads, each with its own workspace. On this thread it
     /// finds this workspace.
     pub(crate) fn lend(&mut self, work: impl FnOnce()) {
         let before = OF_THREAD.replace(Some(Box::new(std::mem::take(self))));
@@ -98,7 +98,7 @@ impl Workspace {
         }
     }
 
-    /// An empty list of what a condition came to.
+    /// An empty list of a condition's results.
     pub(crate) fn truths(&mut self) -> Vec<Truth> {
         let truths = self.truths.pop().unwrap_or_default();
         self.kept_bytes -= truths.capacity();

@@ -1,6 +1,7 @@
-//! What one bag of solutions has and another has not, by their terms: ISTREAM and DSTREAM. The one thing to know before
-//! changing it: ids that both bags took from the dictionary are compared as they are, but a term that one execution
-//! computed may have an id of that execution alone, and may be in the dictionary by now.
+//! The difference of two bags of solutions, by their terms: ISTREAM and DSTREAM. The one thing to
+//! know before changing it: ids that both bags took from the dictionary are compared as they are,
+//! but a term that one execution computed may have an id of that execution alone, and may be in the
+//! dictionary by now.
 
 use crate::algebra::error::QueryError;
 use crate::context::answer::{Answer, Solutions};
@@ -15,8 +16,8 @@ use somersault_store::{Dictionary, Held};
 use std::time::{Duration, Instant};
 
 impl Solutions {
-    /// The rows without those of `other`: a row that is m times here and k times there is in it m − k times, if that is
-    /// above 0. The order of rows stays.
+    /// The rows without those of `other`: a row that is m times here and k times there is in it m −
+    /// k times, if that is above 0. The order of rows stays.
     ///
     /// # Errors
     /// It takes more time or memory than it may.
@@ -87,9 +88,10 @@ pub struct Bounds {
     pub memory_bytes: u64,
 }
 
-/// The clock is looked at once in so many rows.
+/// Rows between two looks at the clock.
 const ROWS_PER_LOOK: usize = 1 << 12;
-/// What a row that is counted takes besides its ids: the place of its key, its count, and the table's room for more.
+/// What a row that is counted takes besides its ids: the place of its key, its count, and the
+/// table's room for more.
 const BYTES_PER_COUNT: u64 = 48;
 
 impl Bounds {
@@ -145,7 +147,8 @@ impl SharedTerms<'_> {
     }
 }
 
-/// A CONSTRUCT taken apart, for who wants to see the solutions before the template is filled in.
+/// A CONSTRUCT split into its solutions and its template, so that the solutions can be compared
+/// before the template is filled in.
 #[derive(Clone, Debug)]
 pub struct Template {
     quads: Vec<QuadTemplate>,
@@ -153,7 +156,8 @@ pub struct Template {
 }
 
 impl Template {
-    /// Makes of a CONSTRUCT the SELECT of its template's variables, and gives the template. Other forms stay, and give none.
+    /// Makes of a CONSTRUCT the SELECT of its template's variables, and gives the template. Other
+    /// forms stay, and give none.
     pub fn split_off(query: &mut Query) -> Option<Template> {
         let QueryForm::Construct { template } = &mut query.form else {
             return None;
@@ -177,7 +181,7 @@ impl Template {
     ) -> Answer {
         let mut rows: Vec<Vec<Option<Term>>> = solutions.rows(dictionary).collect();
         if self.quads.iter().any(|quad| has_blank_node(&quad.triple)) {
-            // What is drawn for each is the same in a run and its replay.
+            // The blank nodes are the same in a run and its replay.
             rows.sort_by_cached_key(|row| {
                 let texts = row.iter().map(|term| term.as_ref().map(Term::to_string));
                 texts.collect::<Vec<_>>()
@@ -210,8 +214,8 @@ mod tests {
     use somersault_store::Store;
     use std::collections::BTreeMap;
 
-    /// An answer of one column. Numbers below 4 are in the dictionary, 4 to 7 are the answer's own terms, in an order
-    /// that is of the answer alone.
+    /// An answer of one column. Numbers below 4 are in the dictionary, 4 to 7 are the answer's own
+    /// terms, in an order that is of the answer alone.
     fn answer(numbers: &[u8], dictionary: &Dictionary) -> Solutions {
         let mut local: Vec<Term> = Vec::new();
         let ids = numbers.iter().map(|number| {
@@ -269,7 +273,7 @@ mod tests {
             let store = Store::new(1);
             let dictionary = store.dictionary();
             let (now_ids, before_ids) = (answer(&now, dictionary), answer(&before, dictionary));
-            // What was an answer's own may be everybody's a moment later.
+            // A term that was local to an answer may enter the dictionary a moment later.
             for number in learnt {
                 let text = format!("a long text {number}");
                 dictionary.intern(Term::from(Literal::new_simple_literal(text)).as_ref());

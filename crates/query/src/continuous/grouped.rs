@@ -1,12 +1,13 @@
-//! Queries of one shape, evaluated together: their constants are variables here, and a step of the plan joins with the
-//! [`Cells`], the distinct constants there are. Where that step comes is the planner's choice: first, so that
-//! everything starts from the constants, or after what the windows hold, so that it only keeps the rows that somebody
-//! asked for. The answer is split by cell.
+//! Queries of one shape, evaluated together: their constants are variables here, and a step of the
+//! plan joins with the [`Cells`], the distinct constants of all members. The planner chooses the
+//! place of that step: first, so that the plan starts from the constants, or after the windows, so
+//! that it keeps only rows that a member asked for. The answer is split by cell.
 //!
-//! The one thing to know before changing it: for each cell the rows must be those of the query with that cell's
-//! constants alone, as a bag. So a constant may become a variable only where joining afterwards is the same as writing
-//! the value there before, and [`Generaliser`] refuses everything for which that is not certain; a query that it
-//! refuses is evaluated cell by cell, and that is also the oracle in the tests.
+//! The one thing to know before changing it: for each cell the rows must be those of the query with
+//! that cell's constants alone, as a bag. So a constant may become a variable only where joining
+//! afterwards is the same as writing the value there before, and [`Generaliser`] refuses everything
+//! for which that is not certain; a query that it refuses is evaluated cell by cell, and that is
+//! also the oracle in the tests.
 
 use crate::algebra::compile::Compiled;
 use crate::algebra::error::QueryError;
@@ -23,14 +24,14 @@ use crate::view::graph_view::GraphView;
 use somersault_lang::{QueryForm, VarId};
 use std::sync::Arc;
 
-/// A prepared query with parameters, to be evaluated for many values of them at once.
+/// A prepared query with parameters that is evaluated for many values at once.
 pub struct Grouped {
     /// With the parameters as variables.
     together: Prepared,
 }
 
 impl Grouped {
-    /// `None` where the query has to be evaluated for each cell by itself.
+    /// `None` where the query has to be evaluated cell by cell.
     pub fn new(single: &Prepared) -> Option<Grouped> {
         let together = generalised(single)?;
         Some(Grouped { together })
@@ -39,7 +40,8 @@ impl Grouped {
     /// Evaluates the query for all cells.
     ///
     /// # Errors
-    /// As [`Prepared::execute`]; all cells together must stay within the limits but for that of rows.
+    /// As [`Prepared::execute`]; all cells together must stay within the limits but for that of
+    /// rows.
     pub fn execute(
         &self,
         cells: &Cells,
@@ -49,8 +51,8 @@ impl Grouped {
         self.together.execute_cells(cells, view, execution)
     }
 
-    /// Takes the query apart, to keep rows from one execution for all cells to the next; over a view with the dataset
-    /// that it will always have.
+    /// Splits the query, to retain rows of all cells between executions. The view must have the
+    /// dataset that all executions will have.
     ///
     /// # Errors
     /// As [`IncrementalQuery::new`].
@@ -82,7 +84,7 @@ fn generalised(single: &Prepared) -> Option<Prepared> {
     let mut of = vec![None; compiled.constants.terms.len()];
     let mut variables = Vec::with_capacity(inner.parameters.len());
     for (parameter, number) in inner.parameters.iter().zip(compiled.variables..) {
-        // Two parameters of one placeholder there are none.
+        // No two parameters share a placeholder.
         of[parameter.constant.index()] = Some(VarId(number));
         variables.push(VarId(number));
     }
@@ -106,7 +108,7 @@ fn generalised(single: &Prepared) -> Option<Prepared> {
 
 /// Writes variables in the place of parameters.
 struct Generaliser {
-    /// By constant: the variable of the parameter that it is.
+    /// Per constant: the variable of the parameter that it stands for.
     of: Vec<Option<VarId>>,
     /// All of these variables.
     all: VarSet,
@@ -213,8 +215,8 @@ impl Generaliser {
         !set.is_empty()
     }
 
-    /// The outermost node, joined with the cells as far inside as that means the same: there the group has all
-    /// parameters, those in its filters alone too.
+    /// The outermost node, joined with the cells as far inside as that means the same: there the
+    /// group has all parameters, those in its filters alone too.
     fn core(&self, node: &Node) -> Option<Node> {
         let operator = match &node.operator {
             Operator::Project(inner) => Operator::Project(Box::new(self.core(inner)?)),
@@ -228,7 +230,8 @@ impl Generaliser {
                     keys: Arc::clone(keys),
                 }
             }
-            // Without keys there is a row for no solution, too: nothing would make it for each cell.
+            // Without keys there is a row for no solution, too: nothing would make it for each
+            // cell.
             Operator::Aggregate {
                 inner,
                 keys,
@@ -265,7 +268,8 @@ impl Generaliser {
             return Some(group_node(around));
         }
         let mut made = self.joined(group)?;
-        // Rows are joined with the cells by what the patterns say; by nothing they would be multiplied.
+        // Rows are joined with the cells by what the patterns say; by nothing they would be
+        // multiplied.
         if made.core_certain().is_disjoint(&self.all) {
             return None;
         }
@@ -319,7 +323,8 @@ impl Generaliser {
                 keys,
                 aggregates,
             } => {
-                // Without keys there is a row for no solution, too: nothing would make it for each cell.
+                // Without keys there is a row for no solution, too: nothing would make it for each
+                // cell.
                 let is_of_keys = !keys.is_empty() && self.within(inner) == within;
                 let inner = Box::new(self.all_bound(inner).filter(|_| is_of_keys)?);
                 Operator::Aggregate {
@@ -385,7 +390,8 @@ impl Generaliser {
     /// The rest of a group, over what it joins.
     fn rest(&self, group: &Group, mut made: Group) -> Option<Node> {
         let bound = made.core_certain();
-        // What is not bound by the joined parts themselves would mean something else there than a constant does.
+        // What is not bound by the joined parts themselves would mean something else there than a
+        // constant does.
         let expr = |expr: &Arc<Expr>| -> Option<Arc<Expr>> {
             let mut set = VarSet::new();
             self.collect_expr(expr, &mut set);
@@ -444,7 +450,7 @@ impl Generaliser {
             Expr::In(a, list) => Expr::In(one(a)?, all(list)?),
             Expr::If(a, b, c) => Expr::If(one(a)?, one(b)?, one(c)?),
             Expr::Matches(a, regex) => Expr::Matches(one(a)?, regex.clone()),
-            // Its pattern would have to be written anew.
+            // Its pattern would have to be rewritten.
             Expr::Exists(_) => return None,
         })
     }

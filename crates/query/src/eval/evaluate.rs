@@ -172,8 +172,8 @@ impl<'a> Evaluation<'a> {
         }
     }
 
-    /// Whether a string of so many bytes may be made. One that may not is an error to the expression,
-    /// and ends the query at the next [`Evaluation::held_bytes`].
+    /// Whether a string of so many bytes may be made. One that may not is an error to the
+    /// expression, and ends the query at the next [`Evaluation::held_bytes`].
     pub(crate) fn may_have(&mut self, bytes: usize) -> bool {
         self.oversized |= bytes > LONGEST_STRING;
         bytes <= LONGEST_STRING
@@ -287,8 +287,8 @@ impl<'a> Evaluation<'a> {
         arithmetic(*op, &a, &b)
     }
 
-    /// Arithmetic where all operands are numbers. Most of what a filter over many rows computes is: what ids hold inline is
-    /// computed without making values.
+    /// Arithmetic where all operands are numbers. Most of what a filter over many rows computes is:
+    /// what ids hold inline is computed without making values.
     fn number(&mut self, expr: &Expr, row: Row<'_>) -> Computed {
         let id = match expr {
             Expr::Constant(constant) => self.constants[constant.index()],
@@ -458,9 +458,9 @@ impl<'a> Evaluation<'a> {
     }
 
     /// A key that two terms have in common if they are equal: IRIs, blank nodes and strings
-    /// themselves, numbers their value as the narrowest type has it that they are compared in; which
-    /// others are equal is not said here. To that type numbers go over a double, except integers, which
-    /// go there at once: the same below 2^53, and larger numbers share a key.
+    /// themselves, numbers their value as the narrowest type has it that they are compared in;
+    /// which others are equal is not said here. To that type numbers go over a double, except
+    /// integers, which go there at once: the same below 2^53, and larger numbers share a key.
     fn equality_key(&mut self, id: TermId) -> Option<Evaluated> {
         if matches!(id.tag(), Tag::NamedNode | Tag::BlankNode) {
             return Some(Evaluated::Id(id));

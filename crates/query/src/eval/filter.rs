@@ -120,7 +120,8 @@ impl<'f, 'a> Filter<'f, 'a> {
         truths
     }
 
-    /// OR (`decisive` = true) and AND (false): what one operand decides the others are not asked about.
+    /// OR (`decisive` = true) and AND (false): what one operand decides the others are not asked
+    /// about.
     fn logical(
         &mut self,
         list: &[Expr],

@@ -1,5 +1,5 @@
-//! The functions of SPARQL. STR, DATATYPE and TRIPLE keep the spelling and the type of the data ("01"
-//! stays "01", an xsd:long stays one), where spareval normalises both.
+//! The functions of SPARQL. STR, DATATYPE and TRIPLE keep the spelling and the type of the data
+//! ("01" stays "01", an xsd:long stays one), where spareval normalises both.
 
 use crate::algebra::expression::Expr;
 use crate::algebra::text_pattern::regex;
@@ -308,8 +308,8 @@ fn matching(e: &mut Evaluation<'_>, function: &Function, values: &[Value]) -> Op
     Some(string(replaced, language(&values[0])))
 }
 
-/// Every match replaced, with `$N` for a group, `\$` and `\\` for themselves (XPath's fn:replace); `None` for another
-/// use of these, or where the string would become longer than one may be.
+/// Every match replaced, with `$N` for a group, `\$` and `\\` for themselves (XPath's fn:replace);
+/// `None` for another use of these, or where the string would become longer than one may be.
 fn replace(
     e: &mut Evaluation<'_>,
     regex: &Regex,

@@ -1,5 +1,5 @@
-//! REGEX, CONTAINS, STRSTARTS and STRENDS with a constant, of a variable or its STR: asked of the texts of
-//! a whole column as they lie in the dictionary, whose memory is asked for ahead.
+//! REGEX, CONTAINS, STRSTARTS and STRENDS with a constant, of a variable or its STR: asked of the
+//! texts of a whole column as they lie in the dictionary, whose memory is asked for ahead.
 
 use crate::algebra::expression::Expr;
 use crate::eval::evaluate::Evaluation;

@@ -1,6 +1,6 @@
-//! Aggregates over groups of rows. One value that is no number makes a whole sum an error, as SPARQL 1.1 has it; sums
-//! themselves are in `value/running_sum.rs`, and aggregates that are kept from one execution to the next in `incremental/states.rs`, whose
-//! twin this is.
+//! Aggregates over groups of rows. One value that is no number makes a whole sum an error, as
+//! SPARQL 1.1 has it; sums themselves are in `value/running_sum.rs`. Aggregates that are retained
+//! between executions are in `incremental/states.rs`; the two files are twins.
 
 use crate::algebra::expression::Expr;
 use crate::algebra::logical::Aggregate;
@@ -23,7 +23,7 @@ pub(crate) struct Accumulator<'p> {
     /// For DISTINCT: the values, or rows, that a group has had.
     seen: FxHashSet<(u32, TermId)>,
     seen_rows: FxHashSet<(u32, Box<[TermId]>)>,
-    /// Whether what DISTINCT takes once may come again.
+    /// Whether a value that DISTINCT takes once may be repeated.
     pub(crate) repeats: bool,
     /// The bytes of the texts that states hold.
     text_bytes: usize,
@@ -34,7 +34,7 @@ enum AggregateState {
     Count(i64),
     /// Rounded at the end; `None` after an error.
     Sum(Option<Sum>),
-    /// The least or greatest so far, with the id it came from.
+    /// The least or greatest value so far, with the id it came from.
     Extreme(Option<(Value, Evaluated)>),
     Sample(Option<Evaluated>),
     /// The strings so far, one after the other; `None` after an error.
@@ -51,7 +51,7 @@ struct Joined {
 }
 
 impl Joined {
-    /// Whether the text may become so long.
+    /// Whether the text may become this long.
     fn add(&mut self, text: &str, separator: &str, e: &mut Evaluation<'_>) -> bool {
         if !e.may_have(self.text.len() + separator.len() + text.len()) {
             return false;
@@ -66,7 +66,7 @@ impl Joined {
 }
 
 impl<'p> Accumulator<'p> {
-    /// An aggregate over so many groups.
+    /// An aggregate over `groups` groups.
     pub(crate) fn new(aggregate: &'p Aggregate, groups: usize) -> Accumulator<'p> {
         use AggregateFunction as F;
         let state = || match aggregate {
@@ -77,7 +77,7 @@ impl<'p> Accumulator<'p> {
                 F::Min | F::Max => AggregateState::Extreme(None),
                 F::GroupConcat { .. } => AggregateState::Concat(Some(Joined::default())),
                 F::Sample => AggregateState::Sample(None),
-                // Nobody knows it: an error for every group.
+                // The function is unknown: an error for every group.
                 F::Custom(_) => AggregateState::Failed,
             },
         };
@@ -207,7 +207,7 @@ impl<'p> Accumulator<'p> {
         }
     }
 
-    /// Whether its states hold texts, of which few may be much.
+    /// Whether its states hold texts, a few of which may be large.
     pub(crate) fn holds_texts(&self) -> bool {
         matches!(
             self.states.first(),
@@ -243,7 +243,7 @@ impl<'p> Accumulator<'p> {
     }
 }
 
-/// Takes an integer that is in its id, where that needs no value of it; whether it did.
+/// Adds an integer that is inlined in its id, where that needs no decoding. Returns whether it did.
 #[inline]
 fn take_integer(state: &mut AggregateState, function: &AggregateFunction, id: TermId) -> bool {
     match state {
@@ -254,7 +254,8 @@ fn take_integer(state: &mut AggregateState, function: &AggregateFunction, id: Te
             }
             _ => false,
         },
-        // As their ids order, so do integers, and most are neither the least nor the greatest so far.
+        // Inlined integers order as their ids do, and most are neither the least nor the greatest
+        // so far.
         AggregateState::Extreme(Some((_, Evaluated::Id(so_far))))
             if so_far.tag() == Tag::Integer =>
         {
@@ -319,8 +320,8 @@ fn accumulate(
     }
 }
 
-/// Whether a value, and what it came from, takes the place of the extreme so far: MIN wants what is less. Of equal values
-/// one and the same is taken, in whatever order they come (S6).
+/// Whether a value replaces the extreme so far: MIN takes the lesser one. Among equal values the
+/// choice does not depend on their order (S6).
 pub(crate) fn replaces(
     (value, from): (&Value, &Evaluated),
     (so_far, so_far_from): &(Value, Evaluated),

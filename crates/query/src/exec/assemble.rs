@@ -1,5 +1,5 @@
-//! One table out of what hands of a crew made. A large one is put together by the crew as well, a
-//! column each: who puts a column together copies what others have just made, and keeps the emptied
+//! Makes one table from the results of several threads. A large table is put together by all
+//! threads, a column each: a thread copies pieces that others have just made, and keeps the emptied
 //! buffers for the next parts.
 
 use crate::context::execution::Crew;
@@ -8,11 +8,11 @@ use crate::context::workspace::Workspace;
 use parking_lot::Mutex;
 use somersault_model::TermId;
 
-/// Fewer cells are put together sooner than somebody comes to help.
+/// Fewer cells than this are copied sooner than a helper wakes up.
 const WORTH_SHARING: usize = 1 << 14;
 
-/// Puts tables together, one below the other; columns that some of them lack are unbound there. All
-/// are what one plan made of parts of one table; `empty` is what it makes of no row.
+/// Puts tables together, one below the other; columns that some of them lack are unbound there. One
+/// plan made all of them from parts of one table; `empty` is its result for no row.
 pub(crate) fn assemble(
     mut tables: Vec<Table>,
     empty: Table,
@@ -69,7 +69,7 @@ struct Pieces {
 }
 
 impl Pieces {
-    /// Makes one column of them, of so many rows; none where there is no piece.
+    /// Makes one column of `rows` rows from the pieces; none where there is no piece.
     fn join(&mut self, rows: usize, workspace: &mut Workspace) {
         if self.pieces.is_empty() {
             return;

@@ -76,7 +76,8 @@ impl Filler<'_> {
     }
 }
 
-/// The graph that a template makes of a table, each triple once; a dataset where the template names graphs.
+/// The graph that a template makes of a table, each triple once; a dataset where the template names
+/// graphs.
 pub(crate) fn construct(
     template: &[QuadTemplate],
     table: &Table,

@@ -1,4 +1,5 @@
-//! EXPLAIN: the steps of a plan as a tree, with estimates, and after a run with actual rows and times.
+//! EXPLAIN: the steps of a plan as a tree, with estimates, and after a run with actual rows and
+//! times.
 
 use crate::algebra::varset::VarSet;
 use crate::exec::names::Names;

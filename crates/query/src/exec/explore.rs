@@ -1,6 +1,6 @@
-//! Exploration: what a pattern makes of the rows of a table. The usual shapes (a constant predicate,
+//! Exploration: extends the rows of a table by a pattern. The usual shapes (a constant predicate,
 //! ends that are known in every row or in none) are read by the column: as a check, along an edge,
-//! from an index vertex, or all that there is. All others are read row by row (`by_row`).
+//! from an index vertex, or as a whole. All others are read row by row (`row_scan`).
 
 use crate::algebra::error::QueryError;
 use crate::algebra::logical::{GraphPosition, Position, QuadPattern};
@@ -15,18 +15,18 @@ use somersault_lang::VarId;
 use somersault_model::{Direction, TermId, TripleIds};
 use somersault_store::Ends;
 
-/// Rows that are made between two looks at the limits.
+/// Rows produced between limit checks.
 pub(crate) const ROWS_PER_CHECK: usize = 1 << 14;
 /// Rows that are read at once.
 const ROWS_AT_ONCE: usize = 1 << 12;
 
-/// What reading a pattern needs beside the rows.
+/// Everything that reading a pattern needs, except the rows.
 pub(crate) struct Explorer<'e, 'a> {
     pub(crate) graphs: &'e Graphs<'a>,
     pub(crate) constants: &'e [TermId],
     pub(crate) limiter: &'e mut Limiter<'a>,
     pub(crate) workspace: &'e mut Workspace,
-    /// Of rows that are made of one row and do not differ in what is kept, one is enough.
+    /// Whether one is enough of the rows that are made from one row and have the same kept columns.
     pub(crate) once: bool,
 }
 
@@ -80,7 +80,7 @@ impl<'t> End<'t> {
 
 /// Whether some row of a column has no value.
 pub(crate) fn has_unbound(column: &[TermId]) -> bool {
-    // Without a way out inside of a part, so that several ids are looked at at once.
+    // No early exit inside a part, so that the compiler can compare several ids at once.
     let any = |ids: &[TermId]| ids.iter().fold(false, |found, id| found | id.is_unbound());
     column.chunks(256).any(any)
 }
@@ -156,7 +156,8 @@ pub(crate) fn scan(
     }
 }
 
-/// The variables of a pattern that asks for all that some graphs hold, for one row that knows nothing of it.
+/// The variables of a pattern that asks for all that some graphs hold, for one row that knows
+/// nothing of it.
 fn asks_for_all(
     explorer: &Explorer<'_, '_>,
     pattern: &QuadPattern,
@@ -168,7 +169,7 @@ fn asks_for_all(
         [pattern.subject, pattern.predicate, pattern.object].map(|position| position.variable());
     let variables = [s?, p?, o?];
     let [s, p, o] = variables;
-    // Of what is not kept, one of each may be enough; of what is limited, less than all.
+    // Where an end is not kept, one row may be enough; where rows are limited, not all are needed.
     let is_new = |variable: VarId| {
         table.column(variable).is_none() && (!explorer.once || keep.contains(variable))
     };
@@ -266,8 +267,8 @@ impl Edge<'_> {
         Ok(table)
     }
 
-    /// Appends where the vertices of a column lead, until there are `wanted` rows; with `is_dead` only
-    /// which of them lead anywhere.
+    /// Appends the neighbours of a column's vertices, until there are `wanted` rows; with `is_dead`
+    /// only which vertices have a neighbour.
     #[allow(clippy::too_many_arguments, reason = "the parts of one hot loop")]
     fn expand(
         &self,

@@ -1,8 +1,8 @@
-//! Intersection: binds a variable to what several patterns allow together. Where lists are short, the
-//! pattern with the shortest ones is followed by the column, and what it leads to is merged with the
-//! lists of the others, or looked up. Where they are long this goes row by row, and the work for
-//! each row is bounded by its shortest list, so that cyclic patterns cost what their worst case
-//! must and no more.
+//! Intersection: binds a variable to the vertices that several patterns allow together. Where lists
+//! are short, the pattern with the shortest lists is followed for a whole column, and the vertices
+//! it leads to are merged with the lists of the others, or looked up there. Where lists are long,
+//! rows are handled one by one, and the work for each row is bounded by its shortest list, so that
+//! cyclic patterns are worst-case optimal.
 
 use crate::algebra::error::QueryError;
 use crate::algebra::logical::{Position, QuadPattern};
@@ -19,20 +19,21 @@ use std::ops::Range;
 
 /// Rows that are read at once.
 const ROWS_AT_ONCE: usize = 1 << 10;
-/// So many rows of a part are asked how long their lists are.
+/// How many rows of a part are sampled for the length of their lists.
 const SAMPLED: usize = 8;
-/// Lists that are longer on the average, or of one sampled row so many times as long, go row by row.
+/// Lists that are longer than this on average, or eight times as long in one sampled row, are
+/// handled row by row.
 const LONG: usize = 128;
 const VERY_LONG: usize = 8 * LONG;
-/// What looking up one entry is taken to cost, in entries of a list that is read.
+/// The assumed cost of looking up one entry, in entries of a list that is read.
 const LOOK_UP: usize = 6;
 
-/// A list that is at most so many times as long as the shortest is fetched whole; of a longer one
+/// A list that is at most this many times as long as the shortest is fetched whole; in a longer one
 /// single entries are looked up.
 const FETCH_FACTOR: usize = 16;
 /// Above this ratio of lengths the entries of the shorter list are searched in the longer one.
 const SEARCH_FACTOR: usize = 32;
-/// So many ids of a list are compared with one at once.
+/// How many ids of a list are compared with one id at once.
 const BLOCK: usize = 8;
 
 /// One of the patterns: a list of candidates for each row.
@@ -46,7 +47,7 @@ struct Arm<'t, 'v> {
     vertex: TermId,
     /// How long the list is, at most.
     length: usize,
-    /// How long lists are in the rows that are read now, as far as was asked.
+    /// The known lengths of the lists in the rows that are read now.
     average: usize,
     longest: usize,
     /// The list, once it was fetched.
@@ -110,7 +111,7 @@ impl Arm<'_, '_> {
     }
 }
 
-/// Binds a variable to what all patterns allow.
+/// Binds a variable to the vertices that all patterns allow.
 pub(crate) fn intersect(
     explorer: &mut Explorer<'_, '_>,
     variable: VarId,
@@ -137,7 +138,7 @@ pub(crate) fn intersect(
             if by_column && measure(arms, row, to) {
                 row = columns_of(explorer, arms, row, to, &mut made);
             }
-            // What is left of the part has long lists.
+            // The rest of the part has long lists.
             rows_of(arms, row..to, wanted, &mut made, explorer, &table)?;
             row = to;
             explorer.limiter.check_growth(&table, made.ids.len(), 1)?;
@@ -156,7 +157,7 @@ pub(crate) fn intersect(
     Ok(table)
 }
 
-/// The rows that were made: where each came from, and what the variable is there.
+/// The new rows: the row that each came from, and its value of the variable.
 struct Extensions {
     parents: Vec<u32>,
     ids: Vec<TermId>,
@@ -208,8 +209,8 @@ impl<'t, 'v> Arm<'t, 'v> {
     }
 }
 
-/// Finds out, from a sample, how long the arms' lists are in some rows, and puts the shortest first;
-/// whether all that matter are short.
+/// Finds out, from a sample, how long the arms' lists are in some rows, and puts the shortest
+/// first; whether all that matter are short.
 fn measure(arms: &mut [Arm<'_, '_>], from: usize, to: usize) -> bool {
     let step = (to - from).div_ceil(SAMPLED);
     let mut longest_of_shortest = 0;
@@ -241,7 +242,7 @@ fn measure(arms: &mut [Arm<'_, '_>], from: usize, to: usize) -> bool {
         })
 }
 
-/// Makes the rows of a part by the column; the row at which it gave up because of long lists.
+/// Makes the rows of a part column-wise. Returns the row at which it stopped because of long lists.
 fn columns_of(
     explorer: &mut Explorer<'_, '_>,
     arms: &mut [Arm<'_, '_>],
@@ -275,7 +276,7 @@ fn columns_of(
 }
 
 impl Arm<'_, '_> {
-    /// Appends the lists of some rows; how many rows were done.
+    /// Appends the lists of some rows. Returns how many rows were done.
     fn expand(
         &self,
         from: usize,
@@ -305,8 +306,8 @@ impl Arm<'_, '_> {
         )
     }
 
-    /// Keeps of the rows what this arm leads to as well, reading its lists; both are ascending.
-    /// Leaves all as it is, and says so, where the lists turn out to be long.
+    /// Keeps the vertices that this arm leads to as well, by reading its lists; both are ascending.
+    /// Changes nothing, and says so, where the lists turn out to be long.
     fn merge(
         &self,
         from: usize,
@@ -337,7 +338,7 @@ impl Arm<'_, '_> {
         merges
     }
 
-    /// Keeps of the rows what this arm leads to as well, entry by entry.
+    /// Keeps the vertices that this arm leads to as well, entry by entry.
     fn look_up(&self, (rows, ids): (&mut Vec<u32>, &mut Vec<TermId>), workspace: &mut Workspace) {
         let mut vertices = workspace.ids();
         let ends = match self.from {
@@ -419,12 +420,12 @@ fn rows_of(
     Ok(())
 }
 
-/// Keeps of a list what is also in the other; both are ascending.
+/// Keeps the ids of a list that are also in the other; both are ascending.
 fn retain_common(list: &mut Vec<TermId>, other: &[TermId]) {
     if other.len() > SEARCH_FACTOR * list.len() {
         let mut rest = other;
         list.retain(|id| {
-            // In ever longer steps to where it lies between, then by halves.
+            // Searches in doubling steps, then by halves.
             let mut step = 1;
             while step < rest.len() && rest[step] < *id {
                 step *= 2;
@@ -441,13 +442,14 @@ fn retain_common(list: &mut Vec<TermId>, other: &[TermId]) {
     list.truncate(kept);
 }
 
-/// How many rows at the beginning are so.
+/// How many of the first rows satisfy `so`.
 fn run(rows: &[u32], so: impl Fn(u32) -> bool) -> usize {
     rows.iter().take_while(|row| so(**row)).count()
 }
 
-/// Of the ids at some places of a list moves those that are also in the other list to the place `kept`,
-/// which is not after them, and on; both lists are ascending. The place after the last one moved.
+/// Takes the ids at some places of a list, and moves those that are also in the other list to the
+/// place `kept`, which is not after them, and onwards; both lists are ascending. Returns the place
+/// after the last moved id.
 fn keep_common(list: &mut [TermId], places: Range<usize>, kept: usize, other: &[TermId]) -> usize {
     // A merge waits at each step for what was compared in the one before. Here a block of the other
     // list is passed over or compared as a whole, with no branch in it, and the ids of the list

@@ -1,5 +1,6 @@
-//! The steps of a plan and how they run: scans, joins, paths, groups, sorting, on a binding table in columns.
-//! Imports `eval` and the rooms below it. It does not know the planner, which is above it and makes the steps.
+//! The steps of a plan and how they run: scans, joins, paths, groups, sorting, on a binding table
+//! in columns. Imports `eval` and the rooms below it. It does not know the planner, which is above
+//! it and makes the steps.
 
 pub(crate) mod aggregate;
 pub(crate) mod assemble;

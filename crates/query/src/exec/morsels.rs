@@ -1,9 +1,9 @@
 //! Morsels: steps that look at each row alone run on parts of the table that fit into the caches,
-//! all steps on one part before the next part. Where there is a crew, the parts are taken by whatever
-//! hands are free; what they make is put together in the order of the parts, so that no answer
-//! depends on how many hands there were, not even in the order of its rows. That order may depend on
-//! the size of the parts: a UNION makes its branches' rows part by part. So how a table is cut must
-//! not depend on the crew, unless its step makes the same of it in any parts.
+//! all steps on one part before the next part. Where helper threads are given, free ones take
+//! parts. The results are put together in the order of the parts, so no answer depends on the
+//! number of threads, not even in the order of its rows. That order may depend on the size of the
+//! parts: a UNION makes its branches' rows part by part. So the cut of a table must not depend on
+//! the threads, unless its step makes the same rows from any parts.
 
 use crate::algebra::error::QueryError;
 use crate::context::execution::Crew;
@@ -21,16 +21,17 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 /// How many rows are tried first where only some of the answer is wanted.
 const FIRST_PART: usize = 64;
-/// Into so many parts a table of a few thousand rows is cut, so that all hands end at about the same
-/// time; so many rows has a part at least.
+/// Into how many parts a table of a few thousand rows is cut, so that all threads end at about the
+/// same time; and how many rows a part has at least.
 const PARTS: usize = 16;
 const LEAST_PART: usize = 256;
-/// So many parts has a share at most: less near the end, so that no hand waits long for the last one,
-/// and one where somebody waits. A pool's thread looks for waiting queries between two shares, and a
-/// light one should not wait for all of a heavy one. It does wait for one part, in which all steps that
-/// look at each row alone are run: however many rows they make of it.
+/// How many parts a share has at most. It has fewer near the end, so that no thread waits long for
+/// the last one, and one part where another query waits for a thread. A pool's thread looks for
+/// waiting queries between two shares, so a light query waits for one part of a heavy one: for all
+/// rows that the steps make of that part.
 const PARTS_PER_SHARE: usize = 4;
-/// Each hand gets a copy of the terms that the query has computed; of more there is no sharing.
+/// Each helper gets a copy of the terms that the query has computed. A query that has computed more
+/// terms than this is not shared.
 const MOST_TERMS: usize = 1 << 12;
 
 impl Runner<'_, '_> {
@@ -61,7 +62,7 @@ impl Runner<'_, '_> {
         Ok(table)
     }
 
-    /// Whether some steps are run on parts of so many rows.
+    /// Whether these steps are run on parts of a table with this many rows.
     pub(crate) fn cuts(&self, steps: &[Step], rows: usize, limit: usize) -> bool {
         let Some((step, rest)) = steps.split_first() else {
             return false;
@@ -78,7 +79,7 @@ impl Runner<'_, '_> {
         }
     }
 
-    /// Runs the first of some steps on parts of the rows, and the others on what each makes.
+    /// Cuts the rows into parts, and runs all these steps on each part.
     pub(crate) fn run_in_parts(
         &mut self,
         steps: &[Step],
@@ -87,7 +88,8 @@ impl Runner<'_, '_> {
     ) -> Result<Table, QueryError> {
         let few_terms = self.evaluation.local.len() <= MOST_TERMS;
         let crew = (self.limiter.crew()).filter(|_| limit == usize::MAX && few_terms);
-        // Of the rows alone, not of the crew: the order of what comes out may depend on it.
+        // The size depends on the rows alone and not on the threads, since the order of the result
+        // may depend on it.
         let most = self.limiter.morsel_rows();
         let most = (start.rows() / PARTS).clamp(LEAST_PART.min(most), most);
         let held = start.bytes();
@@ -100,7 +102,8 @@ impl Runner<'_, '_> {
         Ok(all)
     }
 
-    /// Runs steps on one part after the other, of `most` rows each, until `limit` rows have come out.
+    /// Runs steps on one part after the other, of `most` rows each, until `limit` rows have come
+    /// out.
     fn run_parts(
         &mut self,
         steps: &[Step],
@@ -121,7 +124,7 @@ impl Runner<'_, '_> {
             let made = self.run_part(steps, start, left_of(limit, all.rows))?;
             let bytes = made.bytes();
             all.append(made, self.workspace);
-            // What there is so far stays while the next part runs.
+            // The rows made so far stay in memory while the next part runs.
             self.limiter.reserve(bytes)?;
             held += bytes;
             from = to;
@@ -131,7 +134,8 @@ impl Runner<'_, '_> {
         Ok(all)
     }
 
-    /// Has a crew run the steps on parts of so many rows, and puts together what they make.
+    /// Lets several threads run the steps on parts of `most` rows each, and puts the results
+    /// together.
     fn share(
         &mut self,
         crew: &dyn Crew,
@@ -197,7 +201,7 @@ impl Runner<'_, '_> {
         Ok(all)
     }
 
-    /// What hands made, in the order of the parts.
+    /// The results of all threads, in the order of the parts.
     fn gather(
         &mut self,
         reports: Vec<Result<Report, QueryError>>,
@@ -213,7 +217,7 @@ impl Runner<'_, '_> {
                 *sum += one;
             }
             self.evaluation.local.hold(&report.held);
-            // Each hand numbered the terms that it computed by itself.
+            // Each thread numbered its computed terms independently.
             let ids: Vec<_> = (report.terms.into_iter())
                 .map(|term| self.evaluation.local.id(term, self.evaluation.dictionary))
                 .collect();
@@ -245,8 +249,9 @@ impl Runner<'_, '_> {
     }
 }
 
-/// What is left of a limit after some rows. No limit stays none, down to the innermost part: else
-/// tables further in would be cut in another way, and without a crew, from the second part on.
+/// The rest of a limit after some rows. No limit stays no limit, down to the innermost part.
+/// Otherwise inner tables would be cut differently from the second part on, and run without
+/// helpers.
 fn left_of(limit: usize, made: usize) -> usize {
     match limit {
         usize::MAX => usize::MAX,
@@ -254,7 +259,7 @@ fn left_of(limit: usize, made: usize) -> usize {
     }
 }
 
-/// Which parts hands have taken.
+/// Which parts are taken.
 struct Taken {
     parts: usize,
     hands: usize,
@@ -287,13 +292,13 @@ impl Taken {
         (part < self.parts).then_some(part)
     }
 
-    /// Nothing more is to be done.
+    /// No part is left to do.
     fn stop(&self) {
         self.stopped.store(true, Ordering::Relaxed);
     }
 }
 
-/// What a hand has done.
+/// What one thread has done.
 #[derive(Default)]
 struct Report {
     /// What it made of the parts with these numbers.

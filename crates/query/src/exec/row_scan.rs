@@ -1,6 +1,6 @@
 //! Exploration a row at a time: for every row the bound ends of the pattern decide how it is read.
-//! What the columns of `explore` do not cover comes here: predicates and graphs that are variables,
-//! cells without values, one variable at both ends.
+//! It handles the shapes that the column-wise reads of `explore` do not cover: predicates and
+//! graphs that are variables, cells without values, one variable at both ends.
 
 use crate::algebra::error::QueryError;
 use crate::algebra::logical::{GraphPosition, Position, QuadPattern};
@@ -17,7 +17,7 @@ use somersault_model::{Direction, TermId, TripleIds};
 
 /// Why reading stops before its end.
 enum Stop {
-    /// As many rows were made as are wanted.
+    /// The wanted number of rows was made.
     Enough,
     Error(QueryError),
 }
@@ -28,7 +28,7 @@ impl From<QueryError> for Stop {
     }
 }
 
-/// The rows that a step makes: which row each came from, and the new columns.
+/// The rows that a step makes: the row that each came from, and the new columns.
 pub(crate) struct Output {
     pub(crate) parents: Vec<u32>,
     pub(crate) columns: Vec<(VarId, Vec<TermId>)>,
@@ -185,8 +185,8 @@ pub(crate) fn scan(
     Ok(output.into_table(table, keep, workspace))
 }
 
-/// Which of subject, predicate and object nothing asks for: they are free, in no other place of the
-/// pattern, and not kept. They get no column.
+/// Which of subject, predicate and object are not needed: they are free, occur nowhere else in the
+/// pattern, and are not kept. They get no column.
 fn dead_ends(
     positions: &[Option<Position>; 4],
     places: &mut [Option<usize>; 4],
@@ -228,7 +228,7 @@ fn seen_predicates(
 }
 
 impl Output {
-    /// Takes a match of a row if all places of one variable agree; says whether it did.
+    /// Takes a match of a row if all places of one variable agree. Returns whether it did.
     #[inline]
     fn take(&mut self, row: usize, places: &[Option<usize>; 4], found: [TermId; 4]) -> bool {
         let length = self.parents.len();
@@ -249,9 +249,9 @@ impl Output {
     }
 }
 
-/// Calls `emit` with every triple that matches what is known; of a `dead` end nobody asks what it is,
-/// so that triples that differ there alone may come once. With `alike` that holds for all calls together,
-/// of triples that have the same predicate.
+/// Calls `emit` with every triple that matches the known ends. The value of a `dead` end is not
+/// needed, so triples that differ only there may be emitted once. With `alike` that holds for all
+/// calls together, for triples with the same predicate.
 #[allow(clippy::too_many_arguments, reason = "the parts of one hot loop")]
 fn matches(
     graphs: &Graphs<'_>,
@@ -321,13 +321,13 @@ fn matches(
     Ok(())
 }
 
-/// How many of so many are shown.
+/// How many of `count` matches are emitted.
 fn shown(count: usize, is_dead: bool) -> usize {
     if is_dead { count.min(1) } else { count }
 }
 
-/// Calls `emit` with the predicates and other ends of a vertex's edges. Where `any_vertex` will do,
-/// those of a vertex that has the same as the one before are left out.
+/// Calls `emit` with the predicates and other ends of a vertex's edges. With `any_vertex`, a vertex
+/// with the same predicates as the one before is skipped.
 fn of_vertex(
     view: &dyn crate::view::graph_view::GraphView,
     sources: &[Source],

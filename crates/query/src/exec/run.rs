@@ -1,7 +1,7 @@
-//! Runs a plan: step by step, each making the next table of the last; steps that look at each row
-//! alone go by parts of the table (`morsels`). The one thing to know before changing it: a sub-plan
-//! that starts from the rows of its parent carries the number of each row ([`Table::origin`]), by
-//! which OPTIONAL, EXISTS and MINUS find back which rows had a match.
+//! Runs a plan step by step; each step makes the next table from the last. Steps that look at each
+//! row alone run on parts of the table (`morsels`). The one thing to know before changing it: a
+//! sub-plan that starts from the rows of its parent carries the number of each row
+//! ([`Table::origin`]), by which OPTIONAL, EXISTS and MINUS find back which rows had a match.
 
 use crate::algebra::error::QueryError;
 use crate::algebra::varset::VarSet;
@@ -18,7 +18,7 @@ use crate::view::sources::Graphs;
 use somersault_lang::VarId;
 use std::time::{Duration, Instant};
 
-/// From so many rows on a sub-plan runs once for each combination of what it reads.
+/// From this many rows on, a sub-plan runs once for each combination of the values that it reads.
 const WORTH_DISTINCT: usize = 32;
 
 /// What a step did, over all its runs.
@@ -56,7 +56,7 @@ impl<'a> Runner<'_, 'a> {
         self.run_steps(&plan.steps, table, None)
     }
 
-    /// Runs a plan until it has made so many rows.
+    /// Runs a plan until it has made this many rows.
     pub(crate) fn run_until(&mut self, plan: &Plan, rows: usize) -> Result<Table, QueryError> {
         self.run_steps(&plan.steps, Table::unit(), Some(rows))
     }
@@ -127,7 +127,7 @@ impl<'a> Runner<'_, 'a> {
         Ok(table)
     }
 
-    /// Finds for every row what the EXISTS of a step come to.
+    /// Evaluates the EXISTS of a step for every row.
     fn find_exists(&mut self, step: &Step, table: &Table) -> Result<(), QueryError> {
         for (at, plan) in &step.exists {
             let found = self.matched(plan, table)?;
@@ -159,7 +159,7 @@ impl<'a> Runner<'_, 'a> {
         Ok((table.of_columns(&read, self.workspace), None))
     }
 
-    /// For every row, whether the plan makes anything of it. Rows in which all is the same that the
+    /// For every row, whether the plan finds a row for it. Rows with equal values for all that the
     /// plan reads are looked at once.
     pub(crate) fn matched(&mut self, plan: &Plan, table: &Table) -> Result<Vec<bool>, QueryError> {
         let (mut inputs, groups) = self.inputs(table, &plan.input)?;
@@ -180,7 +180,7 @@ impl<'a> Runner<'_, 'a> {
         })
     }
 
-    /// Runs a plan that starts by itself, beside a table that stays in memory.
+    /// Runs a plan that starts from nothing, while a table stays in memory.
     pub(crate) fn alone(&mut self, plan: &Plan, beside: &Table) -> Result<Table, QueryError> {
         let held = beside.bytes();
         self.limiter.reserve(held)?;

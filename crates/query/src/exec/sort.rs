@@ -1,6 +1,6 @@
-//! ORDER BY. Where a key's values are of one kind, each row gets its rank under the key, and numbers
-//! are sorted; with a LIMIT behind it only the first rows are. Otherwise values are compared. Sorting
-//! goes by parts that are merged, so that the limits are looked at on the way.
+//! ORDER BY. Where a key's values are of one kind, each row gets its rank under the key, and
+//! numbers are sorted; with a LIMIT behind it only the first rows are. Otherwise values are
+//! compared. Sorted parts are merged, so that the limits can be checked on the way.
 
 use crate::algebra::error::QueryError;
 use crate::algebra::expression::Expr;
@@ -12,9 +12,10 @@ use crate::value::term_value::Value;
 use somersault_model::{Tag, TermId};
 use std::cmp::Ordering;
 
-/// Rows are only told apart before they are sorted where at least so many come for each that is wanted.
+/// Rows are filtered before sorting only where there are at least this many rows for each wanted
+/// row.
 const WORTH_TELLING: usize = 4;
-/// What is sorted between two looks at the limits.
+/// Rows sorted between two limit checks.
 const SORTED_AT_ONCE: usize = 1 << 15;
 
 /// The numbers of the rows in order; of these the first `limit`.
@@ -89,8 +90,8 @@ fn foremost(
     Ok(told.then_some(sure))
 }
 
-/// Numbers that order rows as a key does, where that is cheap to say; and whether rows of one number
-/// are equal under the key, or only not told apart.
+/// Numbers that order rows as a key does, where that is cheap to say; and whether rows of one
+/// number are equal under the key, or only not told apart.
 fn coarse_ranks(
     e: &Evaluation<'_>,
     key: &Expr,
@@ -142,7 +143,7 @@ fn prefixes(e: &Evaluation<'_>, ids: impl Iterator<Item = TermId> + Clone) -> Op
             let rest = &text.as_bytes()[common.len()..];
             let length = rest.len().min(8);
             bytes[..length].copy_from_slice(&rest[..length]);
-            // What is unbound comes before the empty text: the last bit is given for that.
+            // Unbound comes before the empty text: the last bit is used for that.
             u64::from_be_bytes(bytes) >> 1 | 1 << 63
         })
     };
@@ -194,7 +195,7 @@ fn order_all(
     Ok(order)
 }
 
-/// The first so many rows under a total order, themselves in no order.
+/// The first `count` rows under a total order, in no order among themselves.
 fn first_rows(
     rows: usize,
     limit: usize,
@@ -342,7 +343,8 @@ fn rank_texts(
     Ok(Some(ranks))
 }
 
-/// The ranks of different ids by their values, of which some may be equal; `None` where one has none.
+/// The ranks of different ids by their values, of which some may be equal; `None` where one has
+/// none.
 fn rank_values(
     e: &mut Evaluation<'_>,
     limiter: &mut Limiter<'_>,
@@ -398,8 +400,8 @@ fn by_values(
         limiter.check_memory(evaluation.held_bytes().saturating_add(bytes))?;
     }
     let mut order: Vec<u32> = (0..table.rows as u32).collect();
-    // From single rows on, by merging alone: rows that are equal stay in their order, and the limits are
-    // looked at however long comparing takes.
+    // Sorts by merging alone, from single rows on: equal rows stay in their order, and the limits
+    // are checked however long a comparison takes.
     merge(&mut order, 1, limiter, &mut |first, second| {
         let (first, second) = (*first, *second);
         let (a, b) = (&values[first as usize], &values[second as usize]);
@@ -422,7 +424,7 @@ fn by_values(
     Ok(order)
 }
 
-/// Merges parts that are sorted and so wide, until all are one; equal items stay in their order.
+/// Merges sorted parts of this width until one is left; equal items stay in their order.
 fn merge<T: Copy>(
     items: &mut Vec<T>,
     mut width: usize,

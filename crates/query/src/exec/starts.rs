@@ -1,6 +1,6 @@
-//! What is cut into morsels: a table, or a list of the store that a plan starts from. Such a list is
-//! not copied into a table first, which one thread would do while the others wait: each part is read
-//! where it lies.
+//! What is cut into morsels: a table, or a list of the store that a plan starts from. Such a list
+//! is not copied into a table first, which one thread would do while the others wait: each part is
+//! read where it lies.
 
 use crate::algebra::error::QueryError;
 use crate::algebra::logical::{GraphPosition, Position, QuadPattern};

@@ -1,6 +1,6 @@
 //! Physical plans: sequences of steps over a binding table. The one thing to know before changing
-//! them: a plan is made from the statistics of one view and kept for others (`plan_memory.rs`), so that
-//! nothing in it may hold an id, or be right for some constants or some data only.
+//! them: a plan is made from the statistics of one view and kept for others (`plan_memory.rs`), so
+//! that nothing in it may hold an id, or be correct for some constants or some data only.
 
 use crate::algebra::logical::Position;
 use crate::algebra::varset::VarSet;
@@ -10,7 +10,7 @@ use crate::exec::operators::{Scan, StepKind};
 #[derive(Debug, Default)]
 pub(crate) struct Plan {
     pub(crate) steps: Vec<Step>,
-    /// What it needs of the rows that it starts from.
+    /// The variables that it needs of the rows that it starts from.
     pub(crate) input: VarSet,
     /// The variables that its steps read or bind: of rows that it starts from, nothing else can
     /// matter to what it makes of them. What merely passes through is not among them.
@@ -29,8 +29,8 @@ pub(crate) struct Step {
     pub(crate) keep: VarSet,
     /// The plans of the EXISTS in its expressions.
     pub(crate) exists: Vec<(usize, Plan)>,
-    /// Whether it may run on parts of the table: what it makes of a row depends on that row alone, and
-    /// it costs nothing that would be repeated for each part.
+    /// Whether it may run on parts of the table: what it makes of a row depends on that row alone,
+    /// and no work is repeated for each part.
     pub(crate) by_part: bool,
     /// Whether of rows that it makes of one row, and that are the same in all that is kept, one is
     /// enough: nothing that follows counts them.
@@ -43,8 +43,8 @@ impl Plan {
         self.steps.iter().map(Step::expected_rows).sum()
     }
 
-    /// Whether its rows are in the order of their terms, what was bound since aside. A row keeps its
-    /// number over several binds, for BNODE of one name is one node in all of them.
+    /// Whether its rows are in the order of their terms, what was bound since aside. A row keeps
+    /// its number over several binds, for BNODE of one name is one node in all of them.
     pub(crate) fn ends_in_term_order(&self) -> bool {
         (self.steps.iter().rev())
             .find(|step| !matches!(step.kind, StepKind::Bind(_)))
@@ -62,8 +62,8 @@ impl Plan {
         steps.for_each(|step| step.kind.operator().binds(bound));
     }
 
-    /// Notes for every step which columns are needed after it, and whether repeats of rows are,
-    /// going backwards from what is needed of the result; returns what is needed of the input.
+    /// Records for every step which columns are needed after it, and whether repeated rows are,
+    /// going backwards from what the result needs. Returns what is needed of the input.
     pub(crate) fn prune(&mut self, needed: &VarSet, once: bool) -> VarSet {
         let read = self.prune_steps(needed, once);
         if self.list_before_everything() {
@@ -72,9 +72,9 @@ impl Plan {
         read
     }
 
-    /// Where a plan reads every statement there is for its predicates and vertices, and then looks for
-    /// those vertices in one list: the list is read first. The predicates of a vertex are at hand, and
-    /// the search for an order did not know that nobody asks for the other ends.
+    /// Where a plan reads every statement there is for its predicates and vertices, and then looks
+    /// for those vertices in one list: the list is read first. The predicates of a vertex are at
+    /// hand, and the search for an order did not know that the other ends are not needed.
     fn list_before_everything(&mut self) -> bool {
         let [first, second, ..] = self.steps.as_mut_slice() else {
             return false;

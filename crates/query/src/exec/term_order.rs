@@ -1,6 +1,6 @@
-//! An order of all terms that is the same in a run and its replay: it decides where values are equal
-//! and one has to be chosen (S6). The one thing to know before changing it: the sequence of an id is
-//! of one run, as is whether a dictionary knows a term, so that neither may decide.
+//! An order of all terms that is the same in a run and its replay: it decides where values are
+//! equal and one has to be chosen (S6). The one thing to know before changing it: the sequence of
+//! an id is of one run, as is whether a dictionary knows a term, so that neither may decide.
 
 use crate::algebra::error::QueryError;
 use crate::algebra::varset::VarSet;
@@ -73,7 +73,8 @@ pub(crate) fn is_before(a: &Evaluated, b: &Evaluated, e: &Evaluation<'_>) -> boo
     }
 }
 
-/// What of an id is the same in all runs: everything of an inline one, kind and virtual shard of others.
+/// What of an id is the same in all runs: everything of an inline one, kind and virtual shard of
+/// others.
 fn place(e: &Evaluation<'_>, id: TermId) -> u64 {
     let of_term = |tag, hash| TermId::in_dictionary(tag, VirtualShard::of_hash(hash), 0).raw();
     if id.tag() == Tag::Local {

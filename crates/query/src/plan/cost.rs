@@ -1,5 +1,6 @@
-//! What steps cost, in nanoseconds, roughly: what orders and operators are compared by. The figures
-//! are of one core with the lists in memory and not in its caches; only their proportions matter.
+//! The approximate cost of steps in nanoseconds, by which orders and operators are compared. The
+//! figures hold for one core, with the lists in memory and not in its caches; only their
+//! proportions matter.
 
 /// Finding the list of one vertex.
 const FIND: f64 = 25.0;
@@ -67,7 +68,7 @@ pub(crate) fn scan(flow: Flow, vertices: f64, edges: f64) -> f64 {
     STEP + flow.rows * (vertices * FIND + edges * READ) + flow.making()
 }
 
-/// An intersection of lists that are about so long.
+/// An intersection of lists with about these lengths.
 pub(crate) fn intersect(flow: Flow, lengths: &[f64]) -> f64 {
     let shortest = lengths.iter().copied().fold(f64::INFINITY, f64::min);
     let mut each = 0.0;
@@ -86,12 +87,12 @@ pub(crate) fn intersect(flow: Flow, lengths: &[f64]) -> f64 {
     STEP + flow.rows * each + flow.making()
 }
 
-/// A join with so many rows by hash.
+/// A hash join with this many rows.
 pub(crate) fn hash(flow: Flow, rows: f64) -> f64 {
     STEP + rows * ENTER + flow.rows * PROBE + flow.making()
 }
 
-/// A look into a hash table that is there already.
+/// A look-up in a hash table that exists already.
 pub(crate) fn probe(flow: Flow) -> f64 {
     STEP + flow.rows * PROBE + flow.made * CARRY * flow.columns as f64
 }
@@ -101,7 +102,7 @@ pub(crate) fn walk(flow: Flow) -> f64 {
     STEP + flow.rows * WALK + flow.made * WALKED + flow.making()
 }
 
-/// What looks at each row alone, and takes so long for one.
+/// A step that looks at each row alone, at this cost for one row.
 pub(crate) fn each(flow: Flow, nanos: f64) -> f64 {
     STEP + flow.rows * nanos + flow.made * CARRY * flow.columns as f64
 }

@@ -1,4 +1,4 @@
-//! How many rows a pattern makes of those that are there: from the view's statistics, and for
+//! How many rows a pattern makes of the rows so far: estimated from the view's statistics, and for
 //! constants from the lengths of their own lists. The formula is the textbook's: two inputs that
 //! share a variable give |A| · |B| / max(distinct values in A, distinct values in B).
 
@@ -10,7 +10,7 @@ use rustc_hash::FxHashMap;
 use somersault_lang::VarId;
 use somersault_model::{Direction, TermId, TripleIds};
 
-/// What is known of the rows at some point of a plan.
+/// What is known of the rows at one point of a plan.
 #[derive(Debug, Clone)]
 pub(crate) struct State {
     /// Bound in every row.
@@ -18,7 +18,7 @@ pub(crate) struct State {
     /// Bound in some row, perhaps.
     pub(crate) possible: VarSet,
     pub(crate) rows: f64,
-    /// What the steps so far cost (`cost.rs`).
+    /// The cost of the steps so far (`cost.rs`).
     pub(crate) cost: f64,
     /// Whether this is still the one empty solution that a plan starts from.
     pub(crate) unit: bool,
@@ -45,19 +45,19 @@ impl State {
             .max(1.0)
     }
 
-    /// Notes that a variable has about so many values, whatever was known before.
+    /// Records that a variable has about this many values, whatever was known before.
     pub(crate) fn learn(&mut self, variable: VarId, values: f64) {
         self.distinct.insert(variable, values);
     }
 
-    /// Notes that a variable has about so many values.
+    /// Records that a variable has about this many values.
     pub(crate) fn bind(&mut self, variable: VarId, values: f64) {
         let known = self.distinct.entry(variable).or_insert(values);
         *known = known.min(values);
         self.possible.insert(variable);
     }
 
-    /// The rows so far as what a step reads that makes so many.
+    /// The rows so far as the input of a step that makes `made` rows.
     pub(crate) fn flow(&self, made: f64) -> Flow {
         Flow {
             rows: self.rows,
@@ -76,7 +76,7 @@ impl State {
     }
 }
 
-/// What the view says of one pattern, whatever the rows.
+/// The view's statistics of one pattern, independent of the rows.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Cardinality {
     /// Triples that match the constants.
@@ -171,7 +171,7 @@ impl Cardinality {
         sum.sources = sum.sources.max(1.0);
         sum
     }
-    /// Notes what the pattern binds.
+    /// Records what the pattern binds.
     pub(crate) fn bind(&self, pattern: &QuadPattern, state: &mut State) {
         let ends = [
             (pattern.subject.variable(), self.subjects),

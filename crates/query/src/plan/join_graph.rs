@@ -1,5 +1,6 @@
-//! The parts of a group that can come in any order, as the search for one sees them: variables are
-//! numbers from 0, what has been placed is a [`SearchState`] of estimates, and placing a part changes it.
+//! The parts of a group that can come in any order, as the search for an order sees them. Variables
+//! are numbers from 0. A [`SearchState`] holds the estimates for the parts placed so far, and
+//! placing a part changes it.
 
 use crate::algebra::expression::Expr;
 use crate::plan::cost::{self, Flow};
@@ -28,16 +29,16 @@ pub(crate) struct Pattern {
     pub(crate) cardinality: Cardinality,
 }
 
-/// A block, as planned by itself.
+/// A block, planned independently.
 #[derive(Debug)]
 pub(crate) struct Block {
     pub(crate) rows: f64,
     pub(crate) cost: f64,
     /// Its variables, how many values they have, and whether in every row.
     pub(crate) binds: Vec<(usize, f64, bool)>,
-    /// What it costs to run it from one row, where it can be.
+    /// The cost of running it from one row, where that is possible.
     pub(crate) along: Option<f64>,
-    /// A variable that must have its value before, and that it does not bind.
+    /// A variable that must be bound before it, and that it does not bind.
     pub(crate) needs: Option<usize>,
 }
 
@@ -64,14 +65,14 @@ pub(crate) struct Part {
     pub(crate) variables: Vec<usize>,
 }
 
-/// What is known of a variable; `values` is 0 while it has none.
+/// What is known of a variable; `values` is 0 while it is unbound.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(crate) struct VariableState {
     pub(crate) values: f64,
     pub(crate) certain: bool,
 }
 
-/// What the rows are expected to be after some of the parts.
+/// The expected rows after some of the parts.
 #[derive(Debug, Default)]
 pub(crate) struct SearchState {
     pub(crate) rows: f64,
@@ -86,26 +87,26 @@ pub(crate) struct SearchState {
     pub(crate) reduced: Vec<Reduction>,
 }
 
-/// What was seen of a part through some vertices of another one (`sample.rs`).
+/// What a sample of another part's vertices showed of a part (`sample.rs`).
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Sample {
-    /// The part whose vertices were looked at.
+    /// The part whose vertices were sampled.
     pub(crate) from: usize,
-    /// Through which variable.
+    /// The shared variable.
     pub(crate) variable: usize,
     /// Edges per row of the other part.
     pub(crate) fanout: f64,
-    /// The share of the rows that have any.
+    /// The share of the rows that have such an edge.
     pub(crate) hit: f64,
     /// How many vertices the other part has.
     pub(crate) vertices: f64,
 }
 
-/// What comes next.
+/// The next step of an order.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum JoinStep {
     One(usize),
-    /// A pattern, the rows of which are reduced at once.
+    /// A pattern whose rows are reduced at once.
     Reduced(usize, Reduction),
     /// These patterns close on one variable together.
     Intersect(Vec<usize>),
@@ -126,7 +127,7 @@ pub(crate) struct Binding {
     pub(crate) constant: bool,
 }
 
-/// All parts of a group, and what acts between them.
+/// All parts of a group, with the conditions and binds between them.
 #[derive(Debug, Default)]
 pub(crate) struct JoinGraph<'q> {
     pub(crate) list: Vec<Part>,
@@ -150,7 +151,7 @@ impl Clone for SearchState {
         frame
     }
 
-    /// Keeps the memory: the search copies frames all the time.
+    /// Reuses the memory, since the search copies states all the time.
     fn clone_from(&mut self, other: &SearchState) {
         let SearchState {
             rows,
@@ -237,8 +238,8 @@ impl Pattern {
             .map_or(1.0, |(_, values)| values)
     }
 
-    /// The one variable that it would bind anew, where an intersection can do that: the other end
-    /// is known in every row, predicate and graph are constant.
+    /// The one new variable that it would bind, where an intersection can do that: the other end is
+    /// known in every row, and predicate and graph are constant.
     fn one_new(&self, frame: &SearchState) -> Option<usize> {
         if self.predicate != PatternEnd::Constant || self.graph != PatternEnd::Constant {
             return None;
@@ -314,8 +315,8 @@ impl Pattern {
     }
 }
 
-/// The sample that tells most: of the part that leaves fewest vertices; but where one saw nothing at
-/// all, that one.
+/// The most telling sample: that of the part with the fewest vertices left, unless another sample
+/// found no edge.
 fn best_sample(frame: &SearchState, samples: &[Sample]) -> Option<Sample> {
     let told = samples
         .iter()
@@ -368,7 +369,8 @@ impl JoinGraph<'_> {
         self.samples.get(part).map_or(&[], Vec::as_slice)
     }
 
-    /// Whether a block is better run by itself and joined by hash than from the rows so far.
+    /// Whether running a block alone and joining by hash is better than running it from the rows so
+    /// far.
     pub(crate) fn joins_by_hash(&self, frame: &SearchState, part: usize) -> bool {
         let PartKind::Block(block) = &self.list[part].kind else {
             return false;
@@ -384,8 +386,8 @@ impl JoinGraph<'_> {
         variables.is_empty() || variables.iter().any(|v| frame.bound[*v].values > 0.0)
     }
 
-    /// Everything that may come next. What shares no variable with the rows so far comes only where
-    /// nothing else is left, or where the product is small.
+    /// All possible next steps. A part that shares no variable with the rows so far is among them
+    /// only where nothing else is left, or where the product is small.
     pub(crate) fn moves(&self, frame: &SearchState, into: &mut Vec<JoinStep>) {
         into.clear();
         let nothing_bound = frame.bound.iter().all(|b| b.values == 0.0);
@@ -435,13 +437,13 @@ impl JoinGraph<'_> {
         frame.bound[v].values == 0.0 && self.list.iter().enumerate().any(may_come)
     }
 
-    /// What the rows are after a move, and the conditions that it makes ready.
+    /// The state after a step, and after the conditions that it makes ready.
     pub(crate) fn apply(&self, frame: &SearchState, step: &JoinStep, into: &mut SearchState) {
         self.extend(frame, step, into);
         self.settle(Some(frame), into);
     }
 
-    /// What the rows are after a move alone.
+    /// State after a step, before newly ready filters.
     pub(crate) fn extend(&self, frame: &SearchState, step: &JoinStep, into: &mut SearchState) {
         into.clone_from(frame);
         match step {
@@ -522,7 +524,8 @@ impl JoinGraph<'_> {
         }
     }
 
-    /// Binds and conditions that became ready between two frames; `None` = that hold at the start.
+    /// Binds and conditions that became ready between two states; `None` = those ready at the
+    /// start.
     pub(crate) fn settle(&self, before: Option<&SearchState>, frame: &mut SearchState) {
         for binding in &self.bindings {
             let ready = binding.inputs.iter().all(|v| frame.bound[*v].values > 0.0);
@@ -549,12 +552,12 @@ impl JoinGraph<'_> {
     }
 }
 
-/// A product of so many rows is no harm.
+/// A product of at most this many rows does no harm.
 const SMALL_PRODUCT: f64 = 64.0;
-/// Of more patterns that close on one variable not every pair is tried.
+/// Where more patterns than this close on one variable, not every pair is tried.
 const MOST_PAIRED: usize = 6;
 
-/// What a block costs by itself, and from the rows so far.
+/// The cost of a block run alone, and run from the rows so far.
 fn block_costs(block: &Block, frame: &SearchState, made: f64) -> (f64, Option<f64>) {
     if frame.unit {
         return (block.cost, None);

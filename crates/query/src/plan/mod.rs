@@ -1,5 +1,5 @@
-//! The planner: from a query's groups to steps in an order, by statistics and samples of the view. Imports `exec`,
-//! whose steps it makes, and the rooms below it.
+//! The planner: from a query's groups to steps in an order, by statistics and samples of the view.
+//! Imports `exec`, whose steps it makes, and the rooms below it.
 
 pub(crate) mod cost;
 pub(crate) mod equality;

@@ -11,8 +11,8 @@ use somersault_lang::VarId;
 use std::sync::Arc;
 
 impl Planner<'_> {
-    /// Groups the rows of a node. Where they are the edges of one pattern and only counted, they are
-    /// not even made.
+    /// Groups the rows of a node. Where they are the edges of one pattern and only counted, they
+    /// are not even made.
     pub(crate) fn aggregate(
         &mut self,
         inner: &Node,
@@ -96,7 +96,8 @@ impl Planner<'_> {
         let before = plan.steps.len();
         self.node(inner, state, plan);
         let (step, wanted) = match &mut plan.steps[before..] {
-            // How many rows become one nobody knows; which of equal ones come first is told all the same.
+            // How many rows become one nobody knows; which of equal ones come first is told all the
+            // same.
             [.., step, distinct] if matches!(distinct.kind, StepKind::Distinct(_)) => {
                 (Some(step), usize::MAX)
             }

@@ -1,5 +1,5 @@
-//! OPTIONAL and MINUS: what follows the join of a group, in the order of the text. Each runs from the
-//! rows so far, or by itself with a join by hash, whichever is estimated to cost less.
+//! OPTIONAL and MINUS: what follows the join of a group, in the order of the text. Each runs from
+//! the rows so far, or by itself with a join by hash, whichever is estimated to cost less.
 
 use crate::algebra::expression::Expr;
 use crate::algebra::logical::{Node, Tail};

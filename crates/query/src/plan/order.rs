@@ -5,21 +5,21 @@
 
 use crate::plan::join_graph::{JoinGraph, JoinStep, SearchState};
 
-/// Up to so many parts all orders are compared.
+/// Up to this many parts all orders are compared.
 const MOST_COMPARED: usize = 10;
-/// Up to so many parts the greedy order looks ahead.
+/// Up to this many parts the greedy order looks ahead.
 const MOST_AHEAD: usize = 32;
-/// What a row is taken to cost later on, where the rest is not known.
+/// The assumed later cost of a row, where the rest of the order is unknown.
 const LATER: f64 = 20.0;
 
-/// An order: what comes after what, and the frame that it ends with.
+/// An order: its steps, and the state that it ends with.
 pub(crate) struct Order {
     pub(crate) moves: Vec<JoinStep>,
     pub(crate) end: SearchState,
 }
 
 impl JoinGraph<'_> {
-    /// An order of all parts from a frame on. `over` says when there is no time left: then the rest is
+    /// An order of all parts from a state on. `over` tells when no time is left: then the rest is
     /// left out, and the plan must not run.
     pub(crate) fn order(
         &self,
@@ -35,7 +35,7 @@ impl JoinGraph<'_> {
         self.cheapest(start, order, over)
     }
 
-    /// Of everything that could come next, always what is cheapest together with what could follow.
+    /// Takes the next step that is cheapest together with what could follow it, again and again.
     fn greedy(&self, start: &SearchState, over: &dyn Fn() -> bool) -> Order {
         let mut frame = start.clone();
         let (mut moves, mut next) = (Vec::new(), Vec::new());
@@ -104,7 +104,7 @@ impl JoinGraph<'_> {
         }
     }
 
-    /// The cheapest of all orders; `known` is what is to be beaten.
+    /// The cheapest of all orders; `known` is the order to beat.
     fn cheapest(&self, start: &SearchState, known: Order, over: &dyn Fn() -> bool) -> Order {
         let full = (1usize << self.list.len()) - 1;
         let mut best: Vec<Option<Reached>> = Vec::new();
@@ -164,7 +164,7 @@ struct Reached {
     by: JoinStep,
 }
 
-/// What a frame has cost, and what its rows will.
+/// The cost of a state so far, and the assumed later cost of its rows.
 fn score(frame: &SearchState) -> f64 {
     if frame.left == 0 {
         frame.cost
@@ -173,8 +173,8 @@ fn score(frame: &SearchState) -> f64 {
     }
 }
 
-/// Where the best way to a set of parts is kept: rows that were reduced on the way apart, since they
-/// have cost more than others and may be worth it only later.
+/// Where the best way to a set of parts is kept: rows that were reduced on the way apart, since
+/// they have cost more than others and may be worth it only later.
 fn slot(placed: usize, reduced: bool) -> usize {
     2 * placed + usize::from(reduced)
 }

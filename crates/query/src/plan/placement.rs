@@ -13,8 +13,8 @@ use somersault_lang::VarId;
 use std::sync::Arc;
 
 impl Planner<'_> {
-    /// Places the patterns, paths and blocks of a group in the best order; filters and binds between
-    /// them as soon as they are ready.
+    /// Places the patterns, paths and blocks of a group in the best order; filters and binds
+    /// between them as soon as they are ready.
     pub(crate) fn place_core(
         &mut self,
         group: &Group,
@@ -166,8 +166,8 @@ impl Planner<'_> {
         }
     }
 
-    /// The one variable that a pattern would bind anew, where an intersection can do that: the other
-    /// end is known in every row, predicate and graph are constant.
+    /// The one new variable that a pattern would bind, where an intersection can do that: the other
+    /// end is known in every row, and predicate and graph are constant.
     fn one_new(&self, pattern: &QuadPattern, state: &State) -> Option<VarId> {
         let constant_graph = !matches!(pattern.graph, GraphPosition::Named(Position::Variable(_)));
         if !constant_graph || pattern.predicate.variable().is_some() {

@@ -1,7 +1,7 @@
 //! From algebra to steps. The parts of a group come in the cheapest order (`order.rs`), filters and
-//! binds as soon as their variables have their values, OPTIONAL and MINUS after them (`optional_minus.rs`).
-//! Estimates choose between plans that are all right: what they say of a constant may be wrong for
-//! another one, and the plan still holds for it.
+//! binds as soon as their variables have their values, OPTIONAL and MINUS after them
+//! (`optional_minus.rs`). Estimates choose between plans that are all correct: an estimate for one
+//! constant may be wrong for another, and the plan still gives the right answer.
 
 use crate::algebra::expression::{Constants, Expr};
 use crate::algebra::logical::{Group, Node, Operator, RetainedScan, Service, Values};
@@ -27,25 +27,25 @@ use somersault_model::TermId;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// What another endpoint is taken to answer, and to take for it.
+/// The assumed answer of another endpoint: its rows and its cost.
 const SERVICE_ROWS: f64 = 100.0;
 const SERVICE_COST: f64 = 1e7;
 
-/// What is known of a node before it is placed.
+/// The estimate of a node before it is placed.
 #[derive(Debug)]
 pub(crate) struct Estimate {
-    /// By itself.
+    /// Planned alone.
     pub(crate) rows: f64,
     pub(crate) cost: f64,
     /// Its variables: how many values they have, and whether in every row.
     pub(crate) binds: Vec<(VarId, f64, bool)>,
     /// Its cost from one row, where it may run from rows.
     pub(crate) along: Option<f64>,
-    /// How many rows it makes of that one.
+    /// How many rows it makes of that one row.
     pub(crate) matched: f64,
 }
 
-/// What a plan reads beside the view.
+/// What a plan reads in addition to the view.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct PlanInputs<'b> {
     /// How many cells there are, where queries are evaluated together.
@@ -98,7 +98,7 @@ impl<'a> Planner<'a> {
         }
     }
 
-    /// Whether the execution has run out of time; it is the caller who makes an error of it.
+    /// Whether the execution has run out of time. The caller turns that into an error.
     pub(crate) fn is_over_time(&self) -> bool {
         self.limiter.check_interrupt().is_err()
     }
@@ -227,7 +227,7 @@ impl<'a> Planner<'a> {
         self.push(plan, kind, state.rows);
     }
 
-    /// A join with so many rows of these variables, which are there already.
+    /// A join with a given number of rows of these variables, which exist already.
     fn given((variables, rows): (&[VarId], usize), certain: &VarSet, state: &mut State) {
         let count = rows as f64;
         let mut fanout = count;
@@ -243,7 +243,7 @@ impl<'a> Planner<'a> {
         state.advance(flow.made);
     }
 
-    /// They are found by their constants without being entered into a table first.
+    /// Cells are found by their constants, without building a hash table first.
     fn cells(&mut self, variables: &Arc<[VarId]>, state: &mut State, plan: &mut Plan) {
         let count = self.beside.cells as f64;
         let each = count.powf(1.0 / variables.len().max(1) as f64);
@@ -323,7 +323,7 @@ impl<'a> Planner<'a> {
         for branch in branches {
             let mut own = state.clone();
             own.cost = 0.0;
-            // Each branch starts from the same rows; only the unit may be started from anew.
+            // Each branch starts from the same rows.
             let mut branch_plan = Plan::default();
             self.node(branch, &mut own, &mut branch_plan);
             rows += own.rows;
@@ -345,7 +345,7 @@ impl<'a> Planner<'a> {
         self.push(plan, StepKind::Union(Union(plans)), rows);
     }
 
-    /// A node that is evaluated by itself and joined with the rows so far.
+    /// A node that is evaluated alone and joined with the rows so far.
     pub(crate) fn join_with(&mut self, node: &Node, state: &mut State, plan: &mut Plan) {
         let mut own = State::unit();
         let mut own_plan = Plan::default();
@@ -398,9 +398,9 @@ impl<'a> Planner<'a> {
         }
     }
 
-    /// What is known of a node before it is placed: planned by itself, and where it may run from
-    /// rows with values for `others`, from one such row. Found once for each node: planning every
-    /// block anew inside of every other would take time exponential in the nesting.
+    /// The estimate of a node before it is placed: planned alone, and, where it may run from rows
+    /// with values for `others`, from one such row. It is made once for each node: planning every
+    /// block again inside every other would take time exponential in the nesting.
     pub(crate) fn estimate(&mut self, node: &Node, others: &VarSet) -> Rc<Estimate> {
         let key = std::ptr::from_ref(node) as usize;
         if let Some(known) = self.estimates.get(&key) {
@@ -457,8 +457,8 @@ impl<'a> Planner<'a> {
         text
     }
 
-    /// Whether a node that could run from the rows so far may as well run by itself: inside EXISTS
-    /// it would not see what stands for values there.
+    /// Whether a node that could run from the rows so far may also run alone. Inside EXISTS it may
+    /// not, since it would miss the values from outside.
     pub(crate) fn may_join(&self, node: &Node, state: &State) -> bool {
         !state.unit
             && self.outside.is_empty()

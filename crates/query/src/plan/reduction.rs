@@ -26,8 +26,8 @@ pub(crate) struct Reduction {
 }
 
 impl JoinGraph<'_> {
-    /// Adds the moves that place this part and reduce its rows at once. Only what samples were taken
-    /// of is offered: statistics of the predicates alone do not tell who has both.
+    /// Adds the moves that place this part and reduce its rows at once. Only sampled pairs are
+    /// offered: statistics of the predicates alone do not tell which vertices have both edges.
     pub(crate) fn reductions(&self, frame: &SearchState, part: usize, into: &mut Vec<JoinStep>) {
         if self.samples.is_empty() || !matches!(self.list[part].kind, PartKind::Pattern(_)) {
             return;
@@ -75,8 +75,8 @@ impl JoinGraph<'_> {
         let Some(own) = seen(part, by) else {
             return 1.0;
         };
-        // Where none of ours was seen there, how many of fewer ones there are here says more: a rare
-        // hit is seldom in a small sample.
+        // Where none of ours was seen there, how many of fewer ones there are here says more: a
+        // rare hit is seldom in a small sample.
         match seen(by, part) {
             Some(theirs) if theirs.vertices < own.vertices && own.hit == 0.0 => {
                 share(theirs) * theirs.vertices / own.vertices

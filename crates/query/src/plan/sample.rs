@@ -1,7 +1,7 @@
-//! Samples: how the vertices of one pattern fare in another one. What statistics of single
-//! predicates cannot tell, whether who has the one edge has the other as well, a few dozen vertices
-//! spread over the list do. The vertices are at fixed places, so that equal data gives equal plans,
-//! and how many are looked at depends on what the query is expected to cost.
+//! Samples: how many edges the vertices of one pattern have in another one. Statistics of single
+//! predicates cannot tell whether vertices with one edge also have another; a few dozen vertices
+//! spread over the list can. The vertices are at fixed places, so that equal data gives equal
+//! plans, and their number depends on the expected cost of the query.
 
 use crate::algebra::logical::{Position, QuadPattern};
 use crate::plan::join_graph::{JoinGraph, PartKind, Sample, SearchState};
@@ -12,7 +12,7 @@ use crate::view::sources;
 use somersault_lang::VarId;
 use somersault_model::{Direction, TermId, TripleIds};
 
-/// Looking at one vertex takes about so many nanoseconds.
+/// How many nanoseconds a look at one vertex takes.
 const LOOK: f64 = 100.0;
 /// Sampling takes at most this share of what the query is expected to take.
 const SHARE: f64 = 0.1;
@@ -21,11 +21,12 @@ const MOST_LOOKS: f64 = 1000.0;
 /// Vertices per pair of patterns: fewer say nothing, more say nothing new.
 const FEWEST: usize = 8;
 const MOST: usize = 64;
-/// Of more parts there are too many pairs.
+/// With more parts there are too many pairs.
 const MOST_PARTS: usize = 16;
-/// Lists that are together at most so long are compared as a whole, which takes a few microseconds.
+/// Two lists with at most this total length are compared as a whole, which takes a few
+/// microseconds.
 const LONGEST_COMPARED: f64 = 2048.0;
-/// Of two windows or graphs a list is put together by copying: not for a sample of long ones.
+/// A list of two windows or graphs is merged by copying. Longer lists than this are not sampled.
 const LONGEST_COPIED: usize = 4096;
 
 /// One pattern that can be sampled.
@@ -68,7 +69,7 @@ impl SampledPattern {
 }
 
 impl JoinGraph<'_> {
-    /// At how many vertices to look where the query is expected to cost so much; `always`: whatever it
+    /// How many vertices to sample for a query with this expected cost; `always`: whatever it
     /// costs.
     pub(crate) fn looks(&self, expected: f64, always: bool) -> usize {
         let affordable = if always {
@@ -86,8 +87,8 @@ impl JoinGraph<'_> {
 }
 
 impl Planner<'_> {
-    /// Looks at samples of what the patterns have in common, if so many looks are enough for all
-    /// pairs of them; says whether it did.
+    /// Samples what the patterns have in common, if this many looks are enough for all their pairs.
+    /// Returns whether it did.
     pub(crate) fn sample(
         &self,
         sampled: &[SampledPattern],
@@ -102,7 +103,7 @@ impl Planner<'_> {
                     continue;
                 }
                 for (at, variable) in parts.variables.iter().enumerate() {
-                    // What is bound from outside has other vertices than those of the list.
+                    // A variable that is bound from outside has other vertices than the list.
                     if start.bound[at].values == 0.0
                         && let (Some(there), Some(here)) =
                             (from.away_from(*variable), to.away_from(*variable))
@@ -112,7 +113,7 @@ impl Planner<'_> {
                 }
             }
         }
-        // Of every pair both the degree there and here may be asked.
+        // For every pair, both degrees may be asked for.
         let each = (looks / 2 / pairs.len().max(1)).min(MOST);
         if pairs.is_empty() || each < FEWEST {
             return false;
@@ -187,8 +188,8 @@ impl Planner<'_> {
         left.core.iter().enumerate().filter_map(one).collect()
     }
 
-    /// Short lists are compared as a whole: what few of their vertices have in common would seldom be
-    /// in a sample. Only how many edges those have is sampled. `weighed_by` is the pattern whose
+    /// Short lists are compared as a whole: what few of their vertices have in common would seldom
+    /// be in a sample. Only how many edges those have is sampled. `weighed_by` is the pattern whose
     /// vertices `all` are, where they count once for each of its rows.
     fn compare(
         &self,
@@ -231,8 +232,8 @@ impl Planner<'_> {
         (rows > 0.0).then(|| ((hit * fanout).max(0.5 / rows.max(1.0)), hit))
     }
 
-    /// Looks at some vertices of `from` in `to`: edges there per row of `from`, and the share of the
-    /// rows that have any.
+    /// Looks at some vertices of `from` in `to`: edges there per row of `from`, and the share of
+    /// the rows that have any.
     fn look(
         &self,
         from: &SampledPattern,
@@ -303,7 +304,7 @@ impl Planner<'_> {
             hits += if found > 0.0 { weight } else { 0.0 };
         }
         (rows > 0.0).then(|| {
-            // None seen does not mean that there is none.
+            // Zero seen edges do not mean that there are none.
             let least = 0.5 / rows.max(1.0);
             ((edges / rows).max(least), hits / rows)
         })

@@ -1,14 +1,14 @@
-//! What a condition leaves of the rows, and what it costs to ask: from how many values its variables
-//! have, and for the rest from habit.
+//! The share of the rows that a condition keeps, and its cost: estimated from the number of values
+//! of its variables, and otherwise from usual figures.
 
 use crate::algebra::expression::Expr;
 use somersault_lang::{Comparison, Function, VarId};
 
-/// What is taken where nothing is known.
+/// The share where nothing is known.
 const UNKNOWN: f64 = 0.5;
-/// Of an inequality.
+/// The share of an inequality.
 const RANGE: f64 = 1.0 / 3.0;
-/// Of a search in strings.
+/// The share of a search in strings.
 const SEARCH: f64 = 0.1;
 
 /// The share of the rows that a condition leaves; `values` says how many values a variable has.

@@ -1,8 +1,8 @@
-//! Pilots: an order that looks cheapest is tried on a few rows before it is taken. What each of its
-//! steps makes of rows that went through the steps before is noted, and the search is asked again,
-//! until the order that it finds has been tried already. Samples of pairs of patterns cannot tell
-//! how three of them go together (who has both the one edge and the other may be quite unlike those
-//! who have one of them); a pilot does, and only of orders that matter.
+//! Trial runs: the order that looks cheapest is tried on a few rows before it is taken. The trial
+//! records how many rows each step makes from rows that passed the steps before it. Then the search
+//! runs again, until it finds an order that was already tried. Samples of pairs of patterns cannot
+//! tell how three patterns go together (vertices with both edges may be quite unlike vertices with
+//! one of them). A trial run can, and it looks only at orders that matter.
 
 use crate::plan::join_graph::{JoinGraph, JoinStep, SearchState};
 use crate::plan::order::Order;
@@ -12,19 +12,19 @@ use crate::plan::sample::SampledPattern;
 use crate::view::sources;
 use somersault_model::{Direction, TermId, TripleIds};
 
-/// Rows that are followed; of more some are chosen, evenly.
+/// How many rows are followed. Of more rows, an even selection is taken.
 const ROWS: usize = 64;
-/// Of the first part more: the next ones may drop most of them.
+/// The same for the first part. It is larger, since the next parts may drop most rows.
 const FIRST_ROWS: usize = 512;
 /// Fewer rows tell nothing, unless they are all that there are.
 const FEWEST: usize = 8;
-/// Of so many parts the search for an order takes no longer than a pilot.
+/// Up to this many parts the search for an order takes no longer than a trial run.
 const FEW_PARTS: usize = 7;
 /// How many orders are tried at most.
 const ROUNDS: usize = 8;
 const ROUNDS_OF_MANY: usize = 3;
 
-/// What a pilot saw of a part: what it makes of a row after some other parts.
+/// What a trial run saw of a part: how many rows it makes of one row, after some other parts.
 #[derive(Debug, Clone)]
 pub(crate) struct Observation {
     /// The parts before, a bit for each.
@@ -37,7 +37,7 @@ pub(crate) struct Observation {
     pub(crate) fanout: f64,
 }
 
-/// What a pilot saw of a reduction.
+/// What a trial run saw of a reduction.
 #[derive(Debug, Clone)]
 pub(crate) struct ObservedReduction {
     /// The parts before, a bit for each; the one whose rows are reduced is the last of them.
@@ -63,12 +63,12 @@ impl JoinGraph<'_> {
     fn known_bits(&self, frame: &SearchState, part: usize) -> u64 {
         let variables = self.list[part].variables.iter();
         let known = variables.filter(|v| frame.bound[**v].values > 0.0);
-        // That two variables may share a bit where there are very many can spoil an estimate only.
+        // With very many variables two may share a bit. That can only spoil an estimate.
         known.fold(0, |bits, v| bits | 1 << (*v % 64))
     }
 
-    /// What pilots saw of a part where the rows are as now: after all that is placed, or else after
-    /// most of it.
+    /// What trial runs saw of a part in this state: after all placed parts, or else after most of
+    /// them.
     pub(crate) fn seen(&self, frame: &SearchState, part: usize) -> Option<&Observation> {
         let all = self.seen.get(part).filter(|all| !all.is_empty())?;
         let (placed, known) = (frame.placed_bits(), self.known_bits(frame, part));
@@ -84,7 +84,7 @@ impl JoinGraph<'_> {
         fitting.max_by_key(|seen| seen.placed.count_ones())
     }
 
-    /// Notes what a part was seen to make of rows like those of the frame.
+    /// Records how many rows a part made of rows like those of the state.
     fn see(&mut self, frame: &SearchState, part: usize, fanout: f64) {
         let seen = Observation {
             placed: frame.placed_bits(),
@@ -101,7 +101,8 @@ impl JoinGraph<'_> {
         all.push(seen);
     }
 
-    /// What pilots saw of a reduction of rows that went through all of some parts, or else most.
+    /// What trial runs saw of a reduction of rows that passed all of some parts, or else most of
+    /// them.
     pub(crate) fn seen_reduction(
         &self,
         placed: u32,
@@ -126,7 +127,7 @@ impl JoinGraph<'_> {
         });
     }
 
-    /// An order with what is now expected of it.
+    /// An order with its current estimates.
     fn follow(&self, start: &SearchState, moves: Vec<JoinStep>) -> Order {
         let (mut frame, mut next) = (start.clone(), SearchState::default());
         for step in &moves {
@@ -146,7 +147,7 @@ impl Planner<'_> {
         start: &SearchState,
         mut order: Order,
     ) -> Order {
-        // What is bound from outside cannot be chosen from.
+        // A variable that is bound from outside offers no rows to choose from.
         let from_nothing = start.unit && start.bound.iter().all(|b| b.values == 0.0);
         if !from_nothing || parts.list.len() < 3 {
             return order;
@@ -165,7 +166,7 @@ impl Planner<'_> {
                 return order;
             }
         }
-        // The last one was not tried: better one that was.
+        // The last order was not tried, so a tried one is better.
         let followed = tried.into_iter().map(|moves| parts.follow(start, moves));
         followed
             .min_by(|a, b| a.end.cost.total_cmp(&b.end.cost))
@@ -286,8 +287,8 @@ impl Planner<'_> {
         })
     }
 
-    /// How many rows a pattern makes of some, and about `most` of them; `None` where it would have to
-    /// be read as a whole for each.
+    /// How many rows a pattern makes of some rows, and about `most` of those; `None` where the
+    /// whole pattern would have to be read for each row.
     fn extend(
         &self,
         rows: &TrialRows,
@@ -390,7 +391,7 @@ impl Planner<'_> {
     }
 }
 
-/// At most so many of the places of a list.
+/// At most `most` places of a list, evenly spread.
 fn evenly(length: usize, most: usize) -> impl Iterator<Item = usize> {
     let count = length.min(most);
     (0..count).map(move |at| (2 * at + 1) * length / (2 * count))
@@ -431,7 +432,7 @@ struct TrialRows {
 }
 
 impl TrialRows {
-    /// The one row of no values.
+    /// One row without values.
     fn one(width: usize) -> TrialRows {
         TrialRows {
             width,
@@ -470,7 +471,7 @@ impl TrialRows {
         self.count() >= FEWEST || (self.complete && !self.cells.is_empty())
     }
 
-    /// So many edges as a share of the rows; none seen does not mean that there is none.
+    /// The number of edges as a share of the rows. Zero seen edges do not mean that there are none.
     fn per_row(&self, edges: usize) -> f64 {
         let rows = self.count().max(1) as f64;
         (edges as f64 / rows).max(0.5 / rows)

@@ -1,6 +1,6 @@
-//! What is still to be placed of a group, and what its parts look like to the search for an order.
-//! Parts are sorted by size and then by text, so that no plan depends on the order in which a query
-//! was written.
+//! The parts of a group that are not placed yet, and how the search for an order sees them. Parts
+//! are sorted by size and then by text, so that no plan depends on the order in which a query was
+//! written.
 
 use crate::algebra::expression::Expr;
 use crate::algebra::logical::{
@@ -39,7 +39,7 @@ impl Orderable<'_> {
         }
     }
 
-    /// What it may bind or has to know.
+    /// The variables that it may bind or has to know.
     pub(crate) fn mentioned(&self) -> VarSet {
         match self {
             Orderable::Block(node) => node.mentioned(),
@@ -56,7 +56,7 @@ impl Orderable<'_> {
     }
 }
 
-/// What of a group is still to be placed.
+/// The parts of a group that are not placed yet.
 pub(crate) struct Unplaced<'q> {
     /// `None` where it is placed.
     pub(crate) core: Vec<Option<Orderable<'q>>>,
@@ -72,8 +72,7 @@ impl Unplaced<'_> {
         !self.later.is_empty() || self.core.iter().any(Option::is_some)
     }
 
-    /// Whether something that is still to come may bind the variable; `but` names a bind that
-    /// does not count.
+    /// Whether an unplaced part may bind the variable; `but` names a bind that does not count.
     pub(crate) fn may_bind(&self, variable: VarId, but: Option<usize>) -> bool {
         (self.core.iter().flatten()).any(|part| part.variables().contains(variable))
             || self.later.iter().any(|set| set.contains(variable))
@@ -284,7 +283,7 @@ impl Planner<'_> {
         }
     }
 
-    /// A text for breaking ties: of what is chosen, not of where it stood in the query.
+    /// A text for breaking ties: it depends on the part, not on its place in the query.
     fn text(&mut self, part: &Orderable<'_>) -> Rc<str> {
         let position = |position| self.names().position(position);
         match part {

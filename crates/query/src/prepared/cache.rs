@@ -1,7 +1,8 @@
-//! Prepared queries by their text, so that a text that comes again is not parsed again; and by their
-//! shape, the text without its constants, so that a text that differs in constants alone is not either.
-//! Bounded, with a second chance: what was used since it was last looked at stays. The one thing to
-//! know before changing it: finding a text takes a lock that others may share, and writes but a mark.
+//! Caches prepared queries by text, so that a repeated text is not parsed again, and by shape (the
+//! text without its constants), so that a text that differs in constants alone is not either. The
+//! cache is bounded, with a second chance: an entry that was used since the hand last passed it
+//! stays. The one thing to know before changing it: a hit takes a shared lock, and writes only a
+//! mark.
 
 use crate::algebra::compile::compile;
 use crate::prepared::Prepared;
@@ -22,8 +23,8 @@ pub struct PlanCache {
     texts: BoundedTable<BoundQuery>,
     /// By shape; `None` = texts of this shape are parsed one by one.
     shapes: BoundedTable<Option<Prepared>>,
-    /// Hashes of texts that came once. Most that are lifted never come again, and should not push out
-    /// those that do.
+    /// Hashes of texts that were seen once. Most texts with lifted constants are never repeated,
+    /// and should not push out those that are.
     seen: Box<[AtomicU64]>,
 }
 
@@ -39,8 +40,8 @@ impl PlanCache {
         }
     }
 
-    /// The prepared query of a text; parsed with `parse` where it is new. `base` is what else the
-    /// parsing depends on.
+    /// The prepared query of a text; parsed with `parse` where it is new. Parsing depends on `base`
+    /// as well.
     ///
     /// # Errors
     /// What `parse` returns; nothing is cached then.
@@ -55,12 +56,12 @@ impl PlanCache {
             return Ok(bound);
         }
         let Some(lifted) = lift(text, base) else {
-            // Parsed outside the lock: a long text holds nobody up.
+            // Parsed outside the lock, so that a long text delays no other query.
             let bound = Arc::new(BoundQuery::without(Prepared::new(parse(text)?)));
             self.texts.put(&key, Arc::clone(&bound));
             return Ok(bound);
         };
-        // What is left may hold relative IRIs.
+        // The shape may hold relative IRIs.
         let shape = CacheKey::new(&lifted.shape, base);
         let template = match self.shapes.get(&shape) {
             Some(template) => template,
@@ -84,7 +85,7 @@ impl PlanCache {
         Ok(bound)
     }
 
-    /// Whether a text came before; it has now.
+    /// Whether a text was seen before. Records that it is seen now.
     fn has_seen(&self, hash: u64) -> bool {
         let place = &self.seen[(hash >> 32) as usize % SEEN];
         place.swap(hash, Ordering::Relaxed) == hash
@@ -106,8 +107,8 @@ impl PlanCache {
     }
 }
 
-/// The query that all texts of a shape share, its constants being parameters; `None` where it cannot
-/// be shared. It has to be the query of this text but for the constants.
+/// The query that all texts of a shape share, with its constants as parameters; `None` where it
+/// cannot be shared. It must equal the query of this text except for the constants.
 fn template<E>(
     text: &str,
     lifted: &Lifted,
@@ -126,7 +127,7 @@ fn template<E>(
     ))
 }
 
-/// The query of a template, if it is the plain one but for the constants.
+/// The query of a template, if it equals the plain query except for the constants.
 pub(crate) fn shared(
     plain: &Query,
     query: Query,
@@ -168,7 +169,7 @@ fn lexical(term: &oxrdf::Term) -> String {
     format!("{text:?}")
 }
 
-/// What an entry is found by: a text, and the base IRI that it is read with.
+/// The key of an entry: a text, and the base IRI that it is parsed with.
 #[derive(Clone, Copy)]
 pub(crate) struct CacheKey<'k> {
     text: &'k str,
@@ -200,7 +201,7 @@ struct Entries<V> {
     /// earlier: that costs a parse, and nothing else.
     places: FxHashMap<u64, usize>,
     entries: Vec<Entry<V>>,
-    /// The entry that is looked at next when one has to go.
+    /// The entry that is considered next for eviction.
     hand: usize,
 }
 
@@ -251,7 +252,7 @@ impl<V> BoundedTable<V> {
             value,
             used: AtomicBool::new(false),
         };
-        // What is replaced is dropped after the lock is given back.
+        // A replaced entry is dropped after the lock is released.
         let _old = {
             let mut inner = self.inner.write();
             let at = inner.place(key.hash, self.capacity);
@@ -275,8 +276,8 @@ impl<V> BoundedTable<V> {
 }
 
 impl<V> Entries<V> {
-    /// Where an entry with this hash goes: its own place, a new one, or that of one that was not used
-    /// since the hand came by.
+    /// The place for an entry with this hash: its own, a new one, or that of an entry that was not
+    /// used since the hand last passed it.
     fn place(&mut self, hash: u64, capacity: usize) -> usize {
         if let Some(at) = self.places.get(&hash) {
             return *at;

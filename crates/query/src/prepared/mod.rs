@@ -45,15 +45,15 @@ pub struct Prepared {
     inner: Arc<Inner>,
 }
 
-/// What an answer leaves for the next one: buffers, and its hold on the names of the columns, whose
-/// count would else be written to by all threads.
+/// Buffers that an answer leaves for the next one, and its reference to the column names, whose
+/// count all threads would otherwise write to.
 #[derive(Default)]
 pub(crate) struct Reuse {
     pub(crate) columns: Vec<Vec<TermId>>,
     pub(crate) names: Option<Arc<[String]>>,
 }
 
-/// Queries that are evaluated together: the variables that stand for their constants.
+/// For a query group: the variables that stand for the members' constants.
 #[derive(Clone)]
 pub(crate) struct Cohort {
     pub(crate) variables: Arc<[VarId]>,
@@ -68,14 +68,14 @@ pub(crate) struct Inner {
     pub(crate) parameters: Vec<Parameter>,
     /// Which of the constants are parameters.
     placeholders: Vec<bool>,
-    /// Of queries that are evaluated together.
+    /// For a query group.
     pub(crate) cohort: Option<Cohort>,
-    /// Whether a parameter came to be a predicate by what a filter says.
+    /// Whether an equality in a filter made a parameter a predicate.
     pub(crate) gives_predicate: bool,
     pub(crate) kept: PlanMemory,
     /// The ids of the constants that are no parameters.
     known: KnownIds,
-    /// Whether statistics of named graphs that come and go steer its plans.
+    /// Whether statistics of named graphs steer its plans.
     reads_named: bool,
     /// How deeply its patterns are nested.
     depth: usize,
@@ -97,8 +97,8 @@ impl Prepared {
         Prepared::build(query, compiled, Vec::new(), Some(cohort))
     }
 
-    /// The query with another tree in the place of its own, which is made from it: nothing is left to be written into
-    /// its patterns.
+    /// The query with another tree, derived from its own. Equalities are already written into its
+    /// patterns.
     pub(crate) fn with_root(&self, root: Node) -> Prepared {
         let Inner {
             query,
@@ -205,13 +205,12 @@ impl Prepared {
         self.inner.depth
     }
 
-    /// Whether it is worth trying within a small [`Execution::budget`], by what its plan expects and
-    /// how the last tries went.
+    /// Whether a try within a small [`Execution::budget`] is worthwhile, judging by the last tries.
     pub fn is_light(&self) -> bool {
         self.inner.kept.is_worth_trying()
     }
 
-    /// Whether its last plan expects to make so many rows that a crew may find something to share.
+    /// Whether its last plan expects enough rows for several threads to share.
     pub fn expects_help(&self) -> bool {
         self.inner.kept.expected().is_some_and(worth_ready)
     }
@@ -243,7 +242,8 @@ impl Prepared {
         self.answer(Invocation::new(Arguments::terms(values), view, execution))
     }
 
-    /// As [`Prepared::execute_with`], with the memory of an earlier answer, if that is nobody else's.
+    /// As [`Prepared::execute_with`], reusing the memory of an earlier answer, if no other
+    /// reference to it exists.
     ///
     /// # Errors
     /// As [`Prepared::execute_with`].
@@ -304,8 +304,9 @@ impl Prepared {
         Ok(self.explained(&kept.plan, &[]))
     }
 
-    /// Notes whether an execution with a budget that has an answer kept to it, as its caller's clock
-    /// says: between two looks at the clock it may have gone far beyond. Then it is not light for a while.
+    /// Records whether a successful execution with a budget kept to it by its caller's clock:
+    /// between two looks at the clock it may have exceeded it by far. Then the query does not count
+    /// as light for a while.
     pub fn note_in_place(&self, within_budget: bool) {
         self.inner.kept.tried(within_budget);
     }
@@ -403,7 +404,7 @@ impl Prepared {
             }
         };
         let plan = planner.plan(&compiled.root, &self.inner.needed, once);
-        // Out of time the planner leaves off comparing; such a plan must not run.
+        // When time is over the planner stops comparing. Such a plan must not run.
         limiter.check_interrupt()?;
         Ok((CachedPlan::new(plan, graphs, beside.cells), planner.steps()))
     }

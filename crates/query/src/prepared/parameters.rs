@@ -1,6 +1,6 @@
 //! Parameters: constants of a prepared query whose terms come with each execution. In its algebra a
-//! placeholder stands for each; the one thing to know before changing it: no part of a compiled query
-//! may depend on a placeholder's term, and [`Prepared::placed`] refuses those that hold one.
+//! placeholder stands for each; the one thing to know before changing it: no part of a compiled
+//! query may depend on a placeholder's term, and [`Prepared::placed`] refuses those that hold one.
 
 use crate::algebra::compile::{Compiled, compile};
 use crate::algebra::error::QueryError;
@@ -18,7 +18,7 @@ use somersault_lang::{Query, VarId};
 use somersault_model::TermId;
 use somersault_store::Dictionary;
 
-/// What all placeholders begin with.
+/// The prefix of all placeholders.
 pub(crate) const PLACEHOLDER: &str = "urn:somersault:parameter:";
 
 /// One parameter of a prepared query.
@@ -38,7 +38,7 @@ pub(crate) enum Arguments<'a> {
     /// Terms, in the order of the parameters.
     Terms {
         values: &'a [Term],
-        /// The ids that are known of them.
+        /// The ids known for them.
         known: Option<&'a KnownIds>,
     },
     /// Ids of the view's dictionary, in the order of the parameters.
@@ -95,13 +95,13 @@ impl<'a> Arguments<'a> {
 }
 
 impl Prepared {
-    /// Prepares a query with parameters: the values of these variables come with each execution, and
-    /// count as if they were written in the variables' places. Where a variable is projected, its
-    /// value is in every solution.
+    /// Prepares a query with parameters: the values of these variables come with each execution,
+    /// and count as if they were written in the variables' places. Where a variable is projected,
+    /// its value is in every solution.
     ///
     /// # Errors
-    /// A name is no variable of the query, or twice there; the query gives it a value itself, or sends it
-    /// to another endpoint.
+    /// A name is no variable of the query, or twice there; the query gives it a value itself, or
+    /// sends it to another endpoint.
     pub fn with_parameters(query: Query, names: &[&str]) -> Result<Prepared, QueryError> {
         if names.is_empty() {
             return Ok(Prepared::new(query));
@@ -146,8 +146,8 @@ impl Prepared {
         })
     }
 
-    /// Prepares a query whose pattern was compiled with placeholders; `None` if something else than
-    /// the table of constants holds one.
+    /// Prepares a query whose pattern was compiled with placeholders; `None` if one occurs anywhere
+    /// but in the table of constants.
     pub(crate) fn placed(
         query: Query,
         mut compiled: Compiled,
@@ -172,8 +172,8 @@ impl Prepared {
         Some(Prepared::of(query, compiled, parameters))
     }
 
-    /// Prepares a shape: `template` is the query with these placeholders where `plain`, a query of that shape, has
-    /// constants. `None` where texts of the shape cannot share a query.
+    /// Prepares a shape: `template` is the query with these placeholders where `plain`, a query of
+    /// that shape, has constants. `None` where texts of the shape cannot share a query.
     pub fn of_shape(
         plain: &Query,
         template: Query,
@@ -183,8 +183,8 @@ impl Prepared {
         crate::prepared::cache::shared(plain, template, placeholders, constants)
     }
 
-    /// Evaluates it on a view, with the values of these ids for its parameters, in their order. They are ids of the
-    /// view's dictionary.
+    /// Evaluates it on a view, with the values of these ids for its parameters, in their order.
+    /// They are ids of the view's dictionary.
     ///
     /// # Errors
     /// As [`Prepared::execute_with`].
@@ -244,7 +244,7 @@ pub(crate) fn placeholder(text: &str, number: usize) -> NamedNode {
     NamedNode::new_unchecked(name)
 }
 
-/// A prepared query with the values of its parameters, and what is known of them.
+/// A prepared query with the values of its parameters, and the ids known for them.
 pub struct BoundQuery {
     prepared: Prepared,
     values: Box<[Term]>,

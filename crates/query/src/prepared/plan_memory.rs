@@ -1,10 +1,10 @@
-//! What a prepared query keeps from one execution to the next: its plan, and the ids of constants
-//! that the dictionary knew. A plan is right for any constants and on any view, since estimates only
-//! steer it; so keeping one can cost time and never an answer.
+//! The memory of a prepared query between executions: its plan, and the ids of constants that the
+//! dictionary knew. A plan is correct for any constants and on any view, since estimates only steer
+//! it. So a remembered plan can cost time and never a correct answer.
 //!
-//! It is made anew when a graph or window that it reads has grown or shrunk by a factor, and when an
-//! execution turns out much dearer than the plan promised: then a plan for those constants is tried,
-//! and the better one stays.
+//! A new plan is made when a graph or window that it reads has grown or shrunk by a factor. When an
+//! execution costs much more than the plan promised, a plan for its constants is made as well, and
+//! the better one stays.
 
 use crate::exec::step::Plan;
 use crate::view::sources::Graphs;
@@ -15,20 +15,20 @@ use std::cell::RefCell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-/// A source may grow or shrink so much before the plan is made anew.
+/// By which factor a source may grow or shrink before a new plan is made.
 const CHANGE: u64 = 2;
 /// Smaller sources than this are all alike to a plan.
 const SMALL: u64 = 64;
-/// An execution that makes so many times the expected rows casts doubt on the plan.
+/// By which factor an execution may exceed the expected rows before the plan is doubted.
 const SURPRISE: u64 = 16;
 /// Fewer rows than this are no surprise to any plan: making another would cost more.
 const NO_SURPRISE: u64 = 1 << 12;
-/// How much better another plan must look than the kept one was.
+/// By which factor another plan must look better to replace the remembered one.
 const BETTER: u64 = 4;
-/// After this many failures in a row to be done in place, so many executions are not tried there.
+/// The longest pause, in executions, between two tries to run in place.
 const LONGEST_PAUSE: u32 = 63;
 
-/// A plan with what it was made for.
+/// A plan with the sizes that it was made for.
 #[derive(Debug)]
 pub(crate) struct CachedPlan {
     pub(crate) plan: Plan,
@@ -53,7 +53,8 @@ impl CachedPlan {
         self.expected.load(Ordering::Relaxed)
     }
 
-    /// Whether the view is still about as large as the plan was made for, and the cells about as many.
+    /// Whether the view is still about as large as the plan was made for, and the cells about as
+    /// many.
     fn fits(&self, graphs: &Graphs<'_>, cells: usize) -> bool {
         let mut before = self.sizes.iter();
         let alike = sizes(graphs, cells)
@@ -61,19 +62,19 @@ impl CachedPlan {
         alike && before.next().is_none()
     }
 
-    /// Whether an execution that made so many rows casts doubt on it.
+    /// Whether an execution that made this many rows casts doubt on it.
     pub(crate) fn is_surprised_by(&self, rows: u64) -> bool {
         rows > NO_SURPRISE && rows > self.expected().saturating_mul(SURPRISE)
     }
 }
 
-/// Whether a plan that was made for so much of something is doubtful for so much of it.
+/// Whether a plan that was made for one size is doubtful for another.
 fn far_apart(before: u64, now: u64) -> bool {
     let (before, now) = (before.max(SMALL), now.max(SMALL));
     now > before.saturating_mul(CHANGE) || before > now.saturating_mul(CHANGE)
 }
 
-/// The sizes of what a plan's estimates come from.
+/// The sizes that a plan's estimates are based on.
 fn sizes<'g>(graphs: &'g Graphs<'_>, cells: usize) -> impl Iterator<Item = u64> + 'g {
     let dataset = graphs.view.dataset();
     let named = dataset.named.listed();
@@ -82,13 +83,13 @@ fn sizes<'g>(graphs: &'g Graphs<'_>, cells: usize) -> impl Iterator<Item = u64> 
     statements.chain([cells as u64])
 }
 
-/// A plan that an execution uses, and its thread holds on to afterwards: many threads that execute one
-/// query over and over would all write to the lock and to the count of one plan.
+/// A plan that an execution uses and its thread keeps afterwards. Otherwise all threads that
+/// execute one query would write to the lock and to the reference count of one plan.
 #[derive(Debug)]
 pub(crate) struct ThreadPlan {
-    /// Whose it is.
+    /// The number of its [`PlanMemory`].
     kept: u64,
-    /// Which of its plans it is.
+    /// Its version there.
     version: u64,
     pub(crate) plan: Arc<CachedPlan>,
 }
@@ -118,7 +119,7 @@ impl ThreadPlan {
     }
 }
 
-/// The version of no plan that is kept.
+/// The version of a plan that is not remembered.
 const NEVER: u64 = u64::MAX;
 
 /// The number of the next [`PlanMemory`].
@@ -127,12 +128,12 @@ static NEXT: AtomicU64 = AtomicU64::new(0);
 /// The plan that a prepared query has at the moment, and how its executions in place went.
 #[derive(Debug)]
 pub(crate) struct PlanMemory {
-    /// No other has the same.
+    /// Unique in the process.
     number: u64,
     plan: RwLock<Option<Arc<CachedPlan>>>,
-    /// How many plans there have been; written with the plan locked.
+    /// How many plans it has had; written with the plan locked.
     version: AtomicU64,
-    /// So many executions are still not tried in place.
+    /// How many further executions are not tried in place.
     pause: AtomicU32,
     last_pause: AtomicU32,
 }
@@ -150,7 +151,8 @@ impl Default for PlanMemory {
 }
 
 impl PlanMemory {
-    /// The plan, if there is one that suits the view and so many cells; `held` is what the thread held in its place.
+    /// The plan, if it suits the view and this many cells; `held` is the plan that the thread kept
+    /// in its place.
     pub(crate) fn get(
         &self,
         graphs: &Graphs<'_>,
@@ -178,7 +180,7 @@ impl PlanMemory {
         self.plan.read().as_ref().map(|plan| plan.expected())
     }
 
-    /// Keeps a plan in the place of the one before.
+    /// Replaces the remembered plan.
     pub(crate) fn put(&self, plan: Arc<CachedPlan>) -> ThreadPlan {
         let mut kept = self.plan.write();
         let version = self.version.fetch_add(1, Ordering::Relaxed) + 1;
@@ -186,7 +188,7 @@ impl PlanMemory {
         self.held(plan, version)
     }
 
-    /// A plan that is not kept: no execution finds it again.
+    /// A plan that is not remembered: no later execution finds it.
     pub(crate) fn unkept(&self, plan: Arc<CachedPlan>) -> ThreadPlan {
         self.held(plan, NEVER)
     }
@@ -199,8 +201,8 @@ impl PlanMemory {
         }
     }
 
-    /// After a surprising execution: keeps the plan that was made for its constants if that promises
-    /// to be much better than what happened, else remembers that so many rows are usual.
+    /// After a surprising execution: remembers the plan that was made for its constants if it
+    /// promises to be much better, else records that this many rows are usual.
     pub(crate) fn reconsider(&self, used: &CachedPlan, rows: u64, other: CachedPlan) {
         if other.expected().saturating_mul(BETTER) < rows {
             self.put(Arc::new(other));
@@ -219,7 +221,7 @@ impl PlanMemory {
                 .is_err()
     }
 
-    /// Notes whether an execution in place was done within its budget.
+    /// Records whether an execution in place kept within its budget.
     pub(crate) fn tried(&self, done: bool) {
         let before = self.last_pause.load(Ordering::Relaxed);
         let pause = match done {
@@ -232,9 +234,9 @@ impl PlanMemory {
     }
 }
 
-/// The ids of some terms, as far as a dictionary has been found to know them for good. An id is never given to
-/// another term, so a known one stays right; an unknown term is looked up again each time, and so is one that only
-/// timing statements mention. Only the first dictionary that is asked is remembered.
+/// The ids of some terms that a dictionary knows permanently. A permanent id is never given to
+/// another term, so it stays valid. An unknown term is looked up again each time, and so is one
+/// that only timing statements mention. Only the first dictionary that is used is remembered.
 #[derive(Debug)]
 pub(crate) struct KnownIds {
     /// The number of that dictionary; 0 while there is none.
@@ -273,7 +275,7 @@ impl KnownIds {
         dictionary: &Dictionary,
         find: impl FnOnce() -> TermId,
     ) -> TermId {
-        // Whoever sees an id must see the dictionary's entry for it too.
+        // A thread that sees the id must see the dictionary's entry for it too.
         let known = TermId::from_raw(self.ids[at].load(Ordering::Acquire));
         if !known.is_unbound() {
             return known;

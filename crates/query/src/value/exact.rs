@@ -1,6 +1,6 @@
-//! Integers of more than 64 bits, and decimals that do not fit 128 bits with eighteen digits after the
-//! point. The one thing to know before changing it: a number that fits the narrow types is never kept
-//! as one of these ([`Exact::into_value`]), so that equal values have one form.
+//! Integers of more than 64 bits, and decimals that do not fit 128 bits with eighteen digits after
+//! the point. The one thing to know before changing it: a number that fits the narrow types is
+//! never kept as one of these ([`Exact::into_value`]), so that equal values have one form.
 
 use crate::value::running_sum::units_of;
 use crate::value::term_value::Value;
@@ -87,8 +87,8 @@ impl Exact {
         Some(exact)
     }
 
-    /// The value of a lexical form of `xsd:integer` or `xsd:decimal`; `None` for what is no such form
-    /// and for what has too many digits.
+    /// The value of a lexical form of `xsd:integer` or `xsd:decimal`; `None` for what is no such
+    /// form and for what has too many digits.
     pub(crate) fn parse(text: &str, is_integer: bool) -> Option<Exact> {
         let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
         let (whole, part) = match digits.split_once('.') {
@@ -239,8 +239,8 @@ impl Exact {
         }
     }
 
-    /// `self op other` (F&O 3.1, section 4.2); a quotient has eighteen digits after its point, or as
-    /// many as the longer of the two.
+    /// `self op other` (F&O 3.1, section 4.2); a quotient has eighteen digits after its point, or
+    /// as many as the longer of the two.
     pub(crate) fn arithmetic(&self, op: Arithmetic, other: &Exact) -> Option<Value> {
         let result = match op {
             Arithmetic::Add => self.plus(other),

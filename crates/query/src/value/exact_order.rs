@@ -1,6 +1,7 @@
-//! The order of numbers by what they are exactly, whatever their types. The one thing to know before changing it: it is total,
-//! which `<` is not: that promotes to float or double, which rounds, so that two integers may equal a double and not each
-//! other, and what is the least of the three would hang on the order of comparing (S6).
+//! The order of numbers by what they are exactly, whatever their types. The one thing to know
+//! before changing it: it is total, which `<` is not: that promotes to float or double, which
+//! rounds, so that two integers may equal a double and not each other, and what is the least of the
+//! three would hang on the order of comparing (S6).
 
 use crate::value::exact::Exact;
 use crate::value::exact_sum;
@@ -83,7 +84,8 @@ fn against(exact: &Value, double: f64) -> Option<Ordering> {
     })
 }
 
-/// Compares what a number is before and behind its point, the latter in units, with a double that is not negative.
+/// Compares what a number is before and behind its point, the latter in units, with a double that
+/// is not negative.
 fn magnitudes((whole, part): (u128, u128), double: f64) -> Ordering {
     if double >= BEYOND {
         return Ordering::Less;
@@ -238,7 +240,8 @@ mod tests {
             prop_assert_eq!(least.order(most), lower.min(upper), "{:?}", sorted);
         }
 
-        /// Rounding may make equal what differs, and never turns it round. (Decimals are rounded twice on their way.)
+        /// Rounding may make equal what differs, and never turns it round. (Decimals are rounded
+        /// twice on their way.)
         #[test]
         fn promotion_only_loses((a, b) in (number(), number())) {
             let is_decimal = |value: &Value| matches!(value, Value::Decimal(_));

@@ -116,7 +116,8 @@ impl ExactSum {
     }
 }
 
-/// What a finite double is without its sign: a mantissa of 53 bits, and the power of two that it is multiplied by.
+/// What a finite double is without its sign: a mantissa of 53 bits, and the power of two that it is
+/// multiplied by.
 #[inline]
 pub(crate) fn split(value: f64) -> (u64, i32) {
     let bits = value.to_bits();

@@ -1,5 +1,5 @@
-//! Lexical forms of the numeric types of XML Schema 1.1. The one thing to know before changing it: a
-//! literal whose form is not in its type's space is no number, and its effective boolean value is
+//! Lexical forms of the numeric types of XML Schema 1.1. The one thing to know before changing it:
+//! a literal whose form is not in its type's space is no number, and its effective boolean value is
 //! false (SPARQL 1.1, section 17.2.2); Rust's own parsers accept more than XML Schema does.
 
 use crate::value::exact::Exact;
@@ -82,8 +82,8 @@ fn is_floating(text: &str) -> bool {
 }
 
 /// How a double is cast to a string (F&O 3.1, section 19.1.2.2): in digits where it is near 1, and
-/// otherwise as XML Schema's canonical form. `display` spells the same value without an exponent, in
-/// the fewest digits, and `scientific` with one, as Rust does.
+/// otherwise as XML Schema's canonical form. `display` spells the same value without an exponent,
+/// in the fewest digits, and `scientific` with one, as Rust does.
 pub(crate) fn floating_text(value: f64, display: &str, scientific: &str) -> String {
     let magnitude = value.abs();
     if !value.is_finite() || value == 0.0 || (1e-6..1e6).contains(&magnitude) {

@@ -1,5 +1,5 @@
-//! What a term means to the operators of SPARQL: values, numbers, casts, digests, exact sums and exact order.
-//! Imports `algebra` and `view`.
+//! What a term means to the operators of SPARQL: values, numbers, casts, digests, exact sums and
+//! exact order. Imports `algebra` and `view`.
 
 pub(crate) mod cast;
 pub(crate) mod digest;

@@ -183,8 +183,8 @@ pub(crate) fn negated(value: &Value) -> Option<Value> {
     })
 }
 
-/// The order of two durations (F&O 8.2 for those of one kind, XML Schema 1.1 part 2, section 3.3.6.2
-/// for others); `None` where it depends on the months that they stand for.
+/// The order of two durations (F&O 8.2 for those of one kind, XML Schema 1.1 part 2, section
+/// 3.3.6.2 for others); `None` where it depends on the months that they stand for.
 pub(crate) fn compare(a: &Value, b: &Value) -> Option<Ordering> {
     match (a, b) {
         (Value::YearMonthDuration(a), Value::YearMonthDuration(b)) => Some(a.cmp(b)),
@@ -208,8 +208,8 @@ pub(crate) fn order(a: &Value, b: &Value) -> Option<Ordering> {
     Some(key(a)?.cmp(&key(b)?))
 }
 
-/// YEAR, MONTH, DAY, HOURS, MINUTES, SECONDS, TIMEZONE, TZ (SPARQL 1.1, section 17.4.5), of dates and
-/// times as well.
+/// YEAR, MONTH, DAY, HOURS, MINUTES, SECONDS, TIMEZONE, TZ (SPARQL 1.1, section 17.4.5), of dates
+/// and times as well.
 pub(crate) fn part(function: &Function, value: &Value) -> Option<Value> {
     use Function as F;
     use Value as V;

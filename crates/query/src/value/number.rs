@@ -1,6 +1,6 @@
-//! Numbers as arithmetic over many rows wants them: small, copied, and without 128-bit divisions. A decimal is a mantissa of 64
-//! bits and a scale; whatever does not fit is [`Computed::Wider`], and is left to [`Value`]'s arithmetic, which has the whole
-//! range and is the twin of this one.
+//! Numbers as arithmetic over many rows wants them: small, copied, and without 128-bit divisions. A
+//! decimal is a mantissa of 64 bits and a scale; whatever does not fit is [`Computed::Wider`], and
+//! is left to [`Value`]'s arithmetic, which has the whole range and is the twin of this one.
 
 use crate::value::term_value::Value;
 use oxsdatatypes::Decimal;
@@ -55,7 +55,8 @@ impl Number {
         })
     }
 
-    /// The number that a value is; `None` for what is none, and for decimals, which may have more digits.
+    /// The number that a value is; `None` for what is none, and for decimals, which may have more
+    /// digits.
     pub(crate) fn of_value(value: &Value) -> Option<Number> {
         Some(match value {
             Value::Integer(value) => Number::Integer((*value).into()),
@@ -176,7 +177,8 @@ impl Small {
     fn arithmetic(self, op: Arithmetic, other: Small) -> Computed {
         let (a, b) = (self, other);
         let scale = a.scale.max(b.scale);
-        // 64 bits, and at most 18 digits more, are less than 10^37 each: neither their sum overflows, nor their product.
+        // 64 bits, and at most 18 digits more, are less than 10^37 each: neither their sum
+        // overflows, nor their product.
         match op {
             Arithmetic::Add => Small::of(a.scaled_to(scale) + b.scaled_to(scale), scale),
             Arithmetic::Subtract => Small::of(a.scaled_to(scale) - b.scaled_to(scale), scale),
@@ -215,7 +217,8 @@ impl Small {
         self.scaled_to(scale).cmp(&other.scaled_to(scale))
     }
 
-    /// The nearest double, as long as all digits are in it; and what [`Decimal`] gives for those that have more.
+    /// The nearest double, as long as all digits are in it; and what [`Decimal`] gives for those
+    /// that have more.
     #[inline]
     fn to_f64(self) -> f64 {
         let Small {

@@ -5,7 +5,8 @@ use crate::value::running_sum::{ONE, units_of};
 use num_bigint::BigInt;
 use oxsdatatypes::Decimal;
 
-/// `dividend` / `divisor`; `None` for a divisor of zero, and where the quotient has too many digits.
+/// `dividend` / `divisor`; `None` for a divisor of zero, and where the quotient has too many
+/// digits.
 pub(crate) fn quotient(dividend: Decimal, divisor: Decimal) -> Option<Decimal> {
     let (dividend, divisor) = (units_of(dividend), units_of(divisor));
     if divisor == 0 {

@@ -1,6 +1,6 @@
-//! Running sums, from which values can be taken back. The one thing to know before changing it: a sum is exact until it
-//! is rounded once, at its end, so that neither the order of its values shows in it (S6), nor what was in it for a while
-//! and has been taken back.
+//! Running sums, from which values can be taken back. The one thing to know before changing it: a
+//! sum is exact until it is rounded once, at its end, so that neither the order of its values shows
+//! in it (S6), nor what was in it for a while and has been taken back.
 
 use crate::value::exact::Exact;
 use crate::value::exact_sum::ExactSum;
@@ -13,8 +13,9 @@ use somersault_lang::Arithmetic;
 /// The units in an integer of 1.
 pub(crate) const ONE: i128 = 10i128.pow(18);
 
-/// Integers and decimals are added in numbers wider than theirs: whether a sum overflows does not hang on the order of
-/// what is added. Once a float or double is among the values everything goes through the exact accumulator.
+/// Integers and decimals are added in numbers wider than theirs: whether a sum overflows does not
+/// hang on the order of what is added. Once a float or double is among the values everything goes
+/// through the exact accumulator.
 #[derive(Default)]
 pub(crate) struct Sum {
     integers: i128,
@@ -130,7 +131,8 @@ impl Sum {
         Some(())
     }
 
-    /// Takes back what was added once. Whether that could be done: what is not finite leaves no trace of the others.
+    /// Takes back what was added once. Whether that could be done: what is not finite leaves no
+    /// trace of the others.
     #[must_use]
     pub(crate) fn take(&mut self, value: &Value) -> bool {
         match value {
@@ -172,7 +174,8 @@ impl Sum {
         true
     }
 
-    /// What was not rounded: an integer unless there was a decimal; `None` if it has too many digits.
+    /// What was not rounded: an integer unless there was a decimal; `None` if it has too many
+    /// digits.
     fn exact(&self) -> Option<Value> {
         if self.wide.is_none() {
             match &self.decimals {

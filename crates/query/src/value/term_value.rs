@@ -202,9 +202,9 @@ impl Value {
         }
     }
 
-    /// The effective boolean value (SPARQL 1.1, section 17.2.2); `None` is a type error. A boolean or
-    /// a number with an invalid form is false. A literal with a language has none: SPARQL 1.1 counts
-    /// it among the plain literals, SPARQL 1.2 and its tests (`expression/not-not`) do not.
+    /// The effective boolean value (SPARQL 1.1, section 17.2.2); `None` is a type error. A boolean
+    /// or a number with an invalid form is false. A literal with a language has none: SPARQL 1.1
+    /// counts it among the plain literals, SPARQL 1.2 and its tests (`expression/not-not`) do not.
     pub(crate) fn effective_boolean(&self) -> Option<bool> {
         match self {
             Value::Boolean(value) => Some(*value),
@@ -435,8 +435,9 @@ impl Value {
 
     /// The order of ORDER BY, MIN and MAX (SPARQL 1.1, section 15.1): blank nodes, IRIs, literals,
     /// triple terms. It goes on from `<` where that says nothing, so that what comes first does not
-    /// hang on the order of comparing (S6): numbers by what they are exactly, literals of unlike kinds by
-    /// their kind, times without a zone as if they were in UTC, and what is left by spelling.
+    /// hang on the order of comparing (S6): numbers by what they are exactly, literals of unlike
+    /// kinds by their kind, times without a zone as if they were in UTC, and what is left by
+    /// spelling.
     pub(crate) fn order(&self, other: &Value) -> Ordering {
         self.kind()
             .cmp(&other.kind())

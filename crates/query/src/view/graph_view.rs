@@ -22,8 +22,8 @@ pub enum NamedGraphs {
     AllStored,
     /// These, each with the source that it reads.
     List(Vec<(TermId, Source)>),
-    /// These, and all stored named graphs that hold something and have no name of these: a query whose windows are no
-    /// dataset clause.
+    /// These, and all stored named graphs that hold something and have no name of these: a query
+    /// whose windows are no dataset clause.
     ListAndStored(Vec<(TermId, Source)>),
 }
 
@@ -180,8 +180,8 @@ pub trait GraphView: Sync {
         );
     }
 
-    /// Appends the edges of a predicate, vertices ascending as in [`GraphView::vertices_with`], for as
-    /// long as the pace says. Both columns have the same length.
+    /// Appends the edges of a predicate, vertices ascending as in [`GraphView::vertices_with`], for
+    /// as long as the pace says. Both columns have the same length.
     fn edges(
         &self,
         source: Source,
@@ -220,11 +220,12 @@ pub trait GraphView: Sync {
     /// How many statements, subjects and objects a predicate has.
     fn predicate_statistics(&self, source: Source, predicate: TermId) -> PredicateStatistics;
 
-    /// How many statements the source holds; of a window at least as many as it holds, which serves estimates.
+    /// How many statements the source holds; of a window at least as many as it holds, which serves
+    /// estimates.
     fn statement_count(&self, source: Source) -> u64;
 
-    /// What came to a window since the last execution of a query whose rows are kept, as a source of its own; `None`
-    /// where there is no such execution, and for a stored graph.
+    /// What came to a window since the last execution of a query whose rows are kept, as a source
+    /// of its own; `None` where there is no such execution, and for a stored graph.
     fn fresh(&self, _source: Source) -> Option<Source> {
         None
     }
@@ -240,8 +241,8 @@ pub trait GraphView: Sync {
     }
 }
 
-/// [`GraphView::expand`], a vertex at a time: what columns cannot be read at once with, and the twin
-/// of what can.
+/// [`GraphView::expand`], a vertex at a time: what columns cannot be read at once with, and the
+/// twin of what can.
 pub(crate) fn expand_singly<V: GraphView + ?Sized>(
     view: &V,
     (source, predicate, direction): (Source, TermId, Direction),

@@ -14,7 +14,7 @@ pub(crate) struct LocalTerms {
     terms: Vec<Term>,
     ids: FxHashMap<Term, TermId>,
     bytes: usize,
-    /// What was found in the dictionary and might be reclaimed there.
+    /// Terms that were found in the dictionary and might be reclaimed there.
     held: Held,
 }
 
@@ -26,7 +26,8 @@ impl LocalTerms {
         {
             return id;
         }
-        // First here: a term that got a local id keeps it, even if the dictionary learns it meanwhile.
+        // First here: a term that got a local id keeps it, even if the dictionary learns it
+        // meanwhile.
         if let Some(id) = self.ids.get(&term) {
             return *id;
         }
@@ -70,12 +71,13 @@ impl LocalTerms {
         self.terms.len()
     }
 
-    /// Those that came after the first so many.
+    /// The terms after the first `from` ones.
     pub(crate) fn since(&self, first: usize) -> Vec<Term> {
         self.terms[first..].to_vec()
     }
 
-    /// What was found in the dictionary stays as long as this does, or whom it is given to.
+    /// Terms found in the dictionary are held as long as this value, or the value that takes over
+    /// its hold.
     pub(crate) fn held(&self) -> &Held {
         &self.held
     }
@@ -85,7 +87,7 @@ impl LocalTerms {
         self.held.extend(held);
     }
 
-    /// What they take, roughly.
+    /// Their approximate memory.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes + self.held.bytes()
     }
@@ -95,7 +97,7 @@ impl LocalTerms {
     }
 }
 
-/// What a triple takes, roughly.
+/// The approximate memory of a triple.
 pub(crate) fn triple_bytes(triple: &Triple) -> usize {
     let subject = match &triple.subject {
         NamedOrBlankNode::NamedNode(node) => node.as_str().len(),
@@ -104,7 +106,7 @@ pub(crate) fn triple_bytes(triple: &Triple) -> usize {
     size_of::<Triple>() + subject + triple.predicate.as_str().len() + length(&triple.object)
 }
 
-/// What a quad takes, roughly.
+/// The approximate memory of a quad.
 pub(crate) fn quad_bytes(quad: &Quad) -> usize {
     let subject = match &quad.subject {
         NamedOrBlankNode::NamedNode(node) => node.as_str().len(),

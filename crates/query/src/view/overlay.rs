@@ -1,14 +1,14 @@
 //! The own writes of an update that has several operations (S14): what it inserted and deleted so
-//! far, beside the snapshot that it is evaluated on. Only net changes are kept: a statement that was
-//! inserted and deleted again is not here.
+//! far, beside the snapshot that it is evaluated on. Only net changes are kept: a statement that
+//! was inserted and deleted again is not here.
 
 use rustc_hash::FxHashMap;
 use somersault_model::{Direction, QuadIds, TermId, TripleIds};
 use std::collections::BTreeSet;
 use std::collections::hash_map::Entry;
 
-/// The net changes of one list of neighbours. Sets, since an operation may take a million members from
-/// the list of a class one by one, in any order.
+/// The net changes of one list of neighbours. Sets, since an operation may take a million members
+/// from the list of a class one by one, in any order.
 #[derive(Debug, Default)]
 pub(crate) struct ListChange {
     /// What came: not in the snapshot's list.
@@ -125,10 +125,11 @@ impl GraphChanges {
     }
 }
 
-/// What a list takes that has not been touched before, beside its ids: its place in the map, which is
-/// half empty at worst, and its first allocation.
+/// What a list takes that has not been touched before, beside its ids: its place in the map, which
+/// is half empty at worst, and its first allocation.
 const LIST_BYTES: usize = 192;
-/// What a vertex takes whose predicates have not been touched before: a map's place and a set's node.
+/// What a vertex takes whose predicates have not been touched before: a map's place and a set's
+/// node.
 const VERTEX_BYTES: usize = 176;
 /// What one more id in a list or set takes, which is half empty at worst.
 const ID_BYTES: usize = 16;

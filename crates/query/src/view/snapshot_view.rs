@@ -13,7 +13,8 @@ use std::sync::Arc;
 /// What a query on the real store reads.
 pub struct SnapshotView {
     snapshot: Snapshot,
-    /// Those that the dataset numbers; behind them, where there are any, what came to each since an earlier execution.
+    /// Those that the dataset numbers; behind them, where there are any, what came to each since an
+    /// earlier execution.
     windows: Vec<Arc<WindowVersion>>,
     dataset: Arc<Dataset>,
     overlay: Option<Overlay>,
@@ -386,7 +387,8 @@ impl GraphView for SnapshotView {
 
     fn statement_count(&self, source: Source) -> u64 {
         match source {
-            // Counting the distinct ones of a large window would mean sorting all of it at each close.
+            // Counting the distinct ones of a large window would mean sorting all of it at each
+            // close.
             Source::Window(at) => self.windows[at].len_estimate() as u64,
             Source::Stored(graph) => {
                 let base = self.snapshot.statement_count(graph);

@@ -1,9 +1,10 @@
-//! Which parts of a query are kept from one execution to the next: its cores. A core is the join of all patterns of one
-//! group that read a graph with a name or the default one, at least one of them a window, with the conditions that hang on
-//! those alone. In the tree that is left, kept rows stand in its place.
+//! Finds the cores of a query: the parts whose rows are retained between executions. A core joins
+//! all patterns of one group that read a named graph or the default graph, at least one of them a
+//! window, and applies the conditions that depend on those patterns alone. In the remaining tree, a
+//! scan of the retained rows replaces the core.
 //!
-//! The one thing to know before changing it: the rows of a core have values for all variables of its patterns, so that a
-//! row says which statements it was made of, and there is each row once.
+//! The one thing to know before changing it: the rows of a core have values for all variables of
+//! its patterns. So a row identifies the statements that it was made from, and no row occurs twice.
 
 use super::folds::{Fold, SORTED};
 use super::is_grouped;
@@ -21,7 +22,7 @@ use somersault_lang::{AggregateFunction, Function, VarId};
 use somersault_model::TermId;
 use std::sync::{Arc, OnceLock};
 
-/// A UNION in a group is multiplied out into at most so many cores.
+/// The most cores that a UNION in a group is multiplied out into.
 const MOST_CORES: usize = 8;
 
 /// See the module.
@@ -35,7 +36,7 @@ pub(super) struct Core {
     pub(super) windows: Vec<usize>,
     /// All of its rows.
     pub(super) whole: Prepared,
-    /// Per pattern: the rows with something new there, made when it is wanted first.
+    /// Per pattern: a query for the rows that are new through it, made at its first use.
     variants: Vec<OnceLock<Prepared>>,
 }
 
@@ -100,12 +101,12 @@ pub(super) struct Splitter<'s> {
     pub(super) cores: Vec<Core>,
     /// Groupings of rows of cores.
     pub(super) folds: Vec<Fold>,
-    /// Why a grouping of them is evaluated over the rows at each execution.
+    /// Why a grouping is evaluated over all rows at each execution.
     pub(super) unfolded: Option<&'static str>,
 }
 
 impl Splitter<'_> {
-    /// The tree with kept rows in the place of its cores; a part without one stays as it is.
+    /// The tree with retained scans in place of its cores. A part without a core stays unchanged.
     pub(super) fn split(&mut self, node: &Node) -> Node {
         let one = |this: &mut Self, inner: &Node| Box::new(this.split(inner));
         let operator = match &node.operator {
@@ -145,8 +146,8 @@ impl Splitter<'_> {
                 offset: *offset,
                 limit: *limit,
             },
-            // Inside of the others nothing is looked for: what they are asked hangs on the rows around them, or on a
-            // named graph.
+            // The other operators are not searched: their input depends on the rows around them, or
+            // on a named graph.
             Operator::Service(_)
             | Operator::Values(_)
             | Operator::Cells(_)
@@ -162,7 +163,7 @@ impl Splitter<'_> {
     fn distinct(&mut self, inner: &Node, node: &Node) -> Node {
         let before = self.cores.len();
         let inner = Box::new(self.split(inner));
-        // Rows that differ come in the order that they have; sorted are those that are left.
+        // Distinct rows keep the order of the input, which is sorted first.
         let (sorted, order) = match &inner.operator {
             Operator::Project(below) => match &below.operator {
                 Operator::OrderBy { inner, keys } => (&**inner, Some(keys)),
@@ -173,7 +174,7 @@ impl Splitter<'_> {
         let reads = |(key, _): &(Expr, bool)| node.possible.includes(&key.variables());
         let may_sort = order.is_none_or(|keys| keys.iter().all(reads));
         let fold = match may_sort {
-            // Without columns there is a group of no rows, too.
+            // Without columns, no rows also make one group.
             true if node.possible.is_empty() => None,
             true => {
                 let keys = node.possible.iter().collect();
@@ -202,7 +203,7 @@ impl Splitter<'_> {
         }
     }
 
-    /// Groups that are kept, in the place of the node that makes them.
+    /// Retained groups, in place of the node that makes them.
     fn folded(&mut self, fold: Fold, node: &Node) -> Node {
         let operator = Operator::Retained(Leaf {
             number: fold.cores[0],
@@ -215,7 +216,8 @@ impl Splitter<'_> {
         }
     }
 
-    /// Notes why a grouping is evaluated each time; `before`: how many cores there were before what it groups.
+    /// Records why a grouping is rebuilt each time. `before`: how many cores came before the rows
+    /// that it groups.
     fn note(&mut self, why: &'static str, before: usize) {
         // Groups above groups are few.
         if (before..self.cores.len()).any(|core| !is_grouped(&self.folds, core)) {
@@ -223,7 +225,8 @@ impl Splitter<'_> {
         }
     }
 
-    /// The blocks of a group, split each by itself: what is joined with them does not reach into them.
+    /// Splits each block of a group independently, since the join around a block does not reach
+    /// into it.
     fn blocks(&mut self, blocks: &[Node]) -> Vec<Node> {
         blocks.iter().map(|block| self.split(block)).collect()
     }
@@ -245,7 +248,7 @@ impl Splitter<'_> {
             return self.around(group, node);
         }
         if let Some(mut branches) = self.multiplied(group) {
-            // A condition that every branch can tell is asked in all of them.
+            // A condition that every branch can evaluate is moved into all branches.
             let (inside, outside): (Vec<_>, Vec<_>) = (group.filters.iter().cloned())
                 .partition(|f| is_of_its_row(f) && branches.iter().all(|b| tells(b, f)));
             for branch in &mut branches {
@@ -302,7 +305,7 @@ impl Splitter<'_> {
         }
     }
 
-    /// The join of a group's patterns with a UNION in it, as a UNION of joins: so each is a core.
+    /// Turns a join with a UNION in it into a UNION of joins, so that each branch is a core.
     fn multiplied(&self, group: &Group) -> Option<Vec<Group>> {
         let own = Group {
             patterns: group.patterns.clone(),
@@ -320,12 +323,13 @@ impl Splitter<'_> {
         let branches: Vec<Group> = (branches.iter())
             .map(|branch| join(vec![group_node(own.clone()), branch.clone()]))
             .collect();
-        // A branch that is no plain group stays beside the patterns, which gains nothing.
+        // A branch that is no plain group stays beside the patterns, so multiplying out gains
+        // nothing.
         let plain = branches.iter().all(|branch| branch.blocks.is_empty());
         plain.then_some(branches)
     }
 
-    /// What a pattern reads; `None` where that is not known beforehand.
+    /// What a pattern reads; `None` where that is unknown before the execution.
     fn reads(&self, pattern: &QuadPattern) -> Option<PatternReads> {
         let named;
         let sources = match pattern.graph {
@@ -347,12 +351,13 @@ impl Splitter<'_> {
     }
 }
 
-/// Whether the patterns of a group give a value to all that a condition asks about.
+/// Whether the patterns of a group bind all variables of a condition.
 fn tells(group: &Group, condition: &Expr) -> bool {
     group.core_certain().includes(&condition.variables())
 }
 
-/// Whether a block does nothing but drop rows that have values for these variables: constants, or cells, each combination once.
+/// Whether a block only drops rows that have values for these variables: constants or cells, each
+/// combination once.
 fn narrows(block: &Node, bound: &VarSet) -> bool {
     let has = |variables: &[VarId]| variables.iter().all(|v| bound.contains(*v));
     match &block.operator {
@@ -367,7 +372,8 @@ fn narrows(block: &Node, bound: &VarSet) -> bool {
     }
 }
 
-/// Whether what an expression comes to hangs on the values in its row alone, and not on when and where it is asked.
+/// Whether the value of an expression depends on its row alone, and not on when and where it is
+/// evaluated.
 pub(super) fn is_of_its_row(expr: &Expr) -> bool {
     match expr {
         Expr::Exists(_) | Expr::IsFresh(_) => false,
@@ -376,7 +382,8 @@ pub(super) fn is_of_its_row(expr: &Expr) -> bool {
     }
 }
 
-/// Why a query's rows cannot be kept although its patterns could: what it answers must not hang on how it is evaluated.
+/// Why a query's rows cannot be retained although its patterns could be: its answer must not depend
+/// on how it is evaluated.
 pub(super) fn obstacle(node: &Node) -> Option<&'static str> {
     const DRAWS: &str =
         "it draws values (RAND, UUID, STRUUID or BNODE), which follow the order of its rows";
@@ -435,7 +442,7 @@ pub(super) fn obstacle(node: &Node) -> Option<&'static str> {
     }
 }
 
-/// Whether rows come in an order that the query says; among equal ones their terms decide then (S6).
+/// Whether the query defines the order of the rows. Among equal rows their terms decide (S6).
 fn is_ordered(node: &Node) -> bool {
     match &node.operator {
         Operator::OrderBy { .. } => true,

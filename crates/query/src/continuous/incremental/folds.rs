@@ -1,8 +1,9 @@
-//! Which groupings are kept from one execution to the next: GROUP BY and DISTINCT that stand directly over cores, or over
-//! a UNION of them. In the tree that is left, a table of their groups stands in their place.
+//! Finds the groupings whose groups are retained between executions: GROUP BY and DISTINCT directly
+//! over cores, or over a UNION of cores. In the remaining tree, a table of the groups replaces
+//! them.
 //!
-//! The one thing to know before changing it: what is grouped must be the rows of the cores and nothing else, so that a
-//! group changes with the rows that come and go alone.
+//! The one thing to know before changing it: the grouped rows must be exactly the rows of the
+//! cores, so that a group changes only when a row is added or removed.
 
 use super::cores::is_of_its_row;
 use super::states::Function;
@@ -14,7 +15,8 @@ use std::sync::Arc;
 
 /// See the module.
 pub(super) struct Fold {
-    /// The numbers of the cores whose rows are grouped. The table of the groups has the number of the first.
+    /// The numbers of the cores whose rows are grouped. The table of the groups has the number of
+    /// the first.
     pub(super) cores: Vec<usize>,
     pub(super) keys: Vec<VarId>,
     pub(super) measures: Vec<Measure>,
@@ -68,7 +70,7 @@ const COMPUTED: &str =
     "an aggregate is of an expression that hangs on more than the values in its row";
 const EXTREME: &str = "MIN or MAX is of an expression that is no arithmetic";
 const CUSTOM: &str = "it has an aggregate that is not one of COUNT, SUM, AVG, MIN and MAX";
-/// What is sorted by variables that DISTINCT drops.
+/// The obstacle of a sort by variables that DISTINCT drops.
 pub(super) const SORTED: &str = "it is sorted by what is not among its DISTINCT values";
 
 /// The kept rows below a grouping.
@@ -81,7 +83,7 @@ struct Below {
 }
 
 impl Below {
-    /// Whether a node is nothing but kept rows of cores, and binds.
+    /// Whether a node consists of retained scans and binds only.
     fn collect(&mut self, node: &Node, folds: &[Fold]) -> bool {
         match &node.operator {
             Operator::Retained(leaf) => {
@@ -92,7 +94,7 @@ impl Below {
             Operator::Project(inner) => self.collect(inner, folds),
             Operator::Union(list) => {
                 let before = self.binds.len();
-                // A bind of one branch alone says nothing in the others.
+                // A bind in one branch does not hold in the others.
                 list.iter().all(|branch| self.collect(branch, folds)) && self.binds.len() == before
             }
             Operator::Group(group) => {
@@ -123,7 +125,7 @@ impl Below {
         self.binds.iter().any(|(bound, _)| *bound == variable)
     }
 
-    /// What is aggregated: of a variable that a bind gives its value, that bind.
+    /// The aggregated expression; for a variable that a bind defines, the expression of that bind.
     fn expression(
         &self,
         aggregates: &Arc<[(VarId, Aggregate)]>,
@@ -140,7 +142,8 @@ impl Below {
         }
     }
 
-    /// Whether an expression comes to the same for a row wherever it is asked, without what is bound between.
+    /// Whether an expression has the same value for a row wherever it is evaluated, before any bind
+    /// above the row.
     fn is_of_rows(&self, expr: &Expr) -> bool {
         is_of_its_row(expr) && !expr.variables().iter().any(|variable| self.binds(variable))
     }
@@ -150,7 +153,7 @@ impl Fold {
     /// The groups of the rows below.
     ///
     /// # Errors
-    /// Why they cannot be kept, as what follows "because".
+    /// Why they cannot be retained, phrased to follow "because".
     pub(super) fn new(
         inner: &Node,
         keys: Vec<VarId>,
@@ -164,7 +167,7 @@ impl Fold {
         if keys.iter().any(|key| below.binds(*key)) {
             return Err(KEYS);
         }
-        // A bind of what has a value already is a join.
+        // A bind of a variable that already has a value is a join.
         let mut bound = below.variables.clone();
         for (variable, _) in &below.binds {
             if bound.contains(*variable) {
@@ -230,7 +233,8 @@ fn measure(
             if *distinct && !is_extreme {
                 return Err(VALUES);
             }
-            // Others may pass on a term with its spelling, which would have to be kept.
+            // Other expressions may pass on a term with its spelling, which would have to be
+            // retained.
             let is_number = matches!(
                 expr,
                 Expr::Arithmetic(..) | Expr::UnaryPlus(_) | Expr::UnaryMinus(_)
@@ -245,7 +249,7 @@ fn measure(
     Ok(Measure {
         variable: *variable,
         function,
-        // The least of values is that of the distinct ones.
+        // MIN and MAX are the same over distinct values.
         distinct: *distinct && !is_extreme,
         argument,
     })

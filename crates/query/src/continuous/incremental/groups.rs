@@ -1,7 +1,7 @@
-//! The groups of kept rows, and what their aggregates come to: only those are touched that rows came to or went from. The
-//! one thing to know before changing it: rows that went are taken back before others come, by what was noted when they
-//! came ([`Marks`](super::rows::Marks)) and by their ids alone, since their terms may be gone and their ids be those of
-//! others.
+//! The groups of retained rows, with their aggregates. An update touches only groups that gained or
+//! lost rows. The one thing to know before changing it: removed rows are subtracted before new rows
+//! are added, by the values recorded when they were added ([`Marks`](super::rows::Marks)) and by
+//! their ids alone. Their terms may have been reclaimed, and their ids reused.
 
 use super::folds::{Argument, Fold, Measure};
 use super::memory;
@@ -15,10 +15,10 @@ use crate::value::term_value::Value;
 use rustc_hash::{FxHashMap, FxHashSet};
 use somersault_model::TermId;
 
-/// Rows that come between two looks at the limits.
+/// Rows added between two limit checks.
 const ROWS_PER_LOOK: usize = 1 << 12;
 
-/// See the module. Groups have numbers; those of groups without rows are given again.
+/// See the module. Groups have numbers; the number of a group without rows is used again.
 pub(super) struct RetainedGroups {
     numbers: FxHashMap<Box<[TermId]>, u32>,
     free: Vec<u32>,
@@ -27,7 +27,7 @@ pub(super) struct RetainedGroups {
     /// How many rows each group has.
     rows: Vec<u32>,
     measured: Vec<Measured>,
-    /// The groups that rows came to or went from since the last table.
+    /// The groups that gained or lost rows since the last table.
     touched: Vec<u32>,
     is_touched: Vec<bool>,
 }
@@ -36,11 +36,12 @@ pub(super) struct RetainedGroups {
 #[derive(Default)]
 struct Measured {
     states: Vec<RunningAggregate>,
-    /// What they came to last.
+    /// The last results.
     results: Column,
-    /// The groups in which that is a term which one execution computed: its id means nothing to the next.
+    /// The groups whose result is a term that one execution computed. Its id is invalid in the next
+    /// execution.
     passing: Vec<u32>,
-    /// Of a measure of distinct values: in how many rows of a group each is.
+    /// For a measure of distinct values: in how many rows of a group each value occurs.
     values: FxHashMap<(u32, TermId), u32>,
     /// Memory of what the states hold.
     heap_bytes: usize,
@@ -101,7 +102,7 @@ impl Measured {
         self.change(group, |state| state.take(known));
     }
 
-    /// Begins the state of a group from nothing.
+    /// Resets the state of a group.
     fn renew(&mut self, measure: &Measure, group: u32) {
         self.change(group, |state| {
             *state = RunningAggregate::new(measure.function)
@@ -117,7 +118,8 @@ impl Measured {
     }
 }
 
-/// What a measure takes of a row; `computed` gives the value of the expression of a number.
+/// The value that a measure reads from a row. `computed` gives the value of the numbered
+/// expression.
 #[inline]
 fn argument_of(
     measure: &Measure,
@@ -150,7 +152,7 @@ impl RetainedGroups {
         groups
     }
 
-    /// The number of a group, which is made if there is none.
+    /// The number of a group, created if it does not exist.
     fn group(&mut self, fold: &Fold, key: &[TermId]) -> u32 {
         if let Some(group) = self.numbers.get(key) {
             return *group;
@@ -191,7 +193,7 @@ impl RetainedGroups {
         self.rows[group as usize] > 0 || self.keys.is_empty()
     }
 
-    /// Takes back rows that leave their core.
+    /// Subtracts rows that leave their core.
     pub(super) fn take(&mut self, fold: &Fold, rows: &CoreRows, leaving: &[u32]) {
         for row in leaving {
             let at = *row as usize;
@@ -224,7 +226,7 @@ impl RetainedGroups {
         self.free.push(group);
     }
 
-    /// Adds the rows of a core that came since the last time.
+    /// Adds the rows that a core gained since the last call.
     pub(super) fn add(
         &mut self,
         fold: &Fold,
@@ -266,8 +268,8 @@ impl RetainedGroups {
         self.fits(table, e, limiter)
     }
 
-    /// Whether the groups of these rows are within the limit, with what was computed for them. A text that could not be made
-    /// is more than any limit: to the whole evaluation as well.
+    /// Whether the groups of these rows are within the limit, with what was computed for them. A
+    /// text that could not be made is more than any limit: to the whole evaluation as well.
     fn fits(
         &self,
         table: &Table,
@@ -278,7 +280,7 @@ impl RetainedGroups {
         limiter.check_memory(own.saturating_add(e.held_bytes()))
     }
 
-    /// Makes the states again that could not be told from what went.
+    /// Rebuilds the states that could not be updated by subtraction.
     fn recount(
         &mut self,
         fold: &Fold,
@@ -400,12 +402,13 @@ impl RetainedGroups {
         Ok(Table::of(keys.chain(results), live.len()))
     }
 
-    /// Whether most of their numbers are of no group: then groups are better made anew than what they hold is kept.
+    /// Whether most numbers belong to no group. Then rebuilding the groups is better than retaining
+    /// the memory.
     pub(super) fn are_sparse(&self) -> bool {
         memory::is_sparse(self.rows.len() - self.free.len(), self.rows.len())
     }
 
-    /// Gives back what many groups, or many values of them, took that are gone.
+    /// Releases memory that removed groups or values occupied.
     pub(super) fn shrink(&mut self) {
         memory::shrink_map(&mut self.numbers);
         memory::shrink_list(&mut self.free);

@@ -1,13 +1,15 @@
-//! Delta evaluation of a standing query: the rows of its cores are kept from one execution to the next, over the windows
-//! as they slide. At each close rows leave with their statements, and new ones are found from what has come alone, which
-//! the plans of the variants begin with; what lies above the cores is evaluated over the kept rows as it would be over
-//! any others.
+//! Incremental evaluation of a continuous query. The rows of its cores are retained between
+//! executions while the windows slide. At each close, rows whose statements expired are removed,
+//! and the plans of the variants find new rows, starting from the arrived statements. The plan
+//! above the cores reads the retained rows like any other table.
 //!
-//! Where rows are grouped directly, their groups are kept too, and what is above is evaluated over these.
+//! Where rows are grouped directly, their groups are retained too, and the plan above reads the
+//! groups.
 //!
-//! The one thing to know before changing it: nothing here may decide an answer. Where a window did not merely slide, or a
-//! stored graph has changed in what a core reads, the rows are made anew. `query/tests/it/delta.rs` compares the answers
-//! with those of a whole evaluation at every close (EX-1).
+//! The one thing to know before changing it: incremental evaluation must never change an answer.
+//! Where a window did more than slide, or a stored graph changed in a part that a core reads, the
+//! rows are rebuilt. `query/tests/it/delta.rs` compares the answers with those of a whole
+//! evaluation at every close (EX-1).
 
 mod cores;
 mod folds;
@@ -47,10 +49,12 @@ use std::time::Instant;
 /// A query with more constants is not split: each part would have them all.
 const MOST_CONSTANTS: usize = 1 << 12;
 
-/// A query taken apart into cores, whose rows are kept, and what lies above them; for one combination of its parameters'
-/// values or all queries of a shape ([`Grouped::maintained`](crate::Grouped::maintained)), and one dataset.
+/// A query split into cores, whose rows are retained, and the plan above them; for one combination
+/// of its parameters' values or for all queries of a shape
+/// ([`Grouped::maintained`](crate::Grouped::maintained)), and one dataset.
 pub struct IncrementalQuery {
-    /// The values of its parameters; of many queries none, since their cells come with each execution.
+    /// The values of its parameters. A query group has none, since its cells come with each
+    /// execution.
     ids: Vec<TermId>,
     cores: Vec<Core>,
     folds: Vec<Fold>,
@@ -58,42 +62,42 @@ pub struct IncrementalQuery {
     above: Prepared,
 }
 
-/// How GROUP BY and DISTINCT of kept rows are evaluated.
+/// How GROUP BY and DISTINCT over retained rows are evaluated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Grouping {
-    /// There are none.
+    /// The query has none.
     None,
-    /// Their groups are kept: those alone are touched that rows come to and go from.
+    /// Their groups are retained, and only groups that gain or lose rows are updated.
     Retained,
-    /// Some are evaluated over all kept rows each time, because of this.
+    /// Some are rebuilt from all retained rows at each close, for this reason.
     Rebuilt(&'static str),
 }
 
-/// The kept rows of a query, as of one of its executions.
+/// The retained rows of a query, as of one of its executions.
 pub struct RetainedRows {
     close: EventTime,
     sn: Sn,
     constants: Vec<TermId>,
-    /// Of many queries: [`Cells::changes`].
+    /// For a query group: the [`Cells::changes`] these rows were built for.
     cells: u64,
-    /// As they were. Their terms may go before the next execution: what is kept is compared, and decoded only once rows that
-    /// have left are dropped.
+    /// The windows at the previous close. Their terms may be reclaimed meanwhile: compare ids only,
+    /// and decode nothing until expired rows are removed.
     windows: Vec<PastWindow>,
     rows: Vec<CoreRows>,
     groups: Vec<RetainedGroups>,
 }
 
-/// How an execution came to its answer.
+/// How an execution made its answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
-    /// From the kept rows, and what has come and gone since.
+    /// From the retained rows, and the statements that arrived and expired since.
     Incremental,
-    /// All rows were made anew, and are kept.
+    /// From rows that were all rebuilt, and are now retained.
     Rebuilt,
 }
 
 impl RetainedRows {
-    /// Whether an execution for this close, on this view, comes before the one that the rows are of.
+    /// Whether an execution for this close, on this view, precedes the one that made the rows.
     pub fn is_ahead_of(&self, close: EventTime, view: &SnapshotView) -> bool {
         close < self.close || view.snapshot().sn() < self.sn
     }
@@ -104,12 +108,12 @@ impl RetainedRows {
         rows + self.groups.iter().map(RetainedGroups::bytes).sum::<usize>()
     }
 
-    /// How many rows are kept.
+    /// How many rows are retained.
     pub fn len(&self) -> usize {
         self.rows.iter().map(|rows| rows.table.rows).sum()
     }
 
-    /// Forgets a row of a core that is still right, for the test of the comparison.
+    /// Removes a valid row of a core, to test that the comparison notices.
     #[doc(hidden)]
     pub fn lose_a_row(&mut self, of: &IncrementalQuery) {
         if let Some(core) = self.rows.iter().position(|rows| rows.table.rows > 0) {
@@ -117,7 +121,7 @@ impl RetainedRows {
         }
     }
 
-    /// Takes rows out of a core, and back from their groups.
+    /// Removes rows from a core, and subtracts them from their groups.
     fn remove(&mut self, folds: &[Fold], core: usize, leaving: &[u32]) {
         let rows = &mut self.rows[core];
         let mut folds = folds.iter().zip(&mut self.groups);
@@ -127,7 +131,8 @@ impl RetainedRows {
         rows.remove(leaving);
     }
 
-    /// What lies above is evaluated over: the rows of cores, which are lent, and of those that are grouped the groups.
+    /// Inputs for the plan above the cores: each core's rows (lent), or its groups where it is
+    /// grouped.
     fn tables(
         &mut self,
         folds: &[Fold],
@@ -165,23 +170,24 @@ impl RetainedRows {
         }
     }
 
-    /// Gives back what a burst of rows took that are gone.
+    /// Releases memory that a burst of rows left behind.
     fn shrink(&mut self) {
         self.rows.iter_mut().for_each(CoreRows::shrink);
         self.groups.iter_mut().for_each(RetainedGroups::shrink);
     }
 
-    /// Whether none are.
+    /// Whether no row is retained.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 }
 
 impl IncrementalQuery {
-    /// Takes a query apart, for parameters with these ids, over a view with the dataset that it will always have.
+    /// Splits a query, for parameters with these ids. The view must have the dataset that all
+    /// executions will have.
     ///
     /// # Errors
-    /// Why its rows cannot be kept, as what follows "because".
+    /// Why its rows cannot be retained, phrased to follow "because".
     pub fn new(
         prepared: &Prepared,
         ids: &[TermId],
@@ -228,17 +234,17 @@ impl IncrementalQuery {
         })
     }
 
-    /// How what is grouped is evaluated.
+    /// How its groupings are evaluated.
     pub fn grouping(&self) -> Grouping {
         self.grouping
     }
 
-    /// The answer of an execution, from the rows that are kept or with rows made anew. What is kept afterwards is what this
-    /// execution read; nothing, if it fails.
+    /// The answer of an execution, from retained or rebuilt rows. Afterwards `kept` holds the rows
+    /// of this execution, or nothing if it failed.
     ///
     /// # Errors
-    /// As [`Prepared::execute`]; [`QueryError::Memory`] also where the kept rows alone are too many, of which an
-    /// evaluation that keeps none may need few at a time.
+    /// As [`Prepared::execute`]; [`QueryError::Memory`] also where the retained rows alone take too
+    /// much memory; an evaluation that retains none may need few rows at a time.
     pub fn execute(
         &self,
         kept: &mut Option<RetainedRows>,
@@ -251,8 +257,8 @@ impl IncrementalQuery {
         })
     }
 
-    /// The answers of queries that are evaluated together, as [`IncrementalQuery::execute`]. The cells are those of the earlier
-    /// executions, with those who have come and gone since.
+    /// The answers of a query group, as [`IncrementalQuery::execute`]. The cells are those of the
+    /// earlier executions, with members added and removed since.
     ///
     /// # Errors
     /// As [`IncrementalQuery::execute`].
@@ -319,8 +325,8 @@ impl IncrementalQuery {
         Ok((answer, way))
     }
 
-    /// The kept rows with what has come to each window, if the windows have merely slid since and nothing else that a core
-    /// reads has changed.
+    /// The retained rows and the arrived statements of each window, if the windows only slid and
+    /// nothing else that a core reads has changed.
     fn slid(
         &self,
         kept: RetainedRows,
@@ -381,7 +387,7 @@ impl IncrementalQuery {
         })
     }
 
-    /// The rows of all cores, from those that were kept.
+    /// The rows of all cores, updated from the retained ones.
     fn advance(
         &self,
         mut kept: RetainedRows,
@@ -405,7 +411,8 @@ impl IncrementalQuery {
                     let fresh = view.fresh_of(*window);
                     fresh.is_some_and(|fresh| !fresh.is_empty())
                 });
-                // Most patterns have nothing new, and asking for it costs less than finding that out by a plan.
+                // Most patterns have no new statement, and this check costs less than running a
+                // plan.
                 if !came
                     || Cardinality::of(&graphs, &constants, &core.fresh(pattern)).triples == 0.0
                 {
@@ -435,7 +442,7 @@ fn constants(prepared: &Prepared, arguments: Arguments<'_>, view: &dyn GraphView
     prepared.constants(arguments, view.dictionary(), &mut local, Vec::new())
 }
 
-/// What says whether the cells are still the same.
+/// A number that changes whenever the cells change.
 fn changes(arguments: Arguments<'_>) -> u64 {
     arguments.cells().map_or(0, Cells::changes)
 }
@@ -444,12 +451,12 @@ fn pasts(view: &SnapshotView) -> Vec<PastWindow> {
     view.windows().iter().map(|window| window.past()).collect()
 }
 
-/// Whether the rows of a core are grouped, so that what lies above reads them no more.
+/// Whether the rows of a core are grouped, so that the plan above reads the groups instead.
 fn is_grouped(folds: &[Fold], core: usize) -> bool {
     folds.iter().any(|fold| fold.cores.contains(&core))
 }
 
-/// Whether what is kept leaves an execution half of the memory that it may use.
+/// Checks that retained state leaves an execution half of its memory limit.
 fn fit(bytes: usize, execution: &Execution) -> Result<(), QueryError> {
     Limiter::start(execution).check_memory(2 * bytes)
 }

@@ -1,7 +1,8 @@
-//! The kept rows of one core, each with what has to pass before it may be gone. The one thing to know before changing it:
-//! a row is there exactly as long as each of its statements is in something that its pattern reads. Statements of stored
-//! graphs stay (where they change, all is made anew), and of a window the newest batch that holds a statement says when it
-//! leaves; a statement that came again since is found when that batch has passed.
+//! The retained rows of one core, each with the batches whose expiry may remove it. The one thing
+//! to know before changing it: a row exists exactly as long as each of its statements is in a
+//! source that its pattern reads. Statements of stored graphs stay (a change there rebuilds all
+//! rows). In a window, the newest batch that holds a statement decides when it expires; a statement
+//! that arrived again is found when that batch has expired.
 
 use super::cores::{Core, PatternReads};
 use super::memory;
@@ -15,29 +16,30 @@ use rustc_hash::FxHashMap;
 use somersault_model::{BatchNumber, TermId, TripleIds};
 use somersault_store::PastWindow;
 
-/// The batch of what stays.
+/// The batch number of statements that never expire.
 const NEVER: BatchNumber = BatchNumber(i64::MAX);
 
 /// See the module.
 #[derive(Default)]
 pub(super) struct CoreRows {
     pub(super) table: Table,
-    /// Per window of the core: for each row the oldest of the newest batches of its statements there.
+    /// Per window of the core: for each row the oldest of the newest batches of its statements
+    /// there.
     until: Vec<Vec<BatchNumber>>,
-    /// Nothing where rows are not grouped.
+    /// Empty where rows are not grouped.
     pub(super) marks: Marks,
 }
 
-/// What groups know of rows; nothing yet of those that came last.
+/// What groups recorded about rows; the newest rows may not be recorded yet.
 #[derive(Default)]
 pub(super) struct Marks {
     /// The group that each is in.
     pub(super) groups: Vec<u32>,
-    /// Per expression that is aggregated: what it came to.
+    /// Per aggregated expression: its values.
     pub(super) computed: Vec<Vec<RecordedValue>>,
 }
 
-/// What the statements of rows are looked up in.
+/// Context for looking up the statements of rows.
 #[derive(Clone, Copy)]
 pub(super) struct RowLookup<'l> {
     pub(super) core: &'l Core,
@@ -76,13 +78,14 @@ impl<'t> Statements<'t> {
 /// Where a statement is.
 #[derive(Clone, Copy)]
 enum StatementLocation {
-    /// In the window with this place among those of the core, and there last in this batch.
+    /// In the window at this place among those of the core, and in no batch newer than this one.
     Window(usize, BatchNumber),
     Stored,
     Nowhere,
 }
 
-/// What is known of statements: many rows share one, and to look into a large window takes as long as many rows do.
+/// Remembers where statements are. Many rows share a statement, and a look-up in a large window
+/// costs as much as many rows.
 struct LookupMemo<T> {
     last: Option<(TripleIds, T)>,
     all: FxHashMap<TripleIds, T>,
@@ -118,7 +121,8 @@ impl RowLookup<'_> {
         graphs.any(|graph| snapshot.contains(triple.in_graph(*graph)))
     }
 
-    /// For these rows: per window of the core what has to pass, and whether all statements are there.
+    /// For these rows: per window of the core the batch that has to expire, and whether all
+    /// statements are present.
     fn until(&self, table: &Table, rows: &[u32]) -> (Vec<Vec<BatchNumber>>, Vec<bool>) {
         let core = self.core;
         let mut until = vec![vec![NEVER; rows.len()]; core.windows.len()];
@@ -149,10 +153,10 @@ impl RowLookup<'_> {
         (until, holds)
     }
 
-    /// Where a statement is that a pattern reads; of windows the first that has it says.
+    /// Where a statement of a pattern is; among windows the first that holds it counts.
     fn whereabouts(&self, reads: &PatternReads, triple: TripleIds) -> StatementLocation {
         let newest = reads.windows.iter().find_map(|window| {
-            // What came last is little, and what rows are found by.
+            // The newest statements are few, and new rows are found by them.
             let fresh = self.view.fresh_of(*window);
             let batch = fresh
                 .and_then(|fresh| fresh.newest_batch_of(triple))
@@ -170,7 +174,7 @@ impl RowLookup<'_> {
         }
     }
 
-    /// Whether a statement has come that was not there before.
+    /// Whether an arrived statement was absent before.
     fn is_new(&self, reads: &PatternReads, triple: TripleIds, before: &[PastWindow]) -> bool {
         let windows = || reads.windows.iter();
         let came = windows().any(|window| {
@@ -181,8 +185,8 @@ impl RowLookup<'_> {
             && !self.is_stored(reads, triple)
     }
 
-    /// The rows that an earlier execution could have found: all of their statements were there. Of these rows each has
-    /// something that came in this pattern, and nothing in those before it.
+    /// The rows that an earlier execution could have found, since all their statements were
+    /// present. Each has an arrived statement in this pattern, and none in the patterns before it.
     fn known(&self, from: usize, table: &Table, before: &[PastWindow]) -> Vec<u32> {
         let mut known: Vec<u32> = (0..table.rows as u32).collect();
         let parts = self.core.patterns().iter().zip(&self.core.reads);
@@ -218,7 +222,7 @@ impl CoreRows {
         }
     }
 
-    /// The rows of which a statement has left, in ascending order.
+    /// The rows that lost a statement, in ascending order.
     pub(super) fn expired(&mut self, looks: RowLookup<'_>) -> Vec<u32> {
         let mut looked_at: Vec<u32> = Vec::new();
         for (window, until) in looks.core.windows.iter().zip(&self.until) {
@@ -241,7 +245,7 @@ impl CoreRows {
         gone.map(|(row, _)| *row).collect()
     }
 
-    /// Takes out the rows with these numbers, which ascend; the last rows take their places.
+    /// Removes the rows with these numbers, which ascend; the last rows take their places.
     pub(super) fn remove(&mut self, rows: &[u32]) {
         self.table.remove(rows);
         for until in &mut self.until {
@@ -254,8 +258,8 @@ impl CoreRows {
         }
     }
 
-    /// Adds those of these rows, which have something new in this pattern and in none before it, that were not there
-    /// already; `before`: the windows as they were.
+    /// Adds the rows that are not there already. Each has an arrived statement in this pattern and
+    /// in none before it. `before`: the windows at the previous close.
     pub(super) fn add(
         &mut self,
         looks: RowLookup<'_>,
@@ -279,7 +283,7 @@ impl CoreRows {
         Workspace::of_thread(|workspace| self.table.append(table, workspace));
     }
 
-    /// Memory of what is held, in use or not.
+    /// Memory of the full capacity, in use or not.
     pub(super) fn bytes(&self) -> usize {
         let Marks { groups, computed } = &self.marks;
         self.table.columns().map(memory::of_list).sum::<usize>()
@@ -288,7 +292,7 @@ impl CoreRows {
             + memory::of_list(groups)
     }
 
-    /// Gives back what many rows took that are gone.
+    /// Releases memory that removed rows occupied.
     pub(super) fn shrink(&mut self) {
         let Marks { groups, computed } = &mut self.marks;
         self.table.columns_mut().for_each(memory::shrink_list);
@@ -297,7 +301,7 @@ impl CoreRows {
         memory::shrink_list(groups);
     }
 
-    /// Forgets the groups of the rows, which are put into others.
+    /// Forgets the groups of the rows, before they are grouped again.
     pub(super) fn ungroup(&mut self) {
         self.marks = Marks::default();
     }

@@ -1,7 +1,7 @@
-//! The state of one aggregate in one group that is kept from one execution to the next: values come to it and are taken
-//! back. The one thing to know before changing it: what is taken back may be of a row whose terms are gone, so that
-//! nothing of it may be looked up. A state that would have to is stale: it is made again from the rows that are left,
-//! whose terms are all there. `aggregate.rs` is the twin.
+//! The retained state of one aggregate in one group: values are added and subtracted. The one thing
+//! to know before changing it: a subtracted value may belong to a row whose terms were reclaimed,
+//! so nothing of it may be looked up. A state that would need a look-up becomes stale, and is
+//! rebuilt from the remaining rows, whose terms are all present. `aggregate.rs` is the twin.
 
 use crate::eval::evaluate::{Evaluated, Evaluation};
 use crate::exec::aggregate::{replaces, value_of};
@@ -34,7 +34,7 @@ pub(super) enum RunningAggregate {
 #[derive(Default)]
 pub(super) struct Total {
     sum: Sum,
-    /// How many rows have no value, or one that is no number.
+    /// How many rows have no value, or a value that is no number.
     errors: u32,
     is_stale: bool,
 }
@@ -42,7 +42,7 @@ pub(super) struct Total {
 /// Of MIN and MAX.
 #[derive(Default)]
 pub(super) struct Extreme {
-    /// With the term that it is.
+    /// The value, with its term.
     best: Option<(Value, Evaluated)>,
     /// How many rows have that very term.
     ties: u32,
@@ -51,7 +51,7 @@ pub(super) struct Extreme {
     is_stale: bool,
 }
 
-/// What is known of an argument's value in a row without any dictionary.
+/// What is known of an argument's value in a row without a dictionary.
 #[derive(Clone, Copy)]
 pub(super) enum Retracted {
     /// A term of the row.
@@ -59,7 +59,7 @@ pub(super) enum Retracted {
     Computed(RecordedValue),
 }
 
-/// What an expression came to in a row.
+/// The value of an expression in a row.
 #[derive(Clone, Copy)]
 pub(super) enum RecordedValue {
     Error,
@@ -69,7 +69,7 @@ pub(super) enum RecordedValue {
     Double(f64),
     /// A number of more digits than fit here: only an evaluation knows it.
     Wide,
-    /// Something that is no number.
+    /// A value that is no number.
     Other,
 }
 
@@ -105,7 +105,7 @@ impl Retracted {
         }
     }
 
-    /// The number that it is, or `None` if it is none; an error where only a dictionary knows.
+    /// Its number, or `None` if it is no number; an error where only a dictionary could tell.
     fn number(self) -> Result<Option<Value>, ()> {
         match self {
             Retracted::Computed(RecordedValue::Wide) => Err(()),
@@ -125,7 +125,7 @@ impl RunningAggregate {
         }
     }
 
-    /// Whether it has to be made again.
+    /// Whether it has to be rebuilt.
     pub(super) fn is_stale(&self) -> bool {
         match self {
             RunningAggregate::Count(_) => false,
@@ -152,7 +152,7 @@ impl RunningAggregate {
         }
     }
 
-    /// Takes back the value of a row that was added.
+    /// Subtracts the value of a row that was added.
     #[inline]
     pub(super) fn take(&mut self, known: Retracted) {
         match self {
@@ -273,7 +273,7 @@ impl Extreme {
                 self.ties -= u32::from(id == *best);
                 self.ties == 0
             }
-            // Computed values that are equal are not counted, whatever their types.
+            // Equal computed values are not counted as ties, whatever their types.
             (Retracted::Computed(computed), _) => match computed.number() {
                 Some(value) => value.order(best) == Ordering::Equal,
                 None => true,

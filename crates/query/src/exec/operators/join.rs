@@ -1,4 +1,5 @@
-//! Joins the rows with those of a plan that starts by itself, by hash. The hashing is in `exec::join`.
+//! Joins the rows with those of a plan that starts by itself, by hash. The hashing is in
+//! `exec::join`.
 
 use crate::algebra::error::QueryError;
 use crate::algebra::varset::VarSet;

@@ -2,9 +2,9 @@
 //! how it runs. The one thing to know before changing them: what an operator says of itself here
 //! steers how its plan is cut into parts and pruned, so it must hold for any data.
 //!
-//! To add an operator, write its file, and name it in [`StepKind`] and the two matches below it. All
-//! that depends on the kind of a step is asked through [`PhysicalOperator`], once a step and not once
-//! a row.
+//! To add an operator, write its file, and name it in [`StepKind`] and the two matches below it.
+//! All that depends on the kind of a step is asked through [`PhysicalOperator`], once a step and
+//! not once a row.
 
 mod anti_semi;
 mod bind;

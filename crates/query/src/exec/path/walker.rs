@@ -1,4 +1,4 @@
-//! What a path leads to from a column of vertices, and which vertices it connects, in one graph.
+//! Follows a path from a column of vertices, and finds the vertices that it connects, in one graph.
 
 use crate::algebra::error::QueryError;
 use crate::algebra::expression::ConstantId;
@@ -12,7 +12,7 @@ use crate::view::sources::{self, Graphs};
 use rustc_hash::FxHashMap;
 use somersault_model::{Direction, TermId};
 
-/// Vertices that are followed at once, and ends that are made between two looks at the limits.
+/// Vertices that are followed at once, and ends that are made between two limit checks.
 const VERTICES_AT_ONCE: usize = 1 << 10;
 const ENDS_PER_CHECK: usize = 1 << 14;
 
@@ -148,9 +148,9 @@ impl<'w, 'g> Walker<'w, 'g> {
         Ok(())
     }
 
-    /// One solution for each edge, whichever ends are known, as a triple pattern and a FILTER on its
-    /// predicate give: SPARQL 1.1, section 18.4, does not say how often two vertices count between
-    /// which there are several edges (w3c/sparql-query, issue 395).
+    /// One solution for each edge, whichever ends are known, as a triple pattern and a FILTER on
+    /// its predicate give: SPARQL 1.1, section 18.4, does not say how often two vertices count
+    /// between which there are several edges (w3c/sparql-query, issue 395).
     fn negated(
         &mut self,
         excluded: &[ConstantId],
