@@ -89,7 +89,6 @@ pub(crate) const WIDE: &[&str] = &[
     "cli",
     "lang",
     "log",
-    "query",
     "runtime",
     "server",
     "somersault",

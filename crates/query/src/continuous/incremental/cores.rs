@@ -387,7 +387,8 @@ pub(super) fn is_of_its_row(expr: &Expr) -> bool {
 pub(super) fn obstacle(node: &Node) -> Option<&'static str> {
     const DRAWS: &str =
         "it draws values (RAND, UUID, STRUUID or BNODE), which follow the order of its rows";
-    const ORDER: &str = "its answer hangs on the order in which rows are found (LIMIT or OFFSET without ORDER BY, SAMPLE, GROUP_CONCAT)";
+    const ORDER: &str =
+        "its answer depends on row order (LIMIT or OFFSET without ORDER BY, SAMPLE, GROUP_CONCAT)";
     match &node.operator {
         Operator::Group(group) => {
             if group.is_volatile() {
