@@ -10,14 +10,14 @@ mod effective;
 mod publish;
 
 use self::effective::{keep_effective, length};
-use crate::base::{Base, FLAT_LIMIT};
+use crate::base::{Base, FLAT_LIMIT, FreshBase};
 use crate::batch::{Group, HalfEdge};
 use crate::block::Dated;
 use crate::cell::{Cell, Content, Key, Kind};
 use crate::changes::Changes;
 use crate::generation::Generation;
 use crate::image::{Edges, Vertices};
-use crate::list::{self, List, Retained};
+use crate::list::{self, Retained};
 use crate::prefetch::prefetch;
 use crate::store::Applied;
 use crate::writer::WriterState;
@@ -389,16 +389,16 @@ impl<'a> Pass<'a> {
         } else if touched.effective > 0 {
             self.touched += 1;
             let base = if in_image.len() <= FLAT_LIMIT || key.kind() != Kind::Adjacency {
-                Base::of(in_image)
+                FreshBase::of(in_image)
             } else {
                 // SAFETY: the neighbours of a vertex are borrowed from the image, and the list is
                 // reached only through a cell of the image's generation, which is freed first.
-                unsafe { Base::of_image(in_image) }
+                FreshBase::shared(unsafe { Base::of_image(in_image) })
             };
-            self.state.live_bytes += base.bytes() as isize;
+            self.state.live_bytes += base.bytes as isize;
             let cell = self.state.new_cell(key);
             // SAFETY: a cell of the newest generation, which is not freed in 'a.
-            self.publish_tail(unsafe { cell.as_ref() }, 0, base, None, &effective);
+            self.publish_tail(unsafe { cell.as_ref() }, 0, base.base, None, &effective);
             self.insert(cell, key);
         }
         self.state.effective = effective;
@@ -482,25 +482,16 @@ impl<'a> Pass<'a> {
             if let Content::List(list) = content
                 && let Some(folded) = list::fold(list, self.retained)
             {
-                self.account_fold(list, &folded);
-                let base = folded.base.unwrap_or_else(|| Base::of(&[]));
-                self.publish_parts(cell, folded.born, base, folded.tail);
+                self.account_fold(&folded);
+                self.publish_parts(cell, folded.born, folded.base.base, folded.tail);
             }
         }
     }
 
-    /// Counts what a fold has made; what it replaces is counted off when that is freed.
-    fn account_fold(&mut self, list: &List, folded: &list::Folded) {
+    /// Counts the allocations of a fold. What it replaces is counted off when that is freed.
+    fn account_fold(&mut self, folded: &list::Folded) {
         let tails = (folded.tail.as_ref()).map_or(0, |tail| tail.chain_bytes());
         self.state.tail_bytes += tails;
-        let mut bytes = tails as isize;
-        if folded.born == 0 {
-            bytes += folded.base.as_ref().map_or(0, Base::bytes) as isize;
-            if let (Base::Flat(block), Some(Base::Pieces(_))) = (&list.base, &folded.base) {
-                // The pieces go on using the block: it is never counted off on its own.
-                bytes -= block.bytes() as isize;
-            }
-        }
-        self.state.live_bytes += bytes;
+        self.state.live_bytes += (folded.base.bytes + tails) as isize;
     }
 }

@@ -32,6 +32,13 @@ pub(crate) enum Base {
     Pieces(Arc<Directory>),
 }
 
+/// A base that was just made.
+pub(crate) struct FreshBase {
+    pub(crate) base: Base,
+    /// Bytes allocated for it, besides the parts that it shares with an older base.
+    pub(crate) bytes: usize,
+}
+
 /// Ids in the image of the generation whose cell leads to them.
 #[derive(Clone, Copy)]
 pub(crate) struct ImageIds(&'static [TermId]);
@@ -138,7 +145,7 @@ impl Base {
 
     /// The base with changes made; `None` where nothing is left. Costs what is touched, or the
     /// whole where it is short or mostly changed.
-    pub(crate) fn fold(&self, changes: &Changes) -> Option<Base> {
+    pub(crate) fn fold(&self, changes: &Changes) -> Option<FreshBase> {
         let length = self.len().checked_add_signed(changes.net())?;
         if length == 0 {
             return None;
@@ -147,16 +154,22 @@ impl Base {
             let mut ids = Vec::with_capacity(length);
             self.write(&changes.inserts, &changes.deletes, &mut ids);
             debug_assert_eq!(ids.len(), length, "changes are effective");
-            return Some(Base::of(&ids));
+            return Some(FreshBase::of(&ids));
         }
+        let mut block_bytes = 0;
         let directory = match self {
-            Base::Pieces(directory) => directory.fold(changes),
-            Base::Flat(block) => Directory::of(&Source::Block(block.clone())).fold(changes),
-            Base::Image(ids) => Directory::of(&Source::Image(*ids)).fold(changes),
-            Base::One(one) => Directory::of(&Source::Block(Block::new(0, one))).fold(changes),
+            Base::Pieces(directory) => directory.fold(changes, &mut block_bytes),
+            Base::Flat(block) => {
+                Directory::of(&Source::Block(block.clone())).fold(changes, &mut block_bytes)
+            }
+            Base::Image(ids) => Directory::of(&Source::Image(*ids)).fold(changes, &mut block_bytes),
+            Base::One(_) => unreachable!("one member and its changes are a short list"),
         };
         debug_assert_eq!(directory.length, length, "changes are effective");
-        Some(Base::Pieces(Arc::new(directory)))
+        Some(FreshBase {
+            bytes: directory.unshared_bytes() + block_bytes,
+            base: Base::Pieces(Arc::new(directory)),
+        })
     }
 
     /// These ids (not none) as a base.
@@ -177,13 +190,58 @@ impl Base {
         Base::Image(ImageIds(ids))
     }
 
-    /// Size in memory besides this value itself, shared parts included.
-    pub(crate) fn bytes(&self) -> usize {
+    /// Drops the base; the bytes that became free. Parts that another base shares stay.
+    pub(crate) fn release(self) -> usize {
         match self {
-            // What is the image's is counted with it.
+            // The image counts its own ids.
             Base::One(_) | Base::Image(_) => 0,
+            Base::Flat(block) => block.release(),
+            Base::Pieces(directory) => Arc::into_inner(directory).map_or(0, Directory::release),
+        }
+    }
+}
+
+impl FreshBase {
+    /// A copy of these ids.
+    pub(crate) fn of(ids: &[TermId]) -> FreshBase {
+        let base = Base::of(ids);
+        let bytes = match &base {
             Base::Flat(block) => block.bytes(),
-            Base::Pieces(directory) => directory.bytes(),
+            Base::One(_) | Base::Image(_) | Base::Pieces(_) => 0,
+        };
+        FreshBase { base, bytes }
+    }
+
+    /// A base that is there already.
+    pub(crate) fn shared(base: Base) -> FreshBase {
+        FreshBase { base, bytes: 0 }
+    }
+}
+
+#[cfg(test)]
+impl Base {
+    /// Bytes of this base besides the value itself, of which those in `seen` are left out: what a
+    /// walk finds, for tests of the counts.
+    pub(crate) fn walk_bytes(&self, seen: &mut std::collections::HashSet<*const u8>) -> usize {
+        let mut block_bytes = |block: &Block| match seen.insert(block.as_ptr_of_head()) {
+            true => block.bytes(),
+            false => 0,
+        };
+        match self {
+            Base::One(_) | Base::Image(_) => 0,
+            Base::Flat(block) => block_bytes(block),
+            Base::Pieces(directory) => {
+                let mut bytes = directory.own_bytes();
+                for branch in &directory.branches {
+                    bytes += branch.own_bytes();
+                    for piece in &branch.pieces {
+                        if let Source::Block(block) = &piece.source {
+                            bytes += block_bytes(block);
+                        }
+                    }
+                }
+                bytes
+            }
         }
     }
 }
@@ -199,10 +257,22 @@ impl Directory {
         Directory::from_branches(pieces.chunks(BRANCH).map(Branch::of).collect())
     }
 
-    /// Size in memory, shared parts included.
-    pub(crate) fn bytes(&self) -> usize {
-        let branch = |b: &Arc<Branch>| b.pieces.len() * size_of::<Piece>() + size_of::<Branch>();
-        self.length * size_of::<TermId>() + self.branches.iter().map(branch).sum::<usize>()
+    /// Size in memory with the branches that no other directory shares, without blocks.
+    fn unshared_bytes(&self) -> usize {
+        let unshared = self.branches.iter().filter(|b| Arc::strong_count(b) == 1);
+        self.own_bytes() + unshared.map(|b| b.own_bytes()).sum::<usize>()
+    }
+
+    /// Drops the directory; the bytes that became free.
+    fn release(self) -> usize {
+        let own = self.own_bytes();
+        let branches = self.branches.into_iter().filter_map(Arc::into_inner);
+        own + branches.map(Branch::release).sum::<usize>()
+    }
+
+    /// Size in memory without the branches.
+    fn own_bytes(&self) -> usize {
+        size_of::<Directory>() + self.branches.capacity() * size_of::<Arc<Branch>>()
     }
 
     fn from_branches(branches: Vec<Arc<Branch>>) -> Directory {
@@ -223,7 +293,8 @@ impl Directory {
             .is_some_and(|at| branch.pieces[at].ids().binary_search(&id).is_ok())
     }
 
-    fn fold(&self, changes: &Changes) -> Directory {
+    /// The directory with changes made; the bytes of new blocks are added to `block_bytes`.
+    fn fold(&self, changes: &Changes, block_bytes: &mut usize) -> Directory {
         let (mut inserts, mut deletes) = (&changes.inserts[..], &changes.deletes[..]);
         let mut branches = Vec::with_capacity(self.branches.len() + 1);
         for (at, branch) in self.branches.iter().enumerate() {
@@ -233,7 +304,7 @@ impl Directory {
                 branches.push(Arc::clone(branch));
                 continue;
             }
-            let pieces = branch.fold(these.0, these.1);
+            let pieces = branch.fold(these.0, these.1, block_bytes);
             if pieces.len() <= 2 * BRANCH {
                 if !pieces.is_empty() {
                     branches.push(Branch::of(&pieces));
@@ -247,6 +318,11 @@ impl Directory {
 }
 
 impl Branch {
+    /// Size in memory without the blocks that its pieces are of.
+    fn own_bytes(&self) -> usize {
+        size_of::<Branch>() + self.pieces.capacity() * size_of::<Piece>()
+    }
+
     fn of(pieces: &[Piece]) -> Arc<Branch> {
         Arc::new(Branch {
             first: pieces[0].first,
@@ -255,8 +331,23 @@ impl Branch {
         })
     }
 
+    /// Drops the branch; the bytes that became free.
+    fn release(self) -> usize {
+        let own = self.own_bytes();
+        let blocks = self.pieces.into_iter().map(|piece| match piece.source {
+            Source::Block(block) => block.release(),
+            Source::Image(_) => 0,
+        });
+        own + blocks.sum::<usize>()
+    }
+
     /// The pieces of this branch with changes made; untouched pieces are shared.
-    fn fold(&self, mut inserts: &[TermId], mut deletes: &[TermId]) -> Vec<Piece> {
+    fn fold(
+        &self,
+        mut inserts: &[TermId],
+        mut deletes: &[TermId],
+        block_bytes: &mut usize,
+    ) -> Vec<Piece> {
         let mut pieces = Vec::with_capacity(self.pieces.len() + 1);
         let mut fresh: Vec<TermId> = Vec::new();
         for (at, piece) in self.pieces.iter().enumerate() {
@@ -264,7 +355,7 @@ impl Branch {
             let these = (cut(&mut inserts, end), cut(&mut deletes, end));
             let untouched = these.0.is_empty() && these.1.is_empty();
             if untouched && (fresh.is_empty() || fresh.len() >= SMALL_PIECE) {
-                flush(&mut fresh, &mut pieces);
+                *block_bytes += flush(&mut fresh, &mut pieces);
                 pieces.push(piece.clone());
             } else {
                 // A small fresh piece also takes in an untouched neighbour: deletions would
@@ -272,21 +363,25 @@ impl Branch {
                 merge_into(piece.ids(), these.0, these.1, &mut fresh);
             }
         }
-        flush(&mut fresh, &mut pieces);
+        *block_bytes += flush(&mut fresh, &mut pieces);
         pieces
     }
 }
 
-/// Cuts what has gathered into pieces of about equal length.
-fn flush(fresh: &mut Vec<TermId>, pieces: &mut Vec<Piece>) {
+/// Cuts the ids in `fresh` into pieces of about equal length; the bytes of their blocks.
+fn flush(fresh: &mut Vec<TermId>, pieces: &mut Vec<Piece>) -> usize {
     if fresh.is_empty() {
-        return;
+        return 0;
     }
+    let mut bytes = 0;
     let count = fresh.len().div_ceil(PIECE);
     for ids in fresh.chunks(fresh.len().div_ceil(count)) {
-        pieces.push(Piece::new(Source::Block(Block::new(0, ids)), 0, ids.len()));
+        let block = Block::new(0, ids);
+        bytes += block.bytes();
+        pieces.push(Piece::new(Source::Block(block), 0, ids.len()));
     }
     fresh.clear();
+    bytes
 }
 
 /// Takes the members below `end` off the front of an ascending list (all, without an end).
@@ -328,8 +423,9 @@ mod tests {
             inserts: vec![TermId::from_raw(id)],
             deletes: vec![],
         };
-        let before = Base::of(&ids).fold(&insert(1)).expect("not empty");
-        let after = before.fold(&insert(300_001)).expect("not empty");
+        let fold = |base: &Base, id| base.fold(&insert(id)).expect("not empty").base;
+        let before = fold(&Base::of(&ids), 1);
+        let after = fold(&before, 300_001);
         assert_eq!(after.len(), 300_002);
         // The first insertion cut its piece in two; the second touched one piece.
         let pieces = 300_000usize.div_ceil(PIECE) + 1;
@@ -362,7 +458,7 @@ mod tests {
                     model.retain(|n| touched.binary_search(n).is_err());
                 }
                 base = match base {
-                    Some(base) => base.fold(&changes),
+                    Some(base) => base.fold(&changes).map(|fresh| fresh.base),
                     None if changes.inserts.is_empty() => None,
                     None => Some(Base::of(&changes.inserts)),
                 };

@@ -48,6 +48,11 @@ impl Generation {
         }
     }
 
+    /// Size in memory without the cells and their tables.
+    pub(crate) fn own_bytes(&self) -> usize {
+        size_of::<Generation>() + self.image.bytes()
+    }
+
     /// # Safety
     /// As for [`Segments::find`].
     #[inline]
@@ -285,7 +290,7 @@ impl Generation {
             generation.segments.for_each(|cell| {
                 freed += cell.publish_nothing().release();
             });
-            freed.bytes += generation.segments.bytes() + generation.image.bytes();
+            freed.bytes += generation.segments.bytes() + generation.own_bytes();
             drop(generation);
             for chunk in chunks.0 {
                 let chunk = Box::from_raw(chunk.as_ptr());

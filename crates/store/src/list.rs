@@ -4,7 +4,7 @@
 //! The state at SN s is the base, if it was born at or before s, with the changes of all tails at
 //! or before s. Tails go from newest to oldest and ascend by SN without repeats.
 
-use crate::base::{Base, FLAT_LIMIT};
+use crate::base::{Base, FLAT_LIMIT, FreshBase};
 use crate::changes::{Changes, merge_into};
 use somersault_model::TermId;
 use std::ops::AddAssign;
@@ -124,11 +124,7 @@ impl List {
     /// Drops the list; the bytes that became free. Parts that a newer version shares stay.
     pub(crate) fn release(self) -> Freed {
         let mut freed = Freed::from(size_of::<List>());
-        freed.bytes += match self.base {
-            Base::One(_) | Base::Image(_) => 0,
-            Base::Flat(block) => block.release(),
-            Base::Pieces(directory) => Arc::into_inner(directory).map_or(0, |d| d.bytes()),
-        };
+        freed.bytes += self.base.release();
         let mut tail = self.tail;
         while let Some(last) = tail.and_then(Arc::into_inner) {
             freed.bytes += last.bytes();
@@ -172,10 +168,10 @@ impl Retained {
 }
 
 /// A list taken apart by the writer: tails at or below the floor folded into the base, tails that
-/// nobody can tell apart joined. `None` for the base where nothing is left of it.
+/// no reader can tell apart joined. All tails are new.
 pub(crate) struct Folded {
     pub(crate) born: u64,
-    pub(crate) base: Option<Base>,
+    pub(crate) base: FreshBase,
     pub(crate) tail: Option<Arc<Tail>>,
 }
 
@@ -188,7 +184,7 @@ pub(crate) fn fold(list: &List, retained: &Retained) -> Option<Folded> {
             newest.sn <= retained.floor && !is_left_as_tail(&list.base, newest.changes.len());
         return ripe.then(|| Folded {
             born: 0,
-            base: list.base.fold(&newest.changes),
+            base: folded_base(&list.base, &newest.changes),
             tail: None,
         });
     }
@@ -213,9 +209,9 @@ pub(crate) fn fold(list: &List, retained: &Retained) -> Option<Folded> {
         changes = changes.then(&tail.changes);
     }
     let base = if changes.is_empty() {
-        Some(list.base.clone())
+        FreshBase::shared(list.base.clone())
     } else {
-        list.base.fold(&changes)
+        folded_base(&list.base, &changes)
     };
     let rest = joined.unwrap_or_else(|| {
         let kept = tails[below..].iter();
@@ -226,6 +222,11 @@ pub(crate) fn fold(list: &List, retained: &Retained) -> Option<Folded> {
     });
     let born = if below > 0 { 0 } else { list.born };
     Some(Folded { born, base, tail })
+}
+
+/// The base with changes made, empty where nothing is left.
+fn folded_base(base: &Base, changes: &Changes) -> FreshBase {
+    base.fold(changes).unwrap_or_else(|| FreshBase::of(&[]))
 }
 
 /// Ids are spread by hash: a few changes to a long list touch as many pieces. They stay tails until

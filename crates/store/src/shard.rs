@@ -28,6 +28,7 @@ pub(crate) struct Shard {
 impl Shard {
     pub(crate) fn new(id: ShardId) -> Shard {
         let first = Generation::new(0, Image::default(), null_mut());
+        let state = WriterState::of(&first);
         Shard {
             id,
             current: AtomicPtr::new(Box::into_raw(Box::new(first))),
@@ -36,7 +37,7 @@ impl Shard {
             retired_bytes: AtomicUsize::new(0),
             snapshot_bytes: AtomicUsize::new(0),
             superseded: AtomicUsize::new(0),
-            writer: Mutex::new(Some(Box::default())),
+            writer: Mutex::new(Some(Box::new(state))),
         }
     }
 

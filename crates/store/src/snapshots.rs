@@ -99,6 +99,11 @@ impl Deadline {
         self.0.load(Ordering::Acquire) == EXPIRED
     }
 
+    /// Whether it is at or before `now_ms`, or over.
+    fn is_due(&self, now_ms: i64) -> bool {
+        self.0.load(Ordering::Acquire) <= now_ms
+    }
+
     /// Sets it where there is none.
     fn limit(&self, deadline_ms: i64) {
         // What it is otherwise, it stays: a deadline, or over.
@@ -225,8 +230,9 @@ impl Snapshots {
     }
 
     /// Gives up the pins whose deadline is at or before `now_ms` (of whatever clock the deadlines
-    /// were made with); how many. Their snapshots turn invalid.
+    /// were made with); returns how many of them had readers. Their snapshots turn invalid.
     pub fn expire(&self, now_ms: i64) -> usize {
+        self.drop_idle(now_ms);
         let mut pins = self.pins.lock();
         let Pins { live, retained, .. } = &mut *pins;
         let mut count = 0;
@@ -238,6 +244,18 @@ impl Snapshots {
             }
         }
         count
+    }
+
+    /// Drops the pins that lanes keep without a reader beyond their deadline.
+    fn drop_idle(&self, now_ms: i64) {
+        for lane in &self.lanes {
+            let mut lane = lane.0.lock();
+            // Readers join through the lane's lock, so a pin with one reference has no reader.
+            let idle =
+                lane.take_if(|pin| Arc::strong_count(pin) == 1 && pin.deadline.is_due(now_ms));
+            drop(lane);
+            drop(idle);
+        }
     }
 
     /// All pins that somebody reads through, in the order in which they were taken.
@@ -485,6 +503,30 @@ mod tests {
         snapshots.publish_stable(Sn(2));
         assert_eq!(snapshots.horizon().oldest_pin, snapshots.horizon().next_pin);
         assert_eq!(snapshots.pin_shared(100).sn, 2);
+    }
+
+    /// A lane keeps the pin of a short query that is over. Its deadline passes, but nothing was
+    /// read for too long: `expire` counts only pins with readers, as `pinned` does.
+    #[test]
+    fn a_kept_pin_without_readers_goes_at_its_deadline_and_is_not_counted() {
+        let snapshots = Snapshots::new();
+        snapshots.publish_stable(Sn(1));
+        drop(snapshots.pin_shared(100));
+        assert_eq!((snapshots.pinned(), snapshots.expire(99)), (0, 0));
+        assert_eq!(
+            snapshots.pin_shared(100).number,
+            0,
+            "kept until its deadline"
+        );
+        assert_eq!((snapshots.pinned(), snapshots.expire(100)), (0, 0));
+        let horizon = snapshots.horizon();
+        assert_eq!(
+            horizon.oldest_pin, horizon.next_pin,
+            "it holds up no freeing"
+        );
+        let read = snapshots.pin_shared(200);
+        assert_eq!((snapshots.pinned(), snapshots.expire(200)), (1, 1));
+        assert!(read.is_expired());
     }
 
     /// SN-2 and S5 while pins are shared: what a reader got is stable when it gets it, stays above the

@@ -11,6 +11,9 @@
 //! cannot have seen the old word; once all lower ones are dropped, the old content is freed.
 #![allow(unsafe_code)]
 
+#[cfg(test)]
+mod accounting;
+
 use crate::Store;
 use crate::apply::Pass;
 use crate::batch::{Group, HalfEdge, ShardBatch};
@@ -218,7 +221,7 @@ impl ShardWriter {
         let pointer = NonNull::from(old);
         let generation = Generation::new(sn.0, built.image, pointer.as_ptr());
         let (shard, state) = self.parts_mut();
-        state.live_bytes += (generation.image.bytes() + size_of::<Generation>()) as isize;
+        state.live_bytes += generation.own_bytes() as isize;
         state.statements = generation.image.statements();
         state.in_cells = 0;
         state.cells_used = 0;
@@ -312,6 +315,14 @@ impl Drop for ShardWriter {
 }
 
 impl WriterState {
+    /// The state of a shard with nothing but this generation.
+    pub(crate) fn of(first: &Generation) -> WriterState {
+        WriterState {
+            live_bytes: first.own_bytes() as isize,
+            ..WriterState::default()
+        }
+    }
+
     /// A new cell with this key, which is not in the table yet.
     pub(crate) fn new_cell(&mut self, key: Key) -> NonNull<Cell> {
         if self.cells_used == CELL_CHUNK || self.cells.0.is_empty() {

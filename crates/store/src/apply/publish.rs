@@ -5,7 +5,7 @@
 #![allow(unsafe_code)]
 
 use super::Pass;
-use crate::base::{Base, FLAT_LIMIT};
+use crate::base::{Base, FLAT_LIMIT, FreshBase};
 use crate::block::{Block, Date, Dated, LONGEST_DATED};
 use crate::cell::{Cell, Content};
 use crate::changes::{Changes, gallop, merge_into};
@@ -61,9 +61,8 @@ impl Pass<'_> {
             Content::Block(block) => self.publish_undated(cell, *block, effective),
             Content::List(list) => match list::fold(list, self.retained) {
                 Some(folded) => {
-                    self.account_fold(list, &folded);
-                    let base = folded.base.unwrap_or_else(|| Base::of(&[]));
-                    self.publish_tail(cell, folded.born, base, folded.tail, effective);
+                    self.account_fold(&folded);
+                    self.publish_tail(cell, folded.born, folded.base.base, folded.tail, effective);
                 }
                 None => {
                     let (base, tail) = (list.base.clone(), list.tail.clone());
@@ -128,7 +127,7 @@ impl Pass<'_> {
             return;
         }
         let mut scratch = Vec::with_capacity(block.ids.len() - waiting.len());
-        let base = Base::of(block.read(self.retained.floor, &mut scratch));
+        let base = FreshBase::of(block.read(self.retained.floor, &mut scratch));
         // By SN, and among those of one SN still by place.
         waiting.sort_by_key(|date| date.sn());
         let mut tail = None;
@@ -149,8 +148,8 @@ impl Pass<'_> {
                 tail = Some(Arc::new(made));
             }
         }
-        self.state.live_bytes += base.bytes() as isize;
-        self.publish_tail(cell, 0, base, tail, &now.then(effective));
+        self.state.live_bytes += base.bytes as isize;
+        self.publish_tail(cell, 0, base.base, tail, &now.then(effective));
     }
 
     pub(super) fn publish_tail(
@@ -162,7 +161,11 @@ impl Pass<'_> {
         effective: &Changes,
     ) {
         let (changes, older) = match older {
-            Some(tail) if tail.sn == self.sn => (tail.changes.then(effective), tail.older.clone()),
+            Some(tail) if tail.sn == self.sn => {
+                let (changes, older) = (tail.changes.then(effective), tail.older.clone());
+                self.drop_unpublished(tail);
+                (changes, older)
+            }
             older => (effective.clone(), older),
         };
         if changes.is_empty() {
@@ -180,6 +183,14 @@ impl Pass<'_> {
         self.state.waiting.push_back((self.sn, NonNull::from(cell)));
     }
 
+    /// Drops a tail, and counts it off where it was counted and no published list has it.
+    fn drop_unpublished(&mut self, tail: Arc<Tail>) {
+        if let Some(tail) = Arc::into_inner(tail) {
+            self.state.live_bytes -= tail.bytes() as isize;
+            self.state.tail_bytes -= tail.bytes();
+        }
+    }
+
     /// Publishes a list in the plainest form that holds it.
     pub(super) fn publish_parts(
         &mut self,
@@ -191,7 +202,10 @@ impl Pass<'_> {
         // SAFETY: this is the writer.
         let old = unsafe {
             match (base, tail) {
-                (Base::Flat(block), None) if block.is_empty() => cell.publish_nothing(),
+                (Base::Flat(block), None) if block.is_empty() => {
+                    self.state.live_bytes -= block.release() as isize;
+                    cell.publish_nothing()
+                }
                 // The block's own SN is that of the list, or 0 after folding.
                 (Base::Flat(block), None) => cell.publish_block(block),
                 (Base::One(one), None) => cell.publish_ids(born, &one),

@@ -1,0 +1,162 @@
+//! Tests of the byte counts that a writer keeps: after any changes they equal what a walk over all
+//! cells, lists, tables and images of the shard finds.
+
+use super::{ShardWriter, WriterState};
+use crate::cell::Content;
+use crate::snapshot::Snapshot;
+use crate::{ShardBatch, Store};
+use somersault_model::{Mutation, QuadIds, ShardId, Sn, Tag, TermId, VirtualShard};
+use std::collections::HashSet;
+use std::sync::Arc;
+
+/// Bytes found by a walk.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Found {
+    live: usize,
+    tails: usize,
+}
+
+fn walk(writer: &ShardWriter) -> Found {
+    let (shard, state) = writer.parts();
+    let mut seen = HashSet::new();
+    let mut found = Found::default();
+    // SAFETY: this is the writer, which frees nothing meanwhile.
+    unsafe {
+        let generation = shard.at(u64::MAX);
+        found.live += generation.own_bytes() + generation.segments.bytes();
+        for chunk in &state.cells.0 {
+            found.live += size_of_val(chunk.as_ref());
+        }
+        generation.segments.for_each(|cell| match cell.content() {
+            Content::Nothing | Content::One { .. } => {}
+            Content::Block(_) => found.live += cell.block().bytes(),
+            Content::Counter(counter) => found.live += counter.bytes(),
+            Content::List(list) => {
+                let tails = list.tail.as_ref().map_or(0, |tail| tail.chain_bytes());
+                found.tails += tails;
+                found.live += size_of_val(list) + tails + list.base.walk_bytes(&mut seen);
+            }
+        });
+    }
+    found
+}
+
+fn counted(state: &WriterState) -> (isize, usize) {
+    (state.live_bytes, state.tail_bytes)
+}
+
+fn vertex(n: u64) -> TermId {
+    TermId::in_dictionary(Tag::NamedNode, VirtualShard::truncated(n as u16), n + 1)
+}
+
+fn quad(subject: u64, object: u64) -> QuadIds {
+    QuadIds {
+        graph: TermId::DEFAULT_GRAPH,
+        subject: vertex(subject),
+        predicate: vertex(1 << 20),
+        object: vertex(object),
+    }
+}
+
+fn apply(store: &Arc<Store>, writer: &mut ShardWriter, sn: Sn, mutations: &[Mutation]) {
+    let batch = ShardBatch::split(mutations, store.placement()).swap_remove(0);
+    writer.apply(sn, &batch).expect("in order");
+    store.snapshots().publish_stable(sn);
+}
+
+/// Frees all that no pin can see, and compares the counts with a walk.
+#[track_caller]
+fn compare(writer: &mut ShardWriter) {
+    writer.fold(usize::MAX);
+    writer.fold(usize::MAX);
+    let (_, state) = writer.parts();
+    assert!(state.retired.is_empty() && state.superseded.is_empty());
+    let found = walk(writer);
+    assert_eq!(counted(state), (found.live as isize, found.tails));
+}
+
+/// An edge of a hub comes and goes with each snapshot, while a reader is pinned now and then: its
+/// list is long, and a few changes to it stay tails.
+#[test]
+fn changes_to_a_long_list_are_counted_once() {
+    let store = Store::new(1);
+    let mut writer = store.take_writer(ShardId(0)).expect("free");
+    let hub: Vec<_> = (0..5_000).map(|n| Mutation::insert(quad(n, 0))).collect();
+    apply(&store, &mut writer, Sn(1), &hub);
+    compare(&mut writer);
+    let mut pin: Option<Snapshot> = None;
+    for sn in 2..400u64 {
+        let fresh = 5_000 + sn;
+        let mutations = [
+            Mutation::insert(quad(fresh, 0)),
+            Mutation::delete(quad(sn, 0)),
+        ];
+        apply(&store, &mut writer, Sn(sn), &mutations);
+        match sn % 10 {
+            0 => pin = Some(store.pin_stable()),
+            7 => pin = None,
+            _ => {}
+        }
+    }
+    drop(pin);
+    compare(&mut writer);
+}
+
+/// Any changes, loads among them, of lists of all lengths.
+#[test]
+#[cfg_attr(miri, ignore = "minutes under miri")]
+fn any_changes_are_counted_as_a_walk_finds_them() {
+    for seed in 0..12u64 {
+        let store = Store::with_images_from(1, 2_000, 64);
+        let mut writer = store.take_writer(ShardId(0)).expect("free");
+        let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+        let mut random = move |below: u64| {
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1);
+            (state >> 33) % below
+        };
+        let mut pins: Vec<Snapshot> = Vec::new();
+        for sn in 1..120u64 {
+            let many = [3, 30, 1_500][random(3) as usize];
+            let mut mutations = Vec::new();
+            for _ in 0..random(many) {
+                let quad = quad(
+                    random(3_000),
+                    [0, random(4), random(3_000)][random(3) as usize],
+                );
+                mutations.push(match random(3) {
+                    0 => Mutation::delete(quad),
+                    _ => Mutation::insert(quad),
+                });
+            }
+            if random(20) == 0 {
+                let load: Arc<[QuadIds]> =
+                    (0..1_500).map(|_| quad(random(3_000), random(8))).collect();
+                let batch = ShardBatch::split_with_loads(&[load], &[], store.placement());
+                writer.apply(Sn(sn), &batch[0]).expect("in order");
+                store.snapshots().publish_stable(Sn(sn));
+            } else if random(2) == 0 {
+                // Two batches of one snapshot.
+                let (first, second) = mutations.split_at(mutations.len() / 2);
+                let batch = ShardBatch::split(first, store.placement()).swap_remove(0);
+                writer.apply(Sn(sn), &batch).expect("in order");
+                apply(&store, &mut writer, Sn(sn), second);
+            } else {
+                apply(&store, &mut writer, Sn(sn), &mutations);
+            }
+            match random(4) {
+                0 => pins.push(store.pin_stable()),
+                1 if !pins.is_empty() => drop(pins.swap_remove(0)),
+                2 => pins.clear(),
+                _ => {}
+            }
+            if random(10) == 0 {
+                pins.clear();
+                compare(&mut writer);
+            }
+        }
+        pins.clear();
+        compare(&mut writer);
+    }
+}
