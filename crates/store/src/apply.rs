@@ -18,10 +18,10 @@ use crate::changes::Changes;
 use crate::generation::Generation;
 use crate::image::{Edges, Vertices};
 use crate::list::{self, Retained};
-use crate::prefetch::prefetch;
 use crate::store::Applied;
 use crate::writer::WriterState;
 use rustc_hash::FxHashMap;
+use somersault_dictionary::prefetch;
 use somersault_model::{Direction, Operation, TermId};
 use std::ptr::NonNull;
 

@@ -2,8 +2,8 @@
 //! subject and an in half at the owner of its object. The instances of a class are at the owner of
 //! each instance instead, so that a class with millions of them is on all shards.
 
-use crate::rdf_type;
 use rustc_hash::FxHashMap;
+use somersault_dictionary::rdf_type;
 use somersault_model::{Direction, Mutation, Operation, Placement, QuadIds, ShardId, TermId};
 use std::sync::Arc;
 

@@ -6,7 +6,7 @@
 //! nothing any more, and goes when the list is next changed.
 #![allow(unsafe_code)]
 
-use crate::prefetch::prefetch;
+use somersault_dictionary::prefetch;
 use somersault_model::TermId;
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::ops::Deref;

@@ -17,7 +17,7 @@
 
 use crate::block::{Block, Dated};
 use crate::list::{Freed, List};
-use crate::prefetch::prefetch;
+use somersault_dictionary::prefetch;
 use somersault_model::{Direction, TermId};
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};

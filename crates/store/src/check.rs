@@ -6,7 +6,8 @@
 
 use crate::cell::Key;
 use crate::store::Violation;
-use crate::{Snapshot, Store, rdf_type};
+use crate::{Snapshot, Store};
+use somersault_dictionary::rdf_type;
 use somersault_model::{Direction, QuadIds, ShardId, TermId};
 use std::collections::{BTreeMap, BTreeSet};
 

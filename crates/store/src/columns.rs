@@ -6,10 +6,10 @@
 use crate::cell::Key;
 use crate::generation::Generation;
 use crate::image::{Edges, Instances};
-use crate::prefetch::prefetch;
-use crate::rdf_type;
 use crate::snapshot::{Ends, Snapshot};
 use crate::walk::{Pace, Walk};
+use somersault_dictionary::prefetch;
+use somersault_dictionary::rdf_type;
 use somersault_model::{Direction, Placement, QuadIds, ShardId, TermId};
 use std::cell::Cell;
 

@@ -12,9 +12,9 @@ pub(crate) use edges::{Edges, Instances};
 pub(crate) use vertices::Vertices;
 
 use crate::cell::{Key, Kind};
-use crate::rdf_type;
 use rustc_hash::FxHashMap;
 use sets::Sets;
+use somersault_dictionary::rdf_type;
 use somersault_model::{Direction, TermId};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

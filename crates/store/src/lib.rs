@@ -1,5 +1,5 @@
-//! The hybrid store of Somersault: the dictionary, the persistent store (stored graphs at any
-//! retained snapshot), slices and windows of streams, and the registry of snapshots. It knows no
+//! The hybrid store of Somersault: the persistent store (stored graphs at any retained snapshot),
+//! slices and windows of streams, and the registry of snapshots. It knows no
 //! query and has no thread of its own: writers and readers come to it.
 //!
 //! # Why reading without locks is safe
@@ -31,12 +31,10 @@
 //!    beside it is noted before the first can be found, hence before its SN is stable: a reader who
 //!    misses the note has no use for the cell.
 //!
-//! Cells are freed with their generation. The modules `block`, `cell`, `table`, `arena`, `array`,
-//! `growing`, `dictionary`, `interner`, `base`, `generation`, `image`, `shard`, `apply`, `writer`,
+//! Cells are freed with their generation. The modules `block`, `cell`, `table`, `array`, `base`, `generation`, `image`, `shard`, `apply`, `writer`,
 //! `columns`, `walk`, `check` and `snapshot` hold all the `unsafe` there is, and run under miri.
 
 mod apply;
-mod arena;
 mod array;
 mod base;
 mod batch;
@@ -45,47 +43,35 @@ mod cell;
 mod changes;
 mod check;
 mod columns;
-mod dictionary;
-mod epochs;
 mod generation;
-mod growing;
 mod image;
-mod interner;
 mod list;
-mod located;
-mod passing;
-mod prefetch;
 mod run;
 mod shard;
-mod shared_text;
 mod side;
 mod slice;
 mod slice_store;
-mod slots;
 mod snapshot;
 mod snapshots;
 mod store;
 mod table;
-mod term_view;
 mod walk;
 mod window;
 mod writer;
 
 pub use batch::ShardBatch;
 pub use check::fingerprint;
-pub use dictionary::{Dictionary, DictionaryCounts, Held, Mentions, rdf_type};
-pub use interner::{Interner, Recent};
-pub use located::Located;
-pub use prefetch::prefetch;
 pub use run::Run;
 pub use slice::Slice;
 pub use slice_store::{SliceStore, ViewKey};
-pub use slots::Slots;
 pub use snapshot::{Ends, PredicateStatistics, Snapshot, StoreHold};
 pub use snapshots::{PinStatus, SnapshotError, Snapshots};
+pub use somersault_dictionary::{
+    Dictionary, DictionaryCounts, Held, Interner, Located, Mentions, Recent, Slots, TermKind,
+    TermView, inline_view, prefetch, rdf_type,
+};
 pub use somersault_model::{Mutation, Operation};
 pub use store::{Applied, ApplyError, Memory, Store, Violation, WriterTaken};
-pub use term_view::{TermKind, TermView, inline_view};
 pub use walk::Pace;
 pub use window::{PastWindow, WindowVersion};
 pub use writer::ShardWriter;

@@ -2,10 +2,11 @@
 //! lists that are one block or one value are borrowed, others are merged into the caller's scratch.
 #![allow(unsafe_code)]
 
+use crate::Store;
 use crate::cell::Key;
 use crate::generation::Generation;
 use crate::snapshots::Pin;
-use crate::{Store, rdf_type};
+use somersault_dictionary::rdf_type;
 use somersault_model::{Direction, QuadIds, Sn, TermId};
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -4,7 +4,8 @@
 use crate::check;
 use crate::shard::Shard;
 use crate::writer::ShardWriter;
-use crate::{Dictionary, SliceStore, Snapshot, SnapshotError, Snapshots};
+use crate::{SliceStore, Snapshot, SnapshotError, Snapshots};
+use somersault_dictionary::Dictionary;
 use somersault_model::{BatchNumber, Placement, ShardId, Sn, StreamUid};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

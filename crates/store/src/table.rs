@@ -9,7 +9,7 @@
 #![allow(unsafe_code)]
 
 use crate::cell::{Cell, Key};
-use crate::prefetch::prefetch;
+use somersault_dictionary::prefetch;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 

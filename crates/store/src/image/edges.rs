@@ -76,9 +76,9 @@ impl Edges {
     #[inline]
     pub(crate) fn prefetch_range(&self, place: usize) {
         if self.starts.is_empty() {
-            crate::prefetch::prefetch(&raw const self.neighbours[place]);
+            somersault_dictionary::prefetch(&raw const self.neighbours[place]);
         } else {
-            crate::prefetch::prefetch(&raw const self.starts[place]);
+            somersault_dictionary::prefetch(&raw const self.starts[place]);
         }
     }
 

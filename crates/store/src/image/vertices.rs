@@ -176,7 +176,7 @@ impl Vertices {
             && let Kind::Bits(words) = &section.kind
             && let Some(number) = self.numbering.number(id)
         {
-            crate::prefetch::prefetch(&raw const words[(number / 64) as usize]);
+            somersault_dictionary::prefetch(&raw const words[(number / 64) as usize]);
         }
     }
 

@@ -3,7 +3,7 @@
 #![allow(unsafe_code)]
 
 use crate::dictionary::{Dictionary, Mentions, Parts, take_apart};
-use crate::prefetch::prefetch;
+use crate::memory::prefetch;
 use oxrdf::TermRef;
 use somersault_model::TermId;
 

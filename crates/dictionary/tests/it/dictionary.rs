@@ -5,8 +5,8 @@ use oxrdf::{
     BaseDirection, BlankNode, Literal, NamedNode, NamedOrBlankNode, Term, TermRef, Triple,
 };
 use proptest::prelude::*;
+use somersault_dictionary::{Dictionary, Interner, Recent, TermKind, TermView, inline_view};
 use somersault_model::{TermId, VirtualShard, inline, term_hash};
-use somersault_store::{Dictionary, Interner, Recent, TermKind, TermView, inline_view};
 use std::collections::HashMap;
 
 /// IRIs of few beginnings (so that they come to be shared), of many, without any, and cut anywhere.

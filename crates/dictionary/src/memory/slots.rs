@@ -5,7 +5,7 @@
 //! Before changing it: a slot keeps 32 bits of the hash, and its home is a monotone function of
 //! them, so that the table grows without looking at what the numbers are of.
 
-use crate::prefetch::prefetch;
+use crate::memory::prefetch;
 
 /// Numbers by hash, of which the upper bits should be well mixed. No number is 0.
 #[derive(Debug, Clone, Default)]

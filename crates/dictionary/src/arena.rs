@@ -8,7 +8,7 @@
 //! is written never changes.
 #![allow(unsafe_code)]
 
-use crate::growing::Growing;
+use crate::memory::Growing;
 use somersault_model::{Tag, TermId};
 use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicPtr, Ordering};

@@ -5,7 +5,7 @@
 //! the longest of up to three is taken. Which beginnings are kept depends on the order in which terms
 //! came; no id and no answer depends on it.
 
-use crate::growing::Growing;
+use crate::memory::Growing;
 use hashbrown::HashTable;
 use parking_lot::RwLock;
 use rustc_hash::FxHasher;

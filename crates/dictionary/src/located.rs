@@ -4,7 +4,7 @@
 
 use crate::Dictionary;
 use crate::arena;
-use crate::prefetch::prefetch;
+use crate::memory::prefetch;
 use crate::term_view::TermView;
 use somersault_model::TermId;
 use std::marker::PhantomData;

@@ -19,11 +19,11 @@ pub use passing::{DictionaryCounts, Held, Mentions};
 
 use crate::arena::{Arena, ArenaEnd, Kind, Place, Stored};
 use crate::epochs::Epochs;
-use crate::growing::Growing;
+use crate::memory::Growing;
+use crate::memory::Slots;
+use crate::memory::prefetch;
 use crate::passing::{PassingTerm, PassingTerms};
-use crate::prefetch::prefetch;
 use crate::shared_text::SharedTexts;
-use crate::slots::Slots;
 use crate::term_view::{TermKind, TermView, inline_view};
 use oxrdf::vocab::rdf;
 use oxrdf::{

@@ -2,8 +2,8 @@
 
 use oxrdf::{Literal, NamedNode, Term, Triple};
 use proptest::prelude::*;
+use somersault_dictionary::{Dictionary, Held};
 use somersault_model::{Lease, StreamUid, TermId};
-use somersault_store::{Dictionary, Held};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
