@@ -13,9 +13,9 @@ use crate::view::local_terms::quad_bytes;
 use crate::view::snapshot_view::SnapshotView;
 use oxrdf::{BlankNode, GraphName, NamedNode, NamedOrBlankNode, Quad, Term};
 use rustc_hash::FxHashMap;
+use somersault_dictionary::Dictionary;
 use somersault_lang::{DatasetClause, DeleteInsert, GraphTarget, Update, UpdateOperation};
 use somersault_model::{Direction, EventTime, QuadIds, QueryUid, TermId, TripleIds};
-use somersault_store::Dictionary;
 use std::time::Instant;
 
 /// What an update does to the stored graphs, net: nothing is both deleted and inserted, nothing is

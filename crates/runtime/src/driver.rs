@@ -28,6 +28,7 @@ use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 use parking_lot::Mutex;
 use requests::{Request, Want};
 use sequencer::Sequencer;
+use somersault_dictionary::Recent;
 use somersault_log::{LoadSegment, Log, Position, Recovered};
 use somersault_model::{Millis, QuadIds, QueryUid, Sn};
 use somersault_store::{Recent, Store};

@@ -1,5 +1,5 @@
-//! What carries the engine: shards and their injectors, the fabric between them, the query pool, and
-//! the driver, which is the one thread that puts inputs in order.
+//! What carries the engine: shards and their injectors, the fabric between them, and the driver,
+//! which is the one thread that puts inputs in order.
 //!
 //! Shards, dictionary and slices are owned outside the fabric and survive it (S16); queries run on
 //! the pool, never inside a timely operator; nothing is answered, fired or delivered from a snapshot
@@ -7,19 +7,13 @@
 
 mod acks;
 mod clock;
-mod cores;
-mod crew;
 mod driver;
 mod due_windows;
 mod error;
 mod fabric;
 mod host;
 mod injectors;
-mod lines;
-mod pool;
-mod queues;
 mod resolver;
-mod seats;
 
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use driver::{
@@ -33,7 +27,4 @@ pub use fabric::{
 };
 pub use host::{Answered, Derives, DueSnapshot, FiringJob, Host};
 pub use injectors::{Injectors, ShardCounters};
-pub use lines::{LineSyntax, LinesError, TakeLines, TimedLines, read_lines};
-pub use pool::QueryPool;
-pub use queues::Class;
 pub use resolver::{intern_quad, intern_quad_with};

@@ -1,12 +1,13 @@
 //! What the coordinator looks up while it applies a record: ids from the dictionary, and the
 //! statements of load segments, which a live load hands over by pointer and recovery reads back.
 
-use crate::lines::{LineSyntax, TakeLines, read_lines};
 use oxrdf::TermRef;
 use parking_lot::Mutex;
+use somersault_dictionary::{Dictionary, Interner};
+use somersault_lines::{LineSyntax, TakeLines, read_lines};
 use somersault_log::{LoadSegment, Log};
 use somersault_model::{Intern, Lease, QuadIds, StreamUid, TermId};
-use somersault_store::{Dictionary, Interner, Store};
+use somersault_store::Store;
 use somersault_stream::{Resolve, ResolveError};
 use std::collections::HashMap;
 use std::convert::Infallible;

@@ -4,7 +4,7 @@
 
 use oxttl::NTriplesParser;
 use somersault::{Engine, EngineConfig, LoadOptions, LoadProgress, RdfFormat};
-use somersault_store::Dictionary;
+use somersault_dictionary::Dictionary;
 use std::error::Error;
 use std::fs::File;
 use std::io::{BufReader, Read};

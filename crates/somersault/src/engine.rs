@@ -34,7 +34,7 @@ use somersault_log::{Disk, Log, LogOptions, RealDisk, Recovered};
 use somersault_model::{Millis, Sn};
 use somersault_query::PlanCache;
 use somersault_runtime::{
-    Driver, DriverConfig, DriverParts, Fabric, Host, Injectors, ManualClock, OnApplied, QueryPool,
+    Driver, DriverConfig, DriverParts, Fabric, Host, Injectors, ManualClock, OnApplied,
     RuntimeError, SimFabric, SystemClock, TimelyFabric,
 };
 use somersault_store::Store;

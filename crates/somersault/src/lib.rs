@@ -49,9 +49,9 @@ pub use metrics::{Latency, MemoryUse, MetricsSnapshot, QueryMetrics, ShardMetric
 pub use push::{Push, PushLines, PushReceipt, StreamStatement};
 pub use subscription::{FiringId, FiringResult, SubscribeOptions, Subscription, SubscriptionEvent};
 
+pub use somersault_lines::TimedLines;
 pub use somersault_model::Limits;
 pub use somersault_query::{Remote, RemoteSolutions};
-pub use somersault_runtime::TimedLines;
 
 /// The disk under an engine with a data directory, for tests that tear, fill and crash it.
 pub mod disk {

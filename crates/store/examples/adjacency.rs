@@ -3,8 +3,9 @@
 //! <file.nt.zst> [shards]`. Figures are printed, not asserted: speed is compared in the bench crate.
 
 use oxttl::NTriplesParser;
+use somersault_dictionary::rdf_type;
 use somersault_model::{Direction, QuadIds, Sn, TermId};
-use somersault_store::{Ends, Pace, ShardBatch, Snapshot, Store, rdf_type};
+use somersault_store::{Ends, Pace, ShardBatch, Snapshot, Store};
 use std::error::Error;
 use std::fs::File;
 use std::ops::ControlFlow;

@@ -66,10 +66,6 @@ pub use slice::Slice;
 pub use slice_store::{SliceStore, ViewKey};
 pub use snapshot::{Ends, PredicateStatistics, Snapshot, StoreHold};
 pub use snapshots::{PinStatus, SnapshotError, Snapshots};
-pub use somersault_dictionary::{
-    Dictionary, DictionaryCounts, Held, Interner, Located, Mentions, Recent, Slots, TermKind,
-    TermView, inline_view, prefetch, rdf_type,
-};
 pub use somersault_model::{Mutation, Operation};
 pub use store::{Applied, ApplyError, Memory, Store, Violation, WriterTaken};
 pub use walk::Pace;

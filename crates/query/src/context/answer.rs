@@ -3,8 +3,8 @@
 //! what of its terms the dictionary would reclaim when their windows have passed (DI-1).
 
 use oxrdf::{Quad, Term, Triple};
+use somersault_dictionary::{Dictionary, Held};
 use somersault_model::{Tag, TermId};
-use somersault_store::{Dictionary, Held};
 use std::sync::Arc;
 
 /// What a query returns.

@@ -2,8 +2,8 @@
 //! the same constants share a cell. The one thing to know before changing it: the number of an
 //! empty cell is used again, so a query that keeps a number must be a member of the cell.
 
+use somersault_dictionary::{Slots, prefetch};
 use somersault_model::TermId;
-use somersault_store::{Slots, prefetch};
 use std::ops::Range;
 
 /// How many rows are looked up before the first of them is compared.

@@ -3,6 +3,7 @@
 
 use oxrdf::{Quad, Term};
 use somersault_model::{EventTime, Limits, QueryUid};
+use somersault_pool::Crew;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};

@@ -10,9 +10,9 @@ use crate::prepared::has_blank_node;
 use crate::value::random::Random;
 use oxrdf::Term;
 use rustc_hash::FxHashMap;
+use somersault_dictionary::{Dictionary, Held};
 use somersault_lang::{QuadTemplate, Query, QueryForm, VarId};
 use somersault_model::{EventTime, QueryUid, Tag, TermId};
-use somersault_store::{Dictionary, Held};
 use std::time::{Duration, Instant};
 
 impl Solutions {

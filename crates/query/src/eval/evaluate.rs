@@ -18,7 +18,6 @@ use oxrdf::Term;
 use rustc_hash::FxHashMap;
 use somersault_lang::{Comparison, VarId};
 use somersault_model::{EventTime, Tag, TermId, TripleIds};
-use somersault_store::Dictionary;
 
 /// So many bytes may a string have that a query computes; doubling strings would fill any memory.
 const LONGEST_STRING: usize = 64 << 20;

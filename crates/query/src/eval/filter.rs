@@ -428,8 +428,8 @@ mod tests {
     use crate::view::local_terms::LocalTerms;
     use oxrdf::{Literal, NamedNode, Term};
     use proptest::prelude::*;
+    use somersault_dictionary::Dictionary;
     use somersault_model::{EventTime, QueryUid};
-    use somersault_store::Dictionary;
 
     fn term() -> impl Strategy<Value = Term> {
         let typed = |text: String, name: &str| -> Term {

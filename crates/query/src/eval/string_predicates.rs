@@ -6,9 +6,9 @@ use crate::eval::evaluate::Evaluation;
 use crate::value::term_value::Value;
 use memchr::memmem::Finder;
 use regex::Regex;
+use somersault_dictionary::{TermKind, TermView};
 use somersault_lang::{Function, VarId};
 use somersault_model::TermId;
-use somersault_store::{TermKind, TermView};
 
 /// See the module.
 pub(crate) struct TextTest<'e> {

@@ -349,9 +349,9 @@ mod tests {
     use oxrdf::Literal;
     use oxrdf::vocab::xsd;
     use proptest::prelude::*;
+    use somersault_dictionary::Dictionary;
     use somersault_lang::VarId;
     use somersault_model::{EventTime, QueryUid};
-    use somersault_store::Dictionary;
 
     fn number() -> impl Strategy<Value = Literal> {
         prop_oneof![

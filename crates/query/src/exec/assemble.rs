@@ -2,11 +2,11 @@
 //! threads, a column each: a thread copies pieces that others have just made, and keeps the emptied
 //! buffers for the next parts.
 
-use crate::context::execution::Crew;
 use crate::context::table::{Column, Table};
 use crate::context::workspace::Workspace;
 use parking_lot::Mutex;
 use somersault_model::TermId;
+use somersault_pool::Crew;
 
 /// Fewer cells than this are copied sooner than a helper wakes up.
 const WORTH_SHARING: usize = 1 << 14;

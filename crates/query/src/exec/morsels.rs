@@ -6,7 +6,6 @@
 //! the threads, unless its step makes the same rows from any parts.
 
 use crate::algebra::error::QueryError;
-use crate::context::execution::Crew;
 use crate::context::table::Table;
 use crate::context::workspace::Workspace;
 use crate::exec::assemble::assemble;
@@ -16,7 +15,8 @@ use crate::exec::step::Step;
 use crate::view::sources::Graphs;
 use oxrdf::Term;
 use parking_lot::Mutex;
-use somersault_store::Held;
+use somersault_dictionary::Held;
+use somersault_pool::Crew;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 /// How many rows are tried first where only some of the answer is wanted.

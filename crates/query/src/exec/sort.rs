@@ -249,7 +249,7 @@ fn kind_of(e: &Evaluation<'_>, id: TermId) -> Option<TermKind> {
         Tag::ShortString => TermKind::Text,
         Tag::NamedNode => TermKind::Iri,
         Tag::Literal => {
-            let is_plain = |view: somersault_store::TermView<'_>| {
+            let is_plain = |view: somersault_dictionary::TermView<'_>| {
                 view.datatype.is_none() && view.language.is_none()
             };
             let plain = e.dictionary.with_view(id, is_plain)?;
@@ -468,9 +468,9 @@ mod tests {
     use oxrdf::vocab::xsd;
     use oxrdf::{Literal, NamedNode, Term};
     use proptest::prelude::*;
+    use somersault_dictionary::Dictionary;
     use somersault_lang::VarId;
     use somersault_model::{EventTime, Limits, QueryUid};
-    use somersault_store::Dictionary;
     use std::sync::Arc;
     use std::sync::atomic::AtomicBool;
 

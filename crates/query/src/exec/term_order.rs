@@ -101,8 +101,8 @@ mod tests {
     use crate::value::random::Random;
     use crate::view::local_terms::LocalTerms;
     use oxrdf::{Literal, NamedNode, Triple};
+    use somersault_dictionary::Dictionary;
     use somersault_model::{EventTime, QueryUid};
-    use somersault_store::Dictionary;
 
     #[test]
     fn neither_the_order_of_learning_nor_what_is_known_decides() {

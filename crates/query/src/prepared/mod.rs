@@ -31,12 +31,12 @@ use crate::view::graph_view::GraphView;
 use crate::view::local_terms::LocalTerms;
 use crate::view::sources::Graphs;
 use oxrdf::Term;
+use somersault_dictionary::Dictionary;
 use somersault_lang::{
     NameOrVariable, QuadTemplate, Query, QueryForm, TemplateGraph, TemplateTerm, TripleTemplate,
     VarId,
 };
 use somersault_model::TermId;
-use somersault_store::Dictionary;
 use std::sync::Arc;
 
 /// A query that is ready to run, any number of times and on any view. Cheap to clone.

@@ -14,9 +14,9 @@ use crate::prepared::plan_memory::KnownIds;
 use crate::view::graph_view::GraphView;
 use crate::view::local_terms::LocalTerms;
 use oxrdf::{NamedNode, Term};
+use somersault_dictionary::Dictionary;
 use somersault_lang::{Query, VarId};
 use somersault_model::TermId;
-use somersault_store::Dictionary;
 
 /// The prefix of all placeholders.
 pub(crate) const PLACEHOLDER: &str = "urn:somersault:parameter:";

@@ -9,6 +9,7 @@
 use crate::exec::step::Plan;
 use crate::view::sources::Graphs;
 use parking_lot::RwLock;
+use somersault_dictionary::Dictionary;
 use somersault_model::{Tag, TermId};
 use somersault_store::Dictionary;
 use std::cell::RefCell;

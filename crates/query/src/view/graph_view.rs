@@ -2,9 +2,10 @@
 //! one thing to know before changing it: lists are ascending by id and hold no id twice; every
 //! join relies on it.
 
+use somersault_dictionary::Dictionary;
 use somersault_lang::DatasetClause;
 use somersault_model::{Direction, EventTime, TermId, TripleIds};
-use somersault_store::{Dictionary, Ends, Pace, PredicateStatistics};
+use somersault_store::{Ends, Pace, PredicateStatistics};
 
 /// One set of triples that a query can read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -4,8 +4,8 @@
 
 use oxrdf::{GraphName, NamedOrBlankNode, Quad, Term, Triple};
 use rustc_hash::FxHashMap;
+use somersault_dictionary::{Dictionary, Held};
 use somersault_model::{Tag, TermId, inline};
-use somersault_store::{Dictionary, Held};
 use std::sync::Arc;
 
 /// The local terms of one execution.

@@ -6,8 +6,9 @@ use crate::view::graph_view::{
     Dataset, GraphView, Source, connected_singly, edges_singly, expand_singly,
 };
 use crate::view::overlay::{ListChange, Overlay};
+use somersault_dictionary::Dictionary;
 use somersault_model::{Direction, EventTime, QuadIds, TermId, TripleIds};
-use somersault_store::{Dictionary, Ends, Pace, PredicateStatistics, Snapshot, WindowVersion};
+use somersault_store::{Ends, Pace, PredicateStatistics, Snapshot, WindowVersion};
 use std::sync::Arc;
 
 /// What a query on the real store reads.

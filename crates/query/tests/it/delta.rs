@@ -6,6 +6,7 @@ use crate::equals_spareval::{iri, query, triple};
 use crate::sequence::Sequence;
 use oxrdf::{Term, Triple};
 use proptest::prelude::*;
+use somersault_dictionary::Dictionary;
 use somersault_lang::Parser;
 use somersault_model::{
     BatchNumber, EventTime, Limits, Millis, Mutation, Operation, ShardId, Sn, StreamUid, TermId,
@@ -15,7 +16,7 @@ use somersault_query::{
     Answer, Dataset, Execution, IncrementalQuery, Mode, NamedGraphs, PlanChoices, Prepared,
     QueryError, RetainedRows, SnapshotView, Source,
 };
-use somersault_store::{Dictionary, ShardBatch, ShardWriter, Slice, Store, ViewKey, WindowVersion};
+use somersault_store::{ShardBatch, ShardWriter, Slice, Store, ViewKey, WindowVersion};
 use std::sync::Arc;
 
 const INTERVAL: Millis = Millis(10);

@@ -1,9 +1,10 @@
 //! The dull twin of `SnapshotView`: a view over ordered sets, scanned from end to end.
 
 use oxrdf::{GraphName, NamedNode, Quad, Term, Triple};
+use somersault_dictionary::Dictionary;
 use somersault_model::{Direction, TermId, TripleIds};
 use somersault_query::{Dataset, GraphView, NamedGraphs, Source};
-use somersault_store::{Dictionary, PredicateStatistics};
+use somersault_store::PredicateStatistics;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
 

@@ -9,9 +9,9 @@ use super::{Done, Driver};
 use crate::error::RuntimeError;
 use crate::resolver::RECLAIMED_FOR_ONE;
 use oxrdf::{GraphNameRef, QuadRef, Term, TermRef};
+use somersault_dictionary::{Interner, Mentions};
 use somersault_log::{LogError, Numbered, NumberedBuilder};
 use somersault_model::{EventTime, QuadIds, TermId};
-use somersault_store::{Interner, Mentions};
 use somersault_stream::{Input, PushHead, ReadPush, StreamTerms, Timing};
 use std::collections::HashMap;
 

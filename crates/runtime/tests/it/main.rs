@@ -3,9 +3,6 @@
 
 #![allow(clippy::unwrap_used)]
 
-mod lines;
-mod timed;
-
 use parking_lot::{Condvar, Mutex};
 use somersault_model::{BatchNumber, EventTime, Millis, Placement, ShardId, Sn, StreamUid};
 use somersault_model::{TermId, TimedTriple, TripleIds};

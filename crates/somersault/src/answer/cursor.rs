@@ -4,9 +4,9 @@ use super::Answer;
 use super::delimited::turtle;
 use super::terms::{Terms, Value};
 use oxrdf::BaseDirection;
+use somersault_dictionary::{Located, TermKind, TermView};
 use somersault_model::{TermId, inline};
 use somersault_query::{Answer as Inner, Solutions};
-use somersault_store::{Located, TermKind, TermView};
 use std::ops::Range;
 
 /// For so many rows memory is asked for at once: their terms fit into the inner caches.

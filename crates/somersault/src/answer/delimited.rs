@@ -7,7 +7,7 @@ use super::writer::Syntax;
 use crate::error::EngineError;
 use oxrdf::BaseDirection;
 use oxrdf::vocab::xsd;
-use somersault_store::{TermKind, TermView};
+use somersault_dictionary::{TermKind, TermView};
 
 pub(super) struct Csv;
 

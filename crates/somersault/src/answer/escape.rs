@@ -2,7 +2,7 @@
 //! blocks first and then copied as a whole; only where something is found does it go byte by byte.
 
 use crate::error::EngineError;
-use somersault_store::TermView;
+use somersault_dictionary::TermView;
 
 /// Appends the inside of a JSON string.
 #[inline]

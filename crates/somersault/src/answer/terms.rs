@@ -2,9 +2,9 @@
 //! All that reads answers as text (the writers of the result formats, the cursor) comes through here.
 
 use oxrdf::{BlankNodeRef, LiteralRef, NamedNodeRef, Term, TermRef, vocab::xsd};
+use somersault_dictionary::{Dictionary, Held, Located, TermKind, TermView, inline_view};
 use somersault_model::{Tag, TermId};
 use somersault_query::Solutions;
-use somersault_store::{Dictionary, Held, Located, TermKind, TermView, inline_view};
 
 /// What the ids of one answer mean.
 #[derive(Clone, Copy)]

@@ -5,7 +5,7 @@ use super::terms::{Terms, Value};
 use super::writer::Syntax;
 use crate::error::EngineError;
 use oxrdf::BaseDirection;
-use somersault_store::{TermKind, TermView};
+use somersault_dictionary::{TermKind, TermView};
 
 /// The start tags of the columns: `<binding name="x">`.
 pub(super) struct Xml {

@@ -12,8 +12,8 @@ use crate::subscription::{
     FiringId, FiringResult, Gone, Mailbox, SubscribeOptions, Subscription, SubscriptionEvent,
 };
 use rustc_hash::FxHashMap;
+use somersault_dictionary::Dictionary;
 use somersault_model::{EventTime, QueryUid, Sn};
-use somersault_store::Dictionary;
 use somersault_stream::Firing;
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -2,8 +2,8 @@
 
 use crate::answer::Answer;
 use rustc_hash::FxHashMap;
+use somersault_dictionary::Dictionary;
 use somersault_query::{Answer as Evaluated, GroupAnswer, QueryError};
-use somersault_store::Dictionary;
 use std::sync::Arc;
 
 /// See the module.

@@ -8,12 +8,13 @@ use super::{Engine, QueryOptions, QueryResults};
 use crate::answer::Answer;
 use crate::error::{EngineError, LimitKind};
 use crossbeam_channel::bounded;
+use somersault_dictionary::Dictionary;
 use somersault_model::QueryUid;
+use somersault_pool::Class;
 use somersault_query::{
     Answer as QueryAnswer, BoundQuery, Dataset, Execution, Prepared, QueryError, SnapshotView,
 };
-use somersault_runtime::Class;
-use somersault_store::{Dictionary, Snapshot};
+use somersault_store::Snapshot;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};

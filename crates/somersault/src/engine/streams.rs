@@ -9,9 +9,10 @@ use crate::info::{GroupInfo, QueryInfo, Reached, StreamInfo, WindowInfo};
 use crate::push::{Push, PushLines, PushReceipt, lines};
 use oxrdf::QuadRef;
 use somersault_lang::{CreateStream, Extent, Statement};
+use somersault_lines::TimedLines;
 use somersault_log::{Replaced, Resolved};
 use somersault_model::EventTime;
-use somersault_runtime::{Done, Outcome, RuntimeError, TimedLines};
+use somersault_runtime::{Done, Outcome, RuntimeError};
 use somersault_stream::{
     Input, PushHead, QueryDeclaration, QueryStatus, StreamStatus, WindowDeclaration,
 };

@@ -5,7 +5,7 @@ use super::ReplayError;
 use crate::push::StreamStatement;
 use oxrdf::GraphName;
 use oxttl::NTriplesParser;
-use somersault_runtime::TimedLines;
+use somersault_lines::TimedLines;
 use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};

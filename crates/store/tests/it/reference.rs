@@ -2,11 +2,12 @@
 //! taken and dropped in between. The set is the dull twin; every read is compared with it.
 
 use proptest::prelude::*;
+use somersault_dictionary::rdf_type;
 use somersault_model::{
     Direction, Mutation, Operation, QuadIds, ShardId, Sn, Tag, TermId, VirtualShard,
 };
 use somersault_store::{
-    Applied, PredicateStatistics, ShardBatch, ShardWriter, Snapshot, Store, fingerprint, rdf_type,
+    Applied, PredicateStatistics, ShardBatch, ShardWriter, Snapshot, Store, fingerprint,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

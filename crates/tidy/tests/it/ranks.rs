@@ -10,6 +10,8 @@ const RANKS: &[(&str, Option<u8>)] = &[
     ("somersault-model", Some(0)),
     ("somersault-lang", Some(1)),
     ("somersault-dictionary", Some(1)),
+    ("somersault-pool", Some(1)),
+    ("somersault-lines", Some(1)),
     ("somersault-log", Some(1)),
     ("somersault-generate", Some(1)),
     ("somersault-store", Some(2)),

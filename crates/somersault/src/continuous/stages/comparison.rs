@@ -3,8 +3,8 @@
 
 use super::super::firing;
 use crate::subscription::FiringResult;
+use somersault_dictionary::Dictionary;
 use somersault_query::{Bounds, Solutions};
-use somersault_store::Dictionary;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 

@@ -4,7 +4,7 @@ use crate::lines::statement;
 use oxrdf::Quad;
 use oxttl::NQuadsParser;
 use proptest::prelude::*;
-use somersault_runtime::TimedLines;
+use somersault_lines::TimedLines;
 
 fn in_one_pass(text: &[u8]) -> Option<Vec<(i64, Quad)>> {
     let lines = TimedLines::read(text, u64::MAX)?;

@@ -1,7 +1,7 @@
 //! What waits for the threads of the query pool, and who may take what: the rules of the pool, without its
 //! threads.
 
-use crate::crew::Task;
+use crate::task::Task;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};

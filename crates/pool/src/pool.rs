@@ -1,17 +1,17 @@
 //! The query pool: threads that execute continuous and one-shot queries. Firings go first, but after
 //! so many of them in a row a waiting one-shot query gets its turn; and there is always one thread that
 //! has not taken a one-shot query, so that long ones cannot hold up the firings. Nobody starves. Threads
-//! for which there is no job help with heavy queries, a share at a time (`crew`). That may be the one left
+//! for which there is no job help with heavy queries, a share at a time (`task`). That may be the one left
 //! for firings; on two threads it is. Spare threads take what has waited for long nevertheless, so that
 //! nothing waits for the end of a heavy query: there the system's scheduler shares out the cores, and a
-//! one-shot query that has run for long comes after all others (`seats`).
+//! one-shot query that has run for long comes after all others (`workers`).
 
 use crate::cores::{keep_to, look_out, usable};
-use crate::crew::{self, Task};
+use crate::crew::Crew;
 use crate::queues::{Class, Job, Queues};
-use crate::seats::{LONG, Seat, Seats};
+use crate::task::{self, Task};
+use crate::workers::{LONG, Seat, Seats};
 use parking_lot::{Condvar, Mutex, MutexGuard};
-use somersault_query::Crew;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -50,7 +50,7 @@ impl Shared {
     fn run(&self, seat: &Seat, class: Class, job: Job) -> MutexGuard<'_, Queues> {
         // A firing never steps back, nor does who helps with it, for whom it would have to wait.
         let begun = (class == Class::OneShot).then(Instant::now);
-        let run = || crew::begun(begun, || catch_unwind(AssertUnwindSafe(job)));
+        let run = || task::begun(begun, || catch_unwind(AssertUnwindSafe(job)));
         let result = match begun {
             Some(begun) => seat.at_length(begun, run),
             None => run(),

@@ -3,7 +3,7 @@
 use oxrdf::{GraphName, NamedNode, Quad, QuadRef};
 use oxttl::{NQuadsParser, NTriplesParser, TurtleParseError};
 use proptest::prelude::*;
-use somersault_runtime::{LineSyntax, LinesError, TakeLines, read_lines};
+use somersault_lines::{LineSyntax, LinesError, TakeLines, read_lines};
 use std::convert::Infallible;
 use std::io::{self, Read};
 

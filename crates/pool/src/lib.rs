@@ -1,0 +1,16 @@
+//! The query pool of Somersault: threads that execute firings and one-shot queries, and that share
+//! the work of heavy ones. It knows no query: a job is a closure.
+//!
+//! Only `task` (work borrowed from the caller's stack) and `cores` (calls of the system) hold
+//! `unsafe`.
+
+mod cores;
+mod crew;
+mod pool;
+mod queues;
+mod task;
+mod workers;
+
+pub use crew::Crew;
+pub use pool::QueryPool;
+pub use queues::Class;
