@@ -1,17 +1,19 @@
 //! An image: the bulk of a shard's statements as they were at one SN, compact and immutable. What
-//! has changed since is in the cells of the image's [generation](crate::generation), which is asked
+//! has changed since is in the cells of the image's generation, which is asked
 //! first; the image only keeps, by predicate, whether there is anything to ask for.
 
 mod build;
 mod edges;
+mod frozen;
 mod sets;
 mod vertices;
 
 pub(crate) use build::Build;
 pub(crate) use edges::{Edges, Instances};
+pub(crate) use frozen::Frozen;
 pub(crate) use vertices::Vertices;
 
-use crate::cell::{Key, Kind};
+use crate::lists::{Key, Kind};
 use rustc_hash::FxHashMap;
 use sets::Sets;
 use somersault_dictionary::rdf_type;

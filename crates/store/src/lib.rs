@@ -2,6 +2,9 @@
 //! slices and windows of streams, and the registry of snapshots. It knows no
 //! query and has no thread of its own: writers and readers come to it.
 //!
+//! Rooms, lowest first: memory, statistics, pace, half_edges, lists, snapshots, image, shard, windows,
+//! store.
+//!
 //! # Why reading without locks is safe
 //!
 //! A reader holds a [`Snapshot`], which is a pin. It goes from a segment's table to a cell and from
@@ -14,10 +17,10 @@
 //!    which also goes through the lock, no reader can have the old one. Deadlines play no part in
 //!    it: an expired pin loses its SN, not its memory.
 //! 2. *A wrong state.* A list holds what readers at every retained SN see: its base if born by then,
-//!    and the tails at or before it; a short one, each id from its date on. The writer adds tails and dates only at SNs above the stable one, and
-//!    folds only at or below the floor, where no unexpired pin is. Pins are given out only for SNs
-//!    that are pinned already or not below the stable one, so joining tails between pins is seen
-//!    by nobody.
+//!    and the tails at or before it; a short one, each id from its date on. The writer adds tails and
+//!    dates only at SNs above the stable one, and folds only at or below the floor, where no
+//!    unexpired pin is. Pins are given out only for SNs that are pinned already or not below the
+//!    stable one, so no reader can tell that tails between pins were joined.
 //! 3. *A key between two tables.* A growing segment publishes the larger table complete; a reader
 //!    in the smaller one misses only keys that were added later, hence at an SN above its own.
 //! 4. *The wrong generation.* A large load at SN n publishes a new generation of its shard, complete
@@ -31,43 +34,24 @@
 //!    beside it is noted before the first can be found, hence before its SN is stable: a reader who
 //!    misses the note has no use for the cell.
 //!
-//! Cells are freed with their generation. The modules `block`, `cell`, `table`, `array`, `base`, `generation`, `image`, `shard`, `apply`, `writer`,
-//! `columns`, `walk`, `check` and `snapshot` hold all the `unsafe` there is, and run under miri.
+//! Cells are freed with their generation. The rooms `memory`, `lists`, `image`, `shard` and `store`
+//! hold all the `unsafe` there is, and run under miri.
 
-mod apply;
-mod array;
-mod base;
-mod batch;
-mod block;
-mod cell;
-mod changes;
-mod check;
-mod columns;
-mod generation;
+mod half_edges;
 mod image;
-mod list;
-mod run;
+mod lists;
+mod memory;
+mod pace;
 mod shard;
-mod side;
-mod slice;
-mod slice_store;
-mod snapshot;
 mod snapshots;
+mod statistics;
 mod store;
-mod table;
-mod walk;
-mod window;
-mod writer;
+mod windows;
 
-pub use batch::ShardBatch;
-pub use check::fingerprint;
-pub use run::Run;
-pub use slice::Slice;
-pub use slice_store::{SliceStore, ViewKey};
-pub use snapshot::{Ends, PredicateStatistics, Snapshot, StoreHold};
+pub use pace::Pace;
+pub use shard::{Applied, ApplyError, ShardBatch, ShardWriter, WriterTaken};
 pub use snapshots::{PinStatus, SnapshotError, Snapshots};
 pub use somersault_model::{Mutation, Operation};
-pub use store::{Applied, ApplyError, Memory, Store, Violation, WriterTaken};
-pub use walk::Pace;
-pub use window::{PastWindow, WindowVersion};
-pub use writer::ShardWriter;
+pub use statistics::PredicateStatistics;
+pub use store::{Ends, Memory, Snapshot, Store, StoreHold, Violation, fingerprint};
+pub use windows::{PastWindow, Run, Slice, SliceStore, ViewKey, WindowVersion};

@@ -1,13 +1,24 @@
 //! One partition of the store as readers see it: the generation of their SN, found without a lock.
 #![allow(unsafe_code)]
 
-use crate::generation::Generation;
+mod applied;
+mod apply;
+mod batch;
+mod generation;
+mod writer;
+
+pub use applied::{Applied, ApplyError, WriterTaken};
+pub use batch::ShardBatch;
+pub(crate) use generation::Generation;
+pub(crate) use writer::ImagePolicy;
+pub use writer::ShardWriter;
+
 use crate::image::Image;
-use crate::writer::WriterState;
 use parking_lot::Mutex;
 use somersault_model::ShardId;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
+use writer::WriterState;
 
 /// One shard.
 pub(crate) struct Shard {

@@ -11,7 +11,7 @@
 //! unlinked for the joining reader too, since it got the pin through the lane's lock from the one who
 //! took it. A kept pin holds up freeing; so publishing the next stable SN takes it out of the lanes.
 
-use crate::list::Retained;
+use crate::lists::Retained;
 use parking_lot::Mutex;
 use somersault_model::Sn;
 use std::cell::Cell;

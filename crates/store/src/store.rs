@@ -1,10 +1,17 @@
 //! The store as a whole: a dictionary, shards, slices and the registry of snapshots. It is owned by
 //! `Arc`s outside the runtime (S16): writers come and go with a generation, snapshots with queries.
 
-use crate::check;
-use crate::shard::Shard;
-use crate::writer::ShardWriter;
-use crate::{SliceStore, Snapshot, SnapshotError, Snapshots};
+mod check;
+mod columns;
+mod snapshot;
+mod walk;
+
+pub use check::{Violation, fingerprint};
+pub use snapshot::{Ends, Snapshot, StoreHold};
+
+use crate::shard::{ImagePolicy, Shard, ShardWriter, WriterTaken};
+use crate::snapshots::{SnapshotError, Snapshots};
+use crate::windows::SliceStore;
 use somersault_dictionary::Dictionary;
 use somersault_model::{BatchNumber, Placement, ShardId, Sn, StreamUid};
 use std::sync::Arc;
@@ -18,77 +25,6 @@ pub struct Store {
     slices: SliceStore,
     placement: Placement,
     image_policy: ImagePolicy,
-}
-
-/// When a load makes an image.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct ImagePolicy {
-    /// Loads with fewer half edges for a shard go to cells.
-    pub(crate) smallest_load: usize,
-    /// Predicates with fewer edges in a graph stay in cells.
-    pub(crate) smallest_predicate: usize,
-}
-
-/// A shard's writer cannot be had.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "shard {} has its one writer already, or lost it in a panic while it applied a snapshot: \
-     end the other generation, or restart and recover from the log", .0.0
-)]
-pub struct WriterTaken(pub ShardId);
-
-/// An invariant that does not hold.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{invariant} is broken: {what}")]
-pub struct Violation {
-    /// Its name in docs/invariants.md.
-    pub invariant: &'static str,
-    /// What was found, and where.
-    pub what: String,
-}
-
-/// Why a batch was not applied. Nothing of it was.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum ApplyError {
-    /// SNs ascend.
-    #[error(
-        "snapshot {sn} came to a shard that is at {at} already; apply snapshots in ascending order"
-    )]
-    OutOfOrder {
-        /// The batch's SN.
-        sn: Sn,
-        /// What the shard has applied.
-        at: Sn,
-    },
-    /// A stable SN never changes (SN-1).
-    #[error(
-        "snapshot {sn} cannot change any more, {stable} is stable already; apply it before publishing it"
-    )]
-    AlreadyStable {
-        /// The batch's SN.
-        sn: Sn,
-        /// The stable SN.
-        stable: Sn,
-    },
-    /// One writer per shard.
-    #[error("a batch for shard {} came to the writer of shard {}; route it by ShardBatch::shard", .batch.0, .writer.0)]
-    WrongShard {
-        /// Whose batch it is.
-        batch: ShardId,
-        /// Whose writer got it.
-        writer: ShardId,
-    },
-}
-
-/// What applying a batch changed. Statements are counted at the owner of the subject, so sums over
-/// the shards are exact.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Applied {
-    /// Statements that did not hold before.
-    pub inserted: u64,
-    /// Statements that held before.
-    pub deleted: u64,
 }
 
 /// Memory by part, in bytes.

@@ -4,13 +4,13 @@
 //! with a handful of statements stay in cells, where they cost what they hold.
 
 use super::edges::{Edges, EdgesBuilder};
+use super::frozen::{Frozen, FrozenCell};
 use super::sets::Sets;
 use super::vertices::Numbering;
 use super::{Held, Image, Side, Sides};
-use crate::array::Array;
-use crate::batch::{Group, HalfEdge};
-use crate::cell::Kind;
-use crate::generation::{Frozen, FrozenCell};
+use crate::half_edges::{Group, HalfEdge};
+use crate::lists::Kind;
+use crate::memory::Array;
 use rustc_hash::FxHashMap;
 use somersault_dictionary::rdf_type;
 use somersault_model::{Direction, Placement, QuadIds, ShardId, TermId};

@@ -3,8 +3,8 @@
 //! offsets: a vertex's place is that of its neighbour.
 
 use super::vertices::{Members, Numbering, Vertices};
-use crate::array::Array;
-use crate::changes::gallop;
+use crate::lists::gallop;
+use crate::memory::Array;
 use somersault_model::TermId;
 
 /// Lists from this length on tell their members quickly, where that is asked for.

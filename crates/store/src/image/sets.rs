@@ -3,7 +3,7 @@
 
 use super::edges::Edges;
 use super::vertices::{Numbering, Vertices};
-use crate::array::Array;
+use crate::memory::Array;
 use rustc_hash::FxHashMap;
 use somersault_model::TermId;
 

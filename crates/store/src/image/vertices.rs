@@ -2,7 +2,7 @@
 //! is dense a bitmap over numbered dictionary terms with the rank at each word, else the ids
 //! themselves, in buckets by virtual shard. Ids ascend by tag first, so each tag is a section.
 
-use crate::array::{Array, Plain};
+use crate::memory::{Array, Plain};
 use somersault_model::{ShardId, Tag, TermId, VIRTUAL_SHARDS};
 use std::ops::Range;
 

@@ -3,11 +3,12 @@
 //! so the machine waits for the memory of many vertices at once, not of one after the other.
 #![allow(unsafe_code)]
 
-use crate::cell::Key;
-use crate::generation::Generation;
 use crate::image::{Edges, Instances};
-use crate::snapshot::{Ends, Snapshot};
-use crate::walk::{Pace, Walk};
+use crate::lists::Key;
+use crate::pace::Pace;
+use crate::shard::Generation;
+use crate::store::snapshot::{Ends, Snapshot};
+use crate::store::walk::Walk;
 use somersault_dictionary::prefetch;
 use somersault_dictionary::rdf_type;
 use somersault_model::{Direction, Placement, QuadIds, ShardId, TermId};

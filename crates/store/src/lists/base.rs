@@ -9,8 +9,8 @@
 //! it is first changed), so at most as much memory as that block had stays behind in it.
 #![allow(unsafe_code)]
 
-use crate::block::Block;
-use crate::changes::{Changes, merge_into};
+use crate::lists::block::Block;
+use crate::lists::changes::{Changes, merge_into};
 use somersault_model::TermId;
 use std::ops::Deref;
 use std::sync::Arc;
@@ -386,7 +386,7 @@ fn flush(fresh: &mut Vec<TermId>, pieces: &mut Vec<Piece>) -> usize {
 
 /// Takes the members below `end` off the front of an ascending list (all, without an end).
 fn cut<'a>(list: &mut &'a [TermId], end: Option<TermId>) -> &'a [TermId] {
-    let at = end.map_or(list.len(), |end| crate::changes::gallop(list, end));
+    let at = end.map_or(list.len(), |end| crate::lists::changes::gallop(list, end));
     let (head, rest) = list.split_at(at);
     *list = rest;
     head

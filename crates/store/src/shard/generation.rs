@@ -6,11 +6,11 @@
 //! what it leads to. Only index vertices are told in two lists: what came, and what went.
 #![allow(unsafe_code)]
 
-use crate::cell::{Cell, Content, Key, Kind};
-use crate::changes::merge_into;
 use crate::image::{Held, Image, Vertices};
-use crate::list::Freed;
-use crate::table::Segments;
+use crate::lists::Freed;
+use crate::lists::Segments;
+use crate::lists::merge_into;
+use crate::lists::{Cell, Content, Key, Kind};
 use somersault_model::TermId;
 use std::ptr::NonNull;
 use std::sync::atomic::AtomicPtr;
@@ -298,49 +298,5 @@ impl Generation {
             }
         }
         freed
-    }
-}
-
-/// A generation that nothing changes or frees while this exists.
-#[derive(Clone, Copy)]
-pub(crate) struct Frozen<'a>(&'a Generation);
-
-/// A cell of a frozen generation.
-#[derive(Clone, Copy)]
-pub(crate) struct FrozenCell<'a>(&'a Cell);
-
-impl<'a> Frozen<'a> {
-    /// # Safety
-    /// The caller is the writer, and neither changes nor frees anything in `'a`.
-    pub(crate) unsafe fn new(generation: &'a Generation) -> Frozen<'a> {
-        Frozen(generation)
-    }
-
-    pub(crate) fn image(self) -> &'a Image {
-        &self.0.image
-    }
-
-    /// Calls `visit` with every cell and its key.
-    pub(crate) fn for_each_cell(self, mut visit: impl FnMut(Key, FrozenCell<'a>)) {
-        // SAFETY: no table is freed meanwhile, and cells live as long as their generation.
-        unsafe {
-            self.0.segments.for_each(|cell| {
-                visit(cell.key(), FrozenCell(NonNull::from(cell).as_ref()));
-            });
-        }
-    }
-}
-
-impl FrozenCell<'_> {
-    /// What the list has now.
-    pub(crate) fn ids<'b>(&'b self, scratch: &'b mut Vec<TermId>) -> &'b [TermId] {
-        // SAFETY: nothing is freed in the lifetime of the generation's being frozen.
-        unsafe { self.0.content() }.read(u64::MAX, scratch)
-    }
-
-    /// How many members the list has now.
-    pub(crate) fn len(&self) -> usize {
-        // SAFETY: as above.
-        unsafe { self.0.content() }.len(u64::MAX)
     }
 }

@@ -2,7 +2,10 @@
 //! as one run while it is small, as several that reads merge beyond. Immutable and shared by all
 //! queries with the same stream, RANGE and STEP.
 
-use crate::{Pace, PredicateStatistics, Run, Slice};
+use crate::pace::Pace;
+use crate::statistics::PredicateStatistics;
+use crate::windows::run::Run;
+use crate::windows::slice::Slice;
 use somersault_model::{BatchNumber, Direction, EventTime, TermId, TripleIds};
 use std::sync::{Arc, OnceLock};
 

@@ -15,8 +15,8 @@
 //! what [`Snapshot::is_valid`](crate::Snapshot::is_valid) is for; it never sees freed memory.
 #![allow(unsafe_code)]
 
-use crate::block::{Block, Dated};
-use crate::list::{Freed, List};
+use crate::lists::block::{Block, Dated};
+use crate::lists::list::{Freed, List};
 use somersault_dictionary::prefetch;
 use somersault_model::{Direction, TermId};
 use std::ptr;

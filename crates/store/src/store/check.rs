@@ -4,12 +4,21 @@
 //! are walked too. SN-1 is a law about two reads: [`fingerprint`] before and after.
 #![allow(unsafe_code)]
 
-use crate::cell::Key;
-use crate::store::Violation;
-use crate::{Snapshot, Store};
+use crate::lists::Key;
+use crate::store::{Snapshot, Store};
 use somersault_dictionary::rdf_type;
 use somersault_model::{Direction, QuadIds, ShardId, TermId};
 use std::collections::{BTreeMap, BTreeSet};
+
+/// An invariant that does not hold.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{invariant} is broken: {what}")]
+pub struct Violation {
+    /// Its name in docs/invariants.md.
+    pub invariant: &'static str,
+    /// What was found, and where.
+    pub what: String,
+}
 
 /// A number that two reads of the same SN must agree on (SN-1): a hash of all that a snapshot
 /// shows.
@@ -221,7 +230,7 @@ mod tests {
     //! Each invariant is broken on purpose, past the interface that keeps it, and must be named.
 
     use super::*;
-    use crate::batch::{Group, HalfEdge};
+    use crate::half_edges::{Group, HalfEdge};
     use crate::{ShardBatch, ShardWriter, Slice};
     use oxrdf::NamedNode;
     use somersault_model::{

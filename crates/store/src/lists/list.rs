@@ -4,8 +4,8 @@
 //! The state at SN s is the base, if it was born at or before s, with the changes of all tails at
 //! or before s. Tails go from newest to oldest and ascend by SN without repeats.
 
-use crate::base::{Base, FLAT_LIMIT, FreshBase};
-use crate::changes::{Changes, merge_into};
+use crate::lists::base::{Base, FLAT_LIMIT, FreshBase};
+use crate::lists::changes::{Changes, merge_into};
 use somersault_model::TermId;
 use std::ops::AddAssign;
 use std::sync::Arc;

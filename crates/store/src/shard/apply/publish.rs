@@ -5,11 +5,11 @@
 #![allow(unsafe_code)]
 
 use super::Pass;
-use crate::base::{Base, FLAT_LIMIT, FreshBase};
-use crate::block::{Block, Date, Dated, LONGEST_DATED};
-use crate::cell::{Cell, Content};
-use crate::changes::{Changes, gallop, merge_into};
-use crate::list::{self, List, Tail, changed};
+use crate::lists::{self, List, Tail, changed};
+use crate::lists::{Base, FLAT_LIMIT, FreshBase};
+use crate::lists::{Block, Date, Dated, LONGEST_DATED};
+use crate::lists::{Cell, Content};
+use crate::lists::{Changes, gallop, merge_into};
 use somersault_model::TermId;
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -59,7 +59,7 @@ impl Pass<'_> {
                 self.publish_tail(cell, block.born, base, None, effective);
             }
             Content::Block(block) => self.publish_undated(cell, *block, effective),
-            Content::List(list) => match list::fold(list, self.retained) {
+            Content::List(list) => match lists::fold(list, self.retained) {
                 Some(folded) => {
                     self.account_fold(&folded);
                     self.publish_tail(cell, folded.born, folded.base.base, folded.tail, effective);

@@ -10,16 +10,16 @@ mod effective;
 mod publish;
 
 use self::effective::{keep_effective, length};
-use crate::base::{Base, FLAT_LIMIT, FreshBase};
-use crate::batch::{Group, HalfEdge};
-use crate::block::Dated;
-use crate::cell::{Cell, Content, Key, Kind};
-use crate::changes::Changes;
-use crate::generation::Generation;
+use crate::half_edges::{Group, HalfEdge};
 use crate::image::{Edges, Vertices};
-use crate::list::{self, Retained};
-use crate::store::Applied;
-use crate::writer::WriterState;
+use crate::lists::Changes;
+use crate::lists::Dated;
+use crate::lists::{self, Folded, Retained};
+use crate::lists::{Base, FLAT_LIMIT, FreshBase};
+use crate::lists::{Cell, Content, Key, Kind};
+use crate::shard::applied::Applied;
+use crate::shard::generation::Generation;
+use crate::shard::writer::WriterState;
 use rustc_hash::FxHashMap;
 use somersault_dictionary::prefetch;
 use somersault_model::{Direction, Operation, TermId};
@@ -480,7 +480,7 @@ impl<'a> Pass<'a> {
             // SAFETY: as above; the writer frees nothing while it works.
             let (cell, content) = unsafe { (cell.as_ref(), cell.as_ref().content()) };
             if let Content::List(list) = content
-                && let Some(folded) = list::fold(list, self.retained)
+                && let Some(folded) = lists::fold(list, self.retained)
             {
                 self.account_fold(&folded);
                 self.publish_parts(cell, folded.born, folded.base.base, folded.tail);
@@ -489,7 +489,7 @@ impl<'a> Pass<'a> {
     }
 
     /// Counts the allocations of a fold. What it replaces is counted off when that is freed.
-    fn account_fold(&mut self, folded: &list::Folded) {
+    fn account_fold(&mut self, folded: &Folded) {
         let tails = (folded.tail.as_ref()).map_or(0, |tail| tail.chain_bytes());
         self.state.tail_bytes += tails;
         self.state.live_bytes += (folded.base.bytes + tails) as isize;

@@ -2,6 +2,7 @@
 //! subject and an in half at the owner of its object. The instances of a class are at the owner of
 //! each instance instead, so that a class with millions of them is on all shards.
 
+use crate::half_edges::{Group, HalfEdge};
 use rustc_hash::FxHashMap;
 use somersault_dictionary::rdf_type;
 use somersault_model::{Direction, Mutation, Operation, Placement, QuadIds, ShardId, TermId};
@@ -19,22 +20,6 @@ pub struct ShardBatch {
     loaded: usize,
     pub(crate) deletes: Vec<Group>,
     pub(crate) inserts: Vec<Group>,
-}
-
-/// Half edges of one graph in one direction.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Group {
-    pub(crate) graph: TermId,
-    pub(crate) direction: Direction,
-    pub(crate) edges: Vec<HalfEdge>,
-}
-
-/// An edge as seen from one end.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct HalfEdge {
-    pub(crate) vertex: TermId,
-    pub(crate) predicate: TermId,
-    pub(crate) neighbour: TermId,
 }
 
 impl ShardBatch {

@@ -2,8 +2,8 @@
 //! predicate and by vertex, each triple with its newest batch. All columns, no pointers: a slice
 //! holds one, and a window is made of some.
 
-use crate::PredicateStatistics;
-use crate::side::Side;
+use crate::statistics::PredicateStatistics;
+use crate::windows::side::Side;
 use somersault_model::{BatchNumber, Direction, TermId, TripleIds};
 
 /// A set of triples of one or several batches.

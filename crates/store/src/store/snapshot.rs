@@ -2,25 +2,15 @@
 //! lists that are one block or one value are borrowed, others are merged into the caller's scratch.
 #![allow(unsafe_code)]
 
-use crate::Store;
-use crate::cell::Key;
-use crate::generation::Generation;
+use crate::lists::Key;
+use crate::shard::Generation;
 use crate::snapshots::Pin;
+use crate::statistics::PredicateStatistics;
+use crate::store::Store;
 use somersault_dictionary::rdf_type;
 use somersault_model::{Direction, QuadIds, Sn, TermId};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-
-/// What is known of a predicate in a graph or a window.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct PredicateStatistics {
-    /// Statements with this predicate.
-    pub statements: u64,
-    /// Distinct subjects of them.
-    pub subjects: u64,
-    /// Distinct objects of them.
-    pub objects: u64,
-}
 
 /// One end of a column of edges.
 #[derive(Debug, Clone, Copy)]

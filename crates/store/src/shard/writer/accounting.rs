@@ -2,8 +2,8 @@
 //! cells, lists, tables and images of the shard finds.
 
 use super::{ShardWriter, WriterState};
-use crate::cell::Content;
-use crate::snapshot::Snapshot;
+use crate::lists::Content;
+use crate::store::Snapshot;
 use crate::{ShardBatch, Store};
 use somersault_model::{Mutation, QuadIds, ShardId, Sn, Tag, TermId, VirtualShard};
 use std::collections::HashSet;

@@ -7,8 +7,8 @@ mod levels;
 
 use self::bases::Bases;
 use self::levels::Levels;
-use crate::window::Before;
-use crate::{Run, Slice, WindowVersion};
+use crate::windows::window::Before;
+use crate::windows::{Run, Slice, WindowVersion};
 use parking_lot::{Mutex, RwLock};
 use rustc_hash::FxHashMap;
 use somersault_model::{BatchNumber, Sn, StreamUid};

@@ -15,18 +15,19 @@
 mod accounting;
 
 use crate::Store;
-use crate::apply::Pass;
-use crate::batch::{Group, HalfEdge, ShardBatch};
-use crate::block::Date;
-use crate::cell::{Cell, Key, Owned};
-use crate::changes::Changes;
-use crate::generation::{CellChunks, Frozen, Generation};
-use crate::image::Build;
-use crate::list::Freed;
+use crate::half_edges::{Group, HalfEdge};
+use crate::image::{Build, Frozen};
+use crate::lists::Changes;
+use crate::lists::Date;
+use crate::lists::Freed;
+use crate::lists::Table;
+use crate::lists::{Cell, Key, Owned};
 use crate::shard::Shard;
+use crate::shard::applied::{Applied, ApplyError};
+use crate::shard::apply::Pass;
+use crate::shard::batch::ShardBatch;
+use crate::shard::generation::{CellChunks, Generation};
 use crate::snapshots::Horizon;
-use crate::store::{Applied, ApplyError};
-use crate::table::Table;
 use somersault_model::{Operation, ShardId, Sn, TermId};
 use std::collections::VecDeque;
 use std::ptr::NonNull;
@@ -50,6 +51,15 @@ pub struct ShardWriter {
     store: Arc<Store>,
     shard: usize,
     state: Option<Box<WriterState>>,
+}
+
+/// When a load makes an image.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ImagePolicy {
+    /// Loads with fewer half edges for a shard go to cells.
+    pub(crate) smallest_load: usize,
+    /// Predicates with fewer edges in a graph stay in cells.
+    pub(crate) smallest_predicate: usize,
 }
 
 /// What the writer knows besides what readers see.
@@ -210,7 +220,7 @@ impl ShardWriter {
             shard: shard.id,
             placement: self.store.placement(),
             // SAFETY: as above.
-            old: unsafe { Frozen::new(old) },
+            old: unsafe { Frozen::new(&old.image, &old.segments) },
             loads: &batch.loads,
             // The other shards' writers have the same to do.
             threads: cores.div_ceil(shards.into()),

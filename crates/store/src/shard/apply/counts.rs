@@ -2,7 +2,7 @@
 #![allow(unsafe_code)]
 
 use super::Pass;
-use crate::cell::{Content, Counter, Key};
+use crate::lists::{Content, Counter, Key};
 use somersault_model::Operation;
 use std::ptr::NonNull;
 

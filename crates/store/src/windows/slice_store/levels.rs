@@ -6,8 +6,8 @@
 //! once nobody waits for that batch any more. The few slices that have come since are read as they are.
 
 use super::{Slices, StreamSlices};
-use crate::window::UNMERGED;
-use crate::{Run, Slice};
+use crate::windows::window::UNMERGED;
+use crate::windows::{Run, Slice};
 use parking_lot::RwLockReadGuard;
 use rustc_hash::FxHashMap;
 use somersault_model::BatchNumber;

@@ -2,8 +2,8 @@
 //! there and deleting what is not leave no trace.
 
 use super::Certainty;
-use crate::cell::Content;
-use crate::changes::{Changes, gallop};
+use crate::lists::Content;
+use crate::lists::{Changes, gallop};
 use somersault_model::{Operation, TermId};
 
 /// How many members a list has now.

@@ -2,7 +2,7 @@
 //! S10: the order in which statements arrived and their event times; and the lease that keeps the terms
 //! which only timing statements mention.
 
-use crate::Run;
+use crate::windows::run::Run;
 use somersault_model::{BatchNumber, EventTime, Lease, Millis, TimedTriple, TripleIds};
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};

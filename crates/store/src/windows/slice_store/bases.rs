@@ -2,8 +2,8 @@
 //! and its firings wait. Only for windows of many batches that are small enough for one run; larger ones have theirs from `levels`.
 
 use super::{StreamSlices, ViewKey};
-use crate::WindowVersion;
-use crate::window::Before;
+use crate::windows::WindowVersion;
+use crate::windows::window::Before;
 use somersault_model::BatchNumber;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -3,12 +3,12 @@
 //! One thread inserts; any number look up meanwhile without a lock.
 //!
 //! What the pointers rest on: the cells are those of the same generation, which frees them after its
-//! segments ([`Generation::free`](crate::generation::Generation::free)). Whoever may look at the
+//! segments (`Generation::free`). Whoever may look at the
 //! segments, since a pin keeps the generation or as the writer, may look at the cells. A table that
 //! a larger one has replaced goes earlier, once no pin is left that may have seen it.
 #![allow(unsafe_code)]
 
-use crate::cell::{Cell, Key};
+use crate::lists::cell::{Cell, Key};
 use somersault_dictionary::prefetch;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};

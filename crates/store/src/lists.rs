@@ -1,0 +1,16 @@
+//! Lists as readers find them: a table leads from a key to a cell, a cell to one member, a block, or
+//! a base with tails. Whatever a cell has led to is immutable.
+
+mod base;
+mod block;
+mod cell;
+mod changes;
+mod list;
+mod table;
+
+pub(crate) use base::{Base, FLAT_LIMIT, FreshBase};
+pub(crate) use block::{Block, Date, Dated, LONGEST_DATED};
+pub(crate) use cell::{Cell, Content, Counter, Key, Kind, Owned};
+pub(crate) use changes::{Changes, gallop, merge_into};
+pub(crate) use list::{Folded, Freed, List, Retained, Tail, changed, fold};
+pub(crate) use table::{Segments, Table};
