@@ -1,11 +1,12 @@
-//! The bytes of terms: how one lies in memory, and the memory of a stripe, in pieces that never move.
+//! The bytes of terms: how one lies in memory, and the memory of a stripe, in pieces that never
+//! move.
 //!
-//! A term is: its place (which of the stripe's virtual shards: 4 bits, its sequence: 28), its kind, for
-//! most kinds the number of a shared text, the length of its own text, and that text. Lengths and
-//! numbers take as many bytes as they need. A triple term is its place, its kind and three ids.
+//! A term is: its place (which of the stripe's virtual shards: 4 bits, its sequence: 28), its kind,
+//! for most kinds the number of a shared text, the length of its own text, and that text. Lengths
+//! and numbers take as many bytes as they need. A triple term is its place, its kind and three ids.
 //!
-//! Before changing it: an offset is published only after the bytes that it leads to, and a byte that
-//! is written never changes.
+//! Before changing it: an offset is published only after the bytes that it leads to, and a byte
+//! that is written never changes.
 #![allow(unsafe_code)]
 
 use crate::memory::Growing;
@@ -160,7 +161,8 @@ impl Arena {
 }
 
 impl ArenaEnd {
-    /// Stores a term and returns its offset, which is never 0. `arena` is the readers' side of this end.
+    /// Stores a term and returns its offset, which is never 0. `arena` is the readers' side of this
+    /// end.
     pub(crate) fn store(&mut self, arena: &Arena, term: &Stored<'_>) -> u32 {
         let mut header = [0; LONGEST_HEADER];
         header[..4].copy_from_slice(&term.place.0.to_le_bytes());

@@ -3,8 +3,9 @@
 //! Interning and looking up lock one of 256 stripes; an [`Interner`](crate::Interner) does without
 //! for terms that it saw lately.
 //!
-//! Terms that only timing statements mention are kept apart, and reclaimed (`dictionary/passing.rs`).
-//! All others are permanent: what this file says of bytes is true of those.
+//! Terms that only timing statements mention are kept apart, and reclaimed
+//! (`dictionary/passing.rs`). All others are permanent: what this file says of bytes is true of
+//! those.
 //!
 //! Before changing it: sequences count per virtual shard and are never reused (S7), and the bytes
 //! of a term are written completely before its id can be known to anyone.
@@ -59,7 +60,8 @@ pub fn rdf_type() -> TermId {
 /// Terms and their ids. Shared by all shards; ids are never reused.
 pub struct Dictionary {
     number: u64,
-    /// By virtual shard and sequence: the term's offset in its stripe's arena; 0 where there is none.
+    /// By virtual shard and sequence: the term's offset in its stripe's arena; 0 where there is
+    /// none.
     entries: Box<[Entries]>,
     stripes: Box<[Stripe]>,
     shared: SharedTexts,
@@ -107,21 +109,21 @@ impl Dictionary {
         dictionary
     }
 
-    /// A number that no other dictionary of this process has, and that is not 0: what ids that are kept
-    /// outside are told apart by.
+    /// A number that no other dictionary of this process has, and that is not 0: what ids that are
+    /// kept outside are told apart by.
     pub fn number(&self) -> u64 {
         self.number
     }
 
-    /// The id of a term that is known for good. Inline literals always have one; for others `None` means
-    /// that no statement has held the term so far, timing ones excepted: for terms of windows see
-    /// [`Dictionary::lookup_held`]. A plan must keep the term, not the `None`.
+    /// The id of a term that is known for good. Inline literals always have one; for others `None`
+    /// means that no statement has held the term so far, timing ones excepted: for terms of windows
+    /// see [`Dictionary::lookup_held`]. A plan must keep the term, not the `None`.
     pub fn lookup(&self, term: TermRef<'_>) -> Option<TermId> {
         self.lookup_if(term, &mut |passing| passing.mark.is_permanent())
     }
 
-    /// The id of a term that is known and, where it came as a passing one, that `takes` takes, which is asked under the lock of its
-    /// stripe; of the parts of a triple term the same.
+    /// The id of a term that is known and, where it came as a passing one, that `takes` takes,
+    /// which is asked under the lock of its stripe; of the parts of a triple term the same.
     fn lookup_if(
         &self,
         term: TermRef<'_>,
@@ -148,7 +150,8 @@ impl Dictionary {
         }
     }
 
-    /// As [`Dictionary::intern`]; gives the offset of the term in its stripe's arena too, or 0 where it does not lie there.
+    /// As [`Dictionary::intern`]; gives the offset of the term in its stripe's arena too, or 0
+    /// where it does not lie there.
     pub(crate) fn intern_parts(&self, parts: &Parts<'_>) -> (TermId, u32) {
         let stripe = self.stripe(parts.hash);
         let before = {
@@ -194,7 +197,8 @@ impl Dictionary {
     /// The id of the term at this offset, if it is this very term.
     ///
     /// # Safety
-    /// [`Dictionary::intern_parts`] gave the offset, on this dictionary, for parts with the same hash.
+    /// [`Dictionary::intern_parts`] gave the offset, on this dictionary, for parts with the same
+    /// hash.
     #[inline]
     pub(crate) unsafe fn recognise(&self, parts: &Parts<'_>, offset: u32) -> Option<TermId> {
         let stripe = self.stripe(parts.hash);
@@ -289,14 +293,15 @@ impl Dictionary {
         })?
     }
 
-    /// Calls `read` with a term of the dictionary as borrowed text. `None` for ids that are not in it: inline ones (see
-    /// [`inline_view`](crate::inline_view)), special and query-local ones.
+    /// Calls `read` with a term of the dictionary as borrowed text. `None` for ids that are not in
+    /// it: inline ones (see [`inline_view`](crate::inline_view)), special and query-local ones.
     #[inline]
     pub fn with_view<R>(&self, id: TermId, read: impl FnOnce(TermView<'_>) -> R) -> Option<R> {
         self.read(id, |stored| read(self.view_of(stored)))
     }
 
-    /// As [`Dictionary::with_view`], lent for longer: of permanent terms alone, and of those not of what came as passing.
+    /// As [`Dictionary::with_view`], lent for longer: of permanent terms alone, and of those not of
+    /// what came as passing.
     #[inline]
     pub(crate) fn view(&self, id: TermId) -> Option<TermView<'_>> {
         Some(self.view_of(&self.stored(id)?))
@@ -402,7 +407,8 @@ impl Dictionary {
 
     fn find(&self, stripe: &Stripe, writer: &Writer, parts: &Parts<'_>) -> Option<(TermId, u32)> {
         writer.slots.find(short_hash(parts.hash), |offset| {
-            // SAFETY: offsets in the table are of this stripe's arena, and were put there under its lock.
+            // SAFETY: offsets in the table are of this stripe's arena, and were put there under its
+            // lock.
             let stored = unsafe { stripe.arena.read(offset) }?;
             (self.same(&stored, parts)).then(|| (self.id_of(parts.hash, &stored), offset))
         })
@@ -422,7 +428,8 @@ impl Dictionary {
         (self.stripe(hash).writer.read().slots).prefetch(short_hash(hash));
     }
 
-    /// Asks for the bytes of the term that a search for one of this hash will look at first, once the slot should be there.
+    /// Asks for the bytes of the term that a search for one of this hash will look at first, once
+    /// the slot should be there.
     #[inline]
     pub(crate) fn prefetch_first(&self, hash: u64) {
         let found = (self.stripe(hash).writer.read().slots).find(short_hash(hash), Some);
@@ -452,7 +459,8 @@ impl Dictionary {
             && (!parts.kind.is_numbered() || self.shared.text(stored.number) == parts.extra)
     }
 
-    /// How a new term is to be stored: its kind, the number of its shared text, and the text of its own.
+    /// How a new term is to be stored: its kind, the number of its shared text, and the text of its
+    /// own.
     fn shorten<'a>(&self, parts: &Parts<'a>) -> (Kind, u32, &'a str) {
         if parts.kind == Kind::Iri
             && let Some((number, cut)) = self.shared.beginning(parts.text)

@@ -1,12 +1,14 @@
-//! How far the streams have come with their passing terms: which epochs have leases, and which terms are to be looked at
-//! when an epoch is past.
+//! How far the streams have come with their passing terms: which epochs have leases, and which
+//! terms are to be looked at when an epoch is past.
 //!
-//! A stream's *floor* is its oldest epoch that still has a lease, or if there is none the next epoch of all. Floors never go
-//! back, because a new epoch has a higher number than all before. A term whose mark is below its stream's floor (below
-//! the floors of all streams, if several have mentioned it) is in no slice, no open batch and no push.
+//! A stream's *floor* is its oldest epoch that still has a lease, or if there is none the next
+//! epoch of all. Floors never go back, because a new epoch has a higher number than all before. A
+//! term whose mark is below its stream's floor (below the floors of all streams, if several have
+//! mentioned it) is in no slice, no open batch and no push.
 //!
-//! The one thing to know before changing it: a floor may be lower than it could be, never higher. So it is read before
-//! a term's mark is, under this lock; a mention that comes between has a lease that the floor does not pass.
+//! The one thing to know before changing it: a floor may be lower than it could be, never higher.
+//! So it is read before a term's mark is, under this lock; a mention that comes between has a lease
+//! that the floor does not pass.
 
 use crate::passing::{Mentioned, slot_of};
 use parking_lot::Mutex;
@@ -35,7 +37,8 @@ struct State {
     several: BTreeMap<u64, Vec<TermId>>,
     /// Terms to be looked at.
     due: Vec<Listed>,
-    /// Terms that nothing but an answer or an execution held when they were looked at; the earliest first.
+    /// Terms that nothing but an answer or an execution held when they were looked at; the earliest
+    /// first.
     held: VecDeque<(Whose, TermId)>,
 }
 

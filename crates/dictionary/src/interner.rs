@@ -1,5 +1,5 @@
-//! Interning many terms from one thread: permanent ones that were met lately are recognised without a lock. Passing ones
-//! are not remembered, so nothing here has to notice that one is reclaimed.
+//! Interning many terms from one thread: permanent ones that were met lately are recognised without
+//! a lock. Passing ones are not remembered, so nothing here has to notice that one is reclaimed.
 #![allow(unsafe_code)]
 
 use crate::dictionary::{Dictionary, Mentions, Parts, take_apart};
@@ -24,7 +24,8 @@ pub struct Interner<'d> {
 pub struct Recent {
     /// The number of the dictionary that the offsets are of.
     dictionary: u64,
-    /// By the lower bits of the hash: the hash, and the offset where that term was found. As many as a power of two.
+    /// By the lower bits of the hash: the hash, and the offset where that term was found. As many
+    /// as a power of two.
     places: Box<[(u64, u32)]>,
 }
 
@@ -68,7 +69,8 @@ impl<'d> Interner<'d> {
         self.recent
     }
 
-    /// The id of a term, which becomes known if it was not; the same as [`Dictionary::intern`] gives.
+    /// The id of a term, which becomes known if it was not; the same as [`Dictionary::intern`]
+    /// gives.
     pub fn intern(&mut self, term: TermRef<'_>) -> TermId {
         match take_apart(term, |part| self.dictionary.intern(part)) {
             Ok(id) => id,
@@ -76,13 +78,14 @@ impl<'d> Interner<'d> {
         }
     }
 
-    /// Appends the ids of these terms. Where many are unlike those met before, this is quicker than one by one: the
-    /// memory of some is asked for while others are compared.
+    /// Appends the ids of these terms. Where many are unlike those met before, this is quicker than
+    /// one by one: the memory of some is asked for while others are compared.
     pub fn intern_all(&mut self, terms: &[TermRef<'_>], ids: &mut Vec<TermId>) {
         self.all(terms, None, ids);
     }
 
-    /// As [`Interner::intern_all`], of terms that timing statements mention: see [`Dictionary::mention`].
+    /// As [`Interner::intern_all`], of terms that timing statements mention: see
+    /// [`Dictionary::mention`].
     pub fn mention_all(
         &mut self,
         terms: &[TermRef<'_>],
@@ -140,8 +143,8 @@ impl<'d> Interner<'d> {
         let recent = &mut self.recent.places[place];
         // Offset 0 is no term's: an empty place is told by it.
         if recent.0 == parts.hash && recent.1 != 0 {
-            // SAFETY: the offset was given below, for parts with this hash, on the dictionary whose number `recent`
-            // has: what was of another one was forgotten in `with`.
+            // SAFETY: the offset was given below, for parts with this hash, on the dictionary whose
+            // number `recent` has: what was of another one was forgotten in `with`.
             if let Some(id) = unsafe { self.dictionary.recognise(parts, recent.1) } {
                 return id;
             }

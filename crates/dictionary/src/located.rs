@@ -1,5 +1,5 @@
-//! Terms that are found ahead of reading them, many at a time: so the processor waits for the memory
-//! of many at once, and what leads to each is followed once.
+//! Terms that are found ahead of reading them, many at a time: so the processor waits for the
+//! memory of many at once, and what leads to each is followed once.
 #![allow(unsafe_code)]
 
 use crate::Dictionary;
@@ -23,8 +23,8 @@ unsafe impl Send for Located<'_> {}
 unsafe impl Sync for Located<'_> {}
 
 impl Dictionary {
-    /// Appends for each id where its term lies, and asks for the memory of all: first for that of their
-    /// entries, then for that of their bytes.
+    /// Appends for each id where its term lies, and asks for the memory of all: first for that of
+    /// their entries, then for that of their bytes.
     pub fn locate<'a, 'i>(
         &'a self,
         ids: impl Iterator<Item = &'i TermId> + Clone,
@@ -53,8 +53,8 @@ impl Dictionary {
     /// The text of an id that this dictionary has located, where it lies; of passing terms `None`.
     #[inline]
     pub fn view_located<'a>(&'a self, id: TermId, located: Located<'a>) -> Option<TermView<'a>> {
-        // SAFETY: the bytes of a term begin there, which were complete when its entry was published,
-        // and which stay as long as the dictionary.
+        // SAFETY: the bytes of a term begin there, which were complete when its entry was
+        // published, and which stay as long as the dictionary.
         let stored = unsafe { arena::read(located.start?.as_ptr()) };
         (stored.kind.tag() == id.tag()).then(|| self.view_of(&stored))
     }

@@ -1,9 +1,10 @@
-//! Terms that came with timing statements of streams, as long as nothing else has mentioned them: each lies in memory
-//! by itself, so that it can go by itself.
+//! Terms that came with timing statements of streams, as long as nothing else has mentioned them:
+//! each lies in memory by itself, so that it can go by itself.
 //!
-//! The one thing to know before changing it: whoever finds a term in a table, to mention it, to hold it or to make it
-//! permanent, has the stripe's lock for reading while he does so, and whoever reclaims one has it for writing. So a term
-//! is never taken away between being found and being marked.
+//! The one thing to know before changing it: whoever finds a term in a table, to mention it, to
+//! hold it or to make it permanent, has the stripe's lock for reading while he does so, and whoever
+//! reclaims one has it for writing. So a term is never taken away between being found and being
+//! marked.
 
 use crate::arena::{Kind, Place, Stored};
 use hashbrown::HashTable;
@@ -88,7 +89,8 @@ impl fmt::Debug for PassingTerm {
     }
 }
 
-/// Which timing statements have mentioned a term: those of which stream, and in which epoch the last of them.
+/// Which timing statements have mentioned a term: those of which stream, and in which epoch the
+/// last of them.
 pub(crate) struct Mark(AtomicU64);
 
 /// What a [`Mark`] says.
@@ -108,7 +110,8 @@ const EPOCH_MASK: u64 = (1 << EPOCH_BITS) - 1;
 const SEVERAL: u64 = (1 << (64 - EPOCH_BITS)) - 1;
 const FOR_GOOD: u64 = u64::MAX;
 
-/// What stands for a stream in marks. Two streams with one slot, of a million that there can be, count as one.
+/// What stands for a stream in marks. Two streams with one slot, of a million that there can be,
+/// count as one.
 pub(crate) fn slot_of(stream: StreamUid) -> u64 {
     u64::from(stream.0) % SEVERAL
 }
@@ -128,8 +131,8 @@ impl Mark {
     }
 
     /// A statement that the lease covers mentions the term.
-    // Relaxed throughout: who reads a mark to decide has the stripe's lock for writing, and all who write have it for
-    // reading.
+    // Relaxed throughout: who reads a mark to decide has the stripe's lock for writing, and all who
+    // write have it for reading.
     pub(crate) fn mention(&self, epoch: &Epoch) {
         let slot = slot_of(epoch.stream());
         let mentioned = |before: u64| {

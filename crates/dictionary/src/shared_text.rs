@@ -2,8 +2,8 @@
 //! has a small number; reading one by its number takes no lock.
 //!
 //! A beginning has to pay for itself: it is kept from the fourth new IRI on that it was met in, and
-//! the longest of up to three is taken. Which beginnings are kept depends on the order in which terms
-//! came; no id and no answer depends on it.
+//! the longest of up to three is taken. Which beginnings are kept depends on the order in which
+//! terms came; no id and no answer depends on it.
 
 use crate::memory::Growing;
 use hashbrown::HashTable;

@@ -1,8 +1,10 @@
-//! Reads N-Triples and N-Quads on all cores: the document is cut at line ends, the chunks are parsed and
-//! interned by several threads, and what they made is handed on in the order of the document.
+//! Reads N-Triples and N-Quads on all cores: the document is cut at line ends, the chunks are
+//! parsed and interned by several threads, and what they made is handed on in the order of the
+//! document.
 //!
-//! The one thing to know: the outcome is that of `oxttl` reading the document from beginning to end, the
-//! place of the first error included. Only how the chunks interleave in the dictionary is left open.
+//! The one thing to know: the outcome is that of `oxttl` reading the document from beginning to
+//! end, the place of the first error included. Only how the chunks interleave in the dictionary is
+//! left open.
 
 mod chunks;
 mod plain;
@@ -25,8 +27,8 @@ const CHUNK_BYTES: usize = 1 << 20;
 pub struct LineSyntax {
     /// Whether lines may name a graph (N-Quads).
     pub with_graphs: bool,
-    /// Whether IRIs and language tags are taken as they are. A lenient document whose IRIs span lines is
-    /// not read right: read it again, serially, where reading it fails.
+    /// Whether IRIs and language tags are taken as they are. A lenient document whose IRIs span
+    /// lines is not read right: read it again, serially, where reading it fails.
     pub lenient: bool,
     /// The graph of lines that name none.
     pub default_graph: GraphName,
@@ -184,8 +186,8 @@ fn read_chunks<W: TakeLines>(
     }
 }
 
-/// Merges chunks in the order of the document, up to the first error, whose line becomes that of the
-/// document.
+/// Merges chunks in the order of the document, up to the first error, whose line becomes that of
+/// the document.
 fn merge_in_order<W: TakeLines>(
     parsed: &Receiver<(u64, ChunkResult<W>)>,
     merge: &mut impl FnMut(W::Chunk) -> Result<(), W::Error>,
@@ -280,8 +282,8 @@ fn end_of_run(plain: &mut Lines<'_>, text: &str, start: usize) -> usize {
     }
 }
 
-/// Reads the first `length` bytes, which are whole lines, with `oxttl`. Where they do not parse, the error
-/// is the one that reading on would give: it may depend on what comes behind them.
+/// Reads the first `length` bytes, which are whole lines, with `oxttl`. Where they do not parse,
+/// the error is the one that reading on would give: it may depend on what comes behind them.
 fn parse_slowly<W: TakeLines>(
     bytes: &[u8],
     length: usize,
@@ -300,8 +302,8 @@ fn parse_slowly<W: TakeLines>(
     let Err(error) = parsed else {
         return Ok(());
     };
-    // Of a text or an IRI that is not ended in its line `oxttl` looks for the end further on; where the
-    // document goes on there will be one.
+    // Of a text or an IRI that is not ended in its line `oxttl` looks for the end further on; where
+    // the document goes on there will be one.
     let mut ended = bytes.to_vec();
     if !is_last {
         ended.extend_from_slice(b"\">\n");

@@ -1,8 +1,8 @@
-//! Reads the plain lines of N-Triples and N-Quads: those that a glance shows to be right. Every other
-//! line, wrong ones included, is `None` here and goes to `oxttl`, whose word counts.
+//! Reads the plain lines of N-Triples and N-Quads: those that a glance shows to be right. Every
+//! other line, wrong ones included, is `None` here and goes to `oxttl`, whose word counts.
 //!
-//! The one thing to know: what is accepted here `oxttl` accepts too, and reads as the same statement
-//! (`tests/it/lines.rs`).
+//! The one thing to know: what is accepted here `oxttl` accepts too, and reads as the same
+//! statement (`tests/it/lines.rs`).
 
 use memchr::memchr;
 use oxrdf::vocab::rdf;
@@ -82,8 +82,8 @@ enum Suffix<'t> {
 }
 
 impl<'t> Statement<'t> {
-    /// The statement; `unescaped` is the text of its literal where that had escapes, and `default` the graph where it
-    /// names none.
+    /// The statement; `unescaped` is the text of its literal where that had escapes, and `default`
+    /// the graph where it names none.
     #[inline]
     pub(super) fn quad<'q>(&self, unescaped: &'q str, default: GraphNameRef<'q>) -> QuadRef<'q>
     where
@@ -134,8 +134,8 @@ impl<'t> Lines<'t> {
         self.at >= self.text.len()
     }
 
-    /// Reads the line that starts here and goes to the next; `None`, somewhere in the line, where it
-    /// is not a plain one.
+    /// Reads the line that starts here and goes to the next; `None`, somewhere in the line, where
+    /// it is not a plain one.
     #[inline]
     pub(super) fn next(&mut self) -> Option<Line<'t>> {
         self.skip_blanks();
@@ -182,7 +182,8 @@ impl<'t> Lines<'t> {
         statement.quad(&self.unescaped, default)
     }
 
-    /// The text of the literal of the statement that [`Lines::next`] read last, where it had escapes.
+    /// The text of the literal of the statement that [`Lines::next`] read last, where it had
+    /// escapes.
     #[inline]
     pub(super) fn unescaped_of(&self, statement: &Statement<'_>) -> Option<&str> {
         matches!(statement.object, Object::Literal(None, _)).then_some(&*self.unescaped)
@@ -367,7 +368,8 @@ impl<'t> Lines<'t> {
         Some(Object::Literal(text, suffix))
     }
 
-    /// Writes a text whose first escape is at `at` with its escapes resolved; returns where it ends.
+    /// Writes a text whose first escape is at `at` with its escapes resolved; returns where it
+    /// ends.
     fn unescape(&mut self, start: usize, mut at: usize) -> Option<usize> {
         let whole = self.text;
         let mut from = start;
@@ -401,7 +403,8 @@ impl<'t> Lines<'t> {
         }
     }
 
-    /// A tag of two or three lower-case letters: the only ones that need neither a check nor a change.
+    /// A tag of two or three lower-case letters: the only ones that need neither a check nor a
+    /// change.
     fn language(&mut self) -> Option<&'t str> {
         let start = self.at + 1;
         let mut end = start;

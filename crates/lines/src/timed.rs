@@ -1,7 +1,9 @@
-//! Lines of a stream, `t_ms<TAB>statement .`, in one pass without a copy of their terms. What is in any way unusual is
-//! left to whoever reads such lines with the library alone: its word counts, and its errors are those that are shown.
+//! Lines of a stream, `t_ms<TAB>statement .`, in one pass without a copy of their terms. What is in
+//! any way unusual is left to whoever reads such lines with the library alone: its word counts, and
+//! its errors are those that are shown.
 //!
-//! The one thing to know: what is read here is what `oxttl` reads in the same lines (`tests/it/timed.rs`).
+//! The one thing to know: what is read here is what `oxttl` reads in the same lines
+//! (`tests/it/timed.rs`).
 
 use super::plain::{Line, Lines, Statement};
 use memchr::{memchr, memmem};
@@ -31,9 +33,9 @@ enum Read<'t> {
 }
 
 impl<'t> TimedLines<'t> {
-    /// Reads lines, N-Triples or N-Quads behind the times; empty ones and those that begin with `#` are passed over.
-    /// None where there are more than `limit` statements, where something may be wrong, and where a triple term is:
-    /// the nesting of those is to be looked at first.
+    /// Reads lines, N-Triples or N-Quads behind the times; empty ones and those that begin with `#`
+    /// are passed over. None where there are more than `limit` statements, where something may be
+    /// wrong, and where a triple term is: the nesting of those is to be looked at first.
     pub fn read(text: &'t [u8], limit: u64) -> Option<TimedLines<'t>> {
         let text = std::str::from_utf8(text).ok()?;
         let mut read = TimedLines {

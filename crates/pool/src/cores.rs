@@ -1,5 +1,6 @@
-//! What threads that work together ask of the machine: how many cores there are for them, to be kept to
-//! one, to come after others, and waiting for something that is about to happen without going to sleep.
+//! What threads that work together ask of the machine: how many cores there are for them, to be
+//! kept to one, to come after others, and waiting for something that is about to happen without
+//! going to sleep.
 #![allow(unsafe_code)]
 
 use std::time::{Duration, Instant};
@@ -10,8 +11,8 @@ const LOOKS: u32 = 32;
 /// The cores that this process may use now; that may change while it runs.
 #[cfg(target_os = "linux")]
 fn allowed() -> Option<libc::cpu_set_t> {
-    // SAFETY: a set of cores is plain bits, of which none is a valid state; the call writes at most as many
-    // bytes as it is told that there are.
+    // SAFETY: a set of cores is plain bits, of which none is a valid state; the call writes at most
+    // as many bytes as it is told that there are.
     unsafe {
         let mut set: libc::cpu_set_t = std::mem::zeroed();
         let found = libc::sched_getaffinity(libc::getpid(), size_of::<libc::cpu_set_t>(), &mut set);
@@ -33,16 +34,16 @@ pub(crate) fn usable() -> usize {
     usize::MAX
 }
 
-/// Keeps the calling thread to one of the cores that this process may use, counted from 0. Whether it
-/// is kept there: else it runs wherever the system puts it, which is never wrong.
+/// Keeps the calling thread to one of the cores that this process may use, counted from 0. Whether
+/// it is kept there: else it runs wherever the system puts it, which is never wrong.
 #[cfg(target_os = "linux")]
 pub(crate) fn keep_to(number: usize) -> bool {
     let Some(set) = allowed() else {
         return false;
     };
     let cores = 0..8 * size_of::<libc::cpu_set_t>();
-    // SAFETY: the cores that are asked for are within the size of a set, and so is the one that is put
-    // into the new set, which is as in `allowed`.
+    // SAFETY: the cores that are asked for are within the size of a set, and so is the one that is
+    // put into the new set, which is as in `allowed`.
     unsafe {
         let is_allowed = |core: &usize| libc::CPU_ISSET(*core, &set);
         let Some(core) = cores.filter(is_allowed).nth(number) else {
@@ -70,7 +71,8 @@ pub(crate) struct ThreadNumber(u32);
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum ThreadNumber {}
 
-/// By how much the priority of who steps back is lowered: so that it gets a tenth of a core that others want, not nothing.
+/// By how much the priority of who steps back is lowered: so that it gets a tenth of a core that
+/// others want, not nothing.
 #[cfg(target_os = "linux")]
 const LOWER: i32 = 10;
 
@@ -91,7 +93,8 @@ pub(crate) fn this_thread() -> Option<ThreadNumber> {
 /// The priority of a thread of this process: the greater, the lower it is.
 #[cfg(target_os = "linux")]
 pub(crate) fn priority(ThreadNumber(number): ThreadNumber) -> i32 {
-    // SAFETY: it takes numbers alone; a thread that is not there has an error for an answer, which is a number as well.
+    // SAFETY: it takes numbers alone; a thread that is not there has an error for an answer, which
+    // is a number as well.
     unsafe { libc::getpriority(libc::PRIO_PROCESS, number) }
 }
 

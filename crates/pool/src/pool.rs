@@ -1,10 +1,11 @@
-//! The query pool: threads that execute continuous and one-shot queries. Firings go first, but after
-//! so many of them in a row a waiting one-shot query gets its turn; and there is always one thread that
-//! has not taken a one-shot query, so that long ones cannot hold up the firings. Nobody starves. Threads
-//! for which there is no job help with heavy queries, a share at a time (`task`). That may be the one left
-//! for firings; on two threads it is. Spare threads take what has waited for long nevertheless, so that
-//! nothing waits for the end of a heavy query: there the system's scheduler shares out the cores, and a
-//! one-shot query that has run for long comes after all others (`workers`).
+//! The query pool: threads that execute continuous and one-shot queries. Firings go first, but
+//! after so many of them in a row a waiting one-shot query gets its turn; and there is always one
+//! thread that has not taken a one-shot query, so that long ones cannot hold up the firings. Nobody
+//! starves. Threads for which there is no job help with heavy queries, a share at a time (`task`).
+//! That may be the one left for firings; on two threads it is. Spare threads take what has waited
+//! for long nevertheless, so that nothing waits for the end of a heavy query: there the system's
+//! scheduler shares out the cores, and a one-shot query that has run for long comes after all
+//! others (`workers`).
 
 use crate::cores::{keep_to, look_out, usable};
 use crate::crew::Crew;
@@ -17,14 +18,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-/// A thread that has helped, or was told that help will be wanted, looks out for so long before it goes
-/// to sleep: the next shares of the same query come sooner than a thread wakes up.
+/// A thread that has helped, or was told that help will be wanted, looks out for so long before it
+/// goes to sleep: the next shares of the same query come sooner than a thread wakes up.
 const LOOK_OUT: Duration = Duration::from_micros(150);
 
 /// How many threads there are for what has waited too long. The last is kept for firings.
 const SPARE_THREADS: usize = 3;
 
-struct Shared {
+/// The jobs, and what wakes the threads that take them.
+struct Dispatch {
     queues: Mutex<Queues>,
     wake: Condvar,
     /// Wakes spare threads.
@@ -37,7 +39,7 @@ struct Shared {
     announced: AtomicUsize,
 }
 
-impl Shared {
+impl Dispatch {
     fn count_waiting(&self, queues: &Queues) {
         self.waiting.store(queues.waiting(), Ordering::Relaxed);
     }
@@ -82,7 +84,7 @@ impl Shared {
 
 /// The threads of a pool as helpers of one heavy query.
 struct PoolCrew {
-    shared: Arc<Shared>,
+    dispatch: Arc<Dispatch>,
     hands: usize,
 }
 
@@ -92,12 +94,12 @@ impl Crew for PoolCrew {
     }
 
     fn ready(&self) {
-        self.shared.announced.fetch_add(1, Ordering::Relaxed);
-        (1..self.hands()).for_each(|_| _ = self.shared.wake.notify_one());
+        self.dispatch.announced.fetch_add(1, Ordering::Relaxed);
+        (1..self.hands()).for_each(|_| _ = self.dispatch.wake.notify_one());
     }
 
     fn is_awaited(&self) -> bool {
-        self.shared.is_awaited()
+        self.dispatch.is_awaited()
     }
 
     fn share(&self, shares: usize, work: &(dyn Fn(usize) + Sync)) {
@@ -105,22 +107,22 @@ impl Crew for PoolCrew {
         let guarded = AssertUnwindSafe(|| {
             Task::run(shares, work, |task| {
                 let helpers = self.hands().min(shares) - 1;
-                let mut queues = self.shared.queues.lock();
+                let mut queues = self.dispatch.queues.lock();
                 if queues.stopping {
                     return;
                 }
                 queues
                     .help
                     .extend(std::iter::repeat_n(Arc::clone(task), helpers));
-                self.shared.note_came();
+                self.dispatch.note_came();
                 drop(queues);
-                (0..helpers).for_each(|_| _ = self.shared.wake.notify_one());
+                (0..helpers).for_each(|_| _ = self.dispatch.wake.notify_one());
                 called = Some(Arc::clone(task));
             });
         });
         let result = catch_unwind(guarded);
         if let Some(task) = called {
-            let mut queues = self.shared.queues.lock();
+            let mut queues = self.dispatch.queues.lock();
             queues.help.retain(|other| !Arc::ptr_eq(other, &task));
         }
         if let Err(panic) = result {
@@ -131,7 +133,7 @@ impl Crew for PoolCrew {
 
 /// See the module.
 pub struct QueryPool {
-    shared: Arc<Shared>,
+    dispatch: Arc<Dispatch>,
     crew: Arc<dyn Crew>,
     seats: Seats,
 }
@@ -156,7 +158,7 @@ impl QueryPool {
         long: Duration,
     ) -> std::io::Result<QueryPool> {
         let threads = threads.max(2);
-        let shared = Arc::new(Shared {
+        let dispatch = Arc::new(Dispatch {
             queues: Mutex::new(Queues::new(threads - 1, spare_threads)),
             wake: Condvar::new(),
             late: Condvar::new(),
@@ -165,16 +167,16 @@ impl QueryPool {
             announced: AtomicUsize::new(0),
         });
         let crew = Arc::new(PoolCrew {
-            shared: Arc::clone(&shared),
+            dispatch: Arc::clone(&dispatch),
             // Of many threads one is left for those who come meanwhile.
             hands: if threads > 2 { threads - 1 } else { threads },
         });
-        // Two that work on one query are of use on two cores only, and where both are woken by one the
-        // system tends to put them there.
+        // Two that work on one query are of use on two cores only, and where both are woken by one
+        // the system tends to put them there.
         let cores = usable();
-        let for_threads = Arc::clone(&shared);
+        let for_threads = Arc::clone(&dispatch);
         let begin = move |seat: Arc<Seat>| {
-            let shared = Arc::clone(&for_threads);
+            let dispatch = Arc::clone(&for_threads);
             let is_spare = seat.number >= threads;
             let core = (threads == cores && !is_spare).then_some(seat.number);
             let name = match is_spare {
@@ -191,18 +193,18 @@ impl QueryPool {
                     }
                     seat.take();
                     match is_spare {
-                        false => work(&shared, &seat),
-                        true => stand_by(&shared, &seat),
+                        false => work(&dispatch, &seat),
+                        true => stand_by(&dispatch, &seat),
                     }
                 })
         };
         let seats =
             Seats::start(threads + spare_threads, long, Box::new(begin)).inspect_err(|_| {
                 // Those that have been begun end by themselves.
-                shared.end();
+                dispatch.end();
             })?;
         Ok(QueryPool {
-            shared,
+            dispatch,
             crew,
             seats,
         })
@@ -210,18 +212,18 @@ impl QueryPool {
 
     /// Queues a job. After [`QueryPool::stop`] it is dropped instead.
     pub fn submit(&self, class: Class, job: impl FnOnce() + Send + 'static) {
-        let mut queues = self.shared.queues.lock();
+        let mut queues = self.dispatch.queues.lock();
         if queues.stopping {
             return;
         }
         queues.push(class, Box::new(job));
-        self.shared.count_waiting(&queues);
-        self.shared.note_came();
+        self.dispatch.count_waiting(&queues);
+        self.dispatch.note_came();
         let is_stuck = queues.is_stuck();
         drop(queues);
-        self.shared.wake.notify_one();
+        self.dispatch.wake.notify_one();
         if is_stuck {
-            self.shared.late.notify_one();
+            self.dispatch.late.notify_one();
         }
     }
 
@@ -232,13 +234,13 @@ impl QueryPool {
 
     /// How many one-shot queries wait or run.
     pub fn one_shots(&self) -> usize {
-        let queues = self.shared.queues.lock();
+        let queues = self.dispatch.queues.lock();
         queues.one_shots()
     }
 
     /// Takes no more jobs, drops those that wait, and waits for those that run.
     pub fn stop(&self) {
-        self.shared.end();
+        self.dispatch.end();
         self.seats.join();
     }
 }
@@ -250,44 +252,44 @@ impl Drop for QueryPool {
 }
 
 /// Until the pool stops, or the thread has stepped back.
-fn work(shared: &Shared, seat: &Seat) {
-    let mut queues = shared.queues.lock();
+fn work(dispatch: &Dispatch, seat: &Seat) {
+    let mut queues = dispatch.queues.lock();
     // Whether the last that it did was helping, and which announcements it knows of.
     let mut helped = false;
-    let mut announced = shared.announced.load(Ordering::Relaxed);
+    let mut announced = dispatch.announced.load(Ordering::Relaxed);
     loop {
         if let Some((class, job)) = queues.take() {
-            shared.count_waiting(&queues);
+            dispatch.count_waiting(&queues);
             drop(queues);
             helped = false;
-            queues = shared.run(seat, class, job);
+            queues = dispatch.run(seat, class, job);
         } else if let Some(task) = queues.help.pop_front() {
             drop(queues);
-            let help = || task.help(&|| shared.is_awaited());
+            let help = || task.help(&|| dispatch.is_awaited());
             let more = match task.begun() {
                 Some(begun) => seat.help_at_length(begun, help),
                 None => help(),
             };
             helped = true;
-            queues = shared.queues.lock();
+            queues = dispatch.queues.lock();
             if more && !queues.stopping {
                 queues.help.push_back(task);
             }
         } else if queues.stopping {
             return;
         } else {
-            let newest = shared.announced.load(Ordering::Relaxed);
+            let newest = dispatch.announced.load(Ordering::Relaxed);
             queues.idle += 1;
             if std::mem::take(&mut helped) || newest != announced {
                 announced = newest;
-                let came = shared.came.load(Ordering::Relaxed);
+                let came = dispatch.came.load(Ordering::Relaxed);
                 let something_came = || {
-                    shared.came.load(Ordering::Relaxed) != came
-                        || shared.announced.load(Ordering::Relaxed) != newest
+                    dispatch.came.load(Ordering::Relaxed) != came
+                        || dispatch.announced.load(Ordering::Relaxed) != newest
                 };
                 MutexGuard::unlocked(&mut queues, || look_out(LOOK_OUT, something_came));
             } else {
-                shared.wake.wait(&mut queues);
+                dispatch.wake.wait(&mut queues);
             }
             queues.idle -= 1;
         }
@@ -299,21 +301,21 @@ fn work(shared: &Shared, seat: &Seat) {
 }
 
 /// What a spare thread does: it runs what has waited too long.
-fn stand_by(shared: &Shared, seat: &Seat) {
-    let mut queues = shared.queues.lock();
+fn stand_by(dispatch: &Dispatch, seat: &Seat) {
+    let mut queues = dispatch.queues.lock();
     while !queues.stopping {
         match queues.take_late(Instant::now()) {
             Ok((class, job)) => {
-                shared.count_waiting(&queues);
+                dispatch.count_waiting(&queues);
                 drop(queues);
-                queues = shared.run(seat, class, job);
+                queues = dispatch.run(seat, class, job);
                 if seat.has_stepped_back() {
                     drop(queues);
                     return seat.leave();
                 }
             }
-            Err(None) => shared.late.wait(&mut queues),
-            Err(Some(left)) => _ = shared.late.wait_for(&mut queues, left),
+            Err(None) => dispatch.late.wait(&mut queues),
+            Err(Some(left)) => _ = dispatch.late.wait_for(&mut queues, left),
         }
     }
 }

@@ -1,5 +1,5 @@
-//! What waits for the threads of the query pool, and who may take what: the rules of the pool, without its
-//! threads.
+//! What waits for the threads of the query pool, and who may take what: the rules of the pool,
+//! without its threads.
 
 use crate::task::Task;
 use std::collections::VecDeque;
@@ -48,7 +48,8 @@ pub(crate) struct Queues {
 }
 
 impl Queues {
-    /// Nothing waits yet. So many one-shot queries may run at once, and so many threads are spare ones.
+    /// Nothing waits yet. So many one-shot queries may run at once, and so many threads are spare
+    /// ones.
     pub(crate) fn new(one_shots_allowed: usize, spare_threads: usize) -> Queues {
         Queues {
             one_shots_allowed,
@@ -81,7 +82,8 @@ impl Queues {
         self.one_shot.len() + self.one_shots_running
     }
 
-    /// Nothing is to be taken any more; what waits is given back, to be dropped where nothing is locked.
+    /// Nothing is to be taken any more; what waits is given back, to be dropped where nothing is
+    /// locked.
     pub(crate) fn stop(&mut self) -> Vec<Job> {
         self.stopping = true;
         self.help.clear();

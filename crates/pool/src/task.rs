@@ -1,11 +1,11 @@
 //! Shares of heavy queries on the query pool. Whoever has a heavy query works on it, and threads of
-//! the pool that have nothing else to do take shares of it; after each share they look whether somebody
-//! waits, and then leave. So a job waits for a helper no longer than for one share, which ends early
-//! where the work looks whether somebody waits.
+//! the pool that have nothing else to do take shares of it; after each share they look whether
+//! somebody waits, and then leave. So a job waits for a helper no longer than for one share, which
+//! ends early where the work looks whether somebody waits.
 //!
 //! The one thing to know before changing it: the work is borrowed from the caller's stack. A helper
-//! touches it only between [`Task::enter`] and [`Task::leave`], and [`Task::run`] returns, or panics,
-//! only when the task is closed and all helpers have left.
+//! touches it only between [`Task::enter`] and [`Task::leave`], and [`Task::run`] returns, or
+//! panics, only when the task is closed and all helpers have left.
 #![allow(unsafe_code)]
 
 use crate::cores::look_out;
@@ -17,8 +17,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-/// Who waits for the last helper looks so long whether it has left before going to sleep: to be woken
-/// takes about as long as a share.
+/// Who waits for the last helper looks so long whether it has left before going to sleep: to be
+/// woken takes about as long as a share.
 const AWAKE: Duration = Duration::from_micros(60);
 
 type Work<'w> = dyn Fn(usize) + Sync + 'w;
@@ -30,7 +30,8 @@ thread_local! {
     static BEGUN: Cell<Option<Instant>> = const { Cell::new(None) };
 }
 
-/// Calls what began then, if it may take long, and never panics: those who help with its tasks learn of it.
+/// Calls what began then, if it may take long, and never panics: those who help with its tasks
+/// learn of it.
 pub(crate) fn begun<T>(at: Option<Instant>, call: impl FnOnce() -> T) -> T {
     let before = BEGUN.replace(at);
     let result = call();
@@ -74,9 +75,9 @@ impl Task {
         }
         let work: *const Work<'_> = work;
         let task = Arc::new(Task {
-            // SAFETY: only the lifetime changes. The pointer is followed inside of `take_shares` alone:
-            // by this thread below, while `work` is borrowed, and by helpers between `enter` and
-            // `leave`, for whom `close` waits before this function is left in any way.
+            // SAFETY: only the lifetime changes. The pointer is followed inside of `take_shares`
+            // alone: by this thread below, while `work` is borrowed, and by helpers between `enter`
+            // and `leave`, for whom `close` waits before this function is left in any way.
             work: unsafe { std::mem::transmute::<*const Work<'_>, *const Work<'static>>(work) },
             shares,
             begun: BEGUN.get(),
@@ -96,7 +97,8 @@ impl Task {
         }
     }
 
-    /// When that began which it is a part of, if that may take long. All tasks of one query have the same.
+    /// When that began which it is a part of, if that may take long. All tasks of one query have
+    /// the same.
     pub(crate) fn begun(&self) -> Option<Instant> {
         self.begun
     }
@@ -151,8 +153,8 @@ impl Task {
                 self.next.store(self.shares, Ordering::Relaxed);
                 break;
             }
-            // SAFETY: the caller of `run` is still inside of it: this is that thread, or a helper that
-            // has entered and not left, for which `close` waits.
+            // SAFETY: the caller of `run` is still inside of it: this is that thread, or a helper
+            // that has entered and not left, for which `close` waits.
             let work = unsafe { &*self.work };
             if let Err(panic) = catch_unwind(AssertUnwindSafe(|| work(share))) {
                 self.next.store(self.shares, Ordering::Relaxed);

@@ -1,10 +1,13 @@
-//! The seats of a query pool, a thread on each. A thread that has been at one query for long steps back: the system gives it a lower
-//! priority, so that what is short comes first where there are not cores enough for all, injection and firings above all.
+//! The seats of a query pool, a thread on each. A thread that has been at one query for long steps
+//! back: the system gives it a lower priority, so that what is short comes first where there are
+//! not cores enough for all, injection and firings above all.
 //!
-//! The one thing to know before changing it: a thread may lower its priority and not raise it again. So one that has stepped back
-//! ends with the query, and another takes its seat; it is begun by the thread that watches the seats, whose own priority was never
-//! lowered, since a thread begins with the priority of who begins it. To begin one costs more than many a query takes: so a thread
-//! steps back after it has itself been at the query for long, whoever was before, and none ends sooner than so long after it began.
+//! The one thing to know before changing it: a thread may lower its priority and not raise it
+//! again. So one that has stepped back ends with the query, and another takes its seat; it is begun
+//! by the thread that watches the seats, whose own priority was never lowered, since a thread
+//! begins with the priority of who begins it. To begin one costs more than many a query takes: so a
+//! thread steps back after it has itself been at the query for long, whoever was before, and none
+//! ends sooner than so long after it began.
 
 use crate::cores::{ThreadNumber, step_back, this_thread};
 use parking_lot::{Condvar, Mutex, MutexGuard};
@@ -67,8 +70,9 @@ impl Seat {
         result
     }
 
-    /// Calls what helps with a query that began then, and never panics. It counts with what the thread has helped with that query before,
-    /// as if that had gone on until now: a heavy query is helped a stretch at a time, and short jobs come in between.
+    /// Calls what helps with a query that began then, and never panics. It counts with what the
+    /// thread has helped with that query before, as if that had gone on until now: a heavy query is
+    /// helped a stretch at a time, and short jobs come in between.
     pub(crate) fn help_at_length<T>(&self, query: Instant, call: impl FnOnce() -> T) -> T {
         let helped = self.sitting.lock().helped;
         let before = helped.filter(|(other, _)| *other == query);
@@ -189,7 +193,8 @@ impl Shared {
         Ok(())
     }
 
-    /// Looks so often, and no more often for the seats that are left meanwhile, for which it begins threads at once.
+    /// Looks so often, and no more often for the seats that are left meanwhile, for which it begins
+    /// threads at once.
     fn watch(&self) {
         let between = self.long / LOOKS;
         let mut next_look = Instant::now() + between;
@@ -226,14 +231,16 @@ mod tests {
     use crossbeam_channel::{Receiver, Sender, unbounded};
     use std::sync::atomic::{AtomicBool, Ordering};
 
-    /// A seat that is taken, or that something has been done on, and whether its thread has stepped back by then.
+    /// A seat that is taken, or that something has been done on, and whether its thread has stepped
+    /// back by then.
     type Seen = (usize, bool);
 
     fn own_priority() -> i32 {
         priority(this_thread().expect("threads have numbers here"))
     }
 
-    /// So many seats, on which is done what is sent: either what is long, until the thread has stepped back, or what is not.
+    /// So many seats, on which is done what is sent: either what is long, until the thread has
+    /// stepped back, or what is not.
     fn seats(count: usize, work: Receiver<bool>, tell: Sender<Seen>) -> Seats {
         let normal = own_priority();
         let begin = move |seat: Arc<Seat>| {
@@ -284,7 +291,8 @@ mod tests {
         assert!(told.recv().is_err(), "nobody is left");
     }
 
-    /// A query that has been going on for long is helped by threads that are called away all the time.
+    /// A query that has been going on for long is helped by threads that are called away all the
+    /// time.
     #[test]
     fn no_thread_ends_before_it_has_itself_been_at_it_for_long() {
         const LONG: Duration = Duration::from_millis(20);

@@ -2,8 +2,8 @@
 //! slices and windows of streams, and the registry of snapshots. It knows no
 //! query and has no thread of its own: writers and readers come to it.
 //!
-//! Rooms, lowest first: memory, statistics, pace, half_edges, lists, snapshots, image, shard, windows,
-//! store.
+//! Rooms, lowest first: memory, statistics, pace, half_edges, lists, snapshots, image, shard,
+//! windows, store.
 //!
 //! # Why reading without locks is safe
 //!
@@ -16,23 +16,23 @@
 //!    taken (under the same lock) later and loads the new word. Once every lower pin is dropped,
 //!    which also goes through the lock, no reader can have the old one. Deadlines play no part in
 //!    it: an expired pin loses its SN, not its memory.
-//! 2. *A wrong state.* A list holds what readers at every retained SN see: its base if born by then,
-//!    and the tails at or before it; a short one, each id from its date on. The writer adds tails and
-//!    dates only at SNs above the stable one, and folds only at or below the floor, where no
-//!    unexpired pin is. Pins are given out only for SNs that are pinned already or not below the
+//! 2. *A wrong state.* A list holds what readers at every retained SN see: its base if born by
+//!    then, and the tails at or before it; a short one, each id from its date on. The writer adds
+//!    tails and dates only at SNs above the stable one, and folds only at or below the floor, where
+//!    no unexpired pin is. Pins are given out only for SNs that are pinned already or not below the
 //!    stable one, so no reader can tell that tails between pins were joined.
 //! 3. *A key between two tables.* A growing segment publishes the larger table complete; a reader
 //!    in the smaller one misses only keys that were added later, hence at an SN above its own.
-//! 4. *The wrong generation.* A large load at SN n publishes a new generation of its shard, complete
-//!    but for cells of n itself: an image of all that there is, beside the old generation, which
-//!    the writer never changes again. A reader takes the newest that was born at or before its SN,
-//!    so those below n stay in the old one, whenever they look, and those at n or above, who came
-//!    when n was stable, hence after the publishing, find the new one. Pins below n are given out
-//!    until n is stable; so the old one is unlinked only when the floor has reached n, and then
-//!    freed like anything replaced (1). Images never change; a list that borrows from one is
-//!    reached through a cell of the same generation only, and goes with it. That an image has cells
-//!    beside it is noted before the first can be found, hence before its SN is stable: a reader who
-//!    misses the note has no use for the cell.
+//! 4. *The wrong generation.* A large load at SN n publishes a new generation of its shard,
+//!    complete but for cells of n itself: an image of all that there is, beside the old generation,
+//!    which the writer never changes again. A reader takes the newest that was born at or before
+//!    its SN, so those below n stay in the old one, whenever they look, and those at n or above,
+//!    who came when n was stable, hence after the publishing, find the new one. Pins below n are
+//!    given out until n is stable; so the old one is unlinked only when the floor has reached n,
+//!    and then freed like anything replaced (1). Images never change; a list that borrows from one
+//!    is reached through a cell of the same generation only, and goes with it. That an image has
+//!    cells beside it is noted before the first can be found, hence before its SN is stable: a
+//!    reader who misses the note has no use for the cell.
 //!
 //! Cells are freed with their generation. The rooms `memory`, `lists`, `image`, `shard` and `store`
 //! hold all the `unsafe` there is, and run under miri.

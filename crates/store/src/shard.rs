@@ -10,8 +10,8 @@ mod writer;
 pub use applied::{Applied, ApplyError, WriterTaken};
 pub use batch::ShardBatch;
 pub(crate) use generation::Generation;
-pub(crate) use writer::ImagePolicy;
 pub use writer::ShardWriter;
+pub(crate) use writer::{ImagePolicy, ShardLayout};
 
 use crate::image::Image;
 use parking_lot::Mutex;
@@ -86,7 +86,8 @@ impl Drop for Shard {
         let Some(mut writer) = self.writer.get_mut().take() else {
             return;
         };
-        // SAFETY: snapshots and writers keep the store alive, so neither is left.
+        // SAFETY: snapshots (through the store) and writers keep the shard alive, so neither is
+        // left.
         unsafe { writer.free_everything(*self.current.get_mut()) };
     }
 }

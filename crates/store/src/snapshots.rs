@@ -4,12 +4,13 @@
 //!
 //! Taking and dropping a pin locks a mutex for a few instructions; reading through one takes none.
 //!
-//! Short queries share pins. Each lane (some threads) keeps one pin of the stable SN, which its readers
-//! hold together; the registry knows of one. That a reader may come to a pin later than it was taken
-//! harms neither of the two things that it keeps: its SN is the stable one whenever somebody joins, so
-//! it is retained in any case; and what was freed by the rule "unlinked before this pin was taken" was
-//! unlinked for the joining reader too, since it got the pin through the lane's lock from the one who
-//! took it. A kept pin holds up freeing; so publishing the next stable SN takes it out of the lanes.
+//! Short queries share pins. Each lane (some threads) keeps one pin of the stable SN, which its
+//! readers hold together; the registry knows of one. That a reader may come to a pin later than it
+//! was taken harms neither of the two things that it keeps: its SN is the stable one whenever
+//! somebody joins, so it is retained in any case; and what was freed by the rule "unlinked before
+//! this pin was taken" was unlinked for the joining reader too, since it got the pin through the
+//! lane's lock from the one who took it. A kept pin holds up freeing; so publishing the next stable
+//! SN takes it out of the lanes.
 
 use crate::lists::Retained;
 use parking_lot::Mutex;
@@ -289,8 +290,8 @@ impl Snapshots {
         self.lanes.iter().filter_map(kept).collect()
     }
 
-    /// A pin of the stable SN that the short queries of this thread share. It lasts until the latest
-    /// deadline of those who share it.
+    /// A pin of the stable SN that the short queries of this thread share. It lasts until the
+    /// latest deadline of those who share it.
     pub(crate) fn pin_shared(&self, deadline_ms: i64) -> Arc<Pin> {
         // A thread that is ending has no lane of its own any more.
         let lane = &self.lanes[LANE.try_with(Cell::get).unwrap_or(0)];
@@ -529,8 +530,8 @@ mod tests {
         assert!(read.is_expired());
     }
 
-    /// SN-2 and S5 while pins are shared: what a reader got is stable when it gets it, stays above the
-    /// floor until it expires or goes, and nothing is left over.
+    /// SN-2 and S5 while pins are shared: what a reader got is stable when it gets it, stays above
+    /// the floor until it expires or goes, and nothing is left over.
     #[test]
     fn readers_share_while_the_stable_sn_moves_on() {
         let snapshots = Snapshots::new();

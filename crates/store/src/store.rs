@@ -3,13 +3,14 @@
 
 mod check;
 mod columns;
+mod shard_source;
 mod snapshot;
 mod walk;
 
 pub use check::{Violation, fingerprint};
 pub use snapshot::{Ends, Snapshot, StoreHold};
 
-use crate::shard::{ImagePolicy, Shard, ShardWriter, WriterTaken};
+use crate::shard::{ImagePolicy, Shard, ShardLayout, ShardWriter, WriterTaken};
 use crate::snapshots::{SnapshotError, Snapshots};
 use crate::windows::SliceStore;
 use somersault_dictionary::Dictionary;
@@ -20,11 +21,10 @@ use std::sync::atomic::Ordering;
 /// The hybrid store.
 pub struct Store {
     dictionary: Arc<Dictionary>,
-    shards: Box<[Shard]>,
-    snapshots: Snapshots,
+    shards: Box<[Arc<Shard>]>,
+    snapshots: Arc<Snapshots>,
     slices: SliceStore,
-    placement: Placement,
-    image_policy: ImagePolicy,
+    layout: ShardLayout,
 }
 
 /// Memory by part, in bytes.
@@ -36,8 +36,8 @@ pub struct Memory {
     pub stored_bytes: usize,
     /// The list of what waits to be freed.
     pub retired_bytes: usize,
-    /// About what of both is there for snapshots alone: tails, what was replaced and may still be seen, and that list. Not the
-    /// images that a large load replaces ([`Store::superseded`]).
+    /// About what of both is there for snapshots alone: tails, what was replaced and may still be
+    /// seen, and that list. Not the images that a large load replaces ([`Store::superseded`]).
     pub snapshots_bytes: usize,
     /// Slices of all streams.
     pub slices_bytes: usize,
@@ -55,18 +55,17 @@ impl Store {
     /// them predicates from so many edges on: for tests, which are to meet images early.
     #[doc(hidden)]
     pub fn with_images_from(shards: u16, load: usize, predicate: usize) -> Arc<Store> {
-        let image_policy = ImagePolicy {
+        let images = ImagePolicy {
             smallest_load: load,
             smallest_predicate: predicate,
         };
         let placement = Placement::new(shards);
         Arc::new(Store {
             dictionary: Arc::new(Dictionary::new()),
-            shards: placement.all().map(Shard::new).collect(),
-            snapshots: Snapshots::new(),
+            shards: placement.all().map(Shard::new).map(Arc::new).collect(),
+            snapshots: Arc::new(Snapshots::new()),
             slices: SliceStore::new(),
-            placement,
-            image_policy,
+            layout: ShardLayout { placement, images },
         })
     }
 
@@ -84,12 +83,12 @@ impl Store {
     /// Which shard owns what.
     #[inline]
     pub fn placement(&self) -> Placement {
-        self.placement
+        self.layout.placement
     }
 
     /// How many shards there are.
     pub fn shard_count(&self) -> u16 {
-        self.placement.shards()
+        self.layout.placement.shards()
     }
 
     /// The one writer of a shard.
@@ -100,11 +99,8 @@ impl Store {
     /// # Panics
     /// Where there is no such shard.
     pub fn take_writer(self: &Arc<Self>, shard: ShardId) -> Result<ShardWriter, WriterTaken> {
-        let state = self.shard(shard.0.into()).writer.lock().take();
-        match state {
-            Some(state) => Ok(ShardWriter::new(Arc::clone(self), state, shard)),
-            None => Err(WriterTaken(shard)),
-        }
+        let home = &self.shards[usize::from(shard.0)];
+        ShardWriter::take(home, &self.snapshots, self.layout).ok_or(WriterTaken(shard))
     }
 
     /// The registry of snapshots.
@@ -119,8 +115,8 @@ impl Store {
         &self.slices
     }
 
-    /// Frees the slices of the batches before `below`, as [`SliceStore::retire`] does, and what terms only they had as soon
-    /// as no version holds them any more.
+    /// Frees the slices of the batches before `below`, as [`SliceStore::retire`] does, and what
+    /// terms only they had as soon as no version holds them any more.
     pub fn retire(&self, stream: StreamUid, below: BatchNumber) {
         self.slices.retire(stream, below);
         self.dictionary.end_epoch(stream);
@@ -165,9 +161,9 @@ impl Store {
         }
     }
 
-    /// How many older generations of shards are kept: what large loads have replaced, for readers of
-    /// SNs before them. When those are gone [`ShardWriter::fold`](crate::ShardWriter::fold) frees them,
-    /// the first call after that or the second; applying does so too.
+    /// How many older generations of shards are kept: what large loads have replaced, for readers
+    /// of SNs before them. When those are gone [`ShardWriter::fold`](crate::ShardWriter::fold)
+    /// frees them, the first call after that or the second; applying does so too.
     pub fn superseded(&self) -> usize {
         let counts = self.shards.iter().map(|shard| &shard.superseded);
         counts.map(|count| count.load(Ordering::Relaxed)).sum()
@@ -185,15 +181,11 @@ impl Store {
         Snapshot::new(Arc::clone(self), self.snapshots.pin_stable(deadline_ms))
     }
 
-    pub(crate) fn image_policy(&self) -> ImagePolicy {
-        self.image_policy
-    }
-
     pub(crate) fn shard(&self, shard: usize) -> &Shard {
         &self.shards[shard]
     }
 
-    pub(crate) fn shards(&self) -> &[Shard] {
+    pub(crate) fn shards(&self) -> &[Arc<Shard>] {
         &self.shards
     }
 }

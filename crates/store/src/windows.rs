@@ -1,5 +1,5 @@
-//! Streams as windows read them: slices of batches, runs of slices, and window versions, which share
-//! what overlaps.
+//! Streams as windows read them: slices of batches, runs of slices, and window versions, which
+//! share what overlaps.
 
 mod run;
 mod side;

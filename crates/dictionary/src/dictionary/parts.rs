@@ -1,4 +1,5 @@
-//! A term taken apart, as the dictionary compares and stores it. An inline literal has no parts: its id is its value.
+//! A term taken apart, as the dictionary compares and stores it. An inline literal has no parts:
+//! its id is its value.
 
 use crate::arena::Kind;
 use oxrdf::{BaseDirection, LiteralRef, NamedOrBlankNodeRef, TermRef, Triple};

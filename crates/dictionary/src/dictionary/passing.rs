@@ -1,20 +1,23 @@
-//! Passing terms: those that only timing statements of streams have mentioned so far. They are reclaimed when the last
-//! statement that did is gone, so that the dictionary is bounded by what is stored plus what windows cover.
+//! Passing terms: those that only timing statements of streams have mentioned so far. They are
+//! reclaimed when the last statement that did is gone, so that the dictionary is bounded by what is
+//! stored plus what windows cover.
 //!
 //! Who may have the id of such a term, and what keeps the term for him:
 //!
-//! - a statement on its way, in an open batch or in a slice: the [`Lease`] that goes with it ([`Dictionary::lease`]);
+//! - a statement on its way, in an open batch or in a slice: the [`Lease`] that goes with it
+//!   ([`Dictionary::lease`]);
 //! - a window version, and an execution over it: the slices that it has;
 //! - an execution that has looked a term up: its [`Held`] ([`Dictionary::lookup_held`]);
 //! - an answer: its [`Held`] ([`Dictionary::hold`]), made while the windows are still there;
-//! - what is stored, registered, or logged for good: nobody has to keep it, since whatever else mentions a term makes it
-//!   permanent, and its id stays what it was.
+//! - what is stored, registered, or logged for good: nobody has to keep it, since whatever else
+//!   mentions a term makes it permanent, and its id stays what it was.
 //!
-//! Whoever has an id beyond that has a number that is never given to another term: it equals no id that comes later,
-//! and has no term. Languages and datatypes are permanent; so is an IRI that serves as one. The parts of a triple term
-//! stay as long as it does.
+//! Whoever has an id beyond that has a number that is never given to another term: it equals no id
+//! that comes later, and has no term. Languages and datatypes are permanent; so is an IRI that
+//! serves as one. The parts of a triple term stay as long as it does.
 //!
-//! Before changing it: see the file `passing.rs` for who locks what, `epochs.rs` for when a term is past.
+//! Before changing it: see the file `passing.rs` for who locks what, `epochs.rs` for when a term is
+//! past.
 
 use super::{Dictionary, Parts, Writer, take_apart};
 use crate::epochs::Portion;
@@ -25,12 +28,14 @@ use somersault_model::{Lease, StreamUid, TermId, VirtualShard};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// One thread's way to mention terms in timing statements. Terms that it brings are listed when it is dropped.
+/// One thread's way to mention terms in timing statements. Terms that it brings are listed when it
+/// is dropped.
 pub struct Mentions<'d> {
     dictionary: &'d Dictionary,
     lease: Lease,
     born: Vec<TermId>,
-    /// By the lower bits of the hash, what was mentioned lately under the lease: it has its mark, and need not be found again.
+    /// By the lower bits of the hash, what was mentioned lately under the lease: it has its mark,
+    /// and need not be found again.
     recent: Box<[Option<Arc<PassingTerm>>]>,
 }
 
@@ -109,13 +114,14 @@ pub struct DictionaryCounts {
 }
 
 impl Dictionary {
-    /// A lease for timing statements of a stream, whose terms are to be mentioned under it. It is to be kept as long as the
-    /// statements are.
+    /// A lease for timing statements of a stream, whose terms are to be mentioned under it. It is
+    /// to be kept as long as the statements are.
     pub fn lease(&self, stream: StreamUid) -> Lease {
         self.epochs.lease(stream)
     }
 
-    /// Statements of this stream have gone: those that come have another epoch than those that stay.
+    /// Statements of this stream have gone: those that come have another epoch than those that
+    /// stay.
     pub fn end_epoch(&self, stream: StreamUid) {
         self.epochs.end_epoch(stream);
     }
@@ -226,7 +232,8 @@ impl Dictionary {
         id.is_inline() || self.read(id, |_| ()).is_some()
     }
 
-    /// The id of a term that is known, be it permanent or passing; a passing one stays as long as `held` does.
+    /// The id of a term that is known, be it permanent or passing; a passing one stays as long as
+    /// `held` does.
     pub fn lookup_held(&self, term: TermRef<'_>, held: &mut Held) -> Option<TermId> {
         let mut hold = |passing: &Arc<PassingTerm>| {
             held.add(passing);
@@ -253,7 +260,8 @@ impl Dictionary {
         (!held.is_empty()).then(|| Arc::new(held))
     }
 
-    /// A term of the dictionary as borrowed text, be it permanent or among those that [`Dictionary::hold`] held.
+    /// A term of the dictionary as borrowed text, be it permanent or among those that
+    /// [`Dictionary::hold`] held.
     #[inline]
     pub fn view_held<'a>(&'a self, held: Option<&'a Held>, id: TermId) -> Option<TermView<'a>> {
         if !id.is_passing() {
@@ -264,9 +272,9 @@ impl Dictionary {
         Some(self.view_of(&held[at].stored()))
     }
 
-    /// Looks at up to so many terms whose streams have gone on since they were mentioned, and reclaims those that nobody
-    /// has any more; returns how many those are. Who mentions new terms is to call this, so that streams pay for what
-    /// they leave behind.
+    /// Looks at up to so many terms whose streams have gone on since they were mentioned, and
+    /// reclaims those that nobody has any more; returns how many those are. Who mentions new terms
+    /// is to call this, so that streams pay for what they leave behind.
     pub fn reclaim(&self, most: usize) -> usize {
         let (mut left, mut reclaimed) = (most, 0);
         while left > 0
@@ -306,8 +314,8 @@ impl Dictionary {
         gone.len()
     }
 
-    /// Looks for streams that have gone on, or ended, and reclaims as [`Dictionary::reclaim`] does: to be called now and
-    /// then, since streams that have ended mention nothing.
+    /// Looks for streams that have gone on, or ended, and reclaims as [`Dictionary::reclaim`] does:
+    /// to be called now and then, since streams that have ended mention nothing.
     pub fn tidy(&self, most: usize) -> usize {
         self.epochs.settle();
         self.reclaim(most)

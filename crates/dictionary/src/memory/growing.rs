@@ -95,8 +95,8 @@ impl<T, const FIRST_BITS: u32, const CHUNKS: usize> Drop for Growing<T, FIRST_BI
             let start = *start.get_mut();
             if !start.is_null() {
                 let slice = std::ptr::slice_from_raw_parts_mut(start, Self::length(chunk));
-                // SAFETY: made by Box::into_raw of a slice of this length in `make`, and `&mut self`
-                // means that nobody reads any more.
+                // SAFETY: made by Box::into_raw of a slice of this length in `make`, and `&mut
+                // self` means that nobody reads any more.
                 drop(unsafe { Box::from_raw(slice) });
             }
         }

@@ -1,6 +1,6 @@
-//! A table that leads from a hash to a number, as from a term's to where its bytes are: eight bytes a slot, open
-//! addressing. Unlike the tables of libraries it tells where a search begins, so that many searches can wait for memory
-//! at once.
+//! A table that leads from a hash to a number, as from a term's to where its bytes are: eight bytes
+//! a slot, open addressing. Unlike the tables of libraries it tells where a search begins, so that
+//! many searches can wait for memory at once.
 //!
 //! Before changing it: a slot keeps 32 bits of the hash, and its home is a monotone function of
 //! them, so that the table grows without looking at what the numbers are of.
@@ -80,8 +80,8 @@ impl Slots {
         self.held += 1;
     }
 
-    /// Takes a number with this hash out, if it is there. What comes behind moves up, so that every search still ends at
-    /// the first free slot.
+    /// Takes a number with this hash out, if it is there. What comes behind moves up, so that every
+    /// search still ends at the first free slot.
     pub fn remove(&mut self, hash: u32, number: u32) {
         if number == 0 || self.slots.is_empty() {
             return;

@@ -1,5 +1,5 @@
-//! The dictionary against a map from terms to ids, on terms whose beginnings, texts and types meet and
-//! differ in every way; and under threads that intern the same terms at once.
+//! The dictionary against a map from terms to ids, on terms whose beginnings, texts and types meet
+//! and differ in every way; and under threads that intern the same terms at once.
 
 use oxrdf::{
     BaseDirection, BlankNode, Literal, NamedNode, NamedOrBlankNode, Term, TermRef, Triple,
@@ -138,7 +138,8 @@ proptest! {
             prop_assert!(by_lookup.is_none_or(|known| known == id));
             prop_assert_eq!(*model.entry(term.clone()).or_insert(id), id);
         }
-        // All at once, by one that remembers what another has met: of this dictionary, or of one that is gone.
+        // All at once, by one that remembers what another has met: of this dictionary, or of one
+        // that is gone.
         for remembers in [dictionary.number(), 0] {
             let other = Dictionary::new();
             let of = if remembers == 0 { &other } else { &dictionary };

@@ -1,4 +1,5 @@
-//! Lines read in chunks by several threads, against `oxttl` reading the document from beginning to end.
+//! Lines read in chunks by several threads, against `oxttl` reading the document from beginning to
+//! end.
 
 use oxrdf::{GraphName, NamedNode, Quad, QuadRef};
 use oxttl::{NQuadsParser, NTriplesParser, TurtleParseError};

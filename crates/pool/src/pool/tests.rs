@@ -165,14 +165,14 @@ fn every_job_and_every_share_is_done_once_under_a_mixed_load() {
                             let counts: Vec<AtomicUsize> =
                                 (0..shares).map(|_| AtomicUsize::new(0)).collect();
                             let panics = number % 10 == 7;
-                            let shared = catch_unwind(AssertUnwindSafe(|| {
+                            let dispatch = catch_unwind(AssertUnwindSafe(|| {
                                 crew.share(shares, &|share| {
                                     counts[share].fetch_add(1, Ordering::Relaxed);
                                     assert!(!panics || share != 3, "planted");
                                 });
                             }));
                             let counts = counts.into_iter().map(AtomicUsize::into_inner);
-                            let right = match shared {
+                            let right = match dispatch {
                                 Ok(()) => {
                                     !(panics && shares > 3) && counts.sum::<usize>() == shares
                                 }
@@ -242,8 +242,8 @@ fn helpers_step_back_from_one_shots_of_short_tasks_and_not_from_firings_of_long_
     let own_priority = || priority(this_thread().unwrap());
     let normal = own_priority();
     let (done, is_done) = unbounded();
-    // One task after the other, in each of which the owner's share lasts until a helper has done one, until a helper has stepped
-    // back, or so often; whether one has.
+    // One task after the other, in each of which the owner's share lasts until a helper has done
+    // one, until a helper has stepped back, or so often; whether one has.
     let run = |class, share: Duration, most: usize| {
         let (crew, done) = (Arc::clone(pool.crew()), done.clone());
         pool.submit(class, move || {

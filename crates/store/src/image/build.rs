@@ -429,8 +429,8 @@ impl Job<'_> {
     }
 }
 
-/// One more than the sequence of a term that is numbered. Those that came as passing are not: there are few of them in a
-/// graph, and their sequences would leave room for nobody.
+/// One more than the sequence of a term that is numbered. Those that came as passing are not: there
+/// are few of them in a graph, and their sequences would leave room for nobody.
 fn room_for(id: TermId) -> u64 {
     match id.is_in_dictionary() && !id.is_passing() {
         true => id.sequence() + 1,

@@ -12,7 +12,8 @@ const MEMBERS_FROM: usize = 64;
 
 pub(crate) struct Edges {
     vertices: Vertices,
-    /// Where the neighbours of each vertex begin, and the end of the last; empty where each has one.
+    /// Where the neighbours of each vertex begin, and the end of the last; empty where each has
+    /// one.
     starts: Array<u32>,
     neighbours: Array<TermId>,
     /// By place, of the long lists: so that a type check is a bit test, or nearly.
@@ -167,7 +168,8 @@ impl EdgesBuilder {
     }
 
     /// The edges; `None` where there are none. `owned` says whether all vertices are the shard's;
-    /// where they are not (classes) their neighbours are, and long lists tell their members quickly.
+    /// where they are not (classes) their neighbours are, and long lists tell their members
+    /// quickly.
     pub(crate) fn finish(
         mut self,
         numbering: Numbering,

@@ -17,8 +17,9 @@ const SMALL_BUCKET: usize = 2;
 const MOST_BUCKET_BITS: u32 = VIRTUAL_SHARDS.ilog2();
 const NO_SECTION: u8 = u8::MAX;
 
-/// Numbers the dictionary terms that a shard owns, but for those that came as passing: each virtual shard has room for as many as the
-/// fullest has, which differ little, since terms are hashed. Within a tag numbers ascend as ids do.
+/// Numbers the dictionary terms that a shard owns, but for those that came as passing: each virtual
+/// shard has room for as many as the fullest has, which differ little, since terms are hashed.
+/// Within a tag numbers ascend as ids do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Numbering {
     shard: u64,
@@ -341,8 +342,8 @@ fn bitmap(ids: &[TermId], first: usize, numbering: &Numbering, words: usize) -> 
     bitmap
 }
 
-/// Tells which terms are in a long list of one tag: by a bit where the list is dense, else by a look at
-/// a few of its ids.
+/// Tells which terms are in a long list of one tag: by a bit where the list is dense, else by a
+/// look at a few of its ids.
 pub(crate) struct Members {
     tag: u64,
     test: Test,
@@ -357,8 +358,8 @@ enum Test {
 }
 
 impl Members {
-    /// Of ascending ids, where they are of one kind in the dictionary. Bits may take at most twice the
-    /// memory of the list.
+    /// Of ascending ids, where they are of one kind in the dictionary. Bits may take at most twice
+    /// the memory of the list.
     pub(crate) fn of(ids: &[TermId], numbering: Numbering) -> Option<Members> {
         let (first, last) = (ids.first()?, ids.last()?);
         let tag = first.raw() >> TAG_SHIFT;

@@ -1,9 +1,9 @@
 //! A short or long immutable run of ids behind one thin pointer, counted. Most lists of the store
 //! are one of these and nothing else; 16 bytes of head, then the ids.
 //!
-//! Ids that came at different SNs which readers can still tell apart have dates behind them: so a short list that
-//! grows is one block all the time, and nothing has to be folded later. A date that every reader has passed says
-//! nothing any more, and goes when the list is next changed.
+//! Ids that came at different SNs which readers can still tell apart have dates behind them: so a
+//! short list that grows is one block all the time, and nothing has to be folded later. A date that
+//! every reader has passed says nothing any more, and goes when the list is next changed.
 #![allow(unsafe_code)]
 
 use somersault_dictionary::prefetch;
@@ -17,7 +17,8 @@ use std::sync::atomic::{AtomicU32, Ordering, fence};
 struct Head {
     references: AtomicU32,
     length: u32,
-    /// The SN from which on all ids are visible; in the bits from [`SN_BITS`] on, how many dates there are behind the ids.
+    /// The SN from which on all ids are visible; in the bits from [`SN_BITS`] on, how many dates
+    /// there are behind the ids.
     born: u64,
 }
 
@@ -26,15 +27,15 @@ const HEAD_BYTES: usize = size_of::<Head>();
 /// Bits of an SN in a block.
 const SN_BITS: u32 = 53;
 
-/// Bits of a date that say which id it is of; what is left of a word is for its SN, and of the head's for how many
-/// dates there are.
+/// Bits of a date that say which id it is of; what is left of a word is for its SN, and of the
+/// head's for how many dates there are.
 const PLACE_BITS: u32 = 10;
 
 /// Up to so many ids may have dates.
 pub(crate) const LONGEST_DATED: usize = 1 << PLACE_BITS;
 
-/// From which SN on the id at a place of a block is visible. Dates ascend by place; an id without one is visible to
-/// all readers that there are.
+/// From which SN on the id at a place of a block is visible. Dates ascend by place; an id without
+/// one is visible to all readers that there are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(transparent)]
 pub(crate) struct Date(u64);
@@ -95,8 +96,8 @@ impl Block {
         assert!(dates.len() <= LONGEST_DATED && born < 1 << SN_BITS);
         let length = u32::try_from(ids.len()).expect("a list has fewer than 2^32 members");
         let layout = layout(ids.len(), dates.len());
-        // SAFETY: the layout is never of size zero. The head, all ids and all dates are written before the block is
-        // made, and the memory holds exactly them.
+        // SAFETY: the layout is never of size zero. The head, all ids and all dates are written
+        // before the block is made, and the memory holds exactly them.
         unsafe {
             let Some(head) = NonNull::new(alloc(layout).cast::<Head>()) else {
                 handle_alloc_error(layout)
@@ -142,8 +143,8 @@ impl Block {
     #[inline]
     pub(crate) unsafe fn look<'a>(pointer: *mut u8) -> Dated<'a> {
         let head = pointer.cast::<Head>();
-        // SAFETY: the head, its ids and, behind them, as many dates as it says are alive and immutable for 'a, as the
-        // caller promises.
+        // SAFETY: the head, its ids and, behind them, as many dates as it says are alive and
+        // immutable for 'a, as the caller promises.
         unsafe {
             let ids = head.add(1).cast::<TermId>();
             let length = (*head).length as usize;
@@ -207,7 +208,8 @@ impl<'a> Dated<'a> {
         }
     }
 
-    /// The members at `sn`, ascending: borrowed where they are all, else in `scratch`, which is empty.
+    /// The members at `sn`, ascending: borrowed where they are all, else in `scratch`, which is
+    /// empty.
     #[inline]
     pub(crate) fn read<'b>(self, sn: u64, scratch: &'b mut Vec<TermId>) -> &'b [TermId]
     where

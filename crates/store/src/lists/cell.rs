@@ -359,7 +359,8 @@ impl Cell {
     /// Makes the key lead to nothing; what it led to.
     ///
     /// # Safety
-    /// For the shard's one writer, or whoever has the shard to itself: of two at once both would get the old content.
+    /// For the shard's one writer, or whoever has the shard to itself: of two at once both would
+    /// get the old content.
     pub(crate) unsafe fn publish_nothing(&self) -> Owned {
         // SAFETY: passed on.
         unsafe { self.replace(ptr::null_mut()) }
@@ -414,16 +415,17 @@ impl Cell {
     /// As for [`Cell::publish_nothing`].
     unsafe fn replace(&self, word: *mut u8) -> Owned {
         debug_assert!(word.addr() & TAG_MASK == 0 || word.addr() >> 60 != 0);
-        // No exchange: one thread writes, and an exchange would wait here for the memory of what was just written.
+        // No exchange: one thread writes, and an exchange would wait here for the memory of what
+        // was just written.
         let old = self.word.load(Ordering::Relaxed);
         self.word.store(word, Ordering::Release);
         let bits = old.addr();
         if bits == 0 || bits & TAG_MASK != 0 {
             return Owned::Nothing;
         }
-        // SAFETY: the word held the one reference that `publish…` gave away; it has just been
-        // taken out of the cell by the only one who may, so it is taken back once. Readers may still look at it: the
-        // caller keeps what is returned until no pin from before is alive.
+        // SAFETY: the word held the one reference that `publish…` gave away; it has just been taken
+        // out of the cell by the only one who may, so it is taken back once. Readers may still look
+        // at it: the caller keeps what is returned until no pin from before is alive.
         unsafe {
             match bits & KIND_MASK {
                 0 => Owned::Block(Block::from_raw(old)),
@@ -459,7 +461,8 @@ impl Owned {
         match self {
             Owned::Nothing => 0,
             Owned::Block(block) => block.own_bytes(),
-            // SAFETY: from Box::into_raw in `publish_list`; it lives until it is released, which takes this value.
+            // SAFETY: from Box::into_raw in `publish_list`; it lives until it is released, which
+            // takes this value.
             Owned::List(list) => unsafe { &**list }.own_bytes(),
             // SAFETY: as above, from `publish_counter`.
             Owned::Counter(counter) => unsafe { &**counter }.bytes(),

@@ -112,7 +112,8 @@ impl List {
         self.base.len().saturating_add_signed(net)
     }
 
-    /// What nobody but this list holds, without the pieces of its base: about what it takes once it was replaced.
+    /// What nobody but this list holds, without the pieces of its base: about what it takes once it
+    /// was replaced.
     pub(crate) fn own_bytes(&self) -> usize {
         let base = match &self.base {
             Base::Flat(block) => block.own_bytes(),

@@ -2,10 +2,10 @@
 //! that grows on its own by publishing a table twice as large, so that no single growth is long.
 //! One thread inserts; any number look up meanwhile without a lock.
 //!
-//! What the pointers rest on: the cells are those of the same generation, which frees them after its
-//! segments (`Generation::free`). Whoever may look at the
-//! segments, since a pin keeps the generation or as the writer, may look at the cells. A table that
-//! a larger one has replaced goes earlier, once no pin is left that may have seen it.
+//! What the pointers rest on: the cells are those of the same generation, which frees them after
+//! its segments (`Generation::free`). Whoever may look at the segments, since a pin keeps the
+//! generation or as the writer, may look at the cells. A table that a larger one has replaced goes
+//! earlier, once no pin is left that may have seen it.
 #![allow(unsafe_code)]
 
 use crate::lists::cell::{Cell, Key};

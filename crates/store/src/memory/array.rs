@@ -135,7 +135,8 @@ impl<T: Plain> Array<T> {
             return self;
         }
         let this = ManuallyDrop::new(self);
-        // SAFETY: these are the parts of the Vec of `of_vec`, of which `length` values were written.
+        // SAFETY: these are the parts of the Vec of `of_vec`, of which `length` values were
+        // written.
         let mut vec = unsafe { Vec::from_raw_parts(this.start.as_ptr(), this.length, this.room) };
         vec.shrink_to_fit();
         Array::of_vec(vec)

@@ -25,7 +25,8 @@ use somersault_dictionary::prefetch;
 use somersault_model::{Direction, Operation, TermId};
 use std::ptr::NonNull;
 
-/// So many lists ahead of its use the writer asks for a key's slot, its cell, the head of its content, and its members.
+/// So many lists ahead of its use the writer asks for a key's slot, its cell, the head of its
+/// content, and its members.
 const SLOT_AHEAD: usize = 24;
 const CELL_AHEAD: usize = 16;
 const CONTENT_AHEAD: usize = 8;
@@ -474,7 +475,8 @@ impl<'a> Pass<'a> {
                 Cell::prefetch(ahead.as_ptr());
             }
             if let Some((_, ahead)) = self.state.waiting.get(CONTENT_AHEAD) {
-                // SAFETY: what waits are cells of the newest generation: a new one begins with none.
+                // SAFETY: what waits are cells of the newest generation: a new one begins with
+                // none.
                 unsafe { ahead.as_ref() }.prefetch_content();
             }
             // SAFETY: as above; the writer frees nothing while it works.

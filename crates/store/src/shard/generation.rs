@@ -238,8 +238,8 @@ impl Generation {
         }
     }
 
-    /// The last SN, at or below `sn`, that changed a count, as far as this generation knows; its own first SN where it
-    /// knows none.
+    /// The last SN, at or below `sn`, that changed a count, as far as this generation knows; its
+    /// own first SN where it knows none.
     ///
     /// # Safety
     /// As for [`Generation::read`].

@@ -14,7 +14,6 @@
 #[cfg(test)]
 mod accounting;
 
-use crate::Store;
 use crate::half_edges::{Group, HalfEdge};
 use crate::image::{Build, Frozen};
 use crate::lists::Changes;
@@ -27,8 +26,8 @@ use crate::shard::applied::{Applied, ApplyError};
 use crate::shard::apply::Pass;
 use crate::shard::batch::ShardBatch;
 use crate::shard::generation::{CellChunks, Generation};
-use crate::snapshots::Horizon;
-use somersault_model::{Operation, ShardId, Sn, TermId};
+use crate::snapshots::{Horizon, Snapshots};
+use somersault_model::{Operation, Placement, ShardId, Sn, TermId};
 use std::collections::VecDeque;
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -48,9 +47,17 @@ const FREE_AHEAD: usize = 8;
 /// The one writer of a shard. Dropping it gives the shard back: another generation (S16) can take
 /// the writer again.
 pub struct ShardWriter {
-    store: Arc<Store>,
-    shard: usize,
+    shard: Arc<Shard>,
+    snapshots: Arc<Snapshots>,
+    layout: ShardLayout,
     state: Option<Box<WriterState>>,
+}
+
+/// How statements are spread over the shards of a store, and in which form.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ShardLayout {
+    pub(crate) placement: Placement,
+    pub(crate) images: ImagePolicy,
 }
 
 /// When a load makes an image.
@@ -111,12 +118,19 @@ enum Retired {
 }
 
 impl ShardWriter {
-    pub(crate) fn new(store: Arc<Store>, state: Box<WriterState>, shard: ShardId) -> ShardWriter {
-        ShardWriter {
-            store,
-            shard: shard.0.into(),
+    /// The writer of a shard; `None` while there is one, or after it was lost in a panic.
+    pub(crate) fn take(
+        shard: &Arc<Shard>,
+        snapshots: &Arc<Snapshots>,
+        layout: ShardLayout,
+    ) -> Option<ShardWriter> {
+        let state = shard.writer.lock().take()?;
+        Some(ShardWriter {
+            shard: Arc::clone(shard),
+            snapshots: Arc::clone(snapshots),
+            layout,
             state: Some(state),
-        }
+        })
     }
 
     /// The shard that this writes.
@@ -136,7 +150,7 @@ impl ShardWriter {
     /// Where the batch is for another shard, or the SN is behind what was applied or stable: then
     /// nothing was changed.
     pub fn apply(&mut self, sn: Sn, batch: &ShardBatch) -> Result<Applied, ApplyError> {
-        let stable = self.store.snapshots().stable();
+        let stable = self.snapshots.stable();
         let (shard, at) = (self.shard(), self.applied());
         if batch.shard() != shard {
             return Err(ApplyError::WrongShard {
@@ -154,7 +168,7 @@ impl ShardWriter {
     }
 
     pub(crate) fn apply_unchecked(&mut self, sn: Sn, batch: &ShardBatch) -> Applied {
-        let horizon = self.store.snapshots().horizon();
+        let horizon = self.snapshots.horizon();
         self.parts_mut().1.free(&horizon, FREES_AT_ONCE);
         self.parts_mut().1.applying = true;
         let before = self.parts().1.statements;
@@ -203,28 +217,28 @@ impl ShardWriter {
         let (shard, state) = self.parts();
         // SAFETY: this is the writer, which frees nothing meanwhile.
         let in_image = unsafe { shard.at(u64::MAX) }.image.half_edges();
-        loaded >= self.store.image_policy().smallest_load
+        loaded >= self.layout.images.smallest_load
             && (loaded.saturating_add(state.in_cells)).saturating_mul(2) >= in_image
     }
 
     /// Makes a new generation, with an image of all that there is and the loads, for readers from
     /// `sn` on; what is left to be inserted into its cells.
     fn renew(&mut self, sn: Sn, batch: &ShardBatch) -> Vec<Group> {
-        let policy = self.store.image_policy();
-        let shards = self.store.shard_count();
+        let ShardLayout { placement, images } = self.layout;
+        let shards = placement.shards();
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let (shard, state) = self.parts();
         // SAFETY: this is the writer, and it changes and frees nothing in this call.
         let old = unsafe { shard.at(u64::MAX) };
         let build = Build {
             shard: shard.id,
-            placement: self.store.placement(),
+            placement,
             // SAFETY: as above.
             old: unsafe { Frozen::new(&old.image, &old.segments) },
             loads: &batch.loads,
             // The other shards' writers have the same to do.
             threads: cores.div_ceil(shards.into()),
-            smallest: policy.smallest_predicate,
+            smallest: images.smallest_predicate,
         };
         let built = build.run();
         debug_assert!(state.applying, "what a panic leaves is not read");
@@ -245,9 +259,10 @@ impl ShardWriter {
     }
 
     /// Folds up to `lists` waiting lists as far as the retained SNs allow and frees what no pin can
-    /// see, some thousands of it or `lists`; how many lists still wait. Applying does its share, so this is for idle times.
+    /// see, some thousands of it or `lists`; how many lists still wait. Applying does its share, so
+    /// this is for idle times.
     pub fn fold(&mut self, lists: usize) -> usize {
-        let horizon = self.store.snapshots().horizon();
+        let horizon = self.snapshots.horizon();
         self.parts_mut().1.free(&horizon, lists.max(FREES_AT_ONCE));
         self.fold_some(&horizon, lists);
         self.parts().1.waiting.len()
@@ -265,7 +280,7 @@ impl ShardWriter {
         };
         pass.fold_waiting(lists);
         // Read after everything was replaced: see the file's head.
-        let next_pin = self.store.snapshots().horizon().next_pin;
+        let next_pin = self.snapshots.horizon().next_pin;
         let (shard, state) = self.parts_mut();
         state.stamp(next_pin);
         let bytes = usize::try_from(state.live_bytes).unwrap_or(0);
@@ -297,7 +312,7 @@ impl ShardWriter {
             .state
             .as_ref()
             .expect("a writer has its state until it is dropped");
-        (self.store.shard(self.shard), state)
+        (&self.shard, state)
     }
 
     fn parts_mut(&mut self) -> (&Shard, &mut WriterState) {
@@ -305,7 +320,7 @@ impl ShardWriter {
             .state
             .as_mut()
             .expect("a writer has its state until it is dropped");
-        (self.store.shard(self.shard), state)
+        (&self.shard, state)
     }
 }
 
@@ -319,7 +334,7 @@ impl Drop for ShardWriter {
             // to this shard again, and its cells must outlive the readers.
             std::mem::forget(state);
         } else {
-            *self.store.shard(self.shard).writer.lock() = Some(state);
+            *self.shard.writer.lock() = Some(state);
         }
     }
 }
@@ -393,9 +408,10 @@ impl WriterState {
             .extend(fresh.map(|retired| (next_pin, retired)));
     }
 
-    /// Frees what no pin that is alive can see, and of it no more than so much, or half as much again as
-    /// has come since: what a long query has kept is not to hold up the SN after it. Nothing that a
-    /// caller of this state has a reference to may be retired: it is called between SNs only.
+    /// Frees what no pin that is alive can see, and of it no more than so much, or half as much
+    /// again as has come since: what a long query has kept is not to hold up the SN after it.
+    /// Nothing that a caller of this state has a reference to may be retired: it is called between
+    /// SNs only.
     fn free(&mut self, horizon: &Horizon, most: usize) {
         let mut left = most.saturating_add(self.stamped * 3 / 2);
         self.stamped = 0;

@@ -1,7 +1,7 @@
 //! The invariants of the persistent store, checked by walking all of it: ST-1 (both ends of every
 //! statement, and the index vertices, agree), ST-2 (nothing is stored twice), SN-2 (nobody reads
-//! below the floor); and DI-1 (nobody has the id of a term that is gone), for which slices and windows
-//! are walked too. SN-1 is a law about two reads: [`fingerprint`] before and after.
+//! below the floor); and DI-1 (nobody has the id of a term that is gone), for which slices and
+//! windows are walked too. SN-1 is a law about two reads: [`fingerprint`] before and after.
 #![allow(unsafe_code)]
 
 use crate::lists::Key;

@@ -86,12 +86,12 @@ impl<'a> Sources<'a> {
             few: [None; INLINE],
             many: Vec::new(),
         };
-        let all = snapshot.generations().map(|generation| {
-            let held = generation.image.held(graph, predicate, direction);
+        let all = snapshot.sources().map(|source| {
+            let (edges, cells) = source.edges(graph, predicate, direction);
             Source {
-                generation,
-                edges: held.map(|held| &*held.edges),
-                cells: held.is_none_or(|held| held.is_changed()),
+                generation: source.generation(),
+                edges,
+                cells,
             }
         });
         if usize::from(sources.placement.shards()) <= INLINE {
@@ -395,8 +395,8 @@ impl Snapshot {
         self.check(label, vertices, |_| other, first_row, rows);
     }
 
-    /// The type check by the list of the class; false, with nothing done, where that has changed since
-    /// its image.
+    /// The type check by the list of the class; false, with nothing done, where that has changed
+    /// since its image.
     fn instances(
         &self,
         graph: TermId,
@@ -467,8 +467,8 @@ impl Snapshot {
         }
     }
 
-    /// Appends the edges of a predicate, vertices ascending as in [`Snapshot::vertices_with`], for as
-    /// long as the pace says. Both columns have the same length.
+    /// Appends the edges of a predicate, vertices ascending as in [`Snapshot::vertices_with`], for
+    /// as long as the pace says. Both columns have the same length.
     pub fn edges(
         &self,
         graph: TermId,

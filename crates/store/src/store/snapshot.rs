@@ -3,10 +3,10 @@
 #![allow(unsafe_code)]
 
 use crate::lists::Key;
-use crate::shard::Generation;
 use crate::snapshots::Pin;
 use crate::statistics::PredicateStatistics;
 use crate::store::Store;
+use crate::store::shard_source::ShardSource;
 use somersault_dictionary::rdf_type;
 use somersault_model::{Direction, QuadIds, Sn, TermId};
 use std::collections::BTreeMap;
@@ -58,8 +58,8 @@ pub struct Snapshot {
     pin: Arc<Pin>,
 }
 
-/// A hold on a store that some threads share, each by a count of this hold: so the many snapshots that
-/// they take do not all write to the one count of the store.
+/// A hold on a store that some threads share, each by a count of this hold: so the many snapshots
+/// that they take do not all write to the one count of the store.
 pub struct StoreHold(Arc<Store>);
 
 impl StoreHold {
@@ -68,8 +68,8 @@ impl StoreHold {
         Arc::new(StoreHold(Arc::clone(store)))
     }
 
-    /// As [`Store::pin_stable_until`], for a query that takes well under a millisecond: those of one
-    /// thread share a pin, which lasts until the latest of their deadlines.
+    /// As [`Store::pin_stable_until`], for a query that takes well under a millisecond: those of
+    /// one thread share a pin, which lasts until the latest of their deadlines.
     pub fn pin_stable(self: &Arc<Self>, deadline_ms: i64) -> Snapshot {
         let pin = self.0.snapshots().pin_shared(deadline_ms);
         Snapshot::shared(Arc::clone(self), pin)
@@ -142,8 +142,8 @@ impl Snapshot {
         self.store.arc()
     }
 
-    /// The vertices that `vertex` has such edges to (`Out`) or from (`In`), ascending by id, without
-    /// repeats. `scratch` is used, and overwritten, where the list cannot be borrowed.
+    /// The vertices that `vertex` has such edges to (`Out`) or from (`In`), ascending by id,
+    /// without repeats. `scratch` is used, and overwritten, where the list cannot be borrowed.
     #[inline]
     pub fn neighbours<'a>(
         &'a self,
@@ -250,13 +250,14 @@ impl Snapshot {
         self.count(graph, TermId::UNBOUND)
     }
 
-    /// The last SN, at or below that of this snapshot, that changed the statements of a predicate in a graph, or any
-    /// statement of the graph (`None`). Never an earlier one than that; where a large load came since, that one.
+    /// The last SN, at or below that of this snapshot, that changed the statements of a predicate
+    /// in a graph, or any statement of the graph (`None`). Never an earlier one than that; where a
+    /// large load came since, that one.
     pub fn changed_at(&self, graph: TermId, predicate: Option<TermId>) -> Sn {
         let key = Key::count(graph, predicate.unwrap_or(TermId::UNBOUND));
         // SAFETY: this is a pin.
-        let changed = |part: &Generation| unsafe { part.changed(self.pin.sn, key) };
-        Sn(self.generations().map(changed).max().unwrap_or(0))
+        let changed = |part: ShardSource<'_>| unsafe { part.changed(self.pin.sn, key) };
+        Sn(self.sources().map(changed).max().unwrap_or(0))
     }
 
     /// Exact numbers for one predicate of a graph, without reading its statements; for `rdf:type`
@@ -281,8 +282,8 @@ impl Snapshot {
     pub fn predicate_sets(&self, graph: TermId, most: usize) -> Option<Vec<(Vec<TermId>, u64)>> {
         let mut counts: BTreeMap<&[TermId], u64> = BTreeMap::new();
         let mut any = false;
-        for generation in self.generations() {
-            let Some(sets) = generation.image.predicate_sets(graph, Direction::Out) else {
+        for source in self.sources() {
+            let Some(sets) = source.image().predicate_sets(graph, Direction::Out) else {
                 continue;
             };
             any = true;
@@ -299,17 +300,17 @@ impl Snapshot {
     }
 
     #[inline]
-    fn owner(&self, vertex: TermId) -> &Generation {
+    fn owner(&self, vertex: TermId) -> ShardSource<'_> {
         let owner = self.store.placement().owner(vertex);
         // SAFETY: this is a pin, and lives as long as what is lent out.
-        unsafe { self.store.shard(owner.0.into()).at(self.pin.sn) }
+        unsafe { ShardSource::of(self.store.shard(owner.0.into()), self.pin.sn) }
     }
 
     /// What this shows, by shard.
-    pub(crate) fn generations(&self) -> impl Iterator<Item = &Generation> {
-        // SAFETY: as above.
+    pub(crate) fn sources(&self) -> impl Iterator<Item = ShardSource<'_>> {
         let shards = self.store.shards().iter();
-        shards.map(|shard| unsafe { shard.at(self.pin.sn) })
+        // SAFETY: as above.
+        shards.map(|shard| unsafe { ShardSource::of(shard, self.pin.sn) })
     }
 
     /// Whether the list is in parts on several shards: the instances of a class.
@@ -323,8 +324,8 @@ impl Snapshot {
         scratch.clear();
         let sn = self.pin.sn;
         // SAFETY: this pin lives throughout 'a.
-        let held = |part: &&Generation| unsafe { part.len(sn, key) } > 0;
-        let mut holders = self.generations().filter(held);
+        let held = |part: &ShardSource<'_>| unsafe { part.len(sn, key) } > 0;
+        let mut holders = self.sources().filter(held);
         let Some(first) = holders.next() else {
             return &[];
         };
@@ -352,15 +353,15 @@ impl Snapshot {
 
     fn sum(&self, key: Key) -> usize {
         // SAFETY: this is a pin.
-        let length = |part: &Generation| unsafe { part.len(self.pin.sn, key) };
-        self.generations().map(length).sum()
+        let length = |part: ShardSource<'_>| unsafe { part.len(self.pin.sn, key) };
+        self.sources().map(length).sum()
     }
 
     fn count(&self, graph: TermId, predicate: TermId) -> u64 {
         let key = Key::count(graph, predicate);
         // SAFETY: this is a pin.
-        let count = |part: &Generation| unsafe { part.count(self.pin.sn, key) };
-        self.generations().map(count).sum()
+        let count = |part: ShardSource<'_>| unsafe { part.count(self.pin.sn, key) };
+        self.sources().map(count).sum()
     }
 
     #[cfg(test)]

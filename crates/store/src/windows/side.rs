@@ -6,8 +6,8 @@ use std::cmp::{Ordering, Reverse};
 use std::ops::Range;
 use std::sync::OnceLock;
 
-/// More sides than this, with no more edges each than that on average, are sorted: to merge two has its price even where they have
-/// no edge.
+/// More sides than this, with no more edges each than that on average, are sorted: to merge two has
+/// its price even where they have no edge.
 const FEW_SIDES: usize = 8;
 const FEW_EDGES: usize = 64;
 
@@ -31,8 +31,8 @@ pub(crate) struct Side {
     asked: OnceLock<()>,
 }
 
-/// Where the stretches of a column begin, and where the last one ends: in two bytes each where that is enough, which it
-/// is for most slices.
+/// Where the stretches of a column begin, and where the last one ends: in two bytes each where that
+/// is enough, which it is for most slices.
 #[derive(Debug, Clone)]
 enum Starts {
     Short(Vec<u16>),
@@ -40,7 +40,8 @@ enum Starts {
 }
 
 impl Starts {
-    /// With room for so many stretches of a column that is no longer than this; the first one begins at 0.
+    /// With room for so many stretches of a column that is no longer than this; the first one
+    /// begins at 0.
     fn with_capacity(stretches: usize, longest: usize) -> Starts {
         let mut starts = if u16::try_from(longest).is_ok() {
             Starts::Short(Vec::with_capacity(stretches + 1))
@@ -134,7 +135,8 @@ impl Side {
         }
     }
 
-    /// Adds an edge; edges come in order and without repeats. Its batch is that of all, or is noted beside it.
+    /// Adds an edge; edges come in order and without repeats. Its batch is that of all, or is noted
+    /// beside it.
     pub(crate) fn push(&mut self, predicate: TermId, vertex: TermId, neighbour: TermId) {
         let same_predicate = self.predicates.last() == Some(&predicate);
         if !same_predicate || self.vertices.last() != Some(&vertex) {
@@ -271,8 +273,9 @@ impl Side {
         out
     }
 
-    /// Makes what reads have asked another side for: whoever reads a window has asked the one before, and no firing has to wait
-    /// for it. What was only made for such a read, and never had one, hands nothing on.
+    /// Makes what reads have asked another side for: whoever reads a window has asked the one
+    /// before, and no firing has to wait for it. What was only made for such a read, and never had
+    /// one, hands nothing on.
     pub(crate) fn prepare_as(&self, before: &Side) {
         if before.asked.get().is_some() {
             self.by_vertex();

@@ -1,6 +1,6 @@
 //! A slice: one closed batch of one stream, indexed. Beside the run there are the side columns of
-//! S10: the order in which statements arrived and their event times; and the lease that keeps the terms
-//! which only timing statements mention.
+//! S10: the order in which statements arrived and their event times; and the lease that keeps the
+//! terms which only timing statements mention.
 
 use crate::windows::run::Run;
 use somersault_model::{BatchNumber, EventTime, Lease, Millis, TimedTriple, TripleIds};
@@ -15,14 +15,15 @@ pub struct Slice {
     revision: u32,
     run: Arc<Run>,
     arrivals: Arrivals,
-    /// Per triple of the run: the offset of its newest arrival. Made when somebody asks for one, which few queries do.
+    /// Per triple of the run: the offset of its newest arrival. Made when somebody asks for one,
+    /// which few queries do.
     newest_offsets: OnceLock<Box<[u32]>>,
     /// None where all terms are permanent.
     lease: Option<Lease>,
 }
 
-/// Per arrival, in order: the number of the triple in the run, and its offset in the batch; in two bytes each where that is
-/// enough.
+/// Per arrival, in order: the number of the triple in the run, and its offset in the batch; in two
+/// bytes each where that is enough.
 #[derive(Debug)]
 enum Arrivals {
     Short(Box<[(u16, u16)]>),
@@ -110,7 +111,8 @@ impl Slice {
         Slice { lease, ..self }
     }
 
-    /// The slice with statements that came late, after all that it holds, and with the lease of those beside its own.
+    /// The slice with statements that came late, after all that it holds, and with the lease of
+    /// those beside its own.
     ///
     /// # Panics
     /// Where an event time is not in the batch.
@@ -121,8 +123,9 @@ impl Slice {
             .with_lease(Lease::older(self.lease.clone(), lease))
     }
 
-    /// The same batch with these of its arrivals alone. It costs what they are, however many there are beside them: windows
-    /// that go on by one statement cut a batch as often as it has statements.
+    /// The same batch with these of its arrivals alone. It costs what they are, however many there
+    /// are beside them: windows that go on by one statement cut a batch as often as it has
+    /// statements.
     pub(crate) fn part(&self, arrivals: Range<usize>) -> Slice {
         let arrived: Vec<(u32, u32)> = arrivals.map(|at| self.arrivals.get(at)).collect();
         let inside = arrived

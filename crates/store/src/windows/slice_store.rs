@@ -31,13 +31,15 @@ struct StreamSlices {
     stretches: Mutex<FxHashMap<Stretch, Weak<WindowVersion>>>,
 }
 
-/// The first batch and how much of it is left out, the batch after the last and how much of that last one is in.
+/// The first batch and how much of it is left out, the batch after the last and how much of that
+/// last one is in.
 type Stretch = (BatchNumber, usize, BatchNumber, usize);
 
 type Views = FxHashMap<ViewKey, Arc<Mutex<View>>>;
 
-/// What tells windows over one stream apart that slide differently, all in batches. A window that reaches further back
-/// than what is there is shorter than its range, and the same window all the same.
+/// What tells windows over one stream apart that slide differently, all in batches. A window that
+/// reaches further back than what is there is shorter than its range, and the same window all the
+/// same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ViewKey {
     /// How many batches it holds at most.
@@ -51,7 +53,8 @@ pub struct ViewKey {
 #[derive(Default)]
 struct Slices {
     by_batch: BTreeMap<BatchNumber, Arc<Slice>>,
-    /// What amended batches were before, oldest first: those that read below the SN still see them so.
+    /// What amended batches were before, oldest first: those that read below the SN still see them
+    /// so.
     superseded: BTreeMap<BatchNumber, Vec<Earlier>>,
     /// Goes up when a slice comes for a batch over which a window may have been made.
     generation: u64,
@@ -96,8 +99,8 @@ impl SliceStore {
         state.by_batch.insert(batch, Arc::new(slice));
     }
 
-    /// Changes a closed batch with this SN: `revise` makes its slice from the one that there was. Who reads below the SN
-    /// still sees that one, until nobody reads below `floor` any more.
+    /// Changes a closed batch with this SN: `revise` makes its slice from the one that there was.
+    /// Who reads below the SN still sees that one, until nobody reads below `floor` any more.
     pub fn amend(
         &self,
         stream: StreamUid,
@@ -126,8 +129,8 @@ impl SliceStore {
         }
     }
 
-    /// The window over `lo..hi` as a reader at this SN sees it: [`SliceStore::window`], unless a batch of it has been amended
-    /// since.
+    /// The window over `lo..hi` as a reader at this SN sees it: [`SliceStore::window`], unless a
+    /// batch of it has been amended since.
     pub fn window_at(
         &self,
         stream: StreamUid,
@@ -136,12 +139,14 @@ impl SliceStore {
         sn: Sn,
     ) -> Arc<WindowVersion> {
         let newest = self.window(stream, lo, hi, view);
-        // Looked up afterwards: had a batch been amended before the window was made, it would be known by now.
+        // Looked up afterwards: had a batch been amended before the window was made, it would be
+        // known by now.
         let earlier = (self.stream(stream)).and_then(|it| it.state.read().before(lo, hi, sn));
         let Some(slices) = earlier else {
             return newest;
         };
-        // Only a firing that was overtaken by an amendment comes here: what it reads is of no use to others.
+        // Only a firing that was overtaken by an amendment comes here: what it reads is of no use
+        // to others.
         Arc::new(WindowVersion::unshared(slices, lo, hi))
     }
 
@@ -175,8 +180,9 @@ impl SliceStore {
         version
     }
 
-    /// The window over a stretch of statements in the order of the batches, and within a batch of arrival: from
-    /// `skip` statements into the batch `lo` on, up to and with the first `upto` ones of the batch before `hi`.
+    /// The window over a stretch of statements in the order of the batches, and within a batch of
+    /// arrival: from `skip` statements into the batch `lo` on, up to and with the first `upto` ones
+    /// of the batch before `hi`.
     pub fn stretch(
         &self,
         stream: StreamUid,
@@ -252,9 +258,10 @@ impl SliceStore {
         slices.forget_passed();
     }
 
-    /// Makes what windows that end later will be made from, as far as it lies before `hi`: all slices before it have come. Where
-    /// it is called whenever slices have been put down and nobody waits for them any more, making a window takes as long as
-    /// its newest slices do, however much it holds.
+    /// Makes what windows that end later will be made from, as far as it lies before `hi`: all
+    /// slices before it have come. Where it is called whenever slices have been put down and nobody
+    /// waits for them any more, making a window takes as long as its newest slices do, however much
+    /// it holds.
     pub fn merge_ahead(&self, stream: StreamUid, hi: BatchNumber) {
         if let Some(slices) = self.stream(stream) {
             slices.merge_ahead(hi);
@@ -262,8 +269,9 @@ impl SliceStore {
         }
     }
 
-    /// Frees what windows over the stream were made from and all of them have passed. It looks at every window, so it is to be
-    /// called once after many have gone on; [`SliceStore::retire`] does so too.
+    /// Frees what windows over the stream were made from and all of them have passed. It looks at
+    /// every window, so it is to be called once after many have gone on; [`SliceStore::retire`]
+    /// does so too.
     pub fn forget_passed(&self, stream: StreamUid) {
         if let Some(slices) = self.stream(stream) {
             slices.forget_passed();
@@ -299,8 +307,8 @@ impl SliceStore {
         bytes.fold((0, 0), |sum, part| (sum.0 + part.0, sum.1 + part.1))
     }
 
-    /// Calls `each` with the runs of all slices and of the window versions that are kept for sliding, until one says what is
-    /// wrong with its own.
+    /// Calls `each` with the runs of all slices and of the window versions that are kept for
+    /// sliding, until one says what is wrong with its own.
     pub(crate) fn try_each_run<E>(
         &self,
         mut each: impl FnMut(StreamUid, &Run) -> Result<(), E>,
@@ -353,7 +361,8 @@ impl StreamSlices {
         newest.map(|(_, slice)| Arc::clone(slice))
     }
 
-    /// All slices, and the versions that are kept of windows, without those that are being made just now.
+    /// All slices, and the versions that are kept of windows, without those that are being made
+    /// just now.
     fn all(&self) -> (Vec<Arc<Slice>>, Vec<Arc<WindowVersion>>) {
         let slices = self.state.read().all().map(Arc::clone).collect();
         let views: Vec<_> = self.views.lock().values().cloned().collect();
@@ -414,7 +423,8 @@ impl Slices {
         });
     }
 
-    /// Memory of all slices. They are asked each time, because they grow with what queries ask of them.
+    /// Memory of all slices. They are asked each time, because they grow with what queries ask of
+    /// them.
     fn bytes(&self) -> usize {
         self.all().map(|slice| slice.memory_bytes()).sum()
     }
@@ -482,7 +492,8 @@ impl View {
         let newest = (self.latest.as_ref())
             .is_none_or(|(_, latest)| latest.batches().1 <= version.batches().1);
         if newest {
-            // One that was not made again, for want of statements at the right time, must not keep its slices for ever.
+            // One that was not made again, for want of statements at the right time, must not keep
+            // its slices for ever.
             let is_passed = |base: &mut Arc<WindowVersion>| base.batches().1 <= version.batches().0;
             self.base.take_if(is_passed);
             if let Some((made, old)) = self.latest.replace((generation, version)) {

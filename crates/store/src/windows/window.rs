@@ -9,9 +9,9 @@ use crate::windows::slice::Slice;
 use somersault_model::{BatchNumber, Direction, EventTime, TermId, TripleIds};
 use std::sync::{Arc, OnceLock};
 
-/// Up to so many statements (repeats across batches counted) a window is one merged run, or, where it holds many batches, a run
-/// that was merged before its close (its base) and the newest slice. Merging costs about 0.03 µs a statement and close; a read
-/// of several runs about 0.03 µs a run.
+/// Up to so many statements (repeats across batches counted) a window is one merged run, or, where
+/// it holds many batches, a run that was merged before its close (its base) and the newest slice.
+/// Merging costs about 0.03 µs a statement and close; a read of several runs about 0.03 µs a run.
 const MERGED_LIMIT: usize = 1 << 14;
 
 /// So many slices are read as they are where no run of them has been made.
@@ -25,14 +25,16 @@ pub struct WindowVersion {
     runs: Vec<Arc<Run>>,
     slices: Vec<Arc<Slice>>,
     distinct: OnceLock<usize>,
-    /// What came since an earlier version, which all who keep rows from one close to the next ask for.
+    /// What came since an earlier version, which all who keep rows from one close to the next ask
+    /// for.
     fresh: OnceLock<Arc<WindowVersion>>,
-    /// Whether the first run was made for this window; all others are of slices, or of several windows.
+    /// Whether the first run was made for this window; all others are of slices, or of several
+    /// windows.
     has_own_run: bool,
 }
 
-/// What a window held, for who compares a later one with it. It has no lease of what it holds: ids of terms that have gone
-/// since are in it all the same, and equal none that come later (DI-1).
+/// What a window held, for who compares a later one with it. It has no lease of what it holds: ids
+/// of terms that have gone since are in it all the same, and equal none that come later (DI-1).
 #[derive(Debug)]
 pub struct PastWindow {
     hi: BatchNumber,
@@ -62,9 +64,9 @@ impl WindowVersion {
         ))
     }
 
-    /// The window over `lo..hi`, whose slices are given in order, made from what was `before` it where that
-    /// is the cheaper way. `cover` gives runs that hold exactly the slices' triples; it is asked
-    /// when the window is too large for one run.
+    /// The window over `lo..hi`, whose slices are given in order, made from what was `before` it
+    /// where that is the cheaper way. `cover` gives runs that hold exactly the slices' triples; it
+    /// is asked when the window is too large for one run.
     pub(crate) fn slide(
         before: Before<'_>,
         slices: &[Arc<Slice>],
@@ -99,8 +101,9 @@ impl WindowVersion {
         WindowVersion::of((lo, hi), slices, runs, has_own_run)
     }
 
-    /// The window over `lo..hi`, whose slices are given in order, as one run: what a window is made from that begins at `lo`
-    /// and ends a little later. None where that window would be too large for one run, or empty.
+    /// The window over `lo..hi`, whose slices are given in order, as one run: what a window is made
+    /// from that begins at `lo` and ends a little later. None where that window would be too large
+    /// for one run, or empty.
     pub(crate) fn base(
         before: Before<'_>,
         slices: &[Arc<Slice>],
@@ -117,7 +120,8 @@ impl WindowVersion {
         Some(WindowVersion::of((lo, hi), slices, vec![run], true))
     }
 
-    /// The window over `lo..hi`, whose slices are given in order, for one who shares it with nobody.
+    /// The window over `lo..hi`, whose slices are given in order, for one who shares it with
+    /// nobody.
     pub(crate) fn unshared(
         slices: Vec<Arc<Slice>>,
         lo: BatchNumber,
@@ -178,9 +182,10 @@ impl WindowVersion {
         }
     }
 
-    /// What came since an earlier version of the same window, if it has merely slid: whatever of the earlier one has not
-    /// passed is still there, and has not been amended. What it holds may have been in the earlier version, too. Made once for
-    /// all who have had the same earlier version.
+    /// What came since an earlier version of the same window, if it has merely slid: whatever of
+    /// the earlier one has not passed is still there, and has not been amended. What it holds may
+    /// have been in the earlier version, too. Made once for all who have had the same earlier
+    /// version.
     pub fn since(&self, earlier: &PastWindow) -> Option<Arc<WindowVersion>> {
         let passed = earlier
             .slices
@@ -262,8 +267,8 @@ impl WindowVersion {
         self.union(scratch, |run| run.vertices_with(predicate, direction))
     }
 
-    /// Appends the edges of a predicate, vertices ascending, for as long as the pace says. Both columns have the same
-    /// length.
+    /// Appends the edges of a predicate, vertices ascending, for as long as the pace says. Both
+    /// columns have the same length.
     pub fn edges(
         &self,
         predicate: TermId,

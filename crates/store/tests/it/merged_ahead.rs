@@ -1,5 +1,5 @@
-//! What is merged before a close, against the plain set of statements: that windows are the same whatever has been merged ahead,
-//! and that what is kept for it goes.
+//! What is merged before a close, against the plain set of statements: that windows are the same
+//! whatever has been merged ahead, and that what is kept for it goes.
 
 use crate::windows::{INTERVAL, STREAM, compare, fill, key, many, triple, twin};
 use proptest::prelude::*;
@@ -41,7 +41,8 @@ proptest! {
                 statements.extend(of_batch);
             }
             next += 1;
-            // What is late comes behind batches that have been merged already, as another revision or as an amendment.
+            // What is late comes behind batches that have been merged already, as another revision
+            // or as an amendment.
             for (batch, amends) in amended.iter().filter(|(batch, _)| *batch == at) {
                 let batch = BatchNumber(next - 1 - batch % 7);
                 let late = fan(batch.0, 4..5);
@@ -106,7 +107,8 @@ fn a_window_is_what_was_merged_before_its_close_and_its_newest_slice() {
     }
 }
 
-/// A statement in each batch, then one in the last batch of each step alone: nothing is made ahead any more.
+/// A statement in each batch, then one in the last batch of each step alone: nothing is made ahead
+/// any more.
 #[test]
 fn a_source_that_falls_nearly_silent_lets_go_of_what_windows_have_passed() {
     let (range, step) = (20, 4);
@@ -183,7 +185,8 @@ fn what_is_merged_ahead_leaves_a_window_few_runs() {
             .insert(STREAM, Slice::build(batch, INTERVAL, 0, of_batch));
         let (lo, hi) = (BatchNumber(number + 1 - range), batch.next());
         let window = store.slices().window(STREAM, lo, hi, key(range, 1));
-        // At most one of each length where the window begins and where it ends, and what has come since.
+        // At most one of each length where the window begins and where it ends, and what has come
+        // since.
         assert!(
             window.run_count() <= 2 * 6 + 1,
             "{number}: {}",
@@ -192,7 +195,8 @@ fn what_is_merged_ahead_leaves_a_window_few_runs() {
         let before = store.slices().memory_bytes(STREAM);
         store.slices().merge_ahead(STREAM, hi);
         let after = store.slices().memory_bytes(STREAM);
-        // Windows of so many statements have runs of two batches and more, and each ends with an odd number.
+        // Windows of so many statements have runs of two batches and more, and each ends with an
+        // odd number.
         if number > range {
             assert_eq!(after > before, number % 2 == 1, "{number}");
         }

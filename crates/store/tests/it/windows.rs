@@ -212,7 +212,8 @@ fn large_windows_equal_their_statements() {
     }
 }
 
-/// Whoever has had the same earlier version shares what came since, and others get what came since theirs, whoever asks first.
+/// Whoever has had the same earlier version shares what came since, and others get what came since
+/// theirs, whoever asks first.
 #[test]
 fn what_came_since_an_earlier_version_is_of_that_version() {
     let statements = many(12, 3);
@@ -255,8 +256,9 @@ fn what_windows_have_passed_takes_no_memory() {
         store.slices().forget_passed(STREAM);
         most = most.max(store.slices().memory_bytes(STREAM) - slices);
     }
-    // Runs of two, four and eight batches, with a column more than slices have; the longest begin before the window. All
-    // that there ever were of them would take five times as much as the slices.
+    // Runs of two, four and eight batches, with a column more than slices have; the longest begin
+    // before the window. All that there ever were of them would take five times as much as the
+    // slices.
     assert!(
         most < 2 * slices,
         "{most} bytes besides the {slices} of all slices"

@@ -57,7 +57,7 @@ pub(crate) const REPEATED_NAMES: &[(&str, &str)] = &[
     ("log", "State"),
     ("log", "Terms"),
     ("runtime", "Shared"),
-    ("runtime", "ThreadNumber"),
+    ("pool", "ThreadNumber"),
     ("server", "Operation"),
     ("somersault", "Pace"),
     ("somersault", "Places"),
@@ -80,7 +80,6 @@ pub(crate) const WITHOUT_RANKS: &[&str] = &[
     "server",
     "sim",
     "somersault",
-    "store",
     "stream",
 ];
 
@@ -92,6 +91,5 @@ pub(crate) const WIDE: &[&str] = &[
     "runtime",
     "server",
     "somersault",
-    "store",
     "stream",
 ];

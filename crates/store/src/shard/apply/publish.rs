@@ -1,7 +1,8 @@
-//! The form that a list gets when it is published: one member, a block, a block with dates, or a base with tails.
+//! The form that a list gets when it is published: one member, a block, a block with dates, or a
+//! base with tails.
 //!
-//! Before changing it: what is published replaces what readers at earlier SNs may be reading, so it holds all that they
-//! see, and what it replaces is retired and not freed.
+//! Before changing it: what is published replaces what readers at earlier SNs may be reading, so it
+//! holds all that they see, and what it replaces is retired and not freed.
 #![allow(unsafe_code)]
 
 use super::Pass;
@@ -14,9 +15,11 @@ use somersault_model::TermId;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-/// While readers are no further behind than this, what an SN replaces goes soon, and a list may be written anew for each.
+/// While readers are no further behind than this, what an SN replaces goes soon, and a list may be
+/// written anew for each.
 const FEW_SNS: u64 = 16;
-/// Beyond, everything that is replaced is kept: only lists up to this length are cheaper than their tails.
+/// Beyond, everything that is replaced is kept: only lists up to this length are cheaper than their
+/// tails.
 const LONGEST_KEPT: usize = 16;
 
 impl Pass<'_> {
@@ -116,8 +119,8 @@ impl Pass<'_> {
         self.state.dated = (ids, dates);
     }
 
-    /// Publishes a list with effective changes made at this SN, where its block has dates and cannot go on having them:
-    /// what came with each SN becomes a tail.
+    /// Publishes a list with effective changes made at this SN, where its block has dates and
+    /// cannot go on having them: what came with each SN becomes a tail.
     fn publish_undated(&mut self, cell: &Cell, block: Dated<'_>, effective: &Changes) {
         let mut waiting: Vec<Date> = block.waited_for(self.retained.floor).collect();
         if waiting.is_empty() {

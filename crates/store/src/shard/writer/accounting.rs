@@ -1,13 +1,15 @@
 //! Tests of the byte counts that a writer keeps: after any changes they equal what a walk over all
 //! cells, lists, tables and images of the shard finds.
 
-use super::{ShardWriter, WriterState};
+use super::{ImagePolicy, ShardLayout, ShardWriter, WriterState};
 use crate::lists::Content;
-use crate::store::Snapshot;
-use crate::{ShardBatch, Store};
-use somersault_model::{Mutation, QuadIds, ShardId, Sn, Tag, TermId, VirtualShard};
+use crate::shard::{Shard, ShardBatch};
+use crate::snapshots::{Pin, Snapshots};
+use somersault_model::{Mutation, Placement, QuadIds, ShardId, Sn, Tag, TermId, VirtualShard};
 use std::collections::HashSet;
 use std::sync::Arc;
+
+const ONE_SHARD: Placement = Placement::new(1);
 
 /// Bytes found by a walk.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -58,10 +60,25 @@ fn quad(subject: u64, object: u64) -> QuadIds {
     }
 }
 
-fn apply(store: &Arc<Store>, writer: &mut ShardWriter, sn: Sn, mutations: &[Mutation]) {
-    let batch = ShardBatch::split(mutations, store.placement()).swap_remove(0);
+/// A shard by itself, with images from so many half edges on.
+fn alone(smallest_load: usize) -> (Arc<Snapshots>, ShardWriter) {
+    let snapshots = Arc::new(Snapshots::new());
+    let layout = ShardLayout {
+        placement: ONE_SHARD,
+        images: ImagePolicy {
+            smallest_load,
+            smallest_predicate: 64,
+        },
+    };
+    let shard = Arc::new(Shard::new(ShardId(0)));
+    let writer = ShardWriter::take(&shard, &snapshots, layout).expect("free");
+    (snapshots, writer)
+}
+
+fn apply(snapshots: &Snapshots, writer: &mut ShardWriter, sn: Sn, mutations: &[Mutation]) {
+    let batch = ShardBatch::split(mutations, ONE_SHARD).swap_remove(0);
     writer.apply(sn, &batch).expect("in order");
-    store.snapshots().publish_stable(sn);
+    snapshots.publish_stable(sn);
 }
 
 /// Frees all that no pin can see, and compares the counts with a walk.
@@ -79,21 +96,20 @@ fn compare(writer: &mut ShardWriter) {
 /// list is long, and a few changes to it stay tails.
 #[test]
 fn changes_to_a_long_list_are_counted_once() {
-    let store = Store::new(1);
-    let mut writer = store.take_writer(ShardId(0)).expect("free");
+    let (snapshots, mut writer) = alone(50_000);
     let hub: Vec<_> = (0..5_000).map(|n| Mutation::insert(quad(n, 0))).collect();
-    apply(&store, &mut writer, Sn(1), &hub);
+    apply(&snapshots, &mut writer, Sn(1), &hub);
     compare(&mut writer);
-    let mut pin: Option<Snapshot> = None;
+    let mut pin: Option<Arc<Pin>> = None;
     for sn in 2..400u64 {
         let fresh = 5_000 + sn;
         let mutations = [
             Mutation::insert(quad(fresh, 0)),
             Mutation::delete(quad(sn, 0)),
         ];
-        apply(&store, &mut writer, Sn(sn), &mutations);
+        apply(&snapshots, &mut writer, Sn(sn), &mutations);
         match sn % 10 {
-            0 => pin = Some(store.pin_stable()),
+            0 => pin = Some(snapshots.pin_stable(None)),
             7 => pin = None,
             _ => {}
         }
@@ -107,8 +123,7 @@ fn changes_to_a_long_list_are_counted_once() {
 #[cfg_attr(miri, ignore = "minutes under miri")]
 fn any_changes_are_counted_as_a_walk_finds_them() {
     for seed in 0..12u64 {
-        let store = Store::with_images_from(1, 2_000, 64);
-        let mut writer = store.take_writer(ShardId(0)).expect("free");
+        let (snapshots, mut writer) = alone(2_000);
         let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
         let mut random = move |below: u64| {
             state = state
@@ -116,7 +131,7 @@ fn any_changes_are_counted_as_a_walk_finds_them() {
                 .wrapping_add(1);
             (state >> 33) % below
         };
-        let mut pins: Vec<Snapshot> = Vec::new();
+        let mut pins: Vec<Arc<Pin>> = Vec::new();
         for sn in 1..120u64 {
             let many = [3, 30, 1_500][random(3) as usize];
             let mut mutations = Vec::new();
@@ -133,20 +148,20 @@ fn any_changes_are_counted_as_a_walk_finds_them() {
             if random(20) == 0 {
                 let load: Arc<[QuadIds]> =
                     (0..1_500).map(|_| quad(random(3_000), random(8))).collect();
-                let batch = ShardBatch::split_with_loads(&[load], &[], store.placement());
+                let batch = ShardBatch::split_with_loads(&[load], &[], ONE_SHARD);
                 writer.apply(Sn(sn), &batch[0]).expect("in order");
-                store.snapshots().publish_stable(Sn(sn));
+                snapshots.publish_stable(Sn(sn));
             } else if random(2) == 0 {
                 // Two batches of one snapshot.
                 let (first, second) = mutations.split_at(mutations.len() / 2);
-                let batch = ShardBatch::split(first, store.placement()).swap_remove(0);
+                let batch = ShardBatch::split(first, ONE_SHARD).swap_remove(0);
                 writer.apply(Sn(sn), &batch).expect("in order");
-                apply(&store, &mut writer, Sn(sn), second);
+                apply(&snapshots, &mut writer, Sn(sn), second);
             } else {
-                apply(&store, &mut writer, Sn(sn), &mutations);
+                apply(&snapshots, &mut writer, Sn(sn), &mutations);
             }
             match random(4) {
-                0 => pins.push(store.pin_stable()),
+                0 => pins.push(snapshots.pin_stable(None)),
                 1 if !pins.is_empty() => drop(pins.swap_remove(0)),
                 2 => pins.clear(),
                 _ => {}

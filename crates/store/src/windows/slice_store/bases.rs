@@ -1,5 +1,6 @@
-//! What the next version of a window is made from: all of it but for its last batch, as one run, made before that batch comes
-//! and its firings wait. Only for windows of many batches that are small enough for one run; larger ones have theirs from `levels`.
+//! What the next version of a window is made from: all of it but for its last batch, as one run,
+//! made before that batch comes and its firings wait. Only for windows of many batches that are
+//! small enough for one run; larger ones have theirs from `levels`.
 
 use super::{StreamSlices, ViewKey};
 use crate::windows::WindowVersion;
@@ -8,8 +9,9 @@ use somersault_model::BatchNumber;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// A window of fewer batches than this is merged at its close: to read so large a part of it as its newest batch is from a run of
-/// its own would cost firings more than the merging that they wait for.
+/// A window of fewer batches than this is merged at its close: to read so large a part of it as its
+/// newest batch is from a run of its own would cost firings more than the merging that they wait
+/// for.
 const LEAST_BATCHES: i64 = 16;
 
 /// Which windows lack one batch alone until their next close, by the end of the one before.
@@ -19,7 +21,8 @@ pub(super) struct Bases {
 }
 
 impl Bases {
-    /// The newest version of a window ends at `hi`; it may be said again, of a version that was made anew.
+    /// The newest version of a window ends at `hi`; it may be said again, of a version that was
+    /// made anew.
     pub(super) fn expect_next(&mut self, key: ViewKey, hi: BatchNumber) {
         if key.range < LEAST_BATCHES {
             return;
@@ -32,7 +35,8 @@ impl Bases {
         self.due.entry(all_but_one).or_default().insert(key);
     }
 
-    /// The windows that lack one batch when all before `hi` have come; those for which that was so earlier are forgotten.
+    /// The windows that lack one batch when all before `hi` have come; those for which that was so
+    /// earlier are forgotten.
     fn take(&mut self, hi: BatchNumber) -> BTreeSet<ViewKey> {
         let later = self.due.split_off(&hi.next());
         let mut passed = std::mem::replace(&mut self.due, later);
@@ -41,7 +45,8 @@ impl Bases {
 }
 
 impl StreamSlices {
-    /// Makes what the windows will be made from that close with the batch `hi`. All slices before it have come.
+    /// Makes what the windows will be made from that close with the batch `hi`. All slices before
+    /// it have come.
     pub(super) fn make_bases(&self, hi: BatchNumber) {
         let due = self.bases.lock().take(hi);
         for key in due {

@@ -1,9 +1,10 @@
-//! Runs over stretches of batches, which all windows over a stream share: of 2, 4, 8… batches at whole multiples of their
-//! length, each merged once from its halves. So a statement is merged a logarithmic number of times, and a read has a
-//! logarithmic number of runs to look into.
+//! Runs over stretches of batches, which all windows over a stream share: of 2, 4, 8… batches at
+//! whole multiples of their length, each merged once from its halves. So a statement is merged a
+//! logarithmic number of times, and a read has a logarithmic number of runs to look into.
 //!
-//! A close waits for its window, so its runs are made before: [`StreamSlices::merge_ahead`] makes those that end with a batch
-//! once nobody waits for that batch any more. The few slices that have come since are read as they are.
+//! A close waits for its window, so its runs are made before: [`StreamSlices::merge_ahead`] makes
+//! those that end with a batch once nobody waits for that batch any more. The few slices that have
+//! come since are read as they are.
 
 use super::{Slices, StreamSlices};
 use crate::windows::window::UNMERGED;
@@ -16,12 +17,13 @@ use std::sync::Arc;
 #[derive(Default)]
 pub(super) struct Levels {
     runs: FxHashMap<Span, Arc<Run>>,
-    /// The runs that end at this batch or before it have been made, as far as windows may need them.
+    /// The runs that end at this batch or before it have been made, as far as windows may need
+    /// them.
     ahead: Option<BatchNumber>,
     /// How many batches the longest window holds that is covered by them; 0 where there is none.
     longest: i64,
-    /// Of the windows of a number of statements that were covered by them since it was last looked what may go: where the first
-    /// begins.
+    /// Of the windows of a number of statements that were covered by them since it was last looked
+    /// what may go: where the first begins.
     counted_from: Option<BatchNumber>,
 }
 
@@ -123,8 +125,8 @@ impl StreamSlices {
         runs
     }
 
-    /// Adds the runs of a span, of which `slices` are those that there are: one, unless it ends behind `merged_up_to` and
-    /// has not been made.
+    /// Adds the runs of a span, of which `slices` are those that there are: one, unless it ends
+    /// behind `merged_up_to` and has not been made.
     fn add_runs(
         &self,
         generation: u64,
@@ -171,7 +173,8 @@ impl StreamSlices {
         Some(run)
     }
 
-    /// Makes the runs that end with a batch before `hi`, where windows may need them. All slices before `hi` have come.
+    /// Makes the runs that end with a batch before `hi`, where windows may need them. All slices
+    /// before `hi` have come.
     pub(super) fn merge_ahead(&self, hi: BatchNumber) {
         let (from, longest) = {
             let mut levels = self.levels.lock();
@@ -197,15 +200,16 @@ impl StreamSlices {
         levels.ahead = levels.ahead.max(Some(hi));
     }
 
-    /// Forgets merged runs that all windows have passed. Without this the runs of a whole KEEP would stay, which are
-    /// several times its slices.
+    /// Forgets merged runs that all windows have passed. Without this the runs of a whole KEEP
+    /// would stay, which are several times its slices.
     pub(super) fn forget_passed(&self) {
         if self.levels.lock().runs.is_empty() {
             return;
         }
         let (mut first, mut longest) = (None, 0);
         for (key, view) in &*self.views.lock() {
-            // What a window that is being made right now needs is not known: the next one will forget.
+            // What a window that is being made right now needs is not known: the next one will
+            // forget.
             let Some(view) = view.try_lock() else {
                 return;
             };
