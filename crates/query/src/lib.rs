@@ -36,7 +36,7 @@ mod view;
 pub use algebra::error::QueryError;
 pub use context::answer::{Answer, Solutions};
 pub use context::cells::Cells;
-pub use context::execution::{Crew, Execution, PlanChoices, Remote, RemoteSolutions};
+pub use context::execution::{Execution, PlanChoices, Remote, RemoteSolutions};
 pub use context::group_answer::GroupAnswer;
 pub use context::watch::Watch;
 pub use continuous::difference::{Bounds, Template};

@@ -2,8 +2,9 @@
 //! loops. The clock is read for deadlines alone; no answer depends on it (S6).
 
 use crate::algebra::error::QueryError;
-use crate::context::execution::{Crew, Execution, MORSEL_ROWS, PlanChoices, Remote};
+use crate::context::execution::{Execution, MORSEL_ROWS, PlanChoices, Remote};
 use crate::context::table::Table;
+use somersault_pool::Crew;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;

@@ -16,6 +16,7 @@ use crate::view::graph_view::{GraphView, Source};
 use crate::view::local_terms::LocalTerms;
 use oxrdf::Term;
 use rustc_hash::FxHashMap;
+use somersault_dictionary::Dictionary;
 use somersault_lang::{Comparison, VarId};
 use somersault_model::{EventTime, Tag, TermId, TripleIds};
 

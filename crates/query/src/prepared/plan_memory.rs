@@ -11,7 +11,6 @@ use crate::view::sources::Graphs;
 use parking_lot::RwLock;
 use somersault_dictionary::Dictionary;
 use somersault_model::{Tag, TermId};
-use somersault_store::Dictionary;
 use std::cell::RefCell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};

@@ -21,7 +21,6 @@ use reporting::Reporting;
 use somersault_lang::{ContinuousQuery, Report};
 use somersault_query::Template;
 use somersault_runtime::Derives;
-use somersault_store::Dictionary;
 use somersault_stream::FiringKey;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -146,7 +145,6 @@ mod tests {
     use somersault_lang::StreamOperator;
     use somersault_model::{EventTime, QueryUid, TermId};
     use somersault_query::{Answer as Inner, Solutions};
-    use somersault_store::Dictionary;
     use std::sync::Arc;
     use std::time::Duration;
 
