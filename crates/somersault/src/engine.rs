@@ -32,6 +32,7 @@ use places::Places;
 use somersault_lang::Parser;
 use somersault_log::{Disk, Log, LogOptions, RealDisk, Recovered};
 use somersault_model::{Millis, Sn};
+use somersault_pool::QueryPool;
 use somersault_query::PlanCache;
 use somersault_runtime::{
     Driver, DriverConfig, DriverParts, Fabric, Host, Injectors, ManualClock, OnApplied,
