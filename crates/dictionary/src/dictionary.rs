@@ -32,12 +32,14 @@ use oxrdf::{
     Triple,
 };
 use parking_lot::RwLock;
-use somersault_model::{Intern, Tag, TermId, VIRTUAL_SHARDS, VirtualShard, inline, term_hash};
+use somersault_model::{
+    Intern, STRIPE, Tag, TermId, VIRTUAL_SHARDS, VirtualShard, inline, term_hash,
+};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock};
 
-const STRIPES: usize = 256;
-const SHARDS_PER_STRIPE: usize = VIRTUAL_SHARDS as usize / STRIPES;
+const SHARDS_PER_STRIPE: usize = STRIPE as usize;
+const STRIPES: usize = VIRTUAL_SHARDS as usize / SHARDS_PER_STRIPE;
 /// How far ahead of a column's decoding its memory is asked for: first where the terms are, then
 /// their bytes.
 const ENTRIES_AHEAD: usize = 16;

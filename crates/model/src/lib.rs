@@ -15,7 +15,7 @@ mod time;
 pub use hash::term_hash;
 pub use lease::{Epoch, Lease};
 pub use limits::Limits;
-pub use placement::{Placement, ShardId, VIRTUAL_SHARDS, VirtualShard};
+pub use placement::{Placement, STRIPE, ShardId, VIRTUAL_SHARDS, VirtualShard};
 pub use statement::{Direction, Mutation, Operation, QuadIds, TimedTriple, TripleIds};
 pub use term_id::{Tag, TermId};
 pub use time::{BatchNumber, EventTime, Millis, QueryUid, Sn, StreamUid, VectorTimestamp};

@@ -2,6 +2,7 @@
 
 use crate::TermId;
 use serde::{Deserialize, Serialize};
+use std::ops::Range;
 
 /// How many virtual shards there are. Part of every id: never changes (S7).
 pub const VIRTUAL_SHARDS: u16 = 4096;
@@ -45,20 +46,29 @@ impl VirtualShard {
 #[serde(transparent)]
 pub struct ShardId(pub u16);
 
-/// Which shard holds which virtual shards: virtual shard modulo number of shards.
+/// How many virtual shards make a stripe. A shard holds whole stripes, and so do parts of the
+/// dictionary and of files.
+pub const STRIPE: u16 = 16;
+
+const STRIPES: u32 = (VIRTUAL_SHARDS / STRIPE) as u32;
+
+/// Which shard holds which virtual shards: a contiguous range of whole stripes each (S7). Where one
+/// number of shards is a multiple of another, each range of the larger number lies in one range of
+/// the smaller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Placement {
     shards: u16,
 }
 
 impl Placement {
-    /// A placement over `shards` shards; at least 1, at most 4,096 (other numbers are clamped).
+    /// A placement over `shards` shards; at least 1, at most 256 (other numbers are clamped).
     pub const fn new(shards: u16) -> Placement {
+        let most = VIRTUAL_SHARDS / STRIPE;
         Placement {
             shards: if shards == 0 {
                 1
-            } else if shards > VIRTUAL_SHARDS {
-                VIRTUAL_SHARDS
+            } else if shards > most {
+                most
             } else {
                 shards
             },
@@ -74,7 +84,21 @@ impl Placement {
     /// The shard that holds this virtual shard.
     #[inline]
     pub const fn shard_of(self, shard: VirtualShard) -> ShardId {
-        ShardId(shard.number() % self.shards)
+        let stripe = (shard.number() / STRIPE) as u32;
+        ShardId((stripe * self.shards as u32 / STRIPES) as u16)
+    }
+
+    /// The numbers of the virtual shards that a shard holds.
+    ///
+    /// # Panics
+    /// Where there is no such shard.
+    pub fn range_of(self, shard: ShardId) -> Range<u16> {
+        assert!(shard.0 < self.shards, "{shard:?} of {}", self.shards);
+        let start = |shard: u16| {
+            let stripe = (u32::from(shard) * STRIPES).div_ceil(u32::from(self.shards));
+            stripe as u16 * STRIPE
+        };
+        start(shard.0)..start(shard.0 + 1)
     }
 
     /// The shard that owns this vertex.

@@ -46,7 +46,7 @@ pub struct Memory {
 }
 
 impl Store {
-    /// An empty store at SN 0 with this many shards (at least 1, at most 4,096).
+    /// An empty store at SN 0 with this many shards (at least 1, at most 256).
     pub fn new(shards: u16) -> Arc<Store> {
         Store::with_images_from(shards, 50_000, 64)
     }

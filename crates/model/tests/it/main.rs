@@ -5,7 +5,7 @@ use oxrdf::vocab::xsd;
 use oxrdf::{Literal, NamedNode};
 use proptest::prelude::*;
 use somersault_model::inline::{self, Numeric};
-use somersault_model::{Placement, TermId, VIRTUAL_SHARDS};
+use somersault_model::{Placement, STRIPE, ShardId, TermId, VIRTUAL_SHARDS, VirtualShard};
 use std::collections::BTreeMap;
 
 /// Lexical forms near the edges of what is inline, right and wrong ones.
@@ -166,6 +166,36 @@ fn ids_of_one_kind_order_as_their_values_do() {
     ] {
         assert!(ids(texts, kind).is_sorted(), "{texts:?}");
     }
+}
+
+#[test]
+fn shards_hold_contiguous_ranges_of_whole_stripes() {
+    for shards in 1..=256 {
+        let placement = Placement::new(shards);
+        let mut next = 0;
+        for shard in placement.all() {
+            let range = placement.range_of(shard);
+            assert_eq!(range.start, next, "ranges follow one another");
+            assert!(!range.is_empty() && range.len() % usize::from(STRIPE) == 0);
+            for number in range.clone() {
+                let number = VirtualShard::truncated(number);
+                assert_eq!(placement.shard_of(number), shard);
+            }
+            next = range.end;
+        }
+        assert_eq!(next, VIRTUAL_SHARDS);
+        // What one shard holds of a multiple is held by one shard here.
+        for factor in [2, 3, 4].into_iter().filter(|n| n * shards <= 256) {
+            let finer = Placement::new(shards * factor);
+            for shard in finer.all() {
+                let range = finer.range_of(shard);
+                let outer = placement.range_of(ShardId(shard.0 / factor));
+                assert!(outer.start <= range.start && range.end <= outer.end);
+            }
+        }
+    }
+    assert_eq!(Placement::new(0).shards(), 1);
+    assert_eq!(Placement::new(5_000).shards(), 256);
 }
 
 #[test]

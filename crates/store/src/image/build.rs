@@ -27,6 +27,8 @@ pub(crate) struct Build<'a> {
     pub(crate) placement: Placement,
     /// The state below the load.
     pub(crate) old: Frozen<'a>,
+    /// Graphs whose old statements are left out.
+    pub(crate) clears: &'a [TermId],
     pub(crate) loads: &'a [Arc<[QuadIds]>],
     pub(crate) threads: usize,
     /// Predicates with fewer edges in a graph stay in cells.
@@ -159,6 +161,11 @@ impl Build<'_> {
         Built { image, rest }
     }
 
+    /// Whether the old statements of a graph stay.
+    fn keeps(&self, graph: TermId) -> bool {
+        !self.clears.contains(&graph)
+    }
+
     /// The edges of one direction, and one more than the highest sequence that was met. Those of
     /// small predicates go to `rest`.
     fn direction(
@@ -182,7 +189,7 @@ impl Build<'_> {
         let mut jobs = self.jobs(direction, &parts, &cells, rest);
         // The largest first, so that no thread is left alone with it at the end.
         jobs.sort_by_cached_key(|job| (std::cmp::Reverse(job.size()), job.label));
-        let numbering = Numbering::new(self.shard, self.placement.shards(), room);
+        let numbering = Numbering::new(self.shard, self.placement, room);
         let built = parallel(self.threads, &jobs, |job| {
             self.job(job, direction, numbering)
         });
@@ -202,7 +209,7 @@ impl Build<'_> {
         let mut labels: Vec<Label> = cells.keys().copied().collect();
         labels.extend(parts.iter().flat_map(|part| part.numbers.keys()));
         let of_image = &self.old.image().graphs;
-        for (graph, sides) in of_image {
+        for (graph, sides) in of_image.iter().filter(|(graph, _)| self.keeps(**graph)) {
             let predicates = sides.0[direction as usize].predicates.iter();
             labels.extend(predicates.map(|predicate| (*graph, *predicate)));
         }
@@ -211,6 +218,7 @@ impl Build<'_> {
         let mut jobs = Vec::new();
         for label in labels {
             let held = self.old.image().held(label.0, label.1, direction);
+            let held = held.filter(|_| self.keeps(label.0));
             let load: Vec<&[u128]> = (parts.iter())
                 .map(|part| part.of(&label))
                 .filter(|pairs| !pairs.is_empty())
@@ -283,7 +291,7 @@ impl Build<'_> {
         let sets = match same {
             Some(old) => Arc::clone(&old.sets),
             None => {
-                let numbering = Numbering::new(self.shard, self.placement.shards(), room);
+                let numbering = Numbering::new(self.shard, self.placement, room);
                 Arc::new(Sets::build(&in_sets, numbering, true))
             }
         };
@@ -302,7 +310,8 @@ impl Build<'_> {
     fn cells(&self, direction: Direction) -> Cells<'_> {
         let mut cells: Cells<'_> = BTreeMap::new();
         self.old.for_each_cell(|key, cell| {
-            if key.kind() == Kind::Adjacency && key.direction == direction {
+            let is_list = key.kind() == Kind::Adjacency && key.direction == direction;
+            if is_list && self.keeps(key.graph) {
                 let label = cells.entry((key.graph, key.predicate)).or_default();
                 label.push((key.vertex, cell));
             }

@@ -198,6 +198,41 @@ impl<'a> Pass<'a> {
         self.summarise(group.graph, group.direction, &summary, operation);
     }
 
+    /// Deletes all statements of a graph, in both directions.
+    pub(crate) fn clear(&mut self, graph: TermId) {
+        for direction in [Direction::Out, Direction::In] {
+            let edges = self.edges_of(graph, direction);
+            let group = Group {
+                graph,
+                direction,
+                edges,
+            };
+            self.group(&group, Operation::Delete);
+        }
+    }
+
+    /// The half edges of one direction of a graph that the shard has now.
+    fn edges_of(&self, graph: TermId, direction: Direction) -> Vec<HalfEdge> {
+        let generation: &'a Generation = self.generation;
+        let read = |key: Key| {
+            let mut scratch = Vec::new();
+            // SAFETY: this is the writer: nothing is freed while it works.
+            unsafe { generation.read(u64::MAX, key, &mut scratch) }.to_vec()
+        };
+        let mut edges = Vec::new();
+        for predicate in read(Key::predicates(graph, direction)) {
+            for vertex in read(Key::index(graph, predicate, direction)) {
+                let key = Key::adjacency(graph, vertex, predicate, direction);
+                edges.extend(read(key).into_iter().map(|neighbour| HalfEdge {
+                    vertex,
+                    predicate,
+                    neighbour,
+                }));
+            }
+        }
+        edges
+    }
+
     /// Where in the image each key's list is, as far as that is known without a search.
     fn imaged(&self, keys: &[Key]) -> Vec<InImage<'a>> {
         let generation: &'a Generation = self.generation;

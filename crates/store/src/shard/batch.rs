@@ -14,6 +14,8 @@ use std::sync::Arc;
 pub struct ShardBatch {
     shard: ShardId,
     placement: Placement,
+    /// Graphs that are emptied before anything else.
+    pub(crate) clears: Arc<[TermId]>,
     /// Statements to be inserted first, of which the writer takes its halves.
     pub(crate) loads: Vec<Arc<[QuadIds]>>,
     /// How many half edges of the loads are for this shard.
@@ -70,12 +72,20 @@ impl ShardBatch {
             .map(|(((shard, deletes), inserts), loaded)| ShardBatch {
                 shard,
                 placement,
+                clears: Arc::default(),
                 loads: loads.to_vec(),
                 loaded,
                 deletes,
                 inserts,
             })
             .collect()
+    }
+
+    /// The same, with graphs that are emptied first: each shard takes its own statements out.
+    #[must_use]
+    pub fn clearing(mut self, graphs: &Arc<[TermId]>) -> ShardBatch {
+        self.clears = Arc::clone(graphs);
+        self
     }
 
     /// How many half edges of the loads are for this shard.
@@ -100,10 +110,10 @@ impl ShardBatch {
 
     /// Whether there is nothing in it.
     pub fn is_empty(&self) -> bool {
-        self.len() == 0
+        self.len() == 0 && self.clears.is_empty()
     }
 
-    /// How many half edges it holds.
+    /// How many half edges it holds, without those of cleared graphs.
     pub fn len(&self) -> usize {
         let groups = self.deletes.iter().chain(&self.inserts);
         self.loaded + groups.map(|group| group.edges.len()).sum::<usize>()
@@ -213,9 +223,9 @@ mod tests {
     fn quad(subject: u64, predicate: TermId, object: u64) -> QuadIds {
         QuadIds {
             graph: TermId::DEFAULT_GRAPH,
-            subject: TermId::from_raw(1 << 60 | subject << 48),
+            subject: TermId::from_raw(1 << 60 | subject << 58),
             predicate,
-            object: TermId::from_raw(1 << 60 | object << 48),
+            object: TermId::from_raw(1 << 60 | object << 58),
         }
     }
 

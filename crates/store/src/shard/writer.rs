@@ -174,8 +174,9 @@ impl ShardWriter {
         let before = self.parts().1.statements;
         let mut loaded = Vec::new();
         let mut renewed = false;
-        if batch.loaded() > 0 {
-            renewed = self.is_worth_an_image(batch.loaded());
+        let cleared = self.statements_of(&batch.clears);
+        if batch.loaded() > 0 || cleared > 0 {
+            renewed = self.is_worth_an_image(batch.loaded()) || self.is_worth_leaving_out(cleared);
             loaded = if renewed {
                 self.renew(sn, batch)
             } else {
@@ -189,6 +190,9 @@ impl ShardWriter {
             let generation = shard.at(u64::MAX);
             Pass::new(generation, state, &horizon.retained, sn.0)
         };
+        if !renewed {
+            batch.clears.iter().for_each(|graph| pass.clear(*graph));
+        }
         for group in &batch.deletes {
             pass.group(group, Operation::Delete);
         }
@@ -198,7 +202,8 @@ impl ShardWriter {
         let (mut applied, touched) = (pass.applied, pass.touched);
         state.statements = state.statements + applied.inserted - applied.deleted;
         if renewed {
-            // Of what was moved from one generation to the other nothing is new.
+            // The new generation has left out what is cleared. Of what was moved nothing is new.
+            applied.deleted += cleared;
             applied.inserted = state.statements + applied.deleted - before;
         }
         let changed =
@@ -221,7 +226,23 @@ impl ShardWriter {
             && (loaded.saturating_add(state.in_cells)).saturating_mul(2) >= in_image
     }
 
-    /// Makes a new generation, with an image of all that there is and the loads, for readers from
+    /// Whether a new generation without so many statements costs less than to take each out of its
+    /// lists.
+    fn is_worth_leaving_out(&self, cleared: u64) -> bool {
+        cleared > 0 && cleared.saturating_mul(2) >= self.layout.images.smallest_load as u64
+    }
+
+    /// How many statements the graphs have whose subjects the shard owns.
+    fn statements_of(&self, graphs: &[TermId]) -> u64 {
+        // SAFETY: this is the writer, which frees nothing meanwhile.
+        let newest = unsafe { self.parts().0.at(u64::MAX) };
+        // SAFETY: as above.
+        let count =
+            |graph: &TermId| unsafe { newest.count(u64::MAX, Key::count(*graph, TermId::UNBOUND)) };
+        graphs.iter().map(count).sum()
+    }
+
+    /// Makes a new generation, with an image of all that there is and the loads, without the graphs that are cleared, for readers from
     /// `sn` on; what is left to be inserted into its cells.
     fn renew(&mut self, sn: Sn, batch: &ShardBatch) -> Vec<Group> {
         let ShardLayout { placement, images } = self.layout;
@@ -235,6 +256,7 @@ impl ShardWriter {
             placement,
             // SAFETY: as above.
             old: unsafe { Frozen::new(&old.image, &old.segments) },
+            clears: &batch.clears,
             loads: &batch.loads,
             // The other shards' writers have the same to do.
             threads: cores.div_ceil(shards.into()),

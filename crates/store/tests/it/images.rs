@@ -40,18 +40,23 @@ fn quad() -> impl Strategy<Value = QuadIds> {
 
 fn step() -> impl Strategy<Value = Step> {
     let (long, short) = if cfg!(miri) { (30, 6) } else { (900, 40) };
-    let mutation = (quad(), any::<bool>()).prop_map(|(quad, insert)| Mutation {
-        quad,
-        operation: if insert {
-            Operation::Insert
-        } else {
-            Operation::Delete
-        },
-    });
+    let mutation = (quad(), any::<bool>())
+        .prop_map(|(quad, insert)| Mutation {
+            quad,
+            operation: if insert {
+                Operation::Insert
+            } else {
+                Operation::Delete
+            },
+        })
+        .boxed();
+    let cleared = mutation.clone();
     prop_oneof![
         3 => prop::collection::vec(quad(), 0..long).prop_map(Step::Load),
         4 => (prop::collection::vec(mutation, 0..short), any::<bool>())
             .prop_map(|(mutations, halves)| Step::Apply(mutations, halves)),
+        1 => (prop::collection::btree_set(0u64..3, 1..3), prop::collection::vec(cleared, 0..short))
+            .prop_map(|(graphs, mutations)| Step::Clear(graphs, mutations)),
         2 => Just(Step::Pin),
         1 => Just(Step::PinWithDeadline),
         2 => (0usize..4).prop_map(Step::Unpin),

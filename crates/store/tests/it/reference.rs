@@ -16,7 +16,8 @@ pub(crate) type Quads = BTreeSet<QuadIds>;
 
 /// A vertex, spread over the virtual shards.
 pub(crate) fn vertex(n: u64) -> TermId {
-    TermId::in_dictionary(Tag::NamedNode, VirtualShard::truncated(n as u16), n)
+    let shard = VirtualShard::truncated((n as u16).reverse_bits() >> 4);
+    TermId::in_dictionary(Tag::NamedNode, shard, n)
 }
 
 pub(crate) fn predicate(n: u64) -> TermId {
@@ -37,6 +38,8 @@ pub(crate) fn graph(n: u64) -> TermId {
 pub(crate) enum Step {
     /// The mutations of one SN, applied in one or two batches.
     Apply(Vec<Mutation>, bool),
+    /// Graphs that are emptied, and mutations after that, as one SN.
+    Clear(BTreeSet<u64>, Vec<Mutation>),
     /// A load as one SN.
     Load(Vec<QuadIds>),
     Pin,
@@ -71,6 +74,8 @@ fn step(vertices: u64) -> impl Strategy<Value = Step> {
     prop_oneof![
         6 => (prop::collection::vec(mutation(vertices), 0..60), any::<bool>())
             .prop_map(|(mutations, halves)| Step::Apply(mutations, halves)),
+        1 => (prop::collection::btree_set(0u64..3, 1..3), prop::collection::vec(mutation(vertices), 0..20))
+            .prop_map(|(graphs, mutations)| Step::Clear(graphs, mutations)),
         2 => Just(Step::Pin),
         1 => Just(Step::PinWithDeadline),
         2 => (0usize..4).prop_map(Step::Unpin),
@@ -218,6 +223,27 @@ pub(crate) fn run(store: Arc<Store>, vertices: &[TermId], steps: Vec<Step>) {
                     assert_eq!(applied.inserted, model.difference(&before).count() as u64);
                     assert_eq!(applied.deleted, before.difference(&model).count() as u64);
                 }
+                store.snapshots().publish_stable(sn);
+            }
+            Step::Clear(graphs, mutations) => {
+                sn = sn.next();
+                let before = model.len();
+                let graphs: Arc<[TermId]> = graphs.into_iter().map(graph).collect();
+                model.retain(|quad| !graphs.contains(&quad.graph));
+                for mutation in &mutations {
+                    match mutation.operation {
+                        Operation::Insert => model.insert(mutation.quad),
+                        Operation::Delete => model.remove(&mutation.quad),
+                    };
+                }
+                let batches = ShardBatch::split(&mutations, store.placement());
+                let mut net = 0;
+                for (writer, batch) in writers.iter_mut().zip(batches) {
+                    let batch = batch.clearing(&graphs);
+                    let applied = writer.apply(sn, &batch).expect("in order");
+                    net += applied.inserted as i64 - applied.deleted as i64;
+                }
+                assert_eq!(net, model.len() as i64 - before as i64);
                 store.snapshots().publish_stable(sn);
             }
             Step::Load(quads) => {
