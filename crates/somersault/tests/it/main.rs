@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod changes;
+mod clearing;
 mod delta;
 mod derived;
 mod endpoint;
