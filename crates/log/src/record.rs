@@ -8,7 +8,7 @@
 use crate::error::LogError;
 use crate::numbered::PushStatements;
 use crate::wire::{Encoder, decode};
-use oxrdf::Quad;
+use oxrdf::{GraphName, Quad};
 use somersault_model::{EventTime, QueryUid, Sn, StreamUid};
 
 /// The ordinal of a record in one process's log, counted from 1 without gaps.
@@ -243,6 +243,8 @@ pub struct LoadSegment {
 pub struct UpdateRecord {
     /// When it was received, in milliseconds since the Unix epoch.
     pub received_ms: i64,
+    /// Graphs that are emptied before anything else.
+    pub clears: Vec<GraphName>,
     /// Statements taken out of the stored graphs.
     pub deletes: Vec<Quad>,
     /// Statements put into the stored graphs.

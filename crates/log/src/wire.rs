@@ -53,6 +53,9 @@ enum WireRecord<'a> {
     #[serde(borrow)]
     Derived(WireDerived<'a>),
     DeliveredAt(WireDeliveredAt),
+    /// An update that empties graphs; one that does not is written as `Update`.
+    #[serde(borrow)]
+    ClearingUpdate(WireClearingUpdate<'a>),
 }
 
 #[derive(Serialize, Deserialize)]
@@ -148,6 +151,14 @@ struct WireUpdate<'a> {
     terms: Vec<WireTerm<'a>>,
     deletes: Vec<WireQuad>,
     inserts: Vec<WireQuad>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct WireClearingUpdate<'a> {
+    #[serde(borrow)]
+    update: WireUpdate<'a>,
+    /// As the graph of a [`WireQuad`].
+    clears: Vec<u32>,
 }
 
 #[derive(Serialize, Deserialize)]

@@ -47,6 +47,6 @@ pub use exec::run::StepFigures;
 pub use prepared::Prepared;
 pub use prepared::cache::PlanCache;
 pub use prepared::parameters::BoundQuery;
-pub use update::{Effects, Using, evaluate_update};
+pub use update::{Effects, MOST_LISTED, Using, evaluate_update};
 pub use view::graph_view::{Dataset, GraphView, NamedGraphs, Source};
 pub use view::snapshot_view::SnapshotView;

@@ -18,14 +18,42 @@ use somersault_lang::{DatasetClause, DeleteInsert, GraphTarget, Update, UpdateOp
 use somersault_model::{Direction, EventTime, QuadIds, QueryUid, TermId, TripleIds};
 use std::time::Instant;
 
-/// What an update does to the stored graphs, net: nothing is both deleted and inserted, nothing is
-/// deleted that is not there, nothing is inserted that is.
+/// Graphs of more statements than this are emptied by name. Those of fewer are listed statement by
+/// statement, so that the effects of usual updates are net.
+pub const MOST_LISTED: u64 = 4096;
+
+/// What an update does to the stored graphs. First whole graphs go, then statements of other graphs
+/// go, then statements come. Net but for the graphs that go: nothing is both deleted and inserted,
+/// nothing is deleted that is not there, nothing is inserted that is there in another graph.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Effects {
+    /// The graphs of which all statements go.
+    pub clears: Vec<GraphName>,
+    /// How many statements they have.
+    pub cleared: u64,
+    /// How many of them are among `inserts`, and so neither go nor come.
+    pub kept: u64,
     /// The statements that go.
     pub deletes: Vec<Quad>,
     /// The statements that come.
     pub inserts: Vec<Quad>,
+}
+
+impl Effects {
+    /// Whether nothing changes.
+    pub fn is_empty(&self) -> bool {
+        self.clears.is_empty() && self.deletes.is_empty() && self.inserts.is_empty()
+    }
+
+    /// How many statements hold that did not before.
+    pub fn inserted(&self) -> u64 {
+        self.inserts.len() as u64 - self.kept
+    }
+
+    /// How many statements held before and do not any more.
+    pub fn deleted(&self) -> u64 {
+        self.deletes.len() as u64 + self.cleared - self.kept
+    }
 }
 
 /// The dataset that the SPARQL protocol gives for the WHERE clauses of an update, instead of what
@@ -305,6 +333,10 @@ impl Evaluator<'_> {
     /// and where a graph has no other changes what it clears is what goes: that takes a fraction of
     /// what the overlay would.
     fn clear(&mut self, graph: TermId, is_last: bool) -> Result<(), QueryError> {
+        if self.view.snapshot().statement_count(graph) > MOST_LISTED {
+            self.view.overlay_mut().clear(graph);
+            return Ok(());
+        }
         let all = self.statements(graph)?;
         if is_last && !self.view.is_changed(graph) {
             self.limiter.reserve(all.len() * IDS_BYTES)?;
@@ -398,11 +430,9 @@ impl Evaluator<'_> {
         if !self.view.is_valid() {
             return Err(QueryError::PinExpired);
         }
-        let (mut deletes, inserts) = self
-            .view
-            .take_overlay()
-            .map(|overlay| overlay.into_effects())
-            .unwrap_or_default();
+        let overlay = self.view.take_overlay().unwrap_or_default();
+        let cleared: Vec<TermId> = overlay.cleared().collect();
+        let (mut deletes, inserts) = overlay.into_effects();
         self.limiter.check_interrupt()?;
         self.limiter
             .reserve((deletes.len() + inserts.len()) * IDS_BYTES)?;
@@ -410,7 +440,19 @@ impl Evaluator<'_> {
             deletes.append(&mut self.cleared);
             deletes.sort_unstable();
         }
+        let snapshot = self.view.snapshot();
+        let counts = cleared.iter().map(|graph| snapshot.statement_count(*graph));
+        let is_kept = |quad: &&QuadIds| cleared.contains(&quad.graph) && snapshot.contains(**quad);
         Ok(Effects {
+            cleared: counts.sum(),
+            kept: match cleared.is_empty() {
+                true => 0,
+                false => inserts.iter().filter(is_kept).count() as u64,
+            },
+            clears: cleared
+                .iter()
+                .map(|graph| self.graph_name(*graph).ok_or_else(unknown_id))
+                .collect::<Result<_, _>>()?,
             deletes: self.quads(deletes)?,
             inserts: self.quads(inserts)?,
         })
@@ -419,10 +461,7 @@ impl Evaluator<'_> {
     fn quads(&mut self, ids: Vec<QuadIds>) -> Result<Vec<Quad>, QueryError> {
         let mut quads = Vec::new();
         for quad in ids {
-            let quad = self.quad(quad).ok_or_else(|| QueryError::Evaluation {
-                message: "a statement of the update holds an id that the dictionary does not know"
-                    .into(),
-            })?;
+            let quad = self.quad(quad).ok_or_else(unknown_id)?;
             self.limiter.tick()?;
             self.limiter.reserve(quad_bytes(&quad))?;
             quads.push(quad);
@@ -443,16 +482,25 @@ impl Evaluator<'_> {
                 _ => return None,
             },
             object: dictionary.decode(ids.object)?,
-            graph_name: if ids.graph == TermId::DEFAULT_GRAPH {
-                GraphName::DefaultGraph
-            } else {
-                match dictionary.decode(ids.graph)? {
-                    Term::NamedNode(node) => node.into(),
-                    Term::BlankNode(node) => node.into(),
-                    Term::Literal(_) | Term::Triple(_) => return None,
-                }
-            },
+            graph_name: self.graph_name(ids.graph)?,
         })
+    }
+
+    fn graph_name(&self, graph: TermId) -> Option<GraphName> {
+        if graph == TermId::DEFAULT_GRAPH {
+            return Some(GraphName::DefaultGraph);
+        }
+        match self.dictionary().decode(graph)? {
+            Term::NamedNode(node) => Some(node.into()),
+            Term::BlankNode(node) => Some(node.into()),
+            Term::Literal(_) | Term::Triple(_) => None,
+        }
+    }
+}
+
+fn unknown_id() -> QueryError {
+    QueryError::Evaluation {
+        message: "a statement of the update holds an id that the dictionary does not know".into(),
     }
 }
 

@@ -253,17 +253,26 @@ impl<'a> Interner<'a> {
         }
     }
 
+    fn graph_name(&self, name: GraphNameRef<'_>, lease: Option<&Lease>) -> TermId {
+        match name {
+            GraphNameRef::DefaultGraph => TermId::DEFAULT_GRAPH,
+            GraphNameRef::NamedNode(node) => self.term(node.into(), lease),
+            GraphNameRef::BlankNode(node) => self.term(node.into(), lease),
+        }
+    }
+
+    /// The id of a graph.
+    pub(crate) fn graph(&self, name: GraphNameRef<'_>) -> TermId {
+        self.graph_name(name, None)
+    }
+
     pub(crate) fn quad(&self, quad: QuadRef<'_>) -> QuadIds {
         // The predicate says what kind of statement it is.
         let of_all = (self.lease.as_ref()).filter(|_| matches!(self.timing, Timing::All));
         let predicate = self.term(quad.predicate.into(), of_all);
         let lease = (self.lease.as_ref()).filter(|_| self.timing.has(predicate));
         QuadIds {
-            graph: match quad.graph_name {
-                GraphNameRef::DefaultGraph => TermId::DEFAULT_GRAPH,
-                GraphNameRef::NamedNode(node) => self.term(node.into(), lease),
-                GraphNameRef::BlankNode(node) => self.term(node.into(), lease),
-            },
+            graph: self.graph_name(quad.graph_name, lease),
             subject: match quad.subject {
                 NamedOrBlankNodeRef::NamedNode(node) => self.term(node.into(), lease),
                 NamedOrBlankNodeRef::BlankNode(node) => self.term(node.into(), lease),

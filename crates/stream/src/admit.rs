@@ -71,6 +71,7 @@ impl Coordinator {
             Input::Update {
                 received_ms,
                 evaluated_at,
+                clears,
                 deletes,
                 inserts,
             } => {
@@ -84,6 +85,7 @@ impl Coordinator {
                 }
                 Ok(Admission::Record(Record::Update(UpdateRecord {
                     received_ms,
+                    clears,
                     deletes,
                     inserts,
                 })))

@@ -65,6 +65,8 @@ pub struct Coordinator {
 #[derive(Clone, Debug)]
 pub(crate) enum Effects {
     Mutations(Vec<Mutation>),
+    /// Graphs that are emptied, then mutations.
+    Clearing(Arc<[TermId]>, Vec<Mutation>),
     Load(Arc<[QuadIds]>),
 }
 
@@ -284,8 +286,13 @@ impl Coordinator {
             .inserts
             .iter()
             .map(|quad| Mutation::insert(interner.quad(quad.as_ref())));
-        self.effects
-            .push_back(Effects::Mutations(deletes.chain(inserts).collect()));
+        let mutations = deletes.chain(inserts).collect();
+        let clears = update.clears.iter();
+        let clears: Arc<[TermId]> = clears.map(|name| interner.graph(name.as_ref())).collect();
+        self.effects.push_back(match clears.is_empty() {
+            true => Effects::Mutations(mutations),
+            false => Effects::Clearing(clears, mutations),
+        });
     }
 
     fn command(

@@ -112,6 +112,9 @@ impl Coordinator {
         let mut firings = Vec::new();
         match (plan.through, self.effects.pop_front()) {
             (None, Some(Effects::Mutations(mutations))) => inject.mutations = mutations,
+            (None, Some(Effects::Clearing(clears, mutations))) => {
+                (inject.clears, inject.mutations) = (clears, mutations);
+            }
             (None, Some(Effects::Load(statements))) => inject.loads.push(statements),
             // A cut that moves a stream on is one for its batches, and leaves amendments for a later one.
             (None, None) if !self.amendments.is_empty() && plan.stream_times.is_empty() => {

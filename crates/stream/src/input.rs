@@ -6,7 +6,7 @@
 use crate::declaration::QueryDeclaration;
 use crate::output::FiringKey;
 use crate::refusal::Refusal;
-use oxrdf::Quad;
+use oxrdf::{GraphName, Quad};
 use somersault_lang::CreateStream;
 use somersault_lang::lift::Shape;
 use somersault_log::{LoadSegment, Numbered, Record};
@@ -118,13 +118,15 @@ pub enum Input {
         /// The statements; none if it failed, or has none.
         statements: Vec<Quad>,
     },
-    /// The effects of an update (S15): deletes, then inserts.
+    /// The effects of an update (S15): clears, then deletes, then inserts.
     Update {
         /// When it was received.
         received_ms: i64,
         /// The SN that it was evaluated at; refused as [`crate::Refusal::Overtaken`] if that is not the newest any
         /// more. `None` for effects that depend on no state.
         evaluated_at: Option<Sn>,
+        /// Graphs to empty.
+        clears: Vec<GraphName>,
         /// Statements to take out.
         deletes: Vec<Quad>,
         /// Statements to put in.

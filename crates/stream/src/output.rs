@@ -6,7 +6,7 @@
 use somersault_lang::CreateStream;
 use somersault_lang::lift::Shape;
 use somersault_model::{
-    BatchNumber, EventTime, Lease, Mutation, QuadIds, QueryUid, Sn, StreamUid, TimedTriple,
+    BatchNumber, EventTime, Lease, Mutation, QuadIds, QueryUid, Sn, StreamUid, TermId, TimedTriple,
 };
 use std::sync::Arc;
 
@@ -139,6 +139,8 @@ pub enum QueryChange {
 pub struct Inject {
     /// The SN.
     pub sn: Sn,
+    /// Graphs that are emptied before anything else.
+    pub clears: Arc<[TermId]>,
     /// Changes of the stored graphs, in order; of several changes of one statement the last wins.
     pub mutations: Vec<Mutation>,
     /// Loaded statements, to be inserted.

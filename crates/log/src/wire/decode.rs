@@ -68,7 +68,8 @@ pub(crate) fn decode(bytes: &[u8]) -> Result<Record, DecodeError> {
         WireRecord::Advance(advance) => Record::Advance(self::advance(advance)),
         WireRecord::Command(command) => Record::Command(command_record(command)),
         WireRecord::Load(load) => Record::Load(self::load(load)),
-        WireRecord::Update(update) => Record::Update(self::update(update)?),
+        WireRecord::Update(wire) => Record::Update(update(wire, &[])?),
+        WireRecord::ClearingUpdate(wire) => Record::Update(update(wire.update, &wire.clears)?),
         WireRecord::Plan(plan) => Record::Plan(PlanRecord {
             sn: Sn(plan.sn),
             through: plan.through.map(EventTime),
@@ -203,10 +204,14 @@ fn load(wire: WireLoad<'_>) -> LoadRecord {
     }
 }
 
-fn update(wire: WireUpdate<'_>) -> Result<UpdateRecord, &'static str> {
+fn update(wire: WireUpdate<'_>, clears: &[u32]) -> Result<UpdateRecord, &'static str> {
     let terms = Terms::new(&wire.terms)?;
     Ok(UpdateRecord {
         received_ms: wire.received_ms,
+        clears: clears
+            .iter()
+            .map(|graph| terms.graph(*graph))
+            .collect::<Result<_, _>>()?,
         deletes: wire
             .deletes
             .into_iter()
@@ -377,11 +382,15 @@ impl Terms {
         }
     }
 
-    fn quad(&self, wire: WireQuad) -> Result<Quad, &'static str> {
-        let graph_name = match wire.graph.checked_sub(1) {
+    fn graph(&self, graph: u32) -> Result<GraphName, &'static str> {
+        Ok(match graph.checked_sub(1) {
             None => GraphName::DefaultGraph,
             Some(at) => self.subject(at)?.into(),
-        };
+        })
+    }
+
+    fn quad(&self, wire: WireQuad) -> Result<Quad, &'static str> {
+        let graph_name = self.graph(wire.graph)?;
         Ok(Quad {
             subject: self.subject(wire.subject)?,
             predicate: self.named(wire.predicate)?,

@@ -2,9 +2,9 @@
 //! strings are borrowed from the record, and the table that finds repeated terms is kept from record to record.
 
 use super::{
-    MAX_NESTING, PUSH_TAG, WireAdvance, WireCommand, WireCommandRecord, WireDelivered,
-    WireDeliveredAt, WireDerived, WireLoad, WirePlan, WirePush, WireQuad, WireRecord, WireResolved,
-    WireStatement, WireTerm, WireUpdate,
+    MAX_NESTING, PUSH_TAG, WireAdvance, WireClearingUpdate, WireCommand, WireCommandRecord,
+    WireDelivered, WireDeliveredAt, WireDerived, WireLoad, WirePlan, WirePush, WireQuad,
+    WireRecord, WireResolved, WireStatement, WireTerm, WireUpdate,
 };
 use crate::numbered::{Numbered, PushStatements};
 use crate::record::{
@@ -57,7 +57,7 @@ impl Encoder {
                 hash: load.segment.hash,
                 statements: load.segment.statements,
             }),
-            Record::Update(update) => WireRecord::Update(self.update(update)?),
+            Record::Update(update) => self.update(update)?,
             Record::Plan(plan) => WireRecord::Plan(WirePlan {
                 sn: plan.sn.0,
                 through: plan.through.map(|time| time.0),
@@ -118,7 +118,7 @@ impl Encoder {
         })
     }
 
-    fn update<'a>(&mut self, update: &'a UpdateRecord) -> Result<WireUpdate<'a>, EncodeError> {
+    fn update<'a>(&mut self, update: &'a UpdateRecord) -> Result<WireRecord<'a>, EncodeError> {
         let mut terms = Terms::new(&mut self.index, update.deletes.len() + update.inserts.len());
         let deletes = update
             .deletes
@@ -130,11 +130,21 @@ impl Encoder {
             .iter()
             .map(|quad| terms.quad(quad))
             .collect::<Result<_, _>>()?;
-        Ok(WireUpdate {
+        let clears: Vec<u32> = update
+            .clears
+            .iter()
+            .map(|graph| terms.graph(graph))
+            .collect::<Result<_, _>>()?;
+        let update = WireUpdate {
             received_ms: update.received_ms,
             terms: terms.list,
             deletes,
             inserts,
+        };
+        Ok(if clears.is_empty() {
+            WireRecord::Update(update)
+        } else {
+            WireRecord::ClearingUpdate(WireClearingUpdate { update, clears })
         })
     }
 }
@@ -257,14 +267,18 @@ impl<'a, 'i> Terms<'a, 'i> {
         }
     }
 
-    fn quad(&mut self, quad: &'a Quad) -> Result<WireQuad, EncodeError> {
-        let graph = match &quad.graph_name {
-            GraphName::DefaultGraph => 0,
-            GraphName::NamedNode(name) => self.add(WireTerm::Iri(name.as_str()))?.saturating_add(1),
-            GraphName::BlankNode(name) => {
-                self.add(WireTerm::Blank(name.as_str()))?.saturating_add(1)
-            }
+    /// What stands for a graph in a [`WireQuad`].
+    fn graph(&mut self, graph: &'a GraphName) -> Result<u32, EncodeError> {
+        let name = match graph {
+            GraphName::DefaultGraph => return Ok(0),
+            GraphName::NamedNode(name) => WireTerm::Iri(name.as_str()),
+            GraphName::BlankNode(name) => WireTerm::Blank(name.as_str()),
         };
+        Ok(self.add(name)?.saturating_add(1))
+    }
+
+    fn quad(&mut self, quad: &'a Quad) -> Result<WireQuad, EncodeError> {
+        let graph = self.graph(&quad.graph_name)?;
         Ok(WireQuad {
             subject: self.subject(quad.subject.as_ref())?,
             predicate: self.add(WireTerm::Iri(quad.predicate.as_str()))?,

@@ -102,6 +102,7 @@ fn a_kind_that_this_version_does_not_know_was_written_by_a_newer_one() {
         of_kind.map(|record| record.to_bytes().unwrap()[0]).max()
     };
     assert_eq!((newest(false), newest(true)), (Some(9), Some(2)));
+    assert_eq!(kind_that_clears()[0].to_bytes().unwrap()[0], 10);
     assert!(kinds_added_last().iter().any(|record| matches!(
         record,
         Record::Command(CommandRecord {

@@ -135,6 +135,7 @@ pub fn every_kind(segment: LoadSegment) -> Vec<Record> {
             segment,
         }),
         Record::Update(UpdateRecord {
+            clears: Vec::new(),
             received_ms: 14,
             deletes: all_terms(),
             inserts: all_terms().into_iter().rev().collect(),
@@ -307,4 +308,21 @@ pub fn written(groups: u64, each: u64, closed: bool) -> somersault_log::SimDisk 
     } else {
         disk.crash(somersault_log::CrashKeep::Written)
     }
+}
+
+/// An update that empties graphs, and one like it that changes statements only.
+pub(crate) fn kind_that_clears() -> Vec<Record> {
+    let graph = GraphName::from(NamedNode::new_unchecked("http://example.org/large"));
+    let blank = GraphName::from(BlankNode::new_unchecked("g"));
+    let clearing = UpdateRecord {
+        received_ms: 31,
+        clears: vec![graph, GraphName::DefaultGraph, blank],
+        deletes: all_terms(),
+        inserts: all_terms().into_iter().rev().collect(),
+    };
+    let without = UpdateRecord {
+        clears: Vec::new(),
+        ..clearing.clone()
+    };
+    vec![Record::Update(clearing), Record::Update(without)]
 }

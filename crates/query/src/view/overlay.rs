@@ -137,6 +137,8 @@ const ID_BYTES: usize = 16;
 /// The net changes of all graphs.
 #[derive(Debug, Default)]
 pub(crate) struct Overlay {
+    /// Graphs of which nothing in the snapshot counts any more.
+    cleared: BTreeSet<TermId>,
     graphs: FxHashMap<TermId, GraphChanges>,
     bytes: usize,
 }
@@ -144,6 +146,24 @@ pub(crate) struct Overlay {
 impl Overlay {
     pub(crate) fn graph(&self, graph: TermId) -> Option<&GraphChanges> {
         self.graphs.get(&graph)
+    }
+
+    /// Empties a graph: its statements in the snapshot, and what was written to it.
+    pub(crate) fn clear(&mut self, graph: TermId) {
+        self.graphs.remove(&graph);
+        if self.cleared.insert(graph) {
+            self.bytes += ID_BYTES;
+        }
+    }
+
+    /// Whether the snapshot's statements of a graph are gone.
+    pub(crate) fn is_cleared(&self, graph: TermId) -> bool {
+        self.cleared.contains(&graph)
+    }
+
+    /// The graphs that were emptied.
+    pub(crate) fn cleared(&self) -> impl Iterator<Item = TermId> + '_ {
+        self.cleared.iter().copied()
     }
 
     pub(crate) fn graphs(&self) -> impl Iterator<Item = TermId> + '_ {

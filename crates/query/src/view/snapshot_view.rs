@@ -7,9 +7,13 @@ use crate::view::graph_view::{
 };
 use crate::view::overlay::{ListChange, Overlay};
 use somersault_dictionary::Dictionary;
-use somersault_model::{Direction, EventTime, QuadIds, TermId, TripleIds};
+use somersault_model::{Direction, EventTime, QuadIds, TermId, TripleIds, inline};
 use somersault_store::{Ends, Pace, PredicateStatistics, Snapshot, WindowVersion};
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
+
+/// A graph without a statement: no graph is named by a literal.
+static NO_GRAPH: LazyLock<TermId> =
+    LazyLock::new(|| inline::integer(0).expect("small integers are inline"));
 
 /// What a query on the real store reads.
 pub struct SnapshotView {
@@ -97,13 +101,23 @@ impl SnapshotView {
 
     /// Whether the snapshot itself, without the overlay, holds the statement.
     pub(crate) fn stored(&self, quad: QuadIds) -> bool {
-        self.snapshot.contains(quad)
+        let graph = self.base(quad.graph);
+        self.snapshot.contains(QuadIds { graph, ..quad })
+    }
+
+    /// The graph of the snapshot that the overlay's changes of a graph are changes of: itself, or
+    /// an empty one where it was cleared.
+    fn base(&self, graph: TermId) -> TermId {
+        match &self.overlay {
+            Some(overlay) if overlay.is_cleared(graph) => *NO_GRAPH,
+            _ => graph,
+        }
     }
 
     /// The graph of a source that can be read from the snapshot alone.
     fn untouched(&self, source: Source) -> Option<TermId> {
         match source {
-            Source::Stored(graph) if self.changes(source).is_none() => Some(graph),
+            Source::Stored(graph) if self.changes(source).is_none() => Some(self.base(graph)),
             Source::Stored(_) | Source::Window(_) => None,
         }
     }
@@ -166,6 +180,7 @@ impl GraphView for SnapshotView {
                 self.windows[at].neighbours(vertex, predicate, direction, scratch)
             }
             Source::Stored(graph) => {
+                let graph = self.base(graph);
                 let change = self
                     .changes(source)
                     .and_then(|(changes, _)| changes.neighbours(vertex, predicate, direction));
@@ -194,9 +209,12 @@ impl GraphView for SnapshotView {
         match source {
             Source::Window(at) => self.windows[at].neighbour_estimate(vertex, predicate, direction),
             Source::Stored(graph) => {
-                let base = self
-                    .snapshot
-                    .neighbour_estimate(graph, vertex, predicate, direction);
+                let base = self.snapshot.neighbour_estimate(
+                    self.base(graph),
+                    vertex,
+                    predicate,
+                    direction,
+                );
                 let own = self
                     .changes(source)
                     .and_then(|(changes, _)| changes.neighbours(vertex, predicate, direction))
@@ -212,7 +230,7 @@ impl GraphView for SnapshotView {
             Source::Stored(graph) => self
                 .changes(source)
                 .and_then(|(changes, _)| changes.contains(triple))
-                .unwrap_or_else(|| self.snapshot.contains(triple.in_graph(graph))),
+                .unwrap_or_else(|| self.stored(triple.in_graph(graph))),
         }
     }
 
@@ -285,7 +303,7 @@ impl GraphView for SnapshotView {
             Source::Window(at) => {
                 return self.windows[at].predicates_of(vertex, direction, scratch);
             }
-            Source::Stored(graph) => graph,
+            Source::Stored(graph) => self.base(graph),
         };
         let Some(own) = self
             .changes(source)
@@ -324,7 +342,7 @@ impl GraphView for SnapshotView {
             Source::Window(at) => {
                 return self.windows[at].vertices_with(predicate, direction, scratch);
             }
-            Source::Stored(graph) => graph,
+            Source::Stored(graph) => self.base(graph),
         };
         let Some(own) = self
             .changes(source)
@@ -357,7 +375,7 @@ impl GraphView for SnapshotView {
     fn predicates(&self, source: Source) -> Vec<TermId> {
         let graph = match source {
             Source::Window(at) => return self.windows[at].predicates(),
-            Source::Stored(graph) => graph,
+            Source::Stored(graph) => self.base(graph),
         };
         let mut all = self.snapshot.predicates(graph);
         if let Some((changes, _)) = self.changes(source) {
@@ -378,7 +396,10 @@ impl GraphView for SnapshotView {
         match source {
             Source::Window(at) => self.windows[at].predicate_statistics(predicate),
             // The overlay of one update is small beside the graph; it is not worth counting here.
-            Source::Stored(graph) => self.snapshot.predicate_statistics(graph, predicate),
+            Source::Stored(graph) => {
+                let graph = self.base(graph);
+                self.snapshot.predicate_statistics(graph, predicate)
+            }
         }
     }
 
@@ -392,7 +413,7 @@ impl GraphView for SnapshotView {
             // close.
             Source::Window(at) => self.windows[at].len_estimate() as u64,
             Source::Stored(graph) => {
-                let base = self.snapshot.statement_count(graph);
+                let base = self.snapshot.statement_count(self.base(graph));
                 match self.changes(source) {
                     Some((changes, _)) => {
                         base + changes.inserted() as u64 - changes.deleted() as u64

@@ -37,7 +37,7 @@ impl Injection {
         let mut work: Vec<ShardWork> = batches
             .into_iter()
             .map(|batch| ShardWork {
-                batch,
+                batch: batch.clearing(&inject.clears),
                 slices: Vec::new(),
                 windows: windows.cloned(),
             })

@@ -34,17 +34,14 @@ impl Sequencer {
                 result.called_off = true;
                 return Ok(result);
             }
-            Some(Change::Effects(effects))
-                if effects.deletes.is_empty() && effects.inserts.is_empty() =>
-            {
-                return Ok(result);
-            }
+            Some(Change::Effects(effects)) if effects.is_empty() => return Ok(result),
             Some(Change::Effects(effects)) => {
-                result.inserted = effects.inserts.len() as u64;
-                result.deleted = effects.deletes.len() as u64;
+                result.inserted = effects.inserted();
+                result.deleted = effects.deleted();
                 self.take(Input::Update {
                     received_ms,
                     evaluated_at: Some(evaluated_at),
+                    clears: effects.clears,
                     deletes: effects.deletes,
                     inserts: effects.inserts,
                 })?;

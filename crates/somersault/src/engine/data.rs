@@ -9,7 +9,6 @@ use oxrdfio::{RdfFormat, RdfParser};
 use somersault_dictionary::Dictionary;
 use somersault_model::{QuadIds, TermId};
 use somersault_query::{Effects, Watch};
-use somersault_runtime::Change;
 use somersault_store::Snapshot;
 use std::collections::HashSet;
 use std::io::Read;
@@ -99,9 +98,14 @@ impl Engine {
             if present.count() == 0 && !name.is_default_graph() {
                 return Err(EngineError::no_graph(&name));
             }
-            let deletes = present.all()?;
-            let inserts = Vec::new();
-            Ok(Change::Effects(Effects { deletes, inserts }))
+            let effects = match present.is_listed() {
+                true => Effects {
+                    deletes: present.all()?,
+                    ..Effects::default()
+                },
+                false => present.cleared_for(Vec::new(), 0),
+            };
+            Ok(effects.into())
         })
     }
 

@@ -14,7 +14,7 @@ use oxrdf::{GraphName, NamedOrBlankNode, Quad, Term, Triple};
 use oxrdfio::RdfFormat;
 use somersault_dictionary::Dictionary;
 use somersault_model::{Direction, QuadIds, TermId};
-use somersault_query::{Effects, Execution, Watch};
+use somersault_query::{Effects, Execution, MOST_LISTED, Watch};
 use somersault_runtime::Change;
 use somersault_store::Snapshot;
 use std::collections::HashSet;
@@ -94,6 +94,15 @@ impl Engine {
             };
             if replace && kept < count {
                 let mut watch = Watch::new(&present.execution);
+                if !present.is_listed() {
+                    let mut inserts = Vec::new();
+                    for ids in distinct(&statements) {
+                        let quad = present.decode(*ids);
+                        quad.iter().try_for_each(|quad| watch.hold(quad))?;
+                        inserts.extend(quad);
+                    }
+                    return Ok(present.cleared_for(inserts, kept).into());
+                }
                 let goes = |ids| statements.binary_search(&ids).is_err();
                 let deletes = present.statements(&mut watch, goes)?;
                 let mut inserts = Vec::new();
@@ -102,7 +111,11 @@ impl Engine {
                     quad.iter().try_for_each(|quad| watch.hold(quad))?;
                     inserts.extend(quad);
                 }
-                return Ok(Change::Effects(Effects { deletes, inserts }));
+                return Ok(Change::Effects(Effects {
+                    deletes,
+                    inserts,
+                    ..Effects::default()
+                }));
             }
             if kept == all {
                 return Ok(Change::Effects(Effects::default()));
@@ -174,9 +187,37 @@ impl Present<'_> {
         self.id.map_or(0, |id| self.snapshot.statement_count(id))
     }
 
+    /// Whether its statements are few enough to be listed where they go.
+    pub(super) fn is_listed(&self) -> bool {
+        self.count() <= MOST_LISTED
+    }
+
+    /// What clears the graph as a whole and puts statements into it, of which it has `kept`.
+    pub(super) fn cleared_for(&self, inserts: Vec<Quad>, kept: u64) -> Effects {
+        Effects {
+            clears: vec![self.graph.clone()],
+            cleared: self.count(),
+            kept,
+            inserts,
+            ..Effects::default()
+        }
+    }
+
     /// What a document changes, which is added or takes the place of all.
     fn taking(&self, new: HashSet<Quad>, replace: bool) -> Result<Effects, EngineError> {
         let mut watch = Watch::new(&self.execution);
+        if replace && !self.is_listed() {
+            let mut kept = 0;
+            for quad in &new {
+                watch.tick()?;
+                let ids = lookup(self.dictionary, quad);
+                kept += u64::from(ids.is_some_and(|ids| self.snapshot.contains(ids)));
+            }
+            return Ok(match kept == self.count() && kept == new.len() as u64 {
+                true => Effects::default(),
+                false => self.cleared_for(new.into_iter().collect(), kept),
+            });
+        }
         let mut kept = HashSet::new();
         let mut inserts = Vec::new();
         for quad in new {
@@ -194,7 +235,11 @@ impl Present<'_> {
         } else {
             Vec::new()
         };
-        Ok(Effects { deletes, inserts })
+        Ok(Effects {
+            deletes,
+            inserts,
+            ..Effects::default()
+        })
     }
 
     /// All its statements.

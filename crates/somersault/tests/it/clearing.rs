@@ -32,7 +32,8 @@ fn filled(folder: &Path, shards: u16) -> Engine {
         });
         engine.load_quads(quads).unwrap();
     }
-    let small = "INSERT DATA { :a :p :b . GRAPH :small { :s1 :p1 :o1 , :o2 } GRAPH :large { :x :p1 :y } }";
+    let small =
+        "INSERT DATA { :a :p :b . GRAPH :small { :s1 :p1 :o1 , :o2 } GRAPH :large { :x :p1 :y } }";
     update(&engine, small);
     engine
 }
@@ -103,7 +104,10 @@ fn later_operations_of_a_request_see_the_graph_empty() {
         2,
     );
     assert_eq!(counts.len(), 4, "{counts:?}");
-    assert!(counts[0].contains('2') && counts[3].contains('2'), "{counts:?}");
+    assert!(
+        counts[0].contains('2') && counts[3].contains('2'),
+        "{counts:?}"
+    );
 }
 
 #[test]

@@ -193,10 +193,14 @@ impl ShardWriter {
         if !renewed {
             batch.clears.iter().for_each(|graph| pass.clear(*graph));
         }
+        // Those that a new generation leaves to cells are there before anything is deleted.
+        for group in &loaded {
+            pass.group(group, Operation::Insert);
+        }
         for group in &batch.deletes {
             pass.group(group, Operation::Delete);
         }
-        for group in loaded.iter().chain(&batch.inserts) {
+        for group in &batch.inserts {
             pass.group(group, Operation::Insert);
         }
         let (mut applied, touched) = (pass.applied, pass.touched);
@@ -242,8 +246,8 @@ impl ShardWriter {
         graphs.iter().map(count).sum()
     }
 
-    /// Makes a new generation, with an image of all that there is and the loads, without the graphs that are cleared, for readers from
-    /// `sn` on; what is left to be inserted into its cells.
+    /// Makes a new generation, with an image of all that there is and the loads, without the graphs
+    /// that are cleared, for readers from `sn` on; what is left to be inserted into its cells.
     fn renew(&mut self, sn: Sn, batch: &ShardBatch) -> Vec<Group> {
         let ShardLayout { placement, images } = self.layout;
         let shards = placement.shards();

@@ -112,6 +112,7 @@ fn s15_an_updates_effects_are_the_next_sn_with_nothing_between() {
     fact(&mut driver, A, 5, 1);
     // Closes 20 and 40 are due with the next push, and batches are closed: the update's SN holds its effects only.
     let update = Record::Update(somersault_log::UpdateRecord {
+        clears: Vec::new(),
         received_ms: 0,
         deletes: vec![statement(7, "fact")],
         inserts: vec![statement(8, "fact")],

@@ -239,6 +239,7 @@ fn manage(driver: &mut Driver, query: usize, what: u8) {
         _ => {
             let number = driver.log.len() as u64;
             let update = Input::Update {
+                clears: Vec::new(),
                 received_ms: 0,
                 evaluated_at: Some(driver.coordinator.last_cut()),
                 deletes: vec![statement(number / 2, "fact")],

@@ -277,6 +277,7 @@ fn what_may_skip_closes_compares_none() {
 fn an_update_that_another_cut_overtook_is_evaluated_again() {
     let mut driver = Driver::with_streams(&[A]);
     let update = |at: u64| Input::Update {
+        clears: Vec::new(),
         received_ms: 0,
         evaluated_at: Some(Sn(at)),
         deletes: Vec::new(),
