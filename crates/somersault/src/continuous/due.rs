@@ -4,7 +4,8 @@
 use super::ContinuousQueries;
 use super::cohort::Cohort;
 use super::firing_slots::Admission;
-use somersault_runtime::{Class, FiringJob};
+use somersault_pool::Class;
+use somersault_runtime::FiringJob;
 use std::sync::Arc;
 
 /// A firing that is to be executed, and its place in the order of answers.

@@ -18,6 +18,7 @@ use changes::Changes;
 use oxrdf::{GraphName, Quad};
 use parking_lot::Mutex;
 use reporting::Reporting;
+use somersault_dictionary::Dictionary;
 use somersault_lang::{ContinuousQuery, Report};
 use somersault_query::Template;
 use somersault_runtime::Derives;

@@ -24,6 +24,7 @@ fn update(driver: &mut Driver, number: u64) {
     let statement = crate::harness::statement(number, "fact");
     driver
         .input(Input::Update {
+            clears: Vec::new(),
             received_ms: 0,
             evaluated_at: None,
             deletes: Vec::new(),
