@@ -176,7 +176,7 @@ fn shards_hold_contiguous_ranges_of_whole_stripes() {
         for shard in placement.all() {
             let range = placement.range_of(shard);
             assert_eq!(range.start, next, "ranges follow one another");
-            assert!(!range.is_empty() && range.len() % usize::from(STRIPE) == 0);
+            assert!(!range.is_empty() && range.len().is_multiple_of(usize::from(STRIPE)));
             for number in range.clone() {
                 let number = VirtualShard::truncated(number);
                 assert_eq!(placement.shard_of(number), shard);
