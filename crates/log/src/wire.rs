@@ -30,7 +30,7 @@ const DELIVERED_AT_TAG: u8 = 9;
 /// The first byte of an encoded command.
 const COMMAND_TAG: u32 = 2;
 /// The greatest discriminants of records and of commands: what is greater was written by a newer version.
-const NEWEST_KIND: u32 = 9;
+const NEWEST_KIND: u32 = 10;
 const NEWEST_COMMAND: u32 = 8;
 
 /// The discriminants are postcard's: the order counts. Whoever adds one says so above, and to `tests/fixtures`.

@@ -31,7 +31,7 @@ use sequencer::Sequencer;
 use somersault_dictionary::Recent;
 use somersault_log::{LoadSegment, Log, Position, Recovered};
 use somersault_model::{Millis, QuadIds, QueryUid, Sn};
-use somersault_store::{Recent, Store};
+use somersault_store::Store;
 use somersault_stream::{
     Coordinator, Input, NamePosition, QueryStatus, StreamLimits, StreamStatus,
 };

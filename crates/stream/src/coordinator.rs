@@ -16,7 +16,9 @@ use crate::queries::{MemberView, Queries, RetiringQuery};
 use crate::stream::{Batch, Pushed, Stream};
 use rustc_hash::FxHashMap;
 use somersault_log::{Command, CommandRecord, DeliveredRecord, Record, Resolved, UpdateRecord};
-use somersault_model::{BatchNumber, EventTime, Mutation, QuadIds, QueryUid, Sn, StreamUid};
+use somersault_model::{
+    BatchNumber, EventTime, Mutation, QuadIds, QueryUid, Sn, StreamUid, TermId,
+};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 

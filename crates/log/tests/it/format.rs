@@ -1,12 +1,13 @@
 //! The format stays readable: a log of each released version lies in tests/fixtures and is opened here, and one with the
-//! kinds of records that were added to the version since (`v1-added`, `v1-replace`, `v1-reset`).
+//! kinds of records that were added to the version since (`v1-added`, `v1-replace`, `v1-reset`,
+//! `v1-clear`).
 //!
 //! `cargo test -p somersault-log -- --ignored write_fixture` writes the newest one, where it is not there: whoever adds a kind writes
 //! another one, and changes none.
 
 use crate::samples::{
-    every_kind, kinds_added_last, kinds_since_version_1, number_of, push_read_before,
-    reset_command, small,
+    every_kind, kind_that_clears, kinds_added_last, kinds_since_version_1, number_of,
+    push_read_before, reset_command, small,
 };
 use somersault_log::{Command, CommandRecord, LoadSegment, Log, RealDisk, Record, SimDisk};
 use std::path::PathBuf;
@@ -52,7 +53,13 @@ fn version_1_reads_back() {
 fn kinds_that_came_later_read_back() {
     let disk = SimDisk::new();
     let (log, _) = Log::open(Arc::new(disk.clone()), small()).unwrap();
-    let later = [kinds_since_version_1(), kinds_added_last(), reset_command()].concat();
+    let later = [
+        kinds_since_version_1(),
+        kinds_added_last(),
+        reset_command(),
+        kind_that_clears(),
+    ]
+    .concat();
     for record in &later {
         let position = log.append(record).unwrap();
         log.wait_durable(position).unwrap();
@@ -75,20 +82,23 @@ fn what_was_added_to_version_1_reads_back() {
     let (_log, recovered) = Log::open(Arc::new(planted("v1-reset")), small()).unwrap();
     let read: Vec<Record> = recovered.map(|item| item.unwrap().1).collect();
     assert_eq!(read, reset_command());
+    let (_log, recovered) = Log::open(Arc::new(planted("v1-clear")), small()).unwrap();
+    let read: Vec<Record> = recovered.map(|item| item.unwrap().1).collect();
+    assert_eq!(read, kind_that_clears());
 }
 
 #[test]
 fn a_kind_that_this_version_does_not_know_was_written_by_a_newer_one() {
-    // 7 is kept free for streaming transactions; 10 and command 9 are the next to come.
+    // 7 is kept free for streaming transactions; 11 and command 9 are the next to come.
     let command = |tag: u8| [2, 0, tag, 0].to_vec();
-    for bytes in [vec![7], vec![10, 1, 2], vec![200, 1], command(9)] {
+    for bytes in [vec![7], vec![11, 1, 2], vec![200, 1], command(9)] {
         let error = Record::from_bytes(&bytes).unwrap_err().to_string();
         for part in ["newer version", "Open the data folder with"] {
             assert!(error.contains(part), "{bytes:?}: {error}");
         }
     }
     // Of the kinds that are known the bytes are damaged, as any others.
-    for bytes in [vec![9], vec![], command(8)] {
+    for bytes in [vec![9], vec![10], vec![], command(8)] {
         let error = Record::from_bytes(&bytes).unwrap_err().to_string();
         assert!(
             error.contains("do not fit the format"),
@@ -115,12 +125,12 @@ fn a_kind_that_this_version_does_not_know_was_written_by_a_newer_one() {
 #[test]
 #[ignore = "writes the newest fixture"]
 fn write_fixture() {
-    let folder = fixture("v1-reset");
+    let folder = fixture("v1-clear");
     std::fs::create_dir_all(&folder).unwrap();
     let disk = Arc::new(RealDisk::new(&folder).unwrap());
     let (log, recovered) = Log::open(disk, small()).unwrap();
     assert!(recovered.is_empty(), "a fixture is written once");
-    for record in reset_command() {
+    for record in kind_that_clears() {
         let position = log.append(&record).unwrap();
         log.wait_durable(position).unwrap();
     }
