@@ -1,16 +1,16 @@
 //! What a query sees of the pool: threads that take shares of its work.
 
-/// Threads that take shares of a heavy query. The pool of the runtime is one; without any, a query
-/// runs on its caller's thread alone.
+/// Threads that take shares of a heavy query, such as the query pool. Without them a query runs on
+/// its caller's thread alone.
 pub trait Crew: Send + Sync {
     /// How many threads may work on one query, the caller's among them; at least 1.
     fn hands(&self) -> usize;
 
-    /// Says that there may be something to share soon, so that whoever is free is awake by then.
+    /// Announces that there may be work to share soon, so that free threads wake up.
     fn ready(&self) {}
 
-    /// Whether somebody waits for a thread that could be helping. Looked at between the parts of a
-    /// share, which then ends.
+    /// Whether other work waits for a helping thread. A thread checks it between the parts of a
+    /// share, and then ends the share.
     fn is_awaited(&self) -> bool {
         false
     }
