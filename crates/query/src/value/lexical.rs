@@ -28,11 +28,6 @@ fn integer_range(datatype: &str) -> Option<(Option<i128>, Option<i128>)> {
     })
 }
 
-/// Whether a datatype of XML Schema, without its namespace, is numeric (SPARQL 1.1, section 17.1).
-pub(crate) fn is_numeric(datatype: &str) -> bool {
-    matches!(datatype, "decimal" | "float" | "double") || integer_range(datatype).is_some()
-}
-
 /// The value of an integer of this datatype; `None` outside the datatype's range.
 pub(crate) fn integer(text: &str, datatype: &str) -> Option<Value> {
     let (least, most) = integer_range(datatype)?;

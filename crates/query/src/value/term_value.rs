@@ -202,17 +202,13 @@ impl Value {
         }
     }
 
-    /// The effective boolean value (SPARQL 1.1, section 17.2.2); `None` is a type error. A boolean
-    /// or a number with an invalid form is false. A literal with a language has none: SPARQL 1.1
-    /// counts it among the plain literals, SPARQL 1.2 and its tests (`expression/not-not`) do not.
+    /// The effective boolean value; `None` is a type error. Literals with a language have none, nor do
+    /// ill-typed booleans and numbers: SPARQL 1.2 and its test `expression/not-not` say so, where
+    /// SPARQL 1.1 (section 17.2.2) makes the former true or false and the latter false.
     pub(crate) fn effective_boolean(&self) -> Option<bool> {
         match self {
             Value::Boolean(value) => Some(*value),
             Value::String(value) => Some(!value.is_empty()),
-            Value::Other { datatype, .. } => {
-                let name = datatype.as_str().strip_prefix(XSD)?;
-                (name == "boolean" || lexical::is_numeric(name)).then_some(false)
-            }
             Value::Integer(value) => Some(Boolean::from(*value).into()),
             Value::Decimal(value) => Some(Boolean::from(*value).into()),
             // Zero is never wide.

@@ -81,7 +81,7 @@ fn booleans_have_an_order() {
     ]);
 }
 
-/// 17.2.2.
+/// 17.2.2, and SPARQL 1.2 where its test `expression/not-not` departs from it.
 #[test]
 fn effective_boolean_values() {
     check(&[
@@ -90,10 +90,10 @@ fn effective_boolean_values() {
         ("!\"\"@en", ""),
         ("!\"x\"@en--ltr", ""),
         ("!\"\"", "\"true\""),
-        ("!\"abc\"^^xsd:integer", "\"true\""),
-        ("!\"abc\"^^xsd:boolean", "\"true\""),
-        ("!\"abc\"^^xsd:double", "\"true\""),
-        ("!\"1200\"^^xsd:byte", "\"true\""),
+        ("!\"abc\"^^xsd:integer", ""),
+        ("!\"abc\"^^xsd:boolean", ""),
+        ("!\"abc\"^^xsd:double", ""),
+        ("!\"1200\"^^xsd:byte", ""),
         ("!\"12\"^^xsd:byte", "\"false\""),
         ("!\"NaN\"^^xsd:double", "\"true\""),
         ("!\"NaN\"^^xsd:float", "\"true\""),
@@ -103,10 +103,10 @@ fn effective_boolean_values() {
         ("!<http://x/i>", ""),
         ("!\"2020-01-01\"^^xsd:date", ""),
         ("!\"x\"^^<http://x/t>", ""),
-        ("\"abc\"^^xsd:integer || false", "\"false\""),
-        ("\"abc\"^^xsd:integer && true", "\"false\""),
+        ("\"abc\"^^xsd:integer || false", ""),
+        ("\"abc\"^^xsd:integer && true", ""),
         ("IF(\"x\"@en, 1, 2)", ""),
-        ("IF(\"abc\"^^xsd:int, 1, 2)", "\"2\"^^xsd:integer"),
+        ("IF(\"abc\"^^xsd:int, 1, 2)", ""),
     ]);
 }
 
