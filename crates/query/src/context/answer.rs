@@ -1,6 +1,6 @@
-//! Answers: columns of ids, decoded to terms only when somebody reads them. Decoding needs the
-//! dictionary and no snapshot, so an answer outlives the pin it was computed under (S9). It holds
-//! what of its terms the dictionary would reclaim when their windows have passed (DI-1).
+//! Answers: columns of ids, decoded to terms only when they are read. Decoding needs the dictionary
+//! and no snapshot, so an answer outlives the pin it was computed under (S9). It holds what of its
+//! terms the dictionary would reclaim when their windows have passed (DI-1).
 
 use oxrdf::{Quad, Term, Triple};
 use somersault_dictionary::{Dictionary, Held};

@@ -163,7 +163,7 @@ impl Table {
         self
     }
 
-    /// The only row so many times; of the columns those that are wanted.
+    /// The only row, repeated; only with the wanted columns.
     pub(crate) fn repeated(
         mut self,
         times: usize,
@@ -359,7 +359,7 @@ impl Table {
         (self.columns, self.origin)
     }
 
-    /// The columns that there are, for who keeps them and looks at the room that they hold.
+    /// The columns that exist, for callers that retain them and check their capacity.
     pub(crate) fn columns(&self) -> impl Iterator<Item = &Column> {
         self.columns.iter().flatten()
     }

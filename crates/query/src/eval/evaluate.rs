@@ -20,11 +20,11 @@ use somersault_dictionary::Dictionary;
 use somersault_lang::{Comparison, VarId};
 use somersault_model::{EventTime, Tag, TermId, TripleIds};
 
-/// So many bytes may a string have that a query computes; doubling strings would fill any memory.
+/// The most bytes of a string that a query computes; doubling strings would fill any memory.
 const LONGEST_STRING: usize = 64 << 20;
 
-/// So many values are remembered, of short texts alone: reading a long one again costs what copying
-/// it would, and all of them together would be memory that nobody counts.
+/// How many values are remembered. Only short texts are: reading a long one again costs as much as
+/// copying it, and long texts together would be uncounted memory.
 const REMEMBERED: usize = 1 << 16;
 const REMEMBERED_TEXT: usize = 64;
 
@@ -172,7 +172,7 @@ impl<'a> Evaluation<'a> {
         }
     }
 
-    /// Whether a string of so many bytes may be made. One that may not is an error to the
+    /// Whether a string with this many bytes may be made. One that may not is an error to the
     /// expression, and ends the query at the next [`Evaluation::held_bytes`].
     pub(crate) fn may_have(&mut self, bytes: usize) -> bool {
         self.oversized |= bytes > LONGEST_STRING;

@@ -25,11 +25,11 @@ const NO_TEXT: Truth = 3;
 const ROWS_AT_ONCE: usize = 1 << 10;
 /// Texts that are tested between two looks at the limits: a text may be long.
 const TEXTS_AT_ONCE: usize = 64;
-/// From so many rows on values are expected to come again.
+/// From this many rows on values are expected to repeat.
 const WORTH_REMEMBERING: usize = 16;
-/// With so many terms IN is no more than a few comparisons.
+/// With at most this many terms, IN is only a few comparisons.
 const FEW: usize = 8;
-/// So many values of a variable are remembered for a condition.
+/// How many values of a variable are remembered for a condition.
 const REMEMBERED: usize = 1 << 16;
 
 /// What conditions on one variable came to, by the condition's place in memory (which stays the

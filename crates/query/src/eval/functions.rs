@@ -343,7 +343,7 @@ enum Piece<'r> {
     Group(usize),
 }
 
-/// The parts of a replacement, for an expression with so many groups, the whole match among them.
+/// The parts of a replacement, for an expression with this many groups, the whole match included.
 fn pieces(replacement: &str, groups: usize) -> Option<Vec<Piece<'_>>> {
     let mut pieces = Vec::new();
     let mut rest = replacement;

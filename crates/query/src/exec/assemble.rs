@@ -106,7 +106,7 @@ mod tests {
         }
     }
 
-    /// Nobody comes to help.
+    /// No helper ever comes.
     struct Nobody;
 
     impl Crew for Nobody {
@@ -119,7 +119,7 @@ mod tests {
         }
     }
 
-    /// Tables of so many rows; `column(table, variable)` says which columns each has.
+    /// Tables with these numbers of rows; `column(table, variable)` tells which columns each has.
     fn tables(sizes: &[usize], column: impl Fn(usize, u32) -> bool, numbered: bool) -> Vec<Table> {
         let of = |(number, rows): (usize, &usize)| {
             let ids = |variable: u32| {

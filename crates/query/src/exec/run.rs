@@ -87,7 +87,8 @@ impl<'a> Runner<'_, 'a> {
                 steps = rest;
                 continue;
             }
-            // Up to the next LIMIT nothing but part by part: then only so many rows are made.
+            // If all steps up to the next LIMIT run part by part, only as many rows as it needs are
+            // made.
             let limit = match steps.get(by_part).map(|s| &s.kind) {
                 Some(StepKind::Slice(Slice { offset, limit })) => {
                     limit.map(|n| n.saturating_add(*offset))

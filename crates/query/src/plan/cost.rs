@@ -26,8 +26,8 @@ const STEP: f64 = 150.0;
 /// Following a path from one vertex, and finding one end by it.
 const WALK: f64 = 400.0;
 const WALKED: f64 = 60.0;
-/// A list at most so many times as long as the shortest is merged in an intersection; of a longer
-/// one single entries are looked up (`intersect.rs`).
+/// An intersection merges a list that is at most this many times as long as the shortest; in a
+/// longer one it looks up single entries (`intersect.rs`).
 const MERGE_FACTOR: f64 = 16.0;
 
 /// Rows that come in, rows that go out, columns that are carried along.

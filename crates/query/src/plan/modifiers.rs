@@ -96,8 +96,8 @@ impl Planner<'_> {
         let before = plan.steps.len();
         self.node(inner, state, plan);
         let (step, wanted) = match &mut plan.steps[before..] {
-            // How many rows become one nobody knows; which of equal ones come first is told all the
-            // same.
+            // DISTINCT may turn any number of rows into one, so no limit is known; but equal rows
+            // must still come in the order of their terms.
             [.., step, distinct] if matches!(distinct.kind, StepKind::Distinct(_)) => {
                 (Some(step), usize::MAX)
             }

@@ -6,7 +6,7 @@
 const BIAS: i32 = 1074;
 /// 1074 fraction bits, 1024 integer bits, and 64 bits so that 2^64 additions cannot overflow.
 const LIMBS: usize = (1074 + 1024 + 64) / 32 + 2;
-/// After so many additions a limb may be close to overflow and carries are propagated.
+/// After this many additions a limb may be close to overflow, so carries are propagated.
 const ADDITIONS_PER_CARRY: u32 = 1 << 30;
 
 /// An exact sum of doubles.

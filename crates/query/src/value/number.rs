@@ -10,7 +10,7 @@ use somersault_model::inline::{self, Numeric};
 use std::cmp::Ordering;
 use std::ops::{Add, Div, Mul, Sub};
 
-/// So many digits after the point `xsd:decimal` has here, as in [`Decimal`].
+/// How many digits after the point `xsd:decimal` has here, as in [`Decimal`].
 const MOST_DIGITS: u8 = 18;
 /// Integers up to this are doubles as they are (2^53).
 const EXACT: u64 = 1 << 53;
@@ -190,7 +190,7 @@ impl Small {
         }
     }
 
-    /// The decimal of that many digits after the point, if one has so many.
+    /// The decimal with this many digits after the point, if a decimal can have that many.
     #[inline]
     fn of(mut mantissa: i128, mut scale: u8) -> Computed {
         while scale > MOST_DIGITS {

@@ -142,7 +142,7 @@ impl Sum {
                     return false;
                 };
                 decimals.take(units_of(*value));
-                // Of what type a sum is hangs on what is in it.
+                // The type of a sum depends on the types of its values.
                 if decimals.count == 0 {
                     self.decimals = None;
                 }

@@ -57,7 +57,7 @@ impl Runner<'_, '_> {
         keep: &VarSet,
         table: Table,
     ) -> Result<Table, QueryError> {
-        // Nobody waits for the network where only a light query may run.
+        // A query that has to be light must not wait for the network.
         self.limiter.refuse_light()?;
         if table.rows == 0 {
             return Ok(Table::empty_like(&table));

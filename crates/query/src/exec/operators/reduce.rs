@@ -16,7 +16,7 @@ use crate::view::sources;
 use somersault_lang::VarId;
 use somersault_model::{Direction, TermId};
 
-/// An index vertex at most so many times as long as the table is read as a whole.
+/// An index vertex that is at most this many times as long as the table is read as a whole.
 const READ_FACTOR: usize = 8;
 /// Rows between two looks at the limits.
 const ROWS_AT_ONCE: usize = 1 << 12;
