@@ -175,9 +175,13 @@ pub(crate) struct ServeArgs {
     /// Origin whose web pages may use the server, `*` for any; may be repeated
     #[arg(long, value_name = "ORIGIN", value_parser = values::origin)]
     pub(crate) cors: Vec<String>,
-    /// The server's URL as clients see it, behind a proxy
+    /// The server's URL as clients see it, behind a proxy; its host is answered for
     #[arg(long, value_name = "URL", value_parser = values::public_url)]
     pub(crate) public_url: Option<String>,
+    /// Host, NAME or NAME:PORT, that requests may ask for; may be repeated. On loopback these, that of
+    /// --public-url and loopback names alone are answered, elsewhere all hosts until one is named
+    #[arg(long, value_name = "HOST")]
+    pub(crate) allowed_host: Vec<String>,
     /// Let SERVICE and LOAD fetch from other machines
     #[arg(long)]
     pub(crate) allow_remote: bool,

@@ -5,6 +5,7 @@ use crate::body::Budget;
 use crate::config::ServerConfig;
 use crate::error::{self, ApiError};
 use crate::gate::Gate;
+use crate::hosts::{Hosts, Visitor};
 use crate::metrics::HttpMetrics;
 use crate::queries::Queries;
 use crate::streams::Streams;
@@ -36,6 +37,7 @@ pub(crate) struct Shared {
     pub(crate) engine: Engine,
     pub(crate) config: ServerConfig,
     pub(crate) gate: Gate,
+    pub(crate) hosts: Hosts,
     pub(crate) budget: Budget,
     pub(crate) http: HttpMetrics,
     /// Held while a stream is declared or a query registered.
@@ -59,12 +61,14 @@ impl App {
     pub(crate) fn new(
         engine: Engine,
         config: ServerConfig,
+        hosts: Hosts,
         stopping: watch::Receiver<bool>,
     ) -> App {
         let subscribers = config.subscribers.min(Semaphore::MAX_PERMITS);
         App(Arc::new(Shared {
             engine,
             gate: Gate::new(&config),
+            hosts,
             budget: Budget::new(config.body_budget),
             http: HttpMetrics::new(),
             declarations: Mutex::new(()),
@@ -88,20 +92,12 @@ impl App {
         if let Some(url) = &self.config.public_url {
             return format!("{}{path}", url.trim_end_matches('/'));
         }
+        // The middleware has refused what is no host.
         let host = headers
             .get(header::HOST)
-            .and_then(|host| host.to_str().ok())
-            .filter(|host| plausible_host(host));
+            .and_then(|host| host.to_str().ok());
         format!("http://{}{path}", host.unwrap_or("localhost"))
     }
-}
-
-/// A host name or address with a port, and nothing that could end it early inside an IRI.
-fn plausible_host(host: &str) -> bool {
-    !host.is_empty()
-        && host
-            .bytes()
-            .all(|byte| byte.is_ascii_alphanumeric() || b".-_:[]".contains(&byte))
 }
 
 /// Every address with its methods. The OpenAPI description is checked against this table.
@@ -221,7 +217,7 @@ struct Asked {
     origin: Option<HeaderValue>,
 }
 
-async fn around(State(app): State<App>, request: Request, next: Next) -> Response {
+async fn around(State(app): State<App>, mut request: Request, next: Next) -> Response {
     let started = Instant::now();
     let method = request.method().clone();
     let headers = request.headers();
@@ -230,10 +226,10 @@ async fn around(State(app): State<App>, request: Request, next: Next) -> Respons
         origin: headers.get(header::ORIGIN).cloned(),
     };
     let route = request.extensions().get::<MatchedPath>().cloned();
-    let mut response = match foreign_page(&app, &method, headers) {
-        Page::Preflight => preflight(),
-        Page::Refused(error) => error.into_response(),
-        Page::Welcome => AssertUnwindSafe(next.run(request))
+    let mut response = match app.hosts.check(&mut request) {
+        Err(error) => error.into_response(),
+        Ok(Visitor::Preflight) => preflight(),
+        Ok(Visitor::Welcome) => AssertUnwindSafe(next.run(request))
             .catch_unwind()
             .await
             .unwrap_or_else(|_panic| {
@@ -252,47 +248,6 @@ async fn around(State(app): State<App>, request: Request, next: Next) -> Respons
     app.http
         .count(route, &method, response.status(), started.elapsed());
     response
-}
-
-enum Page {
-    Welcome,
-    Preflight,
-    Refused(ApiError),
-}
-
-/// Browsers send `Origin` with whatever a page of another site makes them send. A form on such a page
-/// could change data here without CORS having a say, so that writes are refused by origin.
-fn foreign_page(app: &App, method: &Method, headers: &HeaderMap) -> Page {
-    let Some(origin) = headers.get(header::ORIGIN) else {
-        return Page::Welcome;
-    };
-    let origin = origin.to_str().unwrap_or("null");
-    if app.config.cors.allows(origin) {
-        let preflight = method == Method::OPTIONS
-            && headers.contains_key(header::ACCESS_CONTROL_REQUEST_METHOD);
-        return if preflight {
-            Page::Preflight
-        } else {
-            Page::Welcome
-        };
-    }
-    let own = headers
-        .get(header::HOST)
-        .and_then(|host| host.to_str().ok());
-    let same = origin
-        .split_once("://")
-        .is_some_and(|(_, authority)| Some(authority) == own);
-    if same || method == Method::GET || method == Method::HEAD {
-        return Page::Welcome;
-    }
-    Page::Refused(ApiError::new(
-        StatusCode::FORBIDDEN,
-        "foreign_origin",
-        format!(
-            "A web page of {} may not write to this server. Let the server allow this origin if it should.",
-            crate::text::shorten(origin)
-        ),
-    ))
 }
 
 fn preflight() -> Response {
@@ -328,20 +283,5 @@ fn allow_origin(app: &App, origin: &HeaderValue, response: &mut Response) {
                 "location, retry-after, somersault-sn, somersault-execution-us",
             ),
         );
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn hosts_that_would_break_an_iri_are_not_used() {
-        for good in ["localhost", "127.0.0.1:7878", "[::1]:80", "www.example"] {
-            assert!(plausible_host(good), "{good}");
-        }
-        for bad in ["", "a/b", "a b", "a>b", "user@host", "a\"b"] {
-            assert!(!plausible_host(bad), "{bad}");
-        }
     }
 }

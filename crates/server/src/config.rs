@@ -25,8 +25,13 @@ pub struct ServerConfig {
     /// Which web pages of other origins may use this server.
     pub cors: Cors,
     /// `http://name:port` as clients see it, where that is not what their `Host` header says (behind a
-    /// proxy): graphs named by their URL, and relative IRIs, are resolved against it.
+    /// proxy): graphs named by their URL, and relative IRIs, are resolved against it. The server
+    /// answers for its host, and its pages are the server's own.
     pub public_url: Option<String>,
+    /// Further hosts, `name` or `name:port`, that the server answers for. A server on a loopback
+    /// address answers for loopback names, the host of `public_url` and these; any other server for
+    /// all hosts, unless `public_url` or hosts are given here.
+    pub allowed_hosts: Vec<String>,
     /// How long a client may take to send a request's head, or leave a connection idle.
     pub head_timeout: Duration,
     /// How long a client may pause inside a body that it sends, or one that it receives.
@@ -37,8 +42,8 @@ pub struct ServerConfig {
     pub shutdown_grace: Duration,
 }
 
-/// Cross-origin resource sharing. Without it a browser lets only pages that this server itself served
-/// use it; requests that change something are then refused when they come from other pages.
+/// Cross-origin resource sharing: which web pages of other origins may use the server. The requests of
+/// all others are refused.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Cors {
     /// No page of another origin.
@@ -82,6 +87,7 @@ impl ServerConfig {
             connections: 4096,
             cors: Cors::Off,
             public_url: None,
+            allowed_hosts: Vec::new(),
             head_timeout: Duration::from_secs(30),
             stall_timeout: Duration::from_secs(30),
             heartbeat: Duration::from_secs(15),

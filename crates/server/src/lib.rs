@@ -24,6 +24,7 @@ mod exposition;
 mod gate;
 mod graph_store;
 mod health;
+mod hosts;
 mod index;
 mod metrics;
 mod multipart;

@@ -4,6 +4,7 @@
 use crate::again::Again;
 use crate::app::App;
 use crate::config::ServerConfig;
+use crate::hosts::Hosts;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use somersault::Engine;
@@ -29,8 +30,8 @@ const HEAD_LINES: usize = 100;
 /// streams end, running requests get [`ServerConfig::shutdown_grace`]. The engine is left running.
 ///
 /// # Errors
-/// None while serving: a connection's fault ends that connection only. The error of the listener when it
-/// has become unusable.
+/// A host or URL of the configuration is none. While serving, a connection's fault ends that connection
+/// only; the error of the listener when it has become unusable.
 pub async fn serve(
     engine: Engine,
     listener: TcpListener,
@@ -42,7 +43,8 @@ pub async fn serve(
     let places = Arc::new(Semaphore::new(
         config.connections.clamp(1, Semaphore::MAX_PERMITS),
     ));
-    let app = App::new(engine, config, stopping);
+    let hosts = Hosts::new(&config, listener.local_addr()?)?;
+    let app = App::new(engine, config, hosts, stopping);
     let router = crate::app::router(app.clone());
     let mut shutdown = pin!(shutdown);
     let mut connections = JoinSet::new();

@@ -72,6 +72,7 @@ fn server_config(args: &ServeArgs, engine: &EngineConfig) -> ServerConfig {
         origins => Cors::Origins(origins.to_vec()),
     };
     config.public_url.clone_from(&args.public_url);
+    config.allowed_hosts.clone_from(&args.allowed_host);
     config
 }
 

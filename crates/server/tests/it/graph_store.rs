@@ -94,7 +94,7 @@ fn whether_a_graph_is_there_is_said_without_reading_it() {
 
 #[test]
 fn relative_iris_are_the_graphs() {
-    let server = TestServer::start();
+    let server = TestServer::answering_for("www.example");
     server
         .send(
             "PUT",

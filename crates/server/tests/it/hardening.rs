@@ -20,7 +20,7 @@ fn a_client_that_never_finishes_its_head_is_cut_off() {
     let started = Instant::now();
     for socket in &mut sockets {
         socket
-            .write_all(b"GET /health HTTP/1.1\r\nHost: x\r\nX-Slow: ")
+            .write_all(b"GET /health HTTP/1.1\r\nHost: localhost\r\nX-Slow: ")
             .expect("sent");
     }
     for mut socket in sockets {
@@ -34,7 +34,7 @@ fn a_client_that_never_finishes_its_head_is_cut_off() {
 #[test]
 fn a_client_that_stops_in_its_body_is_told() {
     let server = TestServer::with(engine_config(), impatient());
-    let head = b"POST /query HTTP/1.1\r\nHost: x\r\nContent-Type: application/sparql-query\r\nContent-Length: 100\r\n\r\nASK";
+    let head = b"POST /query HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/sparql-query\r\nContent-Length: 100\r\n\r\nASK";
     exchange(server.address(), head, false).expect_error(408, "stalled_body", &[]);
 }
 
@@ -111,9 +111,9 @@ fn malformed_requests_end_their_connection_only() {
         b"GET\r\n\r\n",
         b"GET /health HTTP/9.9\r\n\r\n",
         b"GET /health HTTP/1.1\r\nBad Header: x\r\n\r\n",
-        b"POST /query HTTP/1.1\r\nHost: x\r\nContent-Length: -1\r\n\r\n",
-        b"POST /query HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\nASK {}",
-        b"POST /query HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+        b"POST /query HTTP/1.1\r\nHost: localhost\r\nContent-Length: -1\r\n\r\n",
+        b"POST /query HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\nASK {}",
+        b"POST /query HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
         b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
     ] {
         let mut socket = connect(server.address());
@@ -140,7 +140,7 @@ fn bodies_over_the_limit() {
             "body_too_large",
             &["1000 bytes", "1001", "--body-bytes"],
         );
-    let mut chunked = b"POST /query HTTP/1.1\r\nHost: x\r\nContent-Type: application/sparql-query\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n".to_vec();
+    let mut chunked = b"POST /query HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/sparql-query\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n".to_vec();
     for _ in 0..20 {
         chunked.extend_from_slice(format!("64\r\n{}\r\n", " ".repeat(100)).as_bytes());
     }
@@ -182,7 +182,7 @@ fn bodies_over_the_servers_budget() {
 }
 
 #[test]
-fn pages_of_other_sites_may_not_write() {
+fn pages_of_other_sites_may_neither_write_nor_read() {
     let server = TestServer::start();
     let clear = |headers: &[(&str, &str)]| {
         let mut all = vec![("Content-Type", "application/x-www-form-urlencoded")];
@@ -192,15 +192,89 @@ fn pages_of_other_sites_may_not_write() {
     clear(&[("Origin", "http://evil.example")]).expect_error(
         403,
         "foreign_origin",
-        &["http://evil.example"],
+        &["http://evil.example", "--cors"],
     );
     clear(&[("Origin", "null")]).expect_error(403, "foreign_origin", &[]);
-    clear(&[("Origin", "http://localhost"), ("Host", "localhost")]).expect(200);
+    let own = ("Origin", "http://localhost");
+    clear(&[own, ("Host", "localhost")]).expect(200);
     clear(&[]).expect(200);
-    let read = server
-        .send("GET", "/health", &[("Origin", "http://evil.example")], None)
-        .expect(200);
+    // Another scheme or port is another origin; and of several origins none is believed.
+    for other in [
+        "https://localhost",
+        "http://localhost:81",
+        "http://127.0.0.1",
+    ] {
+        clear(&[("Origin", other)]).expect_error(403, "foreign_origin", &[other]);
+    }
+    let foreign = ("Origin", "http://evil.example");
+    clear(&[own, foreign]).expect_error(403, "foreign_origin", &["several"]);
+    let read = server.send("GET", "/health", &[foreign], None);
     assert_eq!(read.header("access-control-allow-origin"), None);
+    read.expect_error(403, "foreign_origin", &[]);
+    server.send("GET", "/health", &[own], None).expect(200);
+}
+
+/// A page of `evil.example` whose name the browser comes to look up as 127.0.0.1.
+#[test]
+fn a_name_that_was_rebound_reaches_nothing() {
+    let server = TestServer::start();
+    let port = server.address().port();
+    let evil = format!("evil.example:{port}");
+    let origin = format!("http://{evil}");
+    let headers = [
+        ("Host", evil.as_str()),
+        ("Origin", origin.as_str()),
+        ("Content-Type", "application/sparql-update"),
+    ];
+    let refused = server.send("POST", "/update", &headers, Some(b"CLEAR ALL"));
+    refused.expect_error(421, "misdirected", &["evil.example", "--allowed-host"]);
+    let read = server.send("GET", "/store?default", &headers[..1], None);
+    read.expect_error(421, "misdirected", &[]);
+    // The host of an absolute request target counts, whatever the header says.
+    let absolute = |target: &str| {
+        let bytes =
+            format!("GET {target} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+        exchange(server.address(), bytes.as_bytes(), false)
+    };
+    absolute(&format!("http://{evil}/health")).expect_error(421, "misdirected", &[]);
+    absolute(&format!("http://127.0.0.1:{port}/health")).expect(200);
+    for good in ["localhost:1", "127.0.0.1", "[::1]:80", "graph.localhost"] {
+        server
+            .send("GET", "/health", &[("Host", good)], None)
+            .expect(200);
+    }
+}
+
+#[test]
+fn a_request_names_one_host() {
+    let server = TestServer::start();
+    for head in [
+        "GET /health HTTP/1.1\r\n",
+        "GET /health HTTP/1.1\r\nHost: localhost\r\nHost: localhost\r\n",
+        "GET /health HTTP/1.1\r\nHost: a/b>c\r\n",
+        "GET /health HTTP/1.1\r\nHost:\r\n",
+    ] {
+        let bytes = format!("{head}Connection: close\r\n\r\n");
+        exchange(server.address(), bytes.as_bytes(), false).expect_error(400, "bad_host", &[]);
+    }
+    exchange(server.address(), b"GET /health HTTP/1.0\r\n\r\n", false).expect(200);
+}
+
+#[test]
+fn hosts_that_are_allowed_are_answered() {
+    let mut config = ServerConfig::default();
+    config.allowed_hosts = vec!["graph.example".to_owned()];
+    config.public_url = Some("https://www.example".to_owned());
+    let server = TestServer::with(engine_config(), config);
+    let ask = |host: &str, origin: &str| {
+        let headers = [("Host", host), ("Origin", origin)];
+        server.send("GET", "/health", &headers, None).status
+    };
+    assert_eq!(ask("graph.example", "http://graph.example"), 200);
+    assert_eq!(ask("www.example", "https://www.example"), 200);
+    assert_eq!(ask("localhost", "https://www.example"), 200);
+    assert_eq!(ask("localhost", "http://www.example"), 403);
+    assert_eq!(ask("evil.example", "http://evil.example"), 421);
 }
 
 #[test]
@@ -259,13 +333,8 @@ fn a_host_that_lies_breaks_nothing() {
         &[("Host", "a/b>c"), ("Content-Type", "text/turtle")],
         Some(b"<http://e/a> <http://e/p> 1 ."),
     );
-    let reply = reply.expect(201);
-    assert!(
-        reply
-            .header("location")
-            .is_some_and(|location| location.starts_with("http://localhost/store/")),
-        "{reply:?}"
-    );
+    reply.expect_error(400, "bad_host", &[]);
+    assert!(!server.ask("ASK { GRAPH ?g { ?s ?p ?o } }"));
     let injected = server.get("/streams/x%0D%0ASet-Cookie%3A%20a%3Db");
     assert_eq!(injected.header("set-cookie"), None);
     assert_eq!(injected.status, 400);

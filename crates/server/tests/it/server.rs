@@ -26,6 +26,13 @@ impl TestServer {
         TestServer::with(engine_config(), ServerConfig::default())
     }
 
+    /// A server that answers for this host, too.
+    pub(crate) fn answering_for(host: &str) -> TestServer {
+        let mut config = ServerConfig::default();
+        config.allowed_hosts = vec![host.to_owned()];
+        TestServer::with(engine_config(), config)
+    }
+
     pub(crate) fn with(engine: EngineConfig, server: ServerConfig) -> TestServer {
         let engine = Engine::open(engine).expect("the engine opens");
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");

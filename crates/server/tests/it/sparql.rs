@@ -113,7 +113,7 @@ fn the_protocols_dataset_wins() {
 
 #[test]
 fn relative_iris_are_resolved_against_the_service() {
-    let server = TestServer::start();
+    let server = TestServer::answering_for("www.example");
     server
         .send(
             "POST",
