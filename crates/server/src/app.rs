@@ -3,6 +3,7 @@
 
 use crate::body::Budget;
 use crate::config::ServerConfig;
+use crate::connections::Reserved;
 use crate::error::{self, ApiError};
 use crate::gate::Gate;
 use crate::hosts::{Hosts, Visitor};
@@ -159,12 +160,14 @@ pub(crate) fn routes() -> Vec<(&'static str, &'static [&'static str], MethodRout
         ("/queries/{name}/pause", &["POST"], post(queries::pause)),
         ("/queries/{name}/resume", &["POST"], post(queries::resume)),
         ("/queries/{name}/results", &["GET"], get(events::results)),
-        ("/health", &["GET"], get(health::health)),
+        (HEALTH, &["GET"], get(health::health)),
         ("/metrics", &["GET"], get(metrics::metrics)),
         ("/openapi.json", &["GET"], get(openapi::openapi)),
     ]
 }
 
+/// Answered also when all connections are in use.
+const HEALTH: &str = "/health";
 const GRAPH_METHODS: &[&str] = &["GET", "HEAD", "PUT", "POST", "DELETE"];
 
 fn graph_methods() -> MethodRouter<App> {
@@ -226,9 +229,12 @@ async fn around(State(app): State<App>, mut request: Request, next: Next) -> Res
         origin: headers.get(header::ORIGIN).cloned(),
     };
     let route = request.extensions().get::<MatchedPath>().cloned();
+    let is_refused = request.extensions().get::<Reserved>().is_some()
+        && route.as_ref().is_none_or(|route| route.as_str() != HEALTH);
     let mut response = match app.hosts.check(&mut request) {
         Err(error) => error.into_response(),
         Ok(Visitor::Preflight) => preflight(),
+        Ok(Visitor::Welcome) if is_refused => full(&app).into_response(),
         Ok(Visitor::Welcome) => AssertUnwindSafe(next.run(request))
             .catch_unwind()
             .await
@@ -248,6 +254,16 @@ async fn around(State(app): State<App>, mut request: Request, next: Next) -> Res
     app.http
         .count(route, &method, response.status(), started.elapsed());
     response
+}
+
+fn full(app: &App) -> ApiError {
+    ApiError::busy(
+        format!(
+            "All {} connections that this server takes at one time are in use. Try again in a second.",
+            app.config.connections
+        ),
+        1,
+    )
 }
 
 fn preflight() -> Response {

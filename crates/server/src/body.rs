@@ -53,12 +53,13 @@ impl Deref for Held {
 }
 
 impl Held {
-    /// The body as text.
+    /// The body as text, without a byte order mark.
     ///
     /// # Errors
     /// 400 with the place of the first byte that is not UTF-8.
     pub(crate) fn text(&self) -> ApiResult<&str> {
-        std::str::from_utf8(&self.bytes).map_err(|error| {
+        let text = std::str::from_utf8(&self.bytes);
+        text.map(crate::text::without_mark).map_err(|error| {
             let (line, column) = crate::text::place(&self.bytes[..error.valid_up_to()]);
             ApiError::bad_request("bad_encoding", format!("The body is not UTF-8: line {line}, column {column} holds a byte that cannot be. Convert it to UTF-8."))
                 .at(line, column)

@@ -20,7 +20,8 @@ pub struct ServerConfig {
     pub subscribers: usize,
     /// Events that wait for one slow subscriber before it is disconnected.
     pub subscriber_backlog: usize,
-    /// Open connections at one time; further ones wait in the kernel's queue.
+    /// Open connections at one time. For a further one the connection that idles for the longest is
+    /// closed; while all are in use, further ones are answered 503, except at `/health`.
     pub connections: usize,
     /// Which web pages of other origins may use this server.
     pub cors: Cors,

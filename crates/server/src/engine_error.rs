@@ -7,6 +7,8 @@ use somersault::{EngineError, LimitKind};
 
 /// How long a source that reached its stream's budget should wait before it tries again.
 const BUDGET_PAUSE_S: u32 = 1;
+/// How long a query should wait for others to end.
+const QUERIES_PAUSE_S: u32 = 1;
 /// How long to leave a server with a full disk alone.
 const DISK_PAUSE_S: u32 = 30;
 
@@ -45,8 +47,8 @@ impl From<EngineError> for ApiError {
     }
 }
 
-/// Reaching a limit is the request's doing, so the status is one of 4xx; which limit it was and how it is
-/// raised is in the sentence, and the limit's name in `limit`.
+/// Most limits are reached by the request's doing, so the status is one of 4xx; which limit it was and how
+/// it is raised is in the sentence, and the limit's name in `limit`.
 fn limit(which: LimitKind, sentence: &str) -> ApiError {
     let (status, code) = match which {
         LimitKind::QueryTime => (StatusCode::UNPROCESSABLE_ENTITY, "query_time"),
@@ -58,6 +60,10 @@ fn limit(which: LimitKind, sentence: &str) -> ApiError {
             return ApiError::new(StatusCode::TOO_MANY_REQUESTS, "stream_budget", sentence)
                 .detail("limit", "stream_budget")
                 .retry_after(BUDGET_PAUSE_S);
+        }
+        // The doing of other requests.
+        LimitKind::ConcurrentQueries => {
+            return ApiError::busy(sentence, QUERIES_PAUSE_S).detail("limit", "concurrent_queries");
         }
         _ => (StatusCode::UNPROCESSABLE_ENTITY, "limit"),
     };
@@ -106,6 +112,14 @@ mod tests {
                 },
                 422,
                 "query_time",
+            ),
+            (
+                EngineError::Limit {
+                    which: LimitKind::ConcurrentQueries,
+                    message: "x".into(),
+                },
+                503,
+                "busy",
             ),
             (EngineError::DiskFull("x".into()), 503, "disk_full"),
             (EngineError::Internal("x".into()), 500, "internal"),

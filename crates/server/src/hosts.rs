@@ -415,8 +415,10 @@ mod tests {
 
     #[test]
     fn what_is_no_host_is_refused_at_the_start() {
-        let mut config = ServerConfig::default();
-        config.allowed_hosts = vec!["http://one.example".to_owned()];
+        let config = ServerConfig {
+            allowed_hosts: vec!["http://one.example".to_owned()],
+            ..ServerConfig::default()
+        };
         let address = "127.0.0.1:7878".parse().expect("an address");
         let error = Hosts::new(&config, address).expect_err("no host");
         assert!(error.to_string().contains("http://one.example"), "{error}");

@@ -15,6 +15,7 @@ mod app;
 mod batch;
 mod body;
 mod config;
+mod connections;
 mod declarations;
 mod engine_error;
 mod entities;

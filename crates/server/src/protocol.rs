@@ -9,7 +9,7 @@ use crate::error::{ApiError, ApiResult};
 use crate::gate::{Gone, Lane, Reply};
 use crate::negotiate::Accept;
 use crate::results::{self, Prepared};
-use crate::text::{Params, shorten};
+use crate::text::{Params, shorten, without_mark};
 use axum::Json;
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, Method, Uri, header};
@@ -81,8 +81,8 @@ fn got(uri: &Uri) -> ApiResult<(Operation, Params)> {
             "An update must be sent with POST, as a form with \"update\" or as application/sparql-update.",
         ));
     }
-    let text = params.one("query")?.map(str::to_owned);
-    match text {
+    let text = params.one("query")?.map(without_mark);
+    match text.map(str::to_owned) {
         Some(text) => Ok((Operation::Query(text), params)),
         None => Err(ApiError::bad_request(
             "missing_parameter",
@@ -109,8 +109,8 @@ fn posted(
                         "The request has a query and an update. Send one of them.",
                     ));
                 }
-                (Some(text), None) => Operation::Query(text.to_owned()),
-                (None, Some(text)) => Operation::Update(text.to_owned()),
+                (Some(text), None) => Operation::Query(without_mark(text).to_owned()),
+                (None, Some(text)) => Operation::Update(without_mark(text).to_owned()),
                 (None, None) => {
                     return Err(ApiError::bad_request(
                         "missing_parameter",

@@ -4,7 +4,9 @@
 use crate::again::Again;
 use crate::app::App;
 use crate::config::ServerConfig;
+use crate::connections::{Connection, Connections, exchange};
 use crate::hosts::Hosts;
+use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use somersault::Engine;
@@ -17,14 +19,18 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Semaphore, oneshot, watch};
-use tokio::task::JoinSet;
+use tokio::sync::{oneshot, watch};
+use tokio::task::{Id, JoinError, JoinSet};
 use tokio::time::{Instant, Sleep};
 
 /// A request's head may have this many bytes; a longer one is answered 431.
 const HEAD_BYTES: usize = 64 * 1024;
 /// And this many header lines.
 const HEAD_LINES: usize = 100;
+/// How long a client may take for its head on a connection beyond the limit.
+const RESERVED_HEAD_TIMEOUT: Duration = Duration::from_secs(2);
+/// After this time it is looked again whether a full server has room.
+const FULL_PAUSE: Duration = Duration::from_millis(50);
 
 /// Serves `engine` on `listener` until `shutdown` completes, then stops: no more connections, event
 /// streams end, running requests get [`ServerConfig::shutdown_grace`]. The engine is left running.
@@ -40,64 +46,98 @@ pub async fn serve(
 ) -> io::Result<()> {
     let (stop, stopping) = watch::channel(false);
     let grace = config.shutdown_grace;
-    let places = Arc::new(Semaphore::new(
-        config.connections.clamp(1, Semaphore::MAX_PERMITS),
-    ));
+    let mut open = Connections::new(config.connections);
     let hosts = Hosts::new(&config, listener.local_addr()?)?;
     let app = App::new(engine, config, hosts, stopping);
     let router = crate::app::router(app.clone());
     let mut shutdown = pin!(shutdown);
-    let mut connections = JoinSet::new();
+    let mut tasks = JoinSet::new();
     loop {
-        let place = tokio::select! {
+        let accepted = tokio::select! {
             () = &mut shutdown => break,
-            place = Arc::clone(&places).acquire_owned() => place.map_err(io::Error::other)?,
-        };
-        let accepted = loop {
-            tokio::select! {
-                () = &mut shutdown => break None,
-                Some(_ended) = connections.join_next(), if !connections.is_empty() => {}
-                accepted = listener.accept() => break Some(accepted),
+            Some(ended) = tasks.join_next_with_id(), if !tasks.is_empty() => {
+                open.closed(task_of(&ended));
+                continue;
             }
+            accepted = listener.accept() => accepted,
         };
-        match accepted {
-            None => break,
-            Some(Ok((socket, _peer))) => {
-                let connection = connection(app.clone(), socket, router.clone());
-                connections.spawn(Again::new(async move {
-                    connection.await;
-                    drop(place);
-                }));
-            }
-            Some(Err(error)) => {
+        let socket = match accepted {
+            Ok((socket, _peer)) => socket,
+            Err(error) => {
                 // Out of file descriptors, or a connection that was reset before it was accepted:
                 // neither is a reason to stop serving, and the first needs a moment to pass.
                 tracing::warn!(%error, "a connection could not be accepted");
-                tokio::time::sleep(Duration::from_millis(50)).await;
+                open.make_room();
+                tokio::time::sleep(FULL_PAUSE).await;
+                continue;
             }
-        }
+        };
+        let connection = loop {
+            if let Some(connection) = open.admit() {
+                break Some(connection);
+            }
+            tokio::select! {
+                () = &mut shutdown => break None,
+                Some(ended) = tasks.join_next_with_id() => open.closed(task_of(&ended)),
+                // One of them may idle by then.
+                () = tokio::time::sleep(FULL_PAUSE) => {}
+            }
+        };
+        let Some(connection) = connection else {
+            break;
+        };
+        let serving = serve_connection(app.clone(), socket, router.clone(), connection.clone());
+        let task = tasks.spawn(Again::new(serving));
+        open.opened(task.id(), connection);
     }
     drop(listener);
     let _ = stop.send(true);
-    let drained = async { while connections.join_next().await.is_some() {} };
+    let drained = async { while tasks.join_next().await.is_some() {} };
     if tokio::time::timeout(grace, drained).await.is_err() {
         tracing::warn!("some requests were still running after the grace period and are cut off");
     }
     Ok(())
 }
 
+fn task_of(ended: &Result<(Id, ()), JoinError>) -> Id {
+    match ended {
+        Ok((task, ())) => *task,
+        Err(error) => error.id(),
+    }
+}
+
 /// One connection from its first byte to its last.
-async fn connection(app: App, socket: TcpStream, router: axum::Router) {
+async fn serve_connection(
+    app: App,
+    socket: TcpStream,
+    router: axum::Router,
+    connection: Arc<Connection>,
+) {
     let _ = socket.set_nodelay(true);
+    let head_timeout = match connection.is_reserved() {
+        true => app.config.head_timeout.min(RESERVED_HEAD_TIMEOUT),
+        false => app.config.head_timeout,
+    };
     let mut http = hyper::server::conn::http1::Builder::new();
     http.timer(TokioTimer::new())
-        .header_read_timeout(app.config.head_timeout)
+        .header_read_timeout(head_timeout)
         .max_buf_size(HEAD_BYTES)
         .max_headers(HEAD_LINES);
-    let io = TokioIo::new(Guarded::new(socket, app.config.stall_timeout));
-    let mut serving = pin!(http.serve_connection(io, TowerToHyperService::new(router)));
+    let guarded = Guarded::new(socket, app.config.stall_timeout, Arc::clone(&connection));
+    let router = TowerToHyperService::new(router);
+    let exchanged = Arc::clone(&connection);
+    let service =
+        service_fn(move |request| exchange(router.clone(), Arc::clone(&exchanged), request));
+    let mut serving = pin!(http.serve_connection(TokioIo::new(guarded), service));
     let result = tokio::select! {
         result = serving.as_mut() => result,
+        () = connection.evicted() => {
+            if !connection.is_in_use() {
+                return;
+            }
+            serving.as_mut().graceful_shutdown();
+            serving.await
+        }
         () = app.stopped() => {
             serving.as_mut().graceful_shutdown();
             serving.await
@@ -115,14 +155,16 @@ struct Guarded {
     patience: Duration,
     /// Runs while a write waits.
     deadline: Option<Pin<Box<Sleep>>>,
+    connection: Arc<Connection>,
 }
 
 impl Guarded {
-    fn new(socket: TcpStream, patience: Duration) -> Guarded {
+    fn new(socket: TcpStream, patience: Duration, connection: Arc<Connection>) -> Guarded {
         Guarded {
             socket,
             patience,
             deadline: None,
+            connection,
         }
     }
 
@@ -132,13 +174,16 @@ impl Guarded {
         polled: Poll<io::Result<T>>,
     ) -> Poll<io::Result<T>> {
         if polled.is_ready() {
-            self.deadline = None;
+            if self.deadline.take().is_some() {
+                self.connection.set_stalled(false);
+            }
             return polled;
         }
-        let patience = self.patience;
-        let deadline = self
-            .deadline
-            .get_or_insert_with(|| Box::pin(tokio::time::sleep_until(Instant::now() + patience)));
+        let (patience, connection) = (self.patience, &self.connection);
+        let deadline = self.deadline.get_or_insert_with(|| {
+            connection.set_stalled(true);
+            Box::pin(tokio::time::sleep_until(Instant::now() + patience))
+        });
         match deadline.as_mut().poll(context) {
             Poll::Ready(()) => Poll::Ready(Err(io::Error::new(
                 io::ErrorKind::TimedOut,

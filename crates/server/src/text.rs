@@ -65,6 +65,11 @@ pub(crate) fn percent_encode(text: &str) -> String {
     encoded
 }
 
+/// The text without a byte order mark before it, which some editors put into files.
+pub(crate) fn without_mark(text: &str) -> &str {
+    text.strip_prefix('\u{feff}').unwrap_or(text)
+}
+
 /// The place after these bytes: line and column, both from 1, the column in characters.
 pub(crate) fn place(before: &[u8]) -> (u64, u64) {
     let line = before.iter().filter(|byte| **byte == b'\n').count() as u64 + 1;

@@ -34,8 +34,9 @@ pub(crate) fn run(args: &ServeArgs) -> Result<(), CliError> {
     listener.set_nonblocking(true)?;
     let served = runtime.block_on(async {
         let listener = tokio::net::TcpListener::from_std(listener)?;
+        let stop = stop_signal();
         eprintln!("Somersault answers at http://{address} (Ctrl-C stops it)");
-        somersault_server::serve(engine.clone(), listener, server, stop_signal()).await
+        somersault_server::serve(engine.clone(), listener, server, stop).await
     });
     runtime.shutdown_timeout(Duration::from_secs(1));
     engine.shutdown()?;
@@ -112,26 +113,61 @@ fn engine_config(args: &ServeArgs) -> EngineConfig {
     }
 }
 
-/// Completes at Ctrl-C, or at SIGTERM where there is one.
-async fn stop_signal() {
-    let interrupt = tokio::signal::ctrl_c();
-    #[cfg(unix)]
-    {
-        match tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()) {
-            Ok(mut terminate) => {
-                tokio::select! {
-                    _ = interrupt => {}
-                    _ = terminate.recv() => {}
-                }
-            }
-            Err(error) => {
-                eprintln!("somersault: SIGTERM will end the server at once: {error}");
-                let _ = interrupt.await;
-            }
+/// Completes at Ctrl-C, and at SIGTERM and SIGHUP where there are such signals. They are listened for from
+/// the call on.
+#[cfg(unix)]
+fn stop_signal() -> impl Future<Output = ()> {
+    use tokio::signal::unix::SignalKind;
+    let interrupt = signal(SignalKind::interrupt(), "SIGINT");
+    let terminate = signal(SignalKind::terminate(), "SIGTERM");
+    let hangup = (!is_hangup_ignored()).then(|| signal(SignalKind::hangup(), "SIGHUP"));
+    let hangup = async {
+        match hangup {
+            Some(signal) => signal.await,
+            None => std::future::pending().await,
+        }
+    };
+    async {
+        tokio::select! {
+            () = interrupt => {}
+            () = terminate => {}
+            () = hangup => {}
         }
     }
-    #[cfg(not(unix))]
-    {
-        let _ = interrupt.await;
+}
+
+#[cfg(not(unix))]
+async fn stop_signal() {
+    let _ = tokio::signal::ctrl_c().await;
+}
+
+/// Completes at a signal, which is listened for from the call on.
+#[cfg(unix)]
+fn signal(kind: tokio::signal::unix::SignalKind, name: &str) -> impl Future<Output = ()> + use<> {
+    let signals = tokio::signal::unix::signal(kind).map_err(|error| {
+        eprintln!("somersault: {name} will end the server at once: {error}");
+    });
+    async {
+        match signals {
+            Ok(mut signals) => {
+                signals.recv().await;
+            }
+            Err(()) => std::future::pending().await,
+        }
     }
+}
+
+/// Whether the program was started to outlive its terminal, as `nohup` does it.
+#[cfg(unix)]
+fn is_hangup_ignored() -> bool {
+    // Where there is no such file, no program can tell without `unsafe`, and the signal counts.
+    let Ok(status) = std::fs::read_to_string("/proc/self/status") else {
+        return false;
+    };
+    let ignored = status
+        .lines()
+        .find_map(|line| line.strip_prefix("SigIgn:"))
+        .and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    // SIGHUP is signal 1, the lowest bit.
+    ignored.is_some_and(|mask| mask & 1 == 1)
 }

@@ -1,3 +1,4 @@
 //! The integration tests of the command, in one binary.
 
 mod command;
+mod serve;

@@ -4,6 +4,7 @@ mod client;
 mod server;
 
 mod answers;
+mod crowded;
 mod delivery;
 mod events;
 mod graph_store;

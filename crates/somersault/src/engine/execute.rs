@@ -3,7 +3,6 @@
 //! memory. What does not get done within that, or is not expected to, begins again on the query pool:
 //! the one thing to know before changing it is that nothing but the budget may differ between the two.
 
-use super::places::Places;
 use super::{Engine, QueryOptions, QueryResults};
 use crate::answer::Answer;
 use crate::error::{EngineError, LimitKind};
@@ -62,7 +61,7 @@ impl Executed {
     }
 }
 
-/// A query for the query pool. It counts as a waiting one; dropping it gives it up.
+/// A query for the query pool. It has a place there, which is free again when it is dropped.
 pub struct HeavyQuery {
     engine: Engine,
     query: Arc<BoundQuery>,
@@ -110,22 +109,6 @@ impl Drop for HeavyQuery {
     }
 }
 
-/// One of the one-shot queries that run or wait, until it is dropped.
-pub(super) struct RunningPlace<'e>(&'e Places);
-
-impl RunningPlace<'_> {
-    /// Leaves it to a [`HeavyQuery`].
-    fn keep(self) {
-        std::mem::forget(self);
-    }
-}
-
-impl Drop for RunningPlace<'_> {
-    fn drop(&mut self) {
-        self.0.give();
-    }
-}
-
 impl std::fmt::Debug for HeavyQuery {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("HeavyQuery").finish_non_exhaustive()
@@ -153,7 +136,6 @@ impl Engine {
         query: Arc<BoundQuery>,
         options: &QueryOptions,
     ) -> Result<Light, EngineError> {
-        let place = self.take_place()?;
         if Engine::may_run_here(query.prepared()) {
             let run = AssertUnwindSafe(|| {
                 self.execute_here(query.prepared(), options, |view, execution| {
@@ -167,32 +149,18 @@ impl Engine {
                 return Ok(Light::Done(executed.into_results(dictionary)));
             }
         }
-        place.keep();
-        Ok(Light::Heavy(HeavyQuery {
-            engine: self.clone(),
-            query,
-            options: options.clone(),
-            asked: Instant::now(),
-        }))
+        Ok(Light::Heavy(self.heavy(query, options)?))
     }
 
-    /// A query that is not tried here.
+    /// A query for the pool, which has a place among those that run there or wait.
+    ///
+    /// # Errors
+    /// There is no place left.
     pub(super) fn heavy(
         &self,
         query: Arc<BoundQuery>,
         options: &QueryOptions,
     ) -> Result<HeavyQuery, EngineError> {
-        self.take_place()?.keep();
-        Ok(HeavyQuery {
-            engine: self.clone(),
-            query,
-            options: options.clone(),
-            asked: Instant::now(),
-        })
-    }
-
-    /// Counts one more query that runs or waits.
-    pub(super) fn take_place(&self) -> Result<RunningPlace<'_>, EngineError> {
         let limit = self.inner.config.limits.concurrent_queries;
         if !self.inner.places.take() {
             return Err(EngineError::Limit {
@@ -202,7 +170,12 @@ impl Engine {
                 ),
             });
         }
-        Ok(RunningPlace(&self.inner.places))
+        Ok(HeavyQuery {
+            engine: self.clone(),
+            query,
+            options: options.clone(),
+            asked: Instant::now(),
+        })
     }
 
     /// Whether a query may be tried on its caller's thread.

@@ -1,76 +1,38 @@
-//! How many one-shot queries run or wait, against the limit of how many may. Threads that answer light
-//! queries one after the other would all write to that one count, twice for each; so each lane keeps one
-//! place that was given up for the next query of its threads. A kept place still counts as taken; who
-//! finds all taken takes one that a lane keeps, so that no query is refused for the sake of none.
+//! How many one-shot queries wait for the query pool or run there, against the limit of how many may.
+//! Light queries need no place: each has the thread of its caller, and no more than a moment of it.
 
-use super::lanes::{LANES, own};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// See the module.
 pub(super) struct Places {
     limit: u64,
-    /// Places that are taken or kept.
     taken: AtomicU64,
-    kept: Box<[Kept]>,
 }
-
-/// Whether a lane keeps a place. A cache line of its own, and the one that is fetched along with it.
-#[repr(align(128))]
-struct Kept(AtomicBool);
 
 impl Places {
     pub(super) fn new(limit: u64) -> Places {
-        let kept = std::iter::repeat_with(|| Kept(AtomicBool::new(false)));
         Places {
             limit,
             taken: AtomicU64::new(0),
-            kept: kept.take(LANES).collect(),
         }
     }
 
-    /// Takes a place; `false` where as many queries as may be run or wait.
+    /// Takes a place; `false` where there is none left.
     pub(super) fn take(&self) -> bool {
         let order = Ordering::Relaxed;
         let one_more = |taken: u64| (taken < self.limit).then_some(taken + 1);
-        self.kept[own()].take()
-            || self.taken.fetch_update(order, order, one_more).is_ok()
-            || self.kept.iter().any(Kept::take)
+        self.taken.fetch_update(order, order, one_more).is_ok()
     }
 
     /// Gives a place up.
     pub(super) fn give(&self) {
-        // Of two places a lane keeps one.
-        if self.kept[own()].0.swap(true, Ordering::Relaxed) {
-            self.taken.fetch_sub(1, Ordering::Relaxed);
-        }
-    }
-}
-
-impl Kept {
-    fn take(&self) -> bool {
-        self.0.swap(false, Ordering::Relaxed)
+        self.taken.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn as_many_as_may_be_get_a_place_whoever_gave_one_up() {
-        let places = Places::new(3);
-        let take = || (0..5).filter(|_| places.take()).count();
-        assert_eq!(take(), 3);
-        // Other threads give up what this one took, each perhaps in a lane of its own.
-        std::thread::scope(|scope| {
-            for _ in 0..3 {
-                scope.spawn(|| places.give());
-            }
-        });
-        assert_eq!(take(), 3);
-        (0..3).for_each(|_| places.give());
-        assert_eq!(take(), 3);
-    }
 
     #[test]
     fn there_are_never_more_than_may_be() {

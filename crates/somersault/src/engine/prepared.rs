@@ -149,14 +149,12 @@ impl PreparedQuery {
         if !Engine::may_run_here(&self.prepared) {
             return Ok(None);
         }
-        let place = engine.take_place()?;
         let run = AssertUnwindSafe(|| {
             engine.execute_here(&self.prepared, &self.options, |view, execution| {
                 (self.prepared).execute_reusing(values, view, execution, reuse)
             })
         });
         let result = catch_unwind(run).unwrap_or_else(|_| Err(panicked()));
-        drop(place);
         if let Ok(Some(executed)) = &result {
             engine.inner.counters.lane().answered(executed.execution);
         }

@@ -1,0 +1,274 @@
+//! The connections that are open at one time, and which of them makes way for a new one.
+//!
+//! The one thing to know before changing it: a connection may be closed only while it idles, and whether
+//! it does is known to the thread that serves it. So closing is a request: the accepting thread marks an
+//! idle connection, and the connection ends itself, or serves on what it has begun meanwhile.
+
+use axum::Router;
+use axum::body::Body as AnyBody;
+use axum::http::{HeaderValue, Request, Response, header};
+use hyper::body::{Body, Bytes, Frame, Incoming, SizeHint};
+use hyper::service::Service as _;
+use hyper_util::service::TowerToHyperService;
+use std::collections::HashMap;
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use std::task::{Context, Poll};
+use std::time::Instant;
+use tokio::sync::Notify;
+use tokio::task::Id;
+
+/// Connections beyond the limit that are accepted while no other idles: they are told that the server is
+/// full, and `/health` answers them.
+const RESERVED: usize = 64;
+
+/// A request is being handled, or its answer sent.
+const BUSY: u8 = 1;
+/// Bytes wait to be taken by the client.
+const STALLED: u8 = 2;
+/// The connection is to end.
+const EVICTED: u8 = 4;
+
+/// Marks requests on connections beyond the limit.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Reserved;
+
+/// What others may know of a connection.
+#[derive(Debug)]
+pub(crate) struct Connection {
+    is_reserved: bool,
+    flags: AtomicU8,
+    opened: Instant,
+    /// When it last began to idle, in nanoseconds since it was opened.
+    idle_since: AtomicU64,
+    evicted: Notify,
+    /// Whether the body of the request that is handled has not been read to its end.
+    has_unread_body: AtomicBool,
+}
+
+impl Connection {
+    fn new(is_reserved: bool) -> Connection {
+        Connection {
+            is_reserved,
+            flags: AtomicU8::new(0),
+            opened: Instant::now(),
+            idle_since: AtomicU64::new(0),
+            evicted: Notify::new(),
+            has_unread_body: AtomicBool::new(false),
+        }
+    }
+
+    /// Whether it is one beyond the limit.
+    pub(crate) fn is_reserved(&self) -> bool {
+        self.is_reserved
+    }
+
+    /// Whether the client has yet to take bytes that were sent.
+    pub(crate) fn set_stalled(&self, is_stalled: bool) {
+        if is_stalled {
+            self.flags.fetch_or(STALLED, Ordering::AcqRel);
+        } else {
+            self.flags.fetch_and(!STALLED, Ordering::AcqRel);
+        }
+    }
+
+    /// Completes when the connection is to make way.
+    pub(crate) async fn evicted(&self) {
+        self.evicted.notified().await;
+    }
+
+    /// Whether a request is handled, or bytes of an answer wait to be taken.
+    pub(crate) fn is_in_use(&self) -> bool {
+        self.flags.load(Ordering::Acquire) & (BUSY | STALLED) != 0
+    }
+
+    fn begin(self: &Arc<Connection>) -> InUse {
+        self.flags.fetch_or(BUSY, Ordering::AcqRel);
+        InUse(Arc::clone(self))
+    }
+
+    fn idle_since(&self) -> Instant {
+        self.opened + std::time::Duration::from_nanos(self.idle_since.load(Ordering::Relaxed))
+    }
+
+    /// Ends the connection if it idles.
+    fn evict(&self) -> bool {
+        let order = Ordering::AcqRel;
+        let is_idle = (self.flags).compare_exchange(0, EVICTED, order, Ordering::Relaxed);
+        if is_idle.is_ok() {
+            self.evicted.notify_one();
+        }
+        is_idle.is_ok()
+    }
+}
+
+/// A connection is in use until this is dropped.
+#[derive(Debug)]
+struct InUse(Arc<Connection>);
+
+impl Drop for InUse {
+    fn drop(&mut self) {
+        let Connection { opened, flags, .. } = &*self.0;
+        let now = u64::try_from(opened.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        self.0.idle_since.store(now, Ordering::Relaxed);
+        flags.fetch_and(!BUSY, Ordering::AcqRel);
+    }
+}
+
+/// A request's body, which says when it has been read.
+struct RequestBody {
+    inner: Incoming,
+    connection: Arc<Connection>,
+}
+
+impl Body for RequestBody {
+    type Data = Bytes;
+    type Error = hyper::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+        let polled = Pin::new(&mut self.inner).poll_frame(context);
+        if matches!(polled, Poll::Ready(None)) || self.inner.is_end_stream() {
+            let unread = &self.connection.has_unread_body;
+            unread.store(false, Ordering::Relaxed);
+        }
+        polled
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.inner.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.inner.size_hint()
+    }
+}
+
+/// An answer's body, which keeps its connection in use.
+#[derive(Debug)]
+pub(crate) struct ResponseBody {
+    inner: AnyBody,
+    _in_use: InUse,
+}
+
+impl Body for ResponseBody {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        Pin::new(&mut self.inner).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.inner.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.inner.size_hint()
+    }
+}
+
+/// One request on a connection, and its answer. Where the request's body was not read, the connection
+/// cannot carry another one, and the answer says so.
+pub(crate) async fn exchange(
+    router: TowerToHyperService<Router>,
+    connection: Arc<Connection>,
+    request: Request<Incoming>,
+) -> Result<Response<ResponseBody>, Infallible> {
+    let in_use = connection.begin();
+    let has_body = !request.body().is_end_stream();
+    let unread = &connection.has_unread_body;
+    unread.store(has_body, Ordering::Relaxed);
+    let mut request = request.map(|inner| RequestBody {
+        inner,
+        connection: Arc::clone(&connection),
+    });
+    if connection.is_reserved {
+        request.extensions_mut().insert(Reserved);
+    }
+    let mut response = router.call(request).await?;
+    if connection.is_reserved || unread.load(Ordering::Relaxed) {
+        let close = HeaderValue::from_static("close");
+        response.headers_mut().insert(header::CONNECTION, close);
+    }
+    Ok(response.map(|inner| ResponseBody {
+        inner,
+        _in_use: in_use,
+    }))
+}
+
+/// The open connections of one server.
+#[derive(Debug)]
+pub(crate) struct Connections {
+    limit: usize,
+    regular: HashMap<Id, Arc<Connection>>,
+    reserved: HashMap<Id, Arc<Connection>>,
+}
+
+impl Connections {
+    pub(crate) fn new(limit: usize) -> Connections {
+        Connections {
+            limit: limit.max(1),
+            regular: HashMap::new(),
+            reserved: HashMap::new(),
+        }
+    }
+
+    /// A new connection, for which the longest idle one makes way where there are as many as there may
+    /// be. `None` where all of them are in use, the reserved ones too.
+    pub(crate) fn admit(&mut self) -> Option<Arc<Connection>> {
+        let has_room = self.regular.len() < self.limit || evict_longest_idle(&mut self.regular);
+        if has_room {
+            return Some(Arc::new(Connection::new(false)));
+        }
+        let has_room = self.reserved.len() < RESERVED || evict_longest_idle(&mut self.reserved);
+        has_room.then(|| Arc::new(Connection::new(true)))
+    }
+
+    /// Closes the longest idle connection, if there is one.
+    pub(crate) fn make_room(&mut self) {
+        if !evict_longest_idle(&mut self.regular) {
+            evict_longest_idle(&mut self.reserved);
+        }
+    }
+
+    /// The task with this id serves a connection.
+    pub(crate) fn opened(&mut self, task: Id, connection: Arc<Connection>) {
+        if connection.is_reserved {
+            self.reserved.insert(task, connection);
+        } else {
+            self.regular.insert(task, connection);
+        }
+    }
+
+    pub(crate) fn closed(&mut self, task: Id) {
+        if self.regular.remove(&task).is_none() {
+            self.reserved.remove(&task);
+        }
+    }
+}
+
+fn evict_longest_idle(connections: &mut HashMap<Id, Arc<Connection>>) -> bool {
+    loop {
+        let idle = connections
+            .iter()
+            .filter(|(_, connection)| connection.flags.load(Ordering::Relaxed) == 0);
+        let longest = idle.min_by_key(|(_, connection)| connection.idle_since());
+        let Some((&task, _)) = longest else {
+            return false;
+        };
+        // It may have got a request since.
+        let is_evicted = connections.get(&task).is_some_and(|it| it.evict());
+        if is_evicted {
+            connections.remove(&task);
+            return true;
+        }
+    }
+}
