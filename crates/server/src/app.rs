@@ -5,6 +5,7 @@ use crate::body::Budget;
 use crate::config::ServerConfig;
 use crate::connections::Reserved;
 use crate::error::{self, ApiError};
+use crate::firings::Firings;
 use crate::gate::Gate;
 use crate::hosts::{Hosts, Visitor};
 use crate::metrics::HttpMetrics;
@@ -22,7 +23,7 @@ use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, delete, get, post, put};
 use futures_util::FutureExt as _;
-use somersault::Engine;
+use somersault::{Backlog, Engine};
 use std::ops::Deref;
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex};
@@ -43,6 +44,10 @@ pub(crate) struct Shared {
     pub(crate) http: HttpMetrics,
     /// Held while a stream is declared or a query registered.
     pub(crate) declarations: Mutex<()>,
+    /// The memory of firings that wait for subscribers.
+    pub(crate) backlog: Backlog,
+    /// The texts of firings for subscribers.
+    pub(crate) firings: Firings,
     /// Places for event streams.
     pub(crate) subscribers: Arc<Semaphore>,
     /// Places for answers that are written while they are sent.
@@ -73,6 +78,11 @@ impl App {
             budget: Budget::new(config.body_budget),
             http: HttpMetrics::new(),
             declarations: Mutex::new(()),
+            backlog: Backlog::new(
+                config.subscriber_backlog_bytes,
+                config.subscribers_backlog_bytes,
+            ),
+            firings: Firings::new(),
             subscribers: Arc::new(Semaphore::new(subscribers)),
             large_answers: results::large_answer_places(),
             stopping,

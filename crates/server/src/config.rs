@@ -18,8 +18,14 @@ pub struct ServerConfig {
     pub concurrent_writes: usize,
     /// Open `results` event streams at one time.
     pub subscribers: usize,
-    /// Events that wait for one slow subscriber before it is disconnected.
+    /// Events that may wait for one slow subscriber before it is told so and disconnected.
     pub subscriber_backlog: usize,
+    /// Bytes of firings that may wait for one slow subscriber before that happens. A firing that waits
+    /// alone may have more.
+    pub subscriber_backlog_bytes: u64,
+    /// Bytes of firings that may wait for all subscribers together; a firing that several of them wait
+    /// for counts once. Beyond it, those for whom more than a few wait are disconnected.
+    pub subscribers_backlog_bytes: u64,
     /// Open connections at one time. For a further one the connection that idles for the longest is
     /// closed; while all are in use, further ones are answered 503, except at `/health`.
     pub connections: usize,
@@ -85,6 +91,8 @@ impl ServerConfig {
             concurrent_writes: 128,
             subscribers: 1024,
             subscriber_backlog: 1024,
+            subscriber_backlog_bytes: 32 << 20,
+            subscribers_backlog_bytes: 128 << 20,
             connections: 4096,
             cors: Cors::Off,
             public_url: None,

@@ -1,27 +1,27 @@
 //! `GET /queries/{name}/results`: the firings of a continuous query as Server-Sent Events.
 //!
-//! A firing is an event with the close time as its id, so that a client which comes back with
+//! A firing is an event whose id says where it stands, so that a client which comes back with
 //! `Last-Event-ID` goes on where it was. Nothing is left out silently: what is no longer kept is announced
-//! by a `gap` event, and a client that falls behind is sent an `end` event that says so, and may come back.
+//! by a `gap` event, and a client that falls behind is sent `slow` and `end`, and may come back.
 //! The stream is pulled by the socket: what a slow client has not taken waits in the engine's
-//! subscription, which is bounded.
+//! subscription, whose number and memory are bounded, and is put into words when its turn comes.
 
 use crate::app::App;
 use crate::declarations::name_of;
 use crate::error::{ApiError, ApiResult};
+use crate::firings::{OwnText, Piece};
 use crate::gate::Lane;
 use crate::negotiate::Accept;
-use crate::queries::micros;
+use crate::results::Turns;
 use crate::text::{Params, shorten};
 use axum::body::{Body, Bytes};
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::Response;
-use oxrdfio::RdfFormat;
 use serde_json::json;
 use somersault::{
-    Answer, AnswerKind, EngineError, FiringId, FiringResult, QueryResultsFormat, SubscribeOptions,
-    Subscription, SubscriptionEvent,
+    EngineError, FiringId, FiringResult, SubscribeOptions, Subscription, SubscriptionEvent,
+    WhenSlow,
 };
 use std::convert::Infallible;
 use std::future::poll_fn;
@@ -29,8 +29,6 @@ use std::sync::Arc;
 use tokio::sync::OwnedSemaphorePermit;
 
 const EVENT_STREAM: &str = "text/event-stream";
-/// Answers with more rows are put into words on a blocking thread.
-const ROWS_INLINE: usize = 1000;
 /// What a browser waits before it reconnects.
 const RETRY_MS: u32 = 2000;
 
@@ -53,6 +51,8 @@ pub(crate) async fn results(State(app): State<App>, request: Request) -> ApiResu
         from_now: from_now(&params)?,
         empties: params.flag("empties")?,
         capacity: app.config.subscriber_backlog.max(1),
+        backlog: Some(app.backlog.clone()),
+        when_slow: WhenSlow::End,
     };
     let place = Arc::clone(&app.subscribers).try_acquire_owned().map_err(|_| {
         ApiError::busy(format!("{} clients are subscribed already, as many as this server takes. Try again later.", app.config.subscribers), 10)
@@ -67,11 +67,12 @@ pub(crate) async fn results(State(app): State<App>, request: Request) -> ApiResu
         name,
         subscription,
         last_id: after,
-        events: 0,
         state: FeedState::Opening,
+        turns: Turns::default(),
         _place: place,
     };
     let body = Body::from_stream(futures_util::stream::unfold(feed, |mut feed| async move {
+        poll_fn(|context| feed.turns.poll_next(context)).await;
         let bytes = feed.next().await?;
         Some((Ok::<_, Infallible>(bytes), feed))
     }));
@@ -116,10 +117,14 @@ fn from_now(params: &Params) -> ApiResult<bool> {
     }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum FeedState {
     Opening,
+    /// Between two events.
     Open,
+    /// In the middle of a firing: its next piece, counted from 0.
+    Sending(Arc<FiringResult>, usize),
+    /// In the middle of a long firing.
+    SendingOwn(OwnText),
     Ended,
 }
 
@@ -129,54 +134,54 @@ struct Feed {
     name: String,
     subscription: Subscription,
     last_id: Option<FiringId>,
-    /// Events sent so far, gaps included.
-    events: u64,
     state: FeedState,
+    /// Other connections come in between.
+    turns: Turns,
     _place: OwnedSemaphorePermit,
 }
 
 impl Feed {
     /// The next bytes of the stream; `None` at its end.
     async fn next(&mut self) -> Option<Bytes> {
-        match self.state {
-            FeedState::Ended => return None,
-            FeedState::Opening => {
-                self.state = FeedState::Open;
-                return Some(
-                    format!("retry: {RETRY_MS}\n: the firings of a continuous query follow\n\n")
-                        .into(),
-                );
+        match std::mem::replace(&mut self.state, FeedState::Open) {
+            FeedState::Ended => {
+                self.state = FeedState::Ended;
+                None
             }
-            FeedState::Open => {}
+            FeedState::Opening => Some(
+                format!("retry: {RETRY_MS}\n: the firings of a continuous query follow\n\n").into(),
+            ),
+            FeedState::Open => Some(self.next_event().await),
+            FeedState::Sending(firing, at) => Some(self.piece(firing, at).await),
+            FeedState::SendingOwn(text) => Some(self.own_piece(text)),
         }
+    }
+
+    /// Waits for an event, and begins to send it.
+    async fn next_event(&mut self) -> Bytes {
         let subscription = &mut self.subscription;
         let event = tokio::select! {
             biased;
             () = self.app.stopped() => {
-                return Some(self.end(": the server is stopping\n", json!({ "reason": "stopping" })));
+                return self.end(": the server is stopping\n", json!({ "reason": "stopping" }));
             }
             event = poll_fn(move |context| subscription.poll_recv(context)) => event,
-            () = tokio::time::sleep(self.app.config.heartbeat) => return Some(Bytes::from_static(b": still here\n\n")),
+            () = tokio::time::sleep(self.app.config.heartbeat) => {
+                return Bytes::from_static(b": still here\n\n");
+            }
         };
-        self.events += 1;
         match event {
             Some(SubscriptionEvent::Firing(firing)) => {
                 self.last_id = Some(firing.id());
-                Some(written(firing).await)
+                self.piece(firing, 0).await
             }
-            Some(SubscriptionEvent::Lagged { missed }) if self.events == 1 => {
-                Some(event_bytes("gap", &json!({ "query": self.name, "missed": missed, "after_ms": self.last_id.map(|id| id.close_ms) }).to_string()))
+            Some(SubscriptionEvent::Lagged { missed }) => {
+                let after_ms = self.last_id.map(|id| id.close_ms);
+                let data = json!({ "query": self.name, "missed": missed, "after_ms": after_ms });
+                event_bytes("gap", &data.to_string())
             }
-            Some(SubscriptionEvent::Lagged { missed }) => Some(self.end(
-                "",
-                json!({
-                    "reason": "slow",
-                    "message": "This client reads more slowly than the query fires. Reconnect with the Last-Event-ID to get what is still kept.",
-                    "missed": missed,
-                    "last_event_id": self.last_id.map(id_json),
-                }),
-            )),
-            Some(_) => Some(Bytes::from_static(b": an event that this version does not know\n\n")),
+            Some(SubscriptionEvent::Slow { missed }) => self.slow(missed),
+            Some(_) => Bytes::from_static(b": an event that this version does not know\n\n"),
             None => {
                 let reason = match self.app.engine.query_info(&self.name) {
                     Err(EngineError::NotFound(_)) => "dropped",
@@ -184,9 +189,61 @@ impl Feed {
                     Ok(info) if info.uid != self.subscription.uid() => "dropped",
                     _ => "stopping",
                 };
-                Some(self.end("", json!({ "reason": reason })))
+                self.end("", json!({ "reason": reason }))
             }
         }
+    }
+
+    /// A piece of a firing's event, counted from 0.
+    async fn piece(&mut self, firing: Arc<FiringResult>, at: usize) -> Bytes {
+        match self.app.firings.piece(&firing, at).await {
+            Ok(Piece::Next(bytes, has_more)) => {
+                if has_more {
+                    self.state = FeedState::Sending(firing, at + 1);
+                }
+                bytes
+            }
+            Ok(Piece::Long) => match self.app.firings.own(&firing) {
+                Ok(text) => self.own_piece(text),
+                Err(sentence) => self.fault(&firing, &sentence),
+            },
+            Err(sentence) => self.fault(&firing, &sentence),
+        }
+    }
+
+    fn own_piece(&mut self, mut text: OwnText) -> Bytes {
+        match text.next() {
+            Ok((bytes, has_more)) => {
+                if has_more {
+                    self.state = FeedState::SendingOwn(text);
+                }
+                bytes
+            }
+            // The event has begun and cannot be taken back; a line break ends it unread.
+            Err(sentence) => {
+                tracing::error!(%sentence, "an event could not be written to its end");
+                self.end("\n\n", json!({ "reason": "fault", "message": sentence }))
+            }
+        }
+    }
+
+    fn fault(&self, firing: &FiringResult, sentence: &str) -> Bytes {
+        let data = json!({ "query": self.name, "close_ms": firing.close_ms, "error": sentence });
+        event_bytes("fault", &data.to_string())
+    }
+
+    /// The client reads too slowly: it is told so, and the stream ends.
+    fn slow(&mut self, missed: u64) -> Bytes {
+        let data = json!({
+            "query": self.name,
+            "reason": "slow",
+            "message": "This client reads more slowly than the query fires. Reconnect with the Last-Event-ID to get what is still kept.",
+            "missed": missed,
+            "last_event_id": self.last_id.map(id_json),
+        });
+        let mut bytes = event_bytes("slow", &data.to_string()).to_vec();
+        bytes.extend_from_slice(&self.end("", data));
+        bytes.into()
     }
 
     fn end(&mut self, comment: &str, mut data: serde_json::Value) -> Bytes {
@@ -209,76 +266,6 @@ fn id_json(id: FiringId) -> serde_json::Value {
 /// An event other than a firing. `data` has no line breaks: it is JSON from one line.
 fn event_bytes(event: &str, data: &str) -> Bytes {
     format!("event: {event}\ndata: {data}\n\n").into()
-}
-
-async fn written(firing: Arc<FiringResult>) -> Bytes {
-    let rows = firing.answer.as_ref().map_or(0, Answer::len);
-    if rows <= ROWS_INLINE {
-        return firing_bytes(&firing);
-    }
-    let (close_ms, query) = (firing.close_ms, firing.query.clone());
-    let made = tokio::task::spawn_blocking(move || firing_bytes(&firing)).await;
-    made.unwrap_or_else(|_| {
-        let data = json!({ "query": query, "close_ms": close_ms, "error": "The answer could not be written; this is a fault of the server." });
-        event_bytes("fault", &data.to_string())
-    })
-}
-
-/// A firing as an event: its id, and one line of JSON.
-fn firing_bytes(firing: &FiringResult) -> Bytes {
-    let mut data = json!({
-        "query": firing.query,
-        "uid": firing.uid,
-        "close_ms": firing.close_ms,
-        "revision": firing.revision,
-        "ordinal": firing.ordinal,
-        "sn": firing.sn,
-        "execution_us": micros(firing.execution),
-        "delay_us": micros(firing.delay),
-        "waiting_us": micros(firing.waiting),
-    });
-    if let Some(complete_from_ms) = firing.complete_from_ms {
-        data["complete_from_ms"] = complete_from_ms.into();
-    }
-    let (member, value) = match firing
-        .answer
-        .as_ref()
-        .map_err(Clone::clone)
-        .and_then(results_json)
-    {
-        Ok(results) => ("results", results),
-        Err(sentence) => ("error", json!(sentence).to_string()),
-    };
-    let mut text = data.to_string();
-    text.pop();
-    format!(
-        "id: {}\ndata: {text},\"{member}\":{value}}}\n\n",
-        firing.id()
-    )
-    .into()
-}
-
-/// SPARQL JSON for SELECT and ASK, a string of N-Triples for CONSTRUCT and DESCRIBE, or of N-Quads where the template names
-/// graphs; on one line.
-fn results_json(answer: &Answer) -> Result<String, String> {
-    let mut bytes = Vec::new();
-    let (graph, wrote) = match answer.kind() {
-        AnswerKind::Graph => (true, answer.write_graph(RdfFormat::NTriples, &mut bytes)),
-        AnswerKind::Dataset => (true, answer.write_graph(RdfFormat::NQuads, &mut bytes)),
-        AnswerKind::Solutions | AnswerKind::Boolean => {
-            let wrote = answer.write_results(QueryResultsFormat::Json, &mut bytes);
-            (false, wrote)
-        }
-    };
-    wrote.map_err(|error| error.to_string())?;
-    let text = String::from_utf8(bytes)
-        .map_err(|_| "The answer is not UTF-8; this is a fault of the server.".to_owned())?;
-    // Inside JSON's strings line breaks are escaped, so that a raw one can only be layout.
-    Ok(if graph {
-        json!(text).to_string()
-    } else {
-        text.replace(['\r', '\n'], " ")
-    })
 }
 
 #[cfg(test)]

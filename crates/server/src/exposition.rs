@@ -47,6 +47,12 @@ pub(crate) fn gauge(text: &mut String, name: &str, help: &str, value: f64) {
     line(text, name, &[], value);
 }
 
+/// One counter without labels.
+pub(crate) fn counter(text: &mut String, name: &str, help: &str, value: u64) {
+    family(text, name, "counter", help);
+    line(text, name, &[], value);
+}
+
 fn engine(snapshot: &MetricsSnapshot, text: &mut String) {
     let single: [(&str, &str, &str, u64); 14] = [
         (

@@ -22,6 +22,7 @@ mod entities;
 mod error;
 mod events;
 mod exposition;
+mod firings;
 mod gate;
 mod graph_store;
 mod health;

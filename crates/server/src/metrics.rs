@@ -143,12 +143,7 @@ pub(crate) async fn metrics(State(app): State<App>) -> ApiResult {
         .config
         .subscribers
         .saturating_sub(app.subscribers.available_permits());
-    exposition::gauge(
-        &mut text,
-        "somersault_http_subscribers",
-        "Open event streams.",
-        subscribed as f64,
-    );
+    subscribers(&app, subscribed, &mut text);
     Ok((
         [(
             header::CONTENT_TYPE,
@@ -157,6 +152,35 @@ pub(crate) async fn metrics(State(app): State<App>) -> ApiResult {
         text,
     )
         .into_response())
+}
+
+fn subscribers(app: &App, subscribed: usize, text: &mut String) {
+    let gauges = [
+        (
+            "somersault_http_subscribers",
+            "Open event streams.",
+            subscribed as f64,
+        ),
+        (
+            "somersault_http_subscribers_queued_bytes",
+            "Memory of firings that wait for subscribers, about; what several wait for counts once.",
+            app.backlog.bytes() as f64,
+        ),
+        (
+            "somersault_http_subscribers_written_bytes",
+            "Bytes of events that are written and that subscribers have yet to take, or may ask for.",
+            app.firings.written_bytes() as f64,
+        ),
+    ];
+    for (name, help, value) in gauges {
+        exposition::gauge(text, name, help, value);
+    }
+    exposition::counter(
+        text,
+        "somersault_http_subscribers_slow_total",
+        "Event streams that ended because their clients read too slowly.",
+        app.backlog.slow(),
+    );
 }
 
 #[cfg(test)]

@@ -281,7 +281,7 @@ impl Stream for Pieces {
 
 /// Counts pieces, and has other connections come in between.
 #[derive(Default)]
-struct Turns {
+pub(crate) struct Turns {
     in_a_row: u32,
     /// While the others have their turn.
     others: Option<BoxFuture<'static, ()>>,
@@ -289,7 +289,7 @@ struct Turns {
 
 impl Turns {
     /// Whether the next piece may be written.
-    fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<()> {
+    pub(crate) fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<()> {
         if self.in_a_row == PIECES_IN_A_ROW {
             // A wake here and now would have the connection polled again on the spot (`again`); this
             // one comes when the runtime has looked at its other tasks.

@@ -23,6 +23,7 @@
 
 mod answer;
 pub mod answer_format;
+mod backlog;
 mod blank;
 mod config;
 mod continuous;
@@ -37,6 +38,7 @@ pub mod replay;
 mod subscription;
 
 pub use answer::{Answer, AnswerKind, AnswerWriter, Cell, CellKind, Cursor, Row, Rows, Triples};
+pub use backlog::Backlog;
 pub use config::{Clock, DeltaMode, EngineConfig, FabricKind};
 pub use engine::{
     Engine, HeavyQuery, Light, NewQuery, PreparedQuery, QueryOptions, QueryPage, QueryResults,
@@ -47,7 +49,9 @@ pub use info::{GroupInfo, Health, HealthStatus, QueryInfo, Reached, StreamInfo, 
 pub use load::{GraphWrite, LoadOptions, LoadProgress, LoadSummary};
 pub use metrics::{Latency, MemoryUse, MetricsSnapshot, QueryMetrics, ShardMetrics, StreamMetrics};
 pub use push::{Push, PushLines, PushReceipt, StreamStatement};
-pub use subscription::{FiringId, FiringResult, SubscribeOptions, Subscription, SubscriptionEvent};
+pub use subscription::{
+    FiringId, FiringResult, SubscribeOptions, Subscription, SubscriptionEvent, WhenSlow,
+};
 
 pub use somersault_lines::TimedLines;
 pub use somersault_model::Limits;

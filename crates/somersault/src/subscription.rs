@@ -2,6 +2,7 @@
 //! A subscriber that is too slow is told how many firings it lost; nothing is skipped silently.
 
 use crate::answer::Answer;
+use crate::backlog::Backlog;
 use crate::metrics::Took;
 use parking_lot::{Condvar, Mutex};
 use somersault_model::{QueryUid, Sn};
@@ -161,8 +162,25 @@ pub struct SubscribeOptions {
     pub from_now: bool,
     /// Also firings without rows.
     pub empties: bool,
-    /// How many firings may wait to be read before the oldest of them are given up.
+    /// How many firings may wait to be read; see `when_slow`.
     pub capacity: usize,
+    /// How much memory they may take; without it their number counts alone.
+    pub backlog: Option<Backlog>,
+    /// What becomes of a subscriber for whom too much waits.
+    pub when_slow: WhenSlow,
+}
+
+/// What becomes of a subscriber that reads more slowly than its query fires.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum WhenSlow {
+    /// The oldest firings that wait for it are given up, and it is told how many
+    /// ([`SubscriptionEvent::Lagged`]).
+    #[default]
+    SkipOldest,
+    /// All firings that wait for it are given up, it is told so ([`SubscriptionEvent::Slow`]), and its
+    /// subscription ends.
+    End,
 }
 
 impl Default for SubscribeOptions {
@@ -172,6 +190,8 @@ impl Default for SubscribeOptions {
             from_now: false,
             empties: true,
             capacity: 1024,
+            backlog: None,
+            when_slow: WhenSlow::default(),
         }
     }
 }
@@ -275,6 +295,11 @@ pub enum SubscriptionEvent {
         /// How many; `None` where they had gone before it subscribed.
         missed: Option<u64>,
     },
+    /// It read too slowly, and its subscription ends here ([`WhenSlow::End`]).
+    Slow {
+        /// How many firings it will not see that had come by then.
+        missed: u64,
+    },
 }
 
 /// Where the firings for one subscriber wait.
@@ -288,28 +313,19 @@ pub(crate) struct Mailbox {
 
 #[derive(Default)]
 struct Waiting {
-    events: VecDeque<SubscriptionEvent>,
+    firings: VecDeque<Arc<FiringResult>>,
+    /// What they take, where there is a backlog.
+    bytes: u64,
     /// Whether it has yet to be told that some had gone before it subscribed.
     gone: bool,
     /// Firings given up since the last one that was read.
     missed: u64,
+    /// Whether it ended because too much waited.
+    is_slow: bool,
     ended: bool,
     waker: Option<Waker>,
     /// The firing that was seen last, of which only the close is known, has been passed: what is amended now is new.
     passed: bool,
-}
-
-impl Waiting {
-    fn take(&mut self) -> Option<SubscriptionEvent> {
-        if std::mem::take(&mut self.gone) {
-            return Some(SubscriptionEvent::Lagged { missed: None });
-        }
-        if self.missed > 0 {
-            let missed = Some(std::mem::take(&mut self.missed));
-            return Some(SubscriptionEvent::Lagged { missed });
-        }
-        self.events.pop_front()
-    }
 }
 
 impl Mailbox {
@@ -348,14 +364,74 @@ impl Mailbox {
         }
     }
 
-    pub(crate) fn put(&self, event: SubscriptionEvent) {
+    pub(crate) fn put(&self, firing: Arc<FiringResult>) {
         let mut inner = self.inner.lock();
-        if inner.events.len() >= self.capacity {
-            inner.events.pop_front();
-            inner.missed += 1;
+        if inner.is_slow {
+            // Once it has been told, it is told no more.
+            inner.missed += u64::from(inner.missed > 0);
+            return;
         }
-        inner.events.push_back(event);
+        if let Some(backlog) = &self.options.backlog {
+            inner.bytes += backlog.hold(&firing);
+        }
+        inner.firings.push_back(firing);
+        while self.is_too_much(&inner) {
+            self.give_up(&mut inner);
+        }
         self.wake(&mut inner);
+    }
+
+    fn is_too_much(&self, inner: &Waiting) -> bool {
+        let firings = inner.firings.len();
+        let too_large = |backlog: &Backlog| backlog.is_too_much(firings, inner.bytes);
+        firings > self.capacity || self.options.backlog.as_ref().is_some_and(too_large)
+    }
+
+    /// Gives up the oldest firing that waits, or all of them and the subscription.
+    fn give_up(&self, inner: &mut Waiting) {
+        if inner.missed == 0
+            && let Some(backlog) = &self.options.backlog
+        {
+            backlog.note_slow();
+        }
+        let count = match self.options.when_slow {
+            WhenSlow::SkipOldest => 1,
+            WhenSlow::End => inner.firings.len(),
+        };
+        for _ in 0..count {
+            inner.missed += u64::from(self.pop(inner).is_some());
+        }
+        if self.options.when_slow == WhenSlow::End {
+            inner.firings = VecDeque::new();
+            inner.is_slow = true;
+            inner.ended = true;
+        }
+    }
+
+    fn pop(&self, inner: &mut Waiting) -> Option<Arc<FiringResult>> {
+        let firing = inner.firings.pop_front()?;
+        if let Some(backlog) = &self.options.backlog {
+            let bytes = backlog.release(&firing);
+            inner.bytes -= bytes;
+        }
+        Some(firing)
+    }
+
+    /// The next event.
+    fn take(&self, inner: &mut Waiting) -> Option<SubscriptionEvent> {
+        if std::mem::take(&mut inner.gone) {
+            return Some(SubscriptionEvent::Lagged { missed: None });
+        }
+        if inner.missed > 0 {
+            let missed = std::mem::take(&mut inner.missed);
+            return Some(match inner.is_slow {
+                true => SubscriptionEvent::Slow { missed },
+                false => SubscriptionEvent::Lagged {
+                    missed: Some(missed),
+                },
+            });
+        }
+        self.pop(inner).map(SubscriptionEvent::Firing)
     }
 
     pub(crate) fn end(&self) {
@@ -369,6 +445,17 @@ impl Mailbox {
             waker.wake();
         }
         self.arrived.notify_all();
+    }
+}
+
+impl Drop for Mailbox {
+    fn drop(&mut self) {
+        if let Some(backlog) = &self.options.backlog {
+            let inner = self.inner.get_mut();
+            for firing in inner.firings.drain(..) {
+                backlog.release(&firing);
+            }
+        }
     }
 }
 
@@ -392,7 +479,7 @@ impl Subscription {
     pub fn recv(&self) -> Option<SubscriptionEvent> {
         let mut inner = self.mailbox.inner.lock();
         loop {
-            if let Some(event) = inner.take() {
+            if let Some(event) = self.mailbox.take(&mut inner) {
                 return Some(event);
             }
             if inner.ended {
@@ -411,7 +498,7 @@ impl Subscription {
         let until = Instant::now() + timeout;
         let mut inner = self.mailbox.inner.lock();
         loop {
-            if let Some(event) = inner.take() {
+            if let Some(event) = self.mailbox.take(&mut inner) {
                 return Ok(Some(event));
             }
             if inner.ended {
@@ -423,20 +510,24 @@ impl Subscription {
                 .wait_until(&mut inner, until)
                 .timed_out()
             {
-                return inner.take().map(|event| Ok(Some(event))).unwrap_or(Err(()));
+                return self
+                    .mailbox
+                    .take(&mut inner)
+                    .map(|event| Ok(Some(event)))
+                    .unwrap_or(Err(()));
             }
         }
     }
 
     /// The next event if there is one.
     pub fn try_recv(&self) -> Option<SubscriptionEvent> {
-        self.mailbox.inner.lock().take()
+        self.mailbox.take(&mut self.mailbox.inner.lock())
     }
 
     /// The same for asynchronous callers (with `std::future::poll_fn` or a `Stream`).
     pub fn poll_recv(&self, context: &mut Context<'_>) -> Poll<Option<SubscriptionEvent>> {
         let mut inner = self.mailbox.inner.lock();
-        if let Some(event) = inner.take() {
+        if let Some(event) = self.mailbox.take(&mut inner) {
             return Poll::Ready(Some(event));
         }
         if inner.ended {
@@ -449,7 +540,7 @@ impl Subscription {
 
 impl std::fmt::Debug for Subscription {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let waiting = self.mailbox.inner.lock().events.len();
+        let waiting = self.mailbox.inner.lock().firings.len();
         f.debug_struct("Subscription")
             .field("query", &self.query.0)
             .field("waiting", &waiting)

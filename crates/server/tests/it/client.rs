@@ -213,6 +213,8 @@ impl Event {
 pub(crate) struct Events {
     reader: BufReader<TcpStream>,
     buffer: Vec<u8>,
+    /// So far the buffer holds no end of a block.
+    searched: usize,
     pub(crate) status: u16,
 }
 
@@ -227,6 +229,7 @@ impl Events {
         Events {
             reader,
             buffer: Vec::new(),
+            searched: 0,
             status,
         }
     }
@@ -234,7 +237,10 @@ impl Events {
     /// The next block, comments included; `None` at the end.
     fn block(&mut self) -> Option<Event> {
         loop {
-            if let Some(end) = self.buffer.windows(2).position(|pair| pair == b"\n\n") {
+            let mut unsearched = self.buffer[self.searched..].windows(2);
+            if let Some(end) = unsearched.position(|pair| pair == b"\n\n") {
+                let end = self.searched + end;
+                self.searched = 0;
                 let block: Vec<u8> = self.buffer.drain(..end + 2).collect();
                 let text = String::from_utf8(block).expect("UTF-8");
                 let mut event = Event::default();
@@ -252,6 +258,7 @@ impl Events {
                 }
                 return Some(event);
             }
+            self.searched = self.buffer.len().saturating_sub(1);
             let chunk = read_chunk(&mut self.reader)?;
             if chunk.is_empty() {
                 return None;

@@ -1,5 +1,6 @@
 //! `/queries/{name}/results`: Server-Sent Events, reconnecting, gaps, slow clients, the end.
 
+use crate::client::until;
 use crate::server::{TestServer, engine_config};
 use serde_json::Value;
 use somersault_server::ServerConfig;
@@ -274,39 +275,42 @@ fn a_slow_client_is_told_and_let_go() {
     config.subscriber_backlog = 4;
     let (server, path) = started(TestServer::with(engine_config(), config));
     let mut slow = server.events(&format!("{RESULTS}?from=now"), &[]);
-    // Answers large enough to fill the sockets' buffers while nobody reads.
+    // Answers large enough to fill the sockets' buffers while the client does not read.
     let value = "x".repeat(200_000);
+    let mut last = None;
     for second in 0..60 {
         let line = format!(
             "{}\t<http://e/{value}{second}> <http://e/p> \"x\" .\n",
             second * 1000
         );
         server.push(&path, &line).expect(200);
+        server.advance(&path, (second + 1) * 1000);
+        if second == 0 {
+            last = slow.next().expect("the first firing").id;
+        }
     }
-    server.advance(&path, 60_000);
     server
         .engine
         .quiesce(Duration::from_secs(20))
         .expect("a slow client holds nothing up");
-    let mut last = None;
     loop {
         let event = slow.next().expect("an end before the connection closes");
-        match event.event.as_deref() {
-            None => last = event.id,
-            Some("end") => {
-                let json = event.json();
-                assert_eq!(json["reason"], "slow", "{json}");
-                assert!(
-                    json["missed"].as_u64().is_some_and(|missed| missed > 0),
-                    "{json}"
-                );
-                assert_eq!(
-                    json["last_event_id"].as_i64().map(|id| id.to_string()),
-                    last
-                );
-                break;
-            }
-            Some(other) => panic!("an event {other}"),
+        let Some(kind) = event.event.as_deref() else {
+            last = event.id;
+            continue;
+        };
+        let json = event.json();
+        assert_eq!(json["reason"], "slow", "{json}");
+        let missed = json["missed"].as_u64();
+        assert!(missed.is_some_and(|missed| missed > 0), "{json}");
+        assert_eq!(
+            json["last_event_id"].as_i64().map(|id| id.to_string()),
+            last
+        );
+        match kind {
+            "slow" => assert_eq!(json["query"], "seen"),
+            "end" => break,
+            other => panic!("an event {other}"),
         }
     }
     let mut again = server.events(
@@ -319,6 +323,103 @@ fn a_slow_client_is_told_and_let_go() {
         last.and_then(|id| id.parse().ok()),
         "goes on where it was"
     );
+}
+
+/// What `/metrics` says of this.
+fn measured(server: &TestServer, name: &str) -> u64 {
+    let reply = server.get("/metrics").expect(200);
+    let value = reply
+        .text()
+        .lines()
+        .find_map(|line| line.strip_prefix(name));
+    let value = value.unwrap_or_else(|| panic!("no {name}"));
+    value.trim().parse().expect("a number")
+}
+
+/// Subscribers that read nothing have the same texts wait for them, as many as fit; then each is told.
+#[test]
+fn subscribers_that_do_not_read_share_what_waits_for_them() {
+    const SUBSCRIBERS: u64 = 12;
+    let mut config = ServerConfig::default();
+    config.subscriber_backlog_bytes = 400_000;
+    // However slow the machine is, none is cut off for reading nothing at all.
+    config.stall_timeout = Duration::from_secs(3600);
+    let (server, path) = started(TestServer::with(engine_config(), config));
+    let open = || server.events(&format!("{RESULTS}?from=now"), &[]);
+    let mut readers: Vec<_> = (0..SUBSCRIBERS).map(|_| open()).collect();
+    assert!(readers.iter_mut().all(|reader| reader.comment()));
+    let value = "x".repeat(1000);
+    let (mut most_written, mut most_queued) = (0, 0);
+    for second in 0..40 {
+        let lines: String = (0..1000)
+            .map(|row| {
+                format!(
+                    "{}\t<http://e/{value}{row}> <http://e/p> \"x\" .\n",
+                    second * 1000
+                )
+            })
+            .collect();
+        server.push(&path, &lines).expect(200);
+        server.advance(&path, (second + 1) * 1000);
+        let written = measured(&server, "somersault_http_subscribers_written_bytes ");
+        most_written = most_written.max(written);
+        let queued = measured(&server, "somersault_http_subscribers_queued_bytes ");
+        most_queued = most_queued.max(queued);
+    }
+    let quiet = server.engine.quiesce(Duration::from_secs(60));
+    quiet.expect("slow clients hold nothing up");
+    let slow = || measured(&server, "somersault_http_subscribers_slow_total ");
+    until("all of them are slow", || slow() == SUBSCRIBERS);
+    // A firing's text has a megabyte, and 32 of those are kept at most: each of them is there once, and of
+    // others no more than the pieces that the sockets have not taken.
+    assert!(
+        (1_000_000..60_000_000).contains(&most_written),
+        "{most_written}"
+    );
+    assert!((1..40 * 100_000).contains(&most_queued), "{most_queued}");
+    let queued = || measured(&server, "somersault_http_subscribers_queued_bytes ");
+    until("nothing waits", || queued() == 0);
+    for reader in &mut readers {
+        let told = std::iter::from_fn(|| reader.next()).find(|event| event.event.is_some());
+        let told = told.expect("an event that is no firing");
+        assert_eq!(told.event.as_deref(), Some("slow"));
+        assert_eq!(reader.next().expect("the end").json()["reason"], "slow");
+    }
+    // Whoever reads gets everything.
+    let mut reader = open();
+    seconds(&server, &path, 40, 42);
+    assert_eq!(reader.firing()["close_ms"], 41_000);
+    assert_eq!(reader.firing()["close_ms"], 42_000);
+}
+
+/// Events of several pieces, those of one that is too long to be kept among them, are whole.
+#[test]
+fn long_events_are_whole() {
+    let (server, path) = started(TestServer::start());
+    let made = "CONSTRUCT { ?s <http://e/made> ?o } FROM STREAM <http://e/s> [RANGE 1s STEP 1s] WHERE { ?s <http://e/p> ?o }";
+    server.put("/queries/made", made).expect(201);
+    let mut seen: Vec<_> = (0..2).map(|_| server.events(RESULTS, &[])).collect();
+    let mut graph = server.events("/queries/made/results", &[]);
+    for (second, rows, length) in [(0, 100, 1000), (1, 1500, 6000)] {
+        let value = "\\n\\\"x".repeat(length / 5);
+        let lines: String = (0..rows)
+            .map(|row| {
+                format!(
+                    "{}\t<http://e/s> <http://e/p> \"{value}{row}\" .\n",
+                    second * 1000
+                )
+            })
+            .collect();
+        server.push(&path, &lines).expect(200);
+        server.advance(&path, (second + 1) * 1000);
+        let expected = "\n\"x".repeat(length / 5);
+        let firings: Vec<Value> = seen.iter_mut().map(|reader| reader.firing()).collect();
+        assert_eq!(subjects(&firings[0]).len(), rows);
+        assert_eq!(firings[0], firings[1]);
+        let triples = graph.firing()["results"].as_str().expect("text").to_owned();
+        assert_eq!(triples.lines().count(), rows);
+        assert!(triples.len() > rows * expected.len());
+    }
 }
 
 #[test]

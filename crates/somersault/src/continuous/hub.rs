@@ -8,9 +8,7 @@
 use super::ledger::MemberLedger;
 use super::outcome::Outcome;
 use crate::metrics::{QueryMetrics, Tally, Took};
-use crate::subscription::{
-    FiringId, FiringResult, Gone, Mailbox, SubscribeOptions, Subscription, SubscriptionEvent,
-};
+use crate::subscription::{FiringId, FiringResult, Gone, Mailbox, SubscribeOptions, Subscription};
 use rustc_hash::FxHashMap;
 use somersault_dictionary::Dictionary;
 use somersault_model::{EventTime, QueryUid, Sn};
@@ -372,7 +370,7 @@ impl Delivery {
         }
         let own = Arc::new(result.of(&self.member, dictionary));
         for mailbox in wanted {
-            mailbox.put(SubscriptionEvent::Firing(Arc::clone(&own)));
+            mailbox.put(Arc::clone(&own));
         }
     }
 }

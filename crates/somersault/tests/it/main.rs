@@ -23,6 +23,7 @@ mod replacing;
 mod restart;
 mod scenario;
 mod shards;
+mod slow;
 mod together;
 mod updates;
 mod windows;

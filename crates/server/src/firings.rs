@@ -1,0 +1,366 @@
+//! Firings as events, written once for all their subscribers.
+//!
+//! The one thing to know before changing it: a subscriber that does not read may hold one piece of an
+//! event, never the whole. Between two pieces it keeps the firing alone, and finds the text again in the
+//! cache, or has it written again. So memory is bounded however slowly whoever reads.
+
+use crate::queries::micros;
+use axum::body::Bytes;
+use oxrdfio::RdfFormat;
+use serde_json::json;
+use somersault::{Answer, AnswerKind, AnswerWriter, EngineError, FiringResult, QueryResultsFormat};
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tokio::sync::{OnceCell, Semaphore};
+
+/// Answers with more rows are put into words on a blocking thread.
+const ROWS_INLINE: usize = 256;
+/// So many threads do that at one time.
+const WRITERS: usize = 2;
+/// About what one piece has.
+const PIECE_BYTES: usize = 32 * 1024;
+/// Texts that are kept for other subscribers may have as many bytes together.
+const CACHE_BYTES: usize = 32 << 20;
+/// And they may be as many.
+const ENTRIES: usize = 1024;
+/// A longer text is not kept, but written for each subscriber, a piece at a time.
+const SHARED_BYTES: usize = 8 << 20;
+
+/// What tells a firing from all others (S13), and its subscribers' texts of it apart from others'.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+struct Key {
+    uid: u64,
+    close_ms: i64,
+    ordinal: u32,
+    revision: u32,
+    sn: u64,
+}
+
+impl Key {
+    fn of(firing: &FiringResult) -> Key {
+        Key {
+            uid: firing.uid,
+            close_ms: firing.close_ms,
+            ordinal: firing.ordinal,
+            revision: firing.revision,
+            sn: firing.sn,
+        }
+    }
+}
+
+/// The texts of firings that subscribers are being sent.
+#[derive(Debug)]
+pub(crate) struct Firings {
+    cache: Mutex<Cache>,
+    writers: Semaphore,
+    /// Bytes of all pieces, those that wait in sockets among them.
+    written_bytes: Arc<AtomicU64>,
+}
+
+#[derive(Debug, Default)]
+struct Cache {
+    texts: HashMap<Key, Entry>,
+    bytes: usize,
+    /// Counts uses.
+    clock: u64,
+}
+
+#[derive(Debug)]
+struct Entry {
+    text: Arc<OnceCell<Text>>,
+    used: u64,
+    /// What it counts for; 0 until it is written.
+    bytes: usize,
+}
+
+/// The text of one event.
+#[derive(Debug)]
+enum Text {
+    Shared(Vec<Bytes>),
+    /// It is longer than what is kept.
+    Long,
+}
+
+/// The next piece of an event.
+pub(crate) enum Piece {
+    /// With whether there are more.
+    Next(Bytes, bool),
+    /// The event is to be written for this subscriber alone.
+    Long,
+}
+
+impl Firings {
+    pub(crate) fn new() -> Firings {
+        Firings {
+            cache: Mutex::default(),
+            writers: Semaphore::new(WRITERS),
+            written_bytes: Arc::default(),
+        }
+    }
+
+    /// Bytes of events that are written and not yet taken by all that they were written for.
+    pub(crate) fn written_bytes(&self) -> u64 {
+        self.written_bytes.load(Ordering::Relaxed)
+    }
+
+    /// One piece of a firing's event, counted from 0.
+    ///
+    /// # Errors
+    /// The sentence that says why there is no text.
+    pub(crate) async fn piece(
+        &self,
+        firing: &Arc<FiringResult>,
+        at: usize,
+    ) -> Result<Piece, String> {
+        let key = Key::of(firing);
+        let entry = self.entry(key);
+        let text = entry.get_or_try_init(|| self.write(key, firing)).await?;
+        Ok(match text {
+            Text::Long => Piece::Long,
+            Text::Shared(pieces) => {
+                let piece = pieces.get(at).cloned().unwrap_or_default();
+                Piece::Next(piece, at + 1 < pieces.len())
+            }
+        })
+    }
+
+    /// Puts an event into words, all of it.
+    async fn write(&self, key: Key, firing: &Arc<FiringResult>) -> Result<Text, String> {
+        let rows = firing.answer.as_ref().map_or(0, Answer::len);
+        let counter = Arc::clone(&self.written_bytes);
+        let firing = Arc::clone(firing);
+        let text = if rows <= ROWS_INLINE {
+            whole(&firing, &counter)?
+        } else {
+            let _permit = self.writers.acquire().await;
+            let made = tokio::task::spawn_blocking(move || whole(&firing, &counter)).await;
+            made.map_err(|_| "The answer could not be written; this is a fault of the server.")??
+        };
+        self.keep(key, &text);
+        Ok(text)
+    }
+
+    fn entry(&self, key: Key) -> Arc<OnceCell<Text>> {
+        let mut cache = self.lock();
+        cache.clock += 1;
+        let used = cache.clock;
+        let entry = cache.texts.entry(key).or_insert_with(|| Entry {
+            text: Arc::default(),
+            used,
+            bytes: 0,
+        });
+        entry.used = used;
+        Arc::clone(&entry.text)
+    }
+
+    /// Counts a text that was written, and forgets those that were not used for the longest.
+    fn keep(&self, key: Key, text: &Text) {
+        let bytes = match text {
+            Text::Shared(pieces) => pieces.iter().map(Bytes::len).sum(),
+            Text::Long => 0,
+        };
+        let mut cache = self.lock();
+        let Cache {
+            texts, bytes: all, ..
+        } = &mut *cache;
+        if let Some(entry) = texts.get_mut(&key) {
+            *all = *all + bytes - entry.bytes;
+            entry.bytes = bytes;
+        }
+        while *all > CACHE_BYTES || texts.len() > ENTRIES {
+            // One that is being written is not older than the rest for long.
+            let oldest = texts.iter().filter(|(other, _)| **other != key);
+            let Some((&oldest, _)) = oldest.min_by_key(|(_, entry)| entry.used) else {
+                break;
+            };
+            *all -= texts.remove(&oldest).map_or(0, |entry| entry.bytes);
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Cache> {
+        self.cache.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A text for one subscriber, of whose pieces each is written when it is asked for.
+    ///
+    /// # Errors
+    /// The sentence that says why there is no text.
+    pub(crate) fn own(&self, firing: &FiringResult) -> Result<OwnText, String> {
+        Ok(OwnText {
+            writer: EventWriter::new(firing)?,
+            counter: Arc::clone(&self.written_bytes),
+        })
+    }
+}
+
+/// See [`Firings::own`].
+pub(crate) struct OwnText {
+    writer: EventWriter,
+    counter: Arc<AtomicU64>,
+}
+
+impl OwnText {
+    /// The next piece, with whether there are more.
+    ///
+    /// # Errors
+    /// The sentence that says why there is none.
+    pub(crate) fn next(&mut self) -> Result<(Bytes, bool), String> {
+        let mut piece = Vec::new();
+        let more = self.writer.next(&mut piece)?;
+        Ok((counted(piece, &self.counter), more))
+    }
+}
+
+fn whole(firing: &FiringResult, counter: &Arc<AtomicU64>) -> Result<Text, String> {
+    let mut writer = EventWriter::new(firing)?;
+    let (mut pieces, mut bytes) = (Vec::new(), 0);
+    loop {
+        let mut piece = Vec::new();
+        let more = writer.next(&mut piece)?;
+        bytes += piece.len();
+        pieces.push(counted(piece, counter));
+        if !more {
+            return Ok(Text::Shared(pieces));
+        }
+        if bytes > SHARED_BYTES {
+            return Ok(Text::Long);
+        }
+    }
+}
+
+/// Bytes that count until the last who holds them lets them go.
+struct Counted {
+    text: Vec<u8>,
+    counter: Arc<AtomicU64>,
+}
+
+impl AsRef<[u8]> for Counted {
+    fn as_ref(&self) -> &[u8] {
+        &self.text
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        let bytes = self.text.capacity() as u64;
+        self.counter.fetch_sub(bytes, Ordering::Relaxed);
+    }
+}
+
+fn counted(mut text: Vec<u8>, counter: &Arc<AtomicU64>) -> Bytes {
+    text.shrink_to_fit();
+    counter.fetch_add(text.capacity() as u64, Ordering::Relaxed);
+    Bytes::from_owner(Counted {
+        text,
+        counter: Arc::clone(counter),
+    })
+}
+
+/// Writes a firing as an event: its id, and one line of JSON. The answer is SPARQL JSON for SELECT and
+/// ASK, a string of N-Triples for CONSTRUCT and DESCRIBE, or of N-Quads where the template names graphs.
+struct EventWriter {
+    /// What stands before the answer; written with the first piece.
+    head: Option<String>,
+    answer: Written,
+}
+
+enum Written {
+    /// Written as it is.
+    Results(AnswerWriter),
+    /// Written as a string of JSON.
+    Graph(AnswerWriter),
+    /// The sentence that stands in the place of an answer.
+    Failed(String),
+}
+
+impl EventWriter {
+    fn new(firing: &FiringResult) -> Result<EventWriter, String> {
+        let answer = match &firing.answer {
+            Ok(answer) => Written::of(answer).map_err(|error| error.to_string())?,
+            Err(sentence) => Written::Failed(sentence.clone()),
+        };
+        let member = match &answer {
+            Written::Results(_) => "\"results\":",
+            Written::Graph(_) => "\"results\":\"",
+            Written::Failed(_) => "\"error\":",
+        };
+        let mut text = members(firing).to_string();
+        text.pop();
+        let head = format!("id: {}\ndata: {text},{member}", firing.id());
+        Ok(EventWriter {
+            head: Some(head),
+            answer,
+        })
+    }
+
+    /// Writes the next piece; returns whether there are more.
+    fn next(&mut self, piece: &mut Vec<u8>) -> Result<bool, String> {
+        let head = self.head.take();
+        let room = PIECE_BYTES.saturating_sub(head.as_ref().map_or(0, String::len));
+        let next = |writer: &mut AnswerWriter| {
+            let mut rows = Vec::with_capacity(writer.expected_bytes(room));
+            let more = writer.next_piece(&mut rows, room);
+            more.map(|more| (rows, more))
+                .map_err(|error| error.to_string())
+        };
+        piece.extend_from_slice(head.as_deref().unwrap_or_default().as_bytes());
+        let (more, close) = match &mut self.answer {
+            Written::Results(writer) => {
+                let (mut rows, more) = next(writer)?;
+                // Inside JSON's strings line breaks are escaped, so that a raw one can only be layout.
+                let breaks = rows.iter_mut().filter(|byte| matches!(byte, b'\r' | b'\n'));
+                breaks.for_each(|byte| *byte = b' ');
+                piece.append(&mut rows);
+                (more, "}\n\n")
+            }
+            Written::Graph(writer) => {
+                let (rows, more) = next(writer)?;
+                let text = String::from_utf8(rows)
+                    .map_err(|_| "The answer is not UTF-8; this is a fault of the server.")?;
+                let quoted = json!(text).to_string();
+                piece.extend_from_slice(quoted[1..quoted.len() - 1].as_bytes());
+                (more, "\"}\n\n")
+            }
+            Written::Failed(sentence) => {
+                piece.extend_from_slice(json!(sentence).to_string().as_bytes());
+                (false, "}\n\n")
+            }
+        };
+        if !more {
+            piece.extend_from_slice(close.as_bytes());
+        }
+        Ok(more)
+    }
+}
+
+impl Written {
+    fn of(answer: &Answer) -> Result<Written, EngineError> {
+        Ok(match answer.kind() {
+            AnswerKind::Graph => Written::Graph(answer.graph_writer(RdfFormat::NTriples)?),
+            AnswerKind::Dataset => Written::Graph(answer.graph_writer(RdfFormat::NQuads)?),
+            AnswerKind::Solutions | AnswerKind::Boolean => {
+                Written::Results(answer.results_writer(QueryResultsFormat::Json)?)
+            }
+        })
+    }
+}
+
+/// What is said of a firing beside its answer.
+fn members(firing: &FiringResult) -> serde_json::Value {
+    let mut data = json!({
+        "query": firing.query,
+        "uid": firing.uid,
+        "close_ms": firing.close_ms,
+        "revision": firing.revision,
+        "ordinal": firing.ordinal,
+        "sn": firing.sn,
+        "execution_us": micros(firing.execution),
+        "delay_us": micros(firing.delay),
+        "waiting_us": micros(firing.waiting),
+    });
+    if let Some(complete_from_ms) = firing.complete_from_ms {
+        data["complete_from_ms"] = complete_from_ms.into();
+    }
+    data
+}
