@@ -319,7 +319,7 @@ impl EventWriter {
                 let text = String::from_utf8(rows)
                     .map_err(|_| "The answer is not UTF-8; this is a fault of the server.")?;
                 let quoted = json!(text).to_string();
-                piece.extend_from_slice(quoted[1..quoted.len() - 1].as_bytes());
+                piece.extend_from_slice(&quoted.as_bytes()[1..quoted.len() - 1]);
                 (more, "\"}\n\n")
             }
             Written::Failed(sentence) => {
