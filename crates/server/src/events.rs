@@ -98,7 +98,7 @@ fn after(headers: &HeaderMap, params: &Params) -> ApiResult<Option<FiringId>> {
         return Ok(None);
     };
     let id = id.trim().parse().map_err(|()| {
-        ApiError::bad_request("bad_event_id", format!("Last-Event-ID is the id of an event, or the close time of a firing in whole milliseconds, not \"{}\".", shorten(id)))
+        ApiError::bad_request("bad_event_id", format!("Last-Event-ID is the id of an event, such as 7:1700000001000, or the close time of a firing in whole milliseconds, not \"{}\".", shorten(id)))
     })?;
     Ok(Some(id))
 }
@@ -239,7 +239,7 @@ impl Feed {
             "reason": "slow",
             "message": "This client reads more slowly than the query fires. Reconnect with the Last-Event-ID to get what is still kept.",
             "missed": missed,
-            "last_event_id": self.last_id.map(id_json),
+            "last_event_id": self.last_id.map(|id| id.to_string()),
         });
         let mut bytes = event_bytes("slow", &data.to_string()).to_vec();
         bytes.extend_from_slice(&self.end("", data));
@@ -252,14 +252,6 @@ impl Feed {
         let mut bytes = comment.as_bytes().to_vec();
         bytes.extend_from_slice(&event_bytes("end", &data.to_string()));
         bytes.into()
-    }
-}
-
-/// An id is a number wherever it is a close alone.
-fn id_json(id: FiringId) -> serde_json::Value {
-    match (id.ordinal, id.revision) {
-        (0, 0) => json!(id.close_ms),
-        _ => json!(id.to_string()),
     }
 }
 
@@ -287,7 +279,24 @@ mod tests {
             amended.map(|id| id.to_string()),
             Some("-5.0.2.17".to_owned())
         );
-        for bad in ["x", "5.0", "5.0.1", "5.0.1.2.3", "5.0.1.x", "5."] {
+        let of_a_query = after(&headers, &params("lastEventId=7:-5")).expect("valid");
+        assert_eq!(
+            of_a_query.map(|id| (id.uid, id.close_ms)),
+            Some((Some(7), -5))
+        );
+        assert_eq!(of_a_query.map(|id| id.to_string()), Some("7:-5".to_owned()));
+        for bad in [
+            "x",
+            ":5",
+            "7:",
+            "7:8:9",
+            "-7:5",
+            "5.0",
+            "5.0.1",
+            "5.0.1.2.3",
+            "5.0.1.x",
+            "5.",
+        ] {
             let bad = format!("lastEventId={bad}");
             assert!(after(&headers, &params(&bad)).is_err(), "{bad}");
         }

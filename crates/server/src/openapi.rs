@@ -179,7 +179,7 @@ fn operations() -> Vec<Operation> {
         Operation { parameters: QUERY_NAME, success: &[("204", "It goes on.", Content::None)], errors: &["404", "409"],
             ..op("post", "/queries/{name}/resume", "resumeQuery", "continuous queries", "Let a paused query fire again") },
         Operation { parameters: SUBSCRIBE, success: &[("200", "One event for each firing.", Content::Events)], errors: &["404", "406"],
-            description: "Server-Sent Events. A firing is an event without a name; its id is the close time, its data a Firing. Event `gap` says that firings after the given id are no longer kept; event `end` is the last and says why: the query was dropped, the server is stopping, or the client is too slow. Comments keep the connection open.",
+            description: "Server-Sent Events. A firing is an event without a name; its id is the query's uid, a colon and the close time, its data a Firing. Event `gap` says that firings after the given id are no longer kept, or that the id is of another query; event `slow` says that the client is too slow and what waited for it is given up; event `end` is the last and says why: the query was dropped, the server is stopping, or the client is too slow. Comments keep the connection open.",
             ..op("get", "/queries/{name}/results", "subscribe", "continuous queries", "Follow a query's answers") },
         Operation { success: &[("200", "All is well.", Content::Json("Health")), ("503", "Something is not, as the message says; queries may be answered all the same.", Content::Json("Health"))],
             ..op("get", "/health", "health", "server", "Whether all is well") },

@@ -40,10 +40,13 @@ pub struct FiringResult {
     pub waiting: Duration,
 }
 
-/// Where a firing stands among those of its query, in the order in which they are given. As text it is the id of an event:
-/// the close alone, unless late statements made the firing or the close has several.
+/// Where a firing stands among those of its query, in the order in which they are given. As text it is the id
+/// of an event: `uid:close`, or `uid:close.ordinal.revision.sn` where late statements made the firing or
+/// the close has several. Both are read without the uid, too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FiringId {
+    /// The uid of the query; `None` where it is not known.
+    pub uid: Option<u64>,
     /// The close.
     pub close_ms: i64,
     /// Counts the firings at one close from 0.
@@ -55,9 +58,10 @@ pub struct FiringId {
 }
 
 impl FiringId {
-    /// That of a firing which saw this snapshot number.
+    /// That of a firing which saw this snapshot number, for the members of its cohort whoever they are.
     pub(crate) fn of(key: &FiringKey, sn: Sn) -> FiringId {
         FiringId {
+            uid: None,
             close_ms: key.close.0,
             ordinal: key.ordinal,
             revision: key.revision,
@@ -65,9 +69,10 @@ impl FiringId {
         }
     }
 
-    /// The only firing for a close that nothing amended.
+    /// The only firing for a close that nothing amended, of whichever query.
     pub fn at(close_ms: i64) -> FiringId {
         FiringId {
+            uid: None,
             close_ms,
             ordinal: 0,
             revision: 0,
@@ -79,11 +84,15 @@ impl FiringId {
 impl std::fmt::Display for FiringId {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let FiringId {
+            uid,
             close_ms,
             ordinal,
             revision,
             sn,
         } = self;
+        if let Some(uid) = uid {
+            write!(f, "{uid}:")?;
+        }
         match (ordinal, revision, sn) {
             (0, 0, _) | (_, _, None) => write!(f, "{close_ms}"),
             (_, _, Some(sn)) => write!(f, "{close_ms}.{ordinal}.{revision}.{sn}"),
@@ -95,15 +104,23 @@ impl std::str::FromStr for FiringId {
     type Err = ();
 
     fn from_str(text: &str) -> Result<FiringId, ()> {
+        let (uid, text) = match text.split_once(':') {
+            Some((uid, rest)) => (Some(uid.parse().map_err(|_| ())?), rest),
+            None => (None, text),
+        };
         let mut parts = text.split('.');
         let close_ms = parts.next().ok_or(())?.parse().map_err(|_| ())?;
         let Some(ordinal) = parts.next() else {
-            return Ok(FiringId::at(close_ms));
+            return Ok(FiringId {
+                uid,
+                ..FiringId::at(close_ms)
+            });
         };
         let ordinal = ordinal.parse().map_err(|_| ())?;
         let revision = parts.next().ok_or(())?.parse().map_err(|_| ())?;
         let sn = Some(parts.next().ok_or(())?.parse().map_err(|_| ())?);
         let id = FiringId {
+            uid,
             close_ms,
             ordinal,
             revision,
@@ -139,6 +156,7 @@ impl FiringResult {
     /// Its place among the firings of its query.
     pub fn id(&self) -> FiringId {
         FiringId {
+            uid: Some(self.uid),
             close_ms: self.close_ms,
             ordinal: self.ordinal,
             revision: self.revision,
@@ -157,6 +175,8 @@ impl FiringResult {
 #[derive(Clone, Debug)]
 pub struct SubscribeOptions {
     /// Only firings that came after this one (Last-Event-ID); `None` begins with the oldest that is kept.
+    /// If it is a firing of another query, whose place the one of this name did not take, the subscriber
+    /// is told that it missed some, and begins with the oldest.
     pub after: Option<FiringId>,
     /// Only firings that come after the newest so far; where `after` is given, that counts.
     pub from_now: bool,
@@ -202,6 +222,21 @@ impl SubscribeOptions {
         let newest = newest.filter(|_| self.from_now);
         SubscribeOptions {
             after: self.after.or(newest),
+            ..self.clone()
+        }
+    }
+
+    /// Whether the firing that was seen last is known to be another query's than the one with this uid.
+    pub(crate) fn follows_another(&self, uid: QueryUid) -> bool {
+        let seen = self.after.and_then(|after| after.uid);
+        seen.is_some_and(|seen| seen != uid.0)
+    }
+
+    /// The same, of a subscriber that has seen nothing of the query.
+    pub(crate) fn having_seen_nothing(&self) -> SubscribeOptions {
+        SubscribeOptions {
+            after: None,
+            from_now: false,
             ..self.clone()
         }
     }
@@ -343,6 +378,12 @@ impl Mailbox {
             inner: Mutex::new(waiting),
             arrived: Condvar::new(),
         }
+    }
+
+    /// Tells the subscriber first that it has missed some.
+    pub(crate) fn with_gap(mut self) -> Mailbox {
+        self.inner.get_mut().gone = true;
+        self
     }
 
     /// Whether a firing is to be delivered; asked once for each, in their order.

@@ -288,7 +288,7 @@ impl Events {
         let event = self.next().expect("a firing");
         assert_eq!(event.event, None, "{event:?}");
         let json = event.json();
-        let close = json["close_ms"].to_string();
+        let close = format!("{}:{}", json["uid"], json["close_ms"]);
         let id = match json["revision"].as_u64() {
             Some(0) => close,
             _ => format!(

@@ -230,9 +230,19 @@ impl CohortHub {
         let cell = self.ledger.cell(slot)?;
         let gone = self.gone_of(slot);
         let newest = self.newest_of(slot).map(CohortResult::id);
-        let options = &options.at(newest.or(gone.newest()));
+        // Only a query that took another's place goes on with what that one answered.
+        let took_place = self.before.contains_key(&self.ledger.first(slot));
+        let is_another = options.follows_another(uid) && !took_place;
+        let options = match is_another {
+            true => options.having_seen_nothing(),
+            false => options.at(newest.or(gone.newest())),
+        };
         let capacity = options.capacity.max(self.kept.len()).max(1);
-        let mailbox = Arc::new(Mailbox::new(options, capacity, gone));
+        let mailbox = Mailbox::new(&options, capacity, gone);
+        let mailbox = Arc::new(match is_another {
+            true => mailbox.with_gap(),
+            false => mailbox,
+        });
         let member = Arc::new(Member {
             uid,
             name: name.to_owned(),

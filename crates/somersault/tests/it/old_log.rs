@@ -4,7 +4,7 @@
 //! again. A later format gets a folder of its own: run this with `SOMERSAULT_WRITE_FIXTURE=1` where there is none.
 
 use crate::scenario::*;
-use somersault::{Engine, EngineConfig, NewQuery, SubscribeOptions, SubscriptionEvent};
+use somersault::{Engine, EngineConfig, FiringId, NewQuery, SubscribeOptions, SubscriptionEvent};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -203,7 +203,10 @@ fn seen(engine: &Engine) -> String {
                 SubscriptionEvent::Firing(firing) => writeln!(
                     text,
                     "  {} {:?}",
-                    firing.id(),
+                    FiringId {
+                        uid: None,
+                        ..firing.id()
+                    },
                     shown(firing.answer.as_ref().unwrap())
                 ),
                 other => writeln!(text, "  {other:?}"),
