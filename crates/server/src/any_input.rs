@@ -1,10 +1,12 @@
 //! What reads clients' bytes is given any bytes: nothing may panic, and where there is a duller way to
 //! read the same, both must agree.
 
-use crate::negotiate::{Accept, RDF_OFFERS, RESULT_OFFERS};
-use crate::text::{Params, percent_decode, percent_encode, place, shorten};
-use crate::time::parse_rfc3339;
-use crate::{multipart, nesting, push};
+use crate::http::multipart;
+use crate::http::negotiate::{Accept, RDF_OFFERS, RESULT_OFFERS};
+use crate::http::nesting;
+use crate::http::text::{Params, percent_decode, percent_encode, place, shorten};
+use crate::http::time::parse_rfc3339;
+use crate::routes::push;
 use axum::http::{HeaderMap, HeaderValue, header};
 use oxrdfio::{RdfFormat, RdfParser};
 use proptest::prelude::*;

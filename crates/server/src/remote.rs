@@ -1,8 +1,8 @@
 //! SERVICE and LOAD: the HTTP client that the engine is given where remote access is allowed. It speaks
 //! `http` only, follows few redirects, and takes no answer that is larger or slower than its limits.
 
-use crate::negotiate::{self, RDF_INPUT, format_of};
-use crate::nesting;
+use crate::http::negotiate::{self, RDF_INPUT, format_of};
+use crate::http::nesting;
 use oxrdfio::{RdfFormat, RdfParser};
 use somersault::oxrdf::{Quad, Term};
 use somersault::{QueryResultsFormat, Remote, RemoteSolutions};

@@ -37,15 +37,15 @@ pub(crate) const LONG_FUNCTIONS: &[(&str, &str)] = &[
     ),
     ("crates/runtime/src/driver.rs::start", "to be cut"),
     (
-        "crates/server/src/exposition.rs::engine",
+        "crates/server/src/routes/exposition.rs::engine",
         "data: one line a metric",
     ),
     (
-        "crates/server/src/exposition.rs::queries",
+        "crates/server/src/routes/exposition.rs::queries",
         "data: one line a metric or field",
     ),
     (
-        "crates/server/src/openapi/schemas.rs::queries",
+        "crates/server/src/routes/openapi/schemas.rs::queries",
         "data: one line a metric or field",
     ),
     ("crates/stream/src/stream.rs::push", "to be cut"),

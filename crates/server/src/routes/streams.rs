@@ -1,12 +1,12 @@
 //! Streams over HTTP: what is declared under their names (`declarations`), and moving their time.
 //! Pushing is in `push`.
 
-use crate::app::App;
-use crate::body;
-use crate::declarations::{Declared, named};
-use crate::error::{ApiError, ApiResult};
-use crate::gate::Lane;
-use crate::text::{Params, percent_encode};
+use crate::http::body;
+use crate::http::error::{ApiError, ApiResult};
+use crate::http::gate::Lane;
+use crate::http::text::{Params, percent_encode};
+use crate::routes::declarations::{Declared, named};
+use crate::state::App;
 use axum::Json;
 use axum::extract::{Request, State};
 use axum::response::IntoResponse;
@@ -162,7 +162,7 @@ fn json_object(text: &str, known: &[&str]) -> ApiResult<Map<String, Value>> {
             "bad_json",
             format!(
                 "The body has a member \"{}\"; known are {}.",
-                crate::text::shorten(key),
+                crate::http::text::shorten(key),
                 known.join(", ")
             ),
         )),
@@ -175,7 +175,7 @@ fn millis(value: Option<&Value>, member: &str) -> ApiResult<i64> {
             "bad_json",
             format!(
                 "\"{}\" must be a whole number of milliseconds since 1970.",
-                crate::text::shorten(member)
+                crate::http::text::shorten(member)
             ),
         )
     })

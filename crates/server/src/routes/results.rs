@@ -2,9 +2,9 @@
 //! piece is written when the socket has taken the last: the client sets the pace, and neither a thread nor
 //! the whole text waits for it. If writing breaks off, so does the response, visibly.
 
-use crate::app::App;
-use crate::error::{ApiError, ApiResult};
-use crate::negotiate::{Accept, DATASET_OFFERS, Offer, RDF_OFFERS, RESULT_OFFERS};
+use crate::http::error::{ApiError, ApiResult};
+use crate::http::negotiate::{Accept, DATASET_OFFERS, Offer, RDF_OFFERS, RESULT_OFFERS};
+use crate::state::App;
 use axum::body::{Body, Bytes};
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::response::Response;
@@ -140,7 +140,7 @@ impl Prepared {
     ///
     /// # Errors
     /// As [`Prepared::new`].
-    pub(crate) fn begin(results: QueryResults, accept: &Accept) -> ApiResult<Begun> {
+    pub(crate) fn begin(results: QueryResults, accept: &Accept) -> ApiResult<Partial> {
         let answer = results.answer;
         let format = Format::choose(answer.kind(), accept)?;
         let refused = |error| format.cannot_hold(&error);
@@ -156,7 +156,7 @@ impl Prepared {
             first,
             rest: more.then_some(writer),
         };
-        Ok(Begun { answer, prepared })
+        Ok(Partial { answer, prepared })
     }
 
     /// The response, of which a large body is written while it is sent.
@@ -184,12 +184,12 @@ impl Prepared {
 
 /// An answer that is prepared as far as that takes no long time.
 #[derive(Debug)]
-pub(crate) struct Begun {
+pub(crate) struct Partial {
     answer: Answer,
     prepared: Prepared,
 }
 
-impl Begun {
+impl Partial {
     /// Whether finishing it takes longer than an async worker may be held up.
     pub(crate) fn is_long(&self) -> bool {
         self.prepared.rest.is_some() && self.prepared.format.may_not_hold_all()
@@ -200,7 +200,7 @@ impl Begun {
     /// # Errors
     /// 406 where it does not.
     pub(crate) fn finish(self) -> ApiResult<Prepared> {
-        let Begun {
+        let Partial {
             answer,
             mut prepared,
         } = self;
@@ -311,7 +311,7 @@ pub(crate) fn large_answer_places() -> Arc<Semaphore> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::again::Again;
+    use crate::http::repoll::Repoll;
     use axum::http::HeaderMap;
     use futures_util::future::poll_fn;
     use somersault::{Engine, EngineConfig, QueryOptions, UpdateOptions};
@@ -362,7 +362,7 @@ mod tests {
             move || trace.lock().expect("nobody panicked").push(what)
         };
         let piece = note('p');
-        let connection = Again::new(async move {
+        let connection = Repoll::new(async move {
             let mut turns = Turns::default();
             for _ in 0..PIECES {
                 poll_fn(|context| turns.poll_next(context)).await;

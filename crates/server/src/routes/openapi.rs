@@ -1,9 +1,9 @@
 //! `/openapi.json`: the description of every address, as OpenAPI 3.1. One entry of [`operations`] is one
 //! operation; a test compares them with the router's table.
 
-use crate::batch::LINES;
-use crate::negotiate::{Offer, PUSH_INPUT, RDF_INPUT, RDF_OFFERS, RESULT_OFFERS};
-use crate::push::TIMED_LINES;
+use crate::http::negotiate::{Offer, PUSH_INPUT, RDF_INPUT, RDF_OFFERS, RESULT_OFFERS};
+use crate::routes::batch::LINES;
+use crate::routes::push::TIMED_LINES;
 use axum::Json;
 use axum::response::{IntoResponse, Response};
 use serde_json::{Map, Value, json};
@@ -410,7 +410,7 @@ mod tests {
 
     #[test]
     fn every_route_is_described_and_nothing_else() {
-        let served: BTreeSet<(String, String)> = crate::app::routes()
+        let served: BTreeSet<(String, String)> = crate::routes::routes()
             .into_iter()
             .flat_map(|(path, methods, _)| {
                 methods

@@ -1,8 +1,8 @@
 //! `/health`: whether this server does all that it should, in a word and a sentence.
 
-use crate::app::App;
-use crate::error::ApiResult;
-use crate::gate::Lane;
+use crate::http::error::ApiResult;
+use crate::http::gate::Lane;
+use crate::state::App;
 use axum::Json;
 use axum::extract::State;
 use axum::http::{HeaderValue, StatusCode, header};

@@ -6,14 +6,14 @@
 //! The stream is pulled by the socket: what a slow client has not taken waits in the engine's
 //! subscription, whose number and memory are bounded, and is put into words when its turn comes.
 
-use crate::app::App;
-use crate::declarations::name_of;
-use crate::error::{ApiError, ApiResult};
-use crate::firings::{OwnText, Piece};
-use crate::gate::Lane;
-use crate::negotiate::Accept;
-use crate::results::Turns;
-use crate::text::{Params, shorten};
+use crate::http::error::{ApiError, ApiResult};
+use crate::http::gate::Lane;
+use crate::http::negotiate::Accept;
+use crate::http::text::{Params, shorten};
+use crate::routes::declarations::name_of;
+use crate::routes::firings::{OwnText, Piece};
+use crate::routes::results::Turns;
+use crate::state::App;
 use axum::body::{Body, Bytes};
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};

@@ -2,11 +2,11 @@
 //! registered in parts, so that it may be of any length; each line is taken or refused for itself, as users of other
 //! bulk interfaces expect, and the answer says which were refused and why.
 
-use crate::app::App;
-use crate::body::{self, unsupported};
-use crate::error::{ApiError, ApiResult};
-use crate::gate::Lane;
-use crate::text::{Params, shorten};
+use crate::http::body::{self, unsupported};
+use crate::http::error::{ApiError, ApiResult};
+use crate::http::gate::Lane;
+use crate::http::text::{Params, shorten};
+use crate::state::App;
 use axum::Json;
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, StatusCode, header};

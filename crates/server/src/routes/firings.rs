@@ -4,7 +4,7 @@
 //! event, never the whole. Between two pieces it keeps the firing alone, and finds the text again in the
 //! cache, or has it written again. So memory is bounded however slowly whoever reads.
 
-use crate::queries::micros;
+use crate::routes::queries::micros;
 use axum::body::Bytes;
 use oxrdfio::RdfFormat;
 use serde_json::json;

@@ -1,11 +1,11 @@
 //! Connections: accepting them, guarding them against clients that neither send nor read, and stopping
 //! in an orderly way. Everything about HTTP's content is in the router; this file knows only sockets.
 
-use crate::again::Again;
-use crate::app::App;
 use crate::config::ServerConfig;
-use crate::connections::{Connection, Connections, exchange};
-use crate::hosts::Hosts;
+use crate::http::connections::{Connection, Connections, exchange};
+use crate::http::hosts::Hosts;
+use crate::http::repoll::Repoll;
+use crate::state::App;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
@@ -49,7 +49,7 @@ pub async fn serve(
     let mut open = Connections::new(config.connections);
     let hosts = Hosts::new(&config, listener.local_addr()?)?;
     let app = App::new(engine, config, hosts, stopping);
-    let router = crate::app::router(app.clone());
+    let router = crate::routes::router(app.clone());
     let mut shutdown = pin!(shutdown);
     let mut tasks = JoinSet::new();
     loop {
@@ -87,7 +87,7 @@ pub async fn serve(
             break;
         };
         let serving = serve_connection(app.clone(), socket, router.clone(), connection.clone());
-        let task = tasks.spawn(Again::new(serving));
+        let task = tasks.spawn(Repoll::new(serving));
         open.opened(task.id(), connection);
     }
     drop(listener);

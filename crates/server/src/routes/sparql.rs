@@ -3,13 +3,13 @@
 //! What the protocol calls the dataset (`default-graph-uri` …) wins over the text's own for queries, and
 //! must not meet USING or WITH in updates; both are the engine's to do.
 
-use crate::app::App;
-use crate::body::{self, Held};
-use crate::error::{ApiError, ApiResult};
-use crate::gate::{Gone, Lane, Reply};
-use crate::negotiate::Accept;
-use crate::results::{self, Prepared};
-use crate::text::{Params, shorten, without_mark};
+use crate::http::body::{self, BodyBytes};
+use crate::http::error::{ApiError, ApiResult};
+use crate::http::gate::{CancelOnDrop, Lane, Reply};
+use crate::http::negotiate::Accept;
+use crate::http::text::{Params, shorten, without_mark};
+use crate::routes::results::{self, Prepared};
+use crate::state::App;
 use axum::Json;
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, Method, Uri, header};
@@ -95,7 +95,7 @@ fn got(uri: &Uri) -> ApiResult<(Operation, Params)> {
 fn posted(
     uri: &Uri,
     body_type: Option<&str>,
-    held: &Held,
+    held: &BodyBytes,
     takes: Takes,
 ) -> ApiResult<(Operation, Params)> {
     let mut params = Params::of(uri)?;
@@ -239,7 +239,7 @@ async fn run_query(
 ) -> ApiResult {
     let accept = Accept::from_headers(headers);
     results::acceptable(&accept)?;
-    let gone = Gone::default();
+    let gone = CancelOnDrop::default();
     options.cancel = Some(gone.flag());
     let prepared = if text.len() > SHORT_TEXT {
         let engine = app.engine.clone();

@@ -1,10 +1,10 @@
 //! `/metrics` in the Prometheus text format: what this server counts about its requests, through a
 //! recorder of its own (several servers may live in one process), and then the engine's counters.
 
-use crate::app::App;
-use crate::error::ApiResult;
-use crate::exposition;
-use crate::gate::Lane;
+use crate::http::error::ApiResult;
+use crate::http::gate::Lane;
+use crate::routes::exposition;
+use crate::state::App;
 use axum::extract::State;
 use axum::http::{Method, StatusCode, header};
 use axum::response::IntoResponse;

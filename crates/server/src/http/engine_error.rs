@@ -1,7 +1,7 @@
 //! The engine's errors as HTTP statuses. Whatever a client can cause is 4xx and carries the engine's own
 //! sentence; 5xx is for what only the operator can mend.
 
-use crate::error::ApiError;
+use crate::http::error::ApiError;
 use axum::http::StatusCode;
 use somersault::{EngineError, LimitKind};
 

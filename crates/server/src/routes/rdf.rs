@@ -1,6 +1,6 @@
 //! RDF in bodies: errors of the parsers in our words.
 
-use crate::error::ApiError;
+use crate::http::error::ApiError;
 use oxrdfio::RdfSyntaxError;
 
 /// 400 with the place, counted from 1 (the parsers count from 0).

@@ -20,7 +20,7 @@ const POLLED: u8 = 1;
 const WOKEN: u8 = 2;
 
 /// A future that is polled again at once when it has woken itself.
-pub(crate) struct Again<F> {
+pub(crate) struct Repoll<F> {
     inner: Pin<Box<F>>,
     state: Arc<State>,
     waker: Waker,
@@ -44,13 +44,13 @@ impl Wake for State {
     }
 }
 
-impl<F: Future> Again<F> {
-    pub(crate) fn new(inner: F) -> Again<F> {
+impl<F: Future> Repoll<F> {
+    pub(crate) fn new(inner: F) -> Repoll<F> {
         let state = Arc::new(State {
             flags: AtomicU8::new(IDLE),
             runtime: AtomicWaker::new(),
         });
-        Again {
+        Repoll {
             inner: Box::pin(inner),
             waker: Waker::from(Arc::clone(&state)),
             state,
@@ -58,7 +58,7 @@ impl<F: Future> Again<F> {
     }
 }
 
-impl<F: Future> Future for Again<F> {
+impl<F: Future> Future for Repoll<F> {
     type Output = F::Output;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
@@ -105,7 +105,7 @@ mod tests {
         let counted = Arc::new(Count::default());
         let waker = Waker::from(Arc::clone(&counted));
         let done = {
-            let mut future = Again::new(poll_fn(|context| {
+            let mut future = Repoll::new(poll_fn(|context| {
                 polls += 1;
                 if polls <= wakes {
                     context.waker().wake_by_ref();
@@ -144,7 +144,7 @@ mod tests {
         });
         let reached = Arc::new(AtomicUsize::new(0));
         // Each round waits for the other thread, whose wake comes during the poll or after it.
-        let rounds = Again::new(async {
+        let rounds = Repoll::new(async {
             for round in 0..20_000 {
                 let mut sent = false;
                 poll_fn(|context| {

@@ -2,7 +2,7 @@
 //! An offer's media type is what the answer is labelled with, so an alias such as `application/json` is
 //! an offer of its own, after the format's proper name.
 
-use crate::error::ApiError;
+use crate::http::error::ApiError;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use oxrdfio::{JsonLdProfileSet, RdfFormat};
 use sparesults::QueryResultsFormat;

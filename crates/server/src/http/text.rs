@@ -1,7 +1,7 @@
 //! The text of URLs: percent-encoding, query strings and forms, read strictly. What cannot be decoded is
 //! refused with its place, never patched up: a stream's name must mean the same to both sides.
 
-use crate::error::ApiError;
+use crate::http::error::ApiError;
 use std::fmt::Write as _;
 
 /// Decodes `%XX`. With `plus_is_space` also `+`, as forms and query strings have it.

@@ -2,8 +2,8 @@
 //! for JSON that a stack would survive, and terms are dropped recursively: without this check a body of
 //! a few hundred kilobytes overflows a thread's stack, which ends the process.
 
-use crate::entities;
-use crate::error::{ApiError, ApiResult};
+use crate::http::entities;
+use crate::http::error::{ApiError, ApiResult};
 use oxrdfio::RdfFormat;
 
 /// The log refuses terms that are nested deeper.
@@ -155,7 +155,7 @@ fn after_string(bytes: &[u8], mut at: usize, quote: &[u8]) -> usize {
 }
 
 fn too_deep(bytes: &[u8], at: usize, what: &str, limit: usize) -> ApiError {
-    let (line, column) = crate::text::place(&bytes[..at]);
+    let (line, column) = crate::http::text::place(&bytes[..at]);
     ApiError::bad_request(
         "nested_too_deeply",
         format!("line {line}, column {column} of the data: {what} are nested more than {limit} deep here. Nothing of the body was taken."),

@@ -1,8 +1,8 @@
 //! `multipart/form-data` bodies of the Graph Store Protocol (its section 5.5): several RDF documents in
 //! one request. The body is already in memory and bounded, so this only has to cut it.
 
-use crate::error::{ApiError, ApiResult};
-use crate::negotiate;
+use crate::http::error::{ApiError, ApiResult};
+use crate::http::negotiate;
 
 /// One part: its media type, where it has one, and its bytes.
 #[derive(Debug, PartialEq, Eq)]

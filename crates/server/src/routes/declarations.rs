@@ -1,11 +1,11 @@
 //! What is declared under a name, streams and continuous queries: showing, declaring and dropping are
 //! the same for both.
 
-use crate::app::App;
-use crate::body;
-use crate::error::{ApiError, ApiResult};
-use crate::gate::Lane;
-use crate::text::{Params, percent_decode};
+use crate::http::body;
+use crate::http::error::{ApiError, ApiResult};
+use crate::http::gate::Lane;
+use crate::http::text::{Params, percent_decode};
+use crate::state::App;
 use axum::Json;
 use axum::extract::{Request, State};
 use axum::http::{StatusCode, Uri};

@@ -2,7 +2,7 @@
 //! a stable code. Every error that leaves the server is an [`ApiError`]; `finish` turns it into JSON, or
 //! into plain text for a client that prefers that.
 
-use crate::negotiate::Accept;
+use crate::http::negotiate::Accept;
 use axum::body::Body;
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};

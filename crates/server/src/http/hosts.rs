@@ -5,8 +5,8 @@
 //! browser, so the `Host` is what gives it away: on loopback only known names are answered.
 
 use crate::config::{Cors, ServerConfig};
-use crate::error::{ApiError, ApiResult};
-use crate::text::shorten;
+use crate::http::error::{ApiError, ApiResult};
+use crate::http::text::shorten;
 use axum::extract::Request;
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Version, header};
 use std::io;

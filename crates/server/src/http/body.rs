@@ -1,9 +1,9 @@
 //! Reading a request's body: never more than the limit, never more in all than the budget, never for
 //! longer than a client keeps sending, and only in the encodings that are understood.
 
-use crate::app::App;
-use crate::error::{ApiError, ApiResult};
-use crate::negotiate;
+use crate::http::error::{ApiError, ApiResult};
+use crate::http::negotiate;
+use crate::state::App;
 use axum::body::Body;
 use axum::http::{HeaderMap, StatusCode, header};
 use futures_util::StreamExt as _;
@@ -40,27 +40,27 @@ impl Budget {
 
 /// A body in memory; its share of the budget is free again when it is dropped.
 #[derive(Debug)]
-pub(crate) struct Held {
+pub(crate) struct BodyBytes {
     bytes: Vec<u8>,
     _share: Option<OwnedSemaphorePermit>,
 }
 
-impl Deref for Held {
+impl Deref for BodyBytes {
     type Target = [u8];
     fn deref(&self) -> &[u8] {
         &self.bytes
     }
 }
 
-impl Held {
+impl BodyBytes {
     /// The body as text, without a byte order mark.
     ///
     /// # Errors
     /// 400 with the place of the first byte that is not UTF-8.
     pub(crate) fn text(&self) -> ApiResult<&str> {
         let text = std::str::from_utf8(&self.bytes);
-        text.map(crate::text::without_mark).map_err(|error| {
-            let (line, column) = crate::text::place(&self.bytes[..error.valid_up_to()]);
+        text.map(crate::http::text::without_mark).map_err(|error| {
+            let (line, column) = crate::http::text::place(&self.bytes[..error.valid_up_to()]);
             ApiError::bad_request("bad_encoding", format!("The body is not UTF-8: line {line}, column {column} holds a byte that cannot be. Convert it to UTF-8."))
                 .at(line, column)
         })
@@ -72,7 +72,7 @@ impl Held {
 /// # Errors
 /// 413 over the limit, 415 for a `Content-Encoding`, 408 when the client stops sending, 400 when it
 /// hangs up, 503 when the budget is used up.
-pub(crate) async fn read(app: &App, headers: &HeaderMap, body: Body) -> ApiResult<Held> {
+pub(crate) async fn read(app: &App, headers: &HeaderMap, body: Body) -> ApiResult<BodyBytes> {
     if let Some(encoding) = headers.get(header::CONTENT_ENCODING)
         && !encoding.as_bytes().eq_ignore_ascii_case(b"identity")
     {
@@ -91,7 +91,7 @@ pub(crate) async fn read(app: &App, headers: &HeaderMap, body: Body) -> ApiResul
         linger(&mut stream).await;
         return Err(too_large(limit, declared));
     }
-    let mut held = Held {
+    let mut held = BodyBytes {
         bytes: Vec::with_capacity(declared.unwrap_or(0).min(1 << 20) as usize),
         _share: None,
     };
@@ -188,7 +188,7 @@ pub(crate) fn media_type(headers: &HeaderMap) -> ApiResult<Option<String>> {
             "unsupported_charset",
             format!(
                 "The body's charset is {}; this server reads UTF-8 only. Convert the body to UTF-8.",
-                crate::text::shorten(charset)
+                crate::http::text::shorten(charset)
             ),
         ));
     }
@@ -202,7 +202,7 @@ pub(crate) fn unsupported(given: Option<&str>, supported: &[&str]) -> ApiError {
         None => "The request has a body but no Content-Type.".to_owned(),
         Some(given) => format!(
             "This address does not read bodies of type {}.",
-            crate::text::shorten(given)
+            crate::http::text::shorten(given)
         ),
     };
     ApiError::new(

@@ -1,11 +1,11 @@
 //! Continuous queries over HTTP: what is declared under their names (`declarations`), and pausing.
 //! Their answers are in `events`.
 
-use crate::app::App;
-use crate::declarations::{Declared, command, declare_new, in_turn, named};
-use crate::error::{ApiError, ApiResult};
-use crate::gate::Lane;
-use crate::text::{Params, percent_encode, shorten};
+use crate::http::error::{ApiError, ApiResult};
+use crate::http::gate::Lane;
+use crate::http::text::{Params, percent_encode, shorten};
+use crate::routes::declarations::{Declared, command, declare_new, in_turn, named};
+use crate::state::App;
 use axum::Json;
 use axum::extract::{Request, State};
 use axum::http::StatusCode;

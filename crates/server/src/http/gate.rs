@@ -5,7 +5,7 @@
 //! holds up a source.
 
 use crate::config::ServerConfig;
-use crate::error::{ApiError, ApiResult};
+use crate::http::error::{ApiError, ApiResult};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -141,15 +141,15 @@ impl<T> Reply<T> {
 
 /// Turns a flag true when it is dropped: because the client hung up, or has its answer.
 #[derive(Debug, Default)]
-pub(crate) struct Gone(Arc<AtomicBool>);
+pub(crate) struct CancelOnDrop(Arc<AtomicBool>);
 
-impl Gone {
+impl CancelOnDrop {
     pub(crate) fn flag(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.0)
     }
 }
 
-impl Drop for Gone {
+impl Drop for CancelOnDrop {
     fn drop(&mut self) {
         self.0.store(true, Ordering::Relaxed);
     }

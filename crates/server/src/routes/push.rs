@@ -4,16 +4,16 @@
 //! The event time comes in a header for the whole body (any RDF syntax), or per line, as
 //! `t_ms<TAB>statement .` in `text/tab-separated-values`.
 
-use crate::app::App;
-use crate::body::{self, Held};
-use crate::declarations::name_of;
-use crate::error::{ApiError, ApiResult};
-use crate::gate::Lane;
-use crate::negotiate::{PUSH_INPUT, format_of};
-use crate::nesting;
-use crate::rdf::syntax_error;
-use crate::text::{Params, shorten};
-use crate::time::parse_rfc3339;
+use crate::http::body::{self, BodyBytes};
+use crate::http::error::{ApiError, ApiResult};
+use crate::http::gate::Lane;
+use crate::http::negotiate::{PUSH_INPUT, format_of};
+use crate::http::nesting;
+use crate::http::text::{Params, shorten};
+use crate::http::time::parse_rfc3339;
+use crate::routes::declarations::name_of;
+use crate::routes::rdf::syntax_error;
+use crate::state::App;
 use axum::Json;
 use axum::extract::{Request, State};
 use axum::http::HeaderMap;
@@ -204,7 +204,7 @@ impl Syntax {
 }
 
 fn statements(
-    held: &Held,
+    held: &BodyBytes,
     syntax: Syntax,
     stream: &str,
     limit: u64,

@@ -1,7 +1,7 @@
 //! What the entities of an RDF/XML body come to. An entity may stand for many of another, so that a body of
 //! a few hundred bytes can stand for gigabytes, which the parser would make in one piece.
 
-use crate::error::{ApiError, ApiResult};
+use crate::http::error::{ApiError, ApiResult};
 use std::collections::HashMap;
 
 /// So many bytes may entities make of each byte of a body: those of OWL files, names of namespaces, make ten.
@@ -99,7 +99,7 @@ fn expanded(value: &[u8], lengths: &HashMap<&[u8], u64>) -> u64 {
 }
 
 fn too_much(bytes: &[u8], at: usize, most: u64) -> ApiError {
-    let (line, column) = crate::text::place(&bytes[..at]);
+    let (line, column) = crate::http::text::place(&bytes[..at]);
     ApiError::bad_request(
         "too_many_entities",
         format!(

@@ -1,8 +1,8 @@
 //! `GET /`: a page that says what is here, for people who open the server's address.
 
-use crate::app::App;
-use crate::negotiate::Accept;
-use crate::openapi;
+use crate::http::negotiate::Accept;
+use crate::routes::openapi;
+use crate::state::App;
 use axum::extract::{Request, State};
 use axum::http::header;
 use axum::response::{IntoResponse, Response};

@@ -2,17 +2,17 @@
 //! (indirectly), or by its own URL below `/store/` (directly). POST to `/store` alone makes a new graph,
 //! or, with N-Quads or TriG, loads the graphs that the body names.
 
-use crate::app::App;
-use crate::body::{self, Held};
-use crate::error::{ApiError, ApiResult};
-use crate::gate::Lane;
-use crate::multipart;
-use crate::negotiate::{self, Accept, RDF_INPUT, RDF_OFFERS, format_of};
-use crate::nesting;
-use crate::protocol::graph_iri;
-use crate::rdf::syntax_error;
-use crate::results::Prepared;
-use crate::text::Params;
+use crate::http::body::{self, BodyBytes};
+use crate::http::error::{ApiError, ApiResult};
+use crate::http::gate::Lane;
+use crate::http::multipart;
+use crate::http::negotiate::{self, Accept, RDF_INPUT, RDF_OFFERS, format_of};
+use crate::http::nesting;
+use crate::http::text::Params;
+use crate::routes::rdf::syntax_error;
+use crate::routes::results::Prepared;
+use crate::routes::sparql::graph_iri;
+use crate::state::App;
 use axum::Json;
 use axum::extract::{Request, State};
 use axum::http::request::Parts;
@@ -137,7 +137,7 @@ struct Document {
 }
 
 enum Bytes {
-    Sent(Held),
+    Sent(BodyBytes),
     Joined(Vec<u8>),
 }
 

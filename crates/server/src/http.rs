@@ -1,0 +1,17 @@
+//! What every address needs of HTTP: connections, hosts, bodies, negotiation, errors.
+
+pub(crate) mod body;
+pub(crate) mod connections;
+pub(crate) mod engine_error;
+pub(crate) mod entities;
+pub(crate) mod error;
+pub(crate) mod gate;
+pub(crate) mod hosts;
+pub(crate) mod middleware;
+pub(crate) mod multipart;
+pub(crate) mod negotiate;
+pub(crate) mod nesting;
+pub(crate) mod repoll;
+pub(crate) mod serve;
+pub(crate) mod text;
+pub(crate) mod time;

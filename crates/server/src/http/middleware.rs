@@ -1,0 +1,108 @@
+//! What happens around every request: faults are caught, errors put into the form that the client reads,
+//! foreign web pages kept out, requests counted.
+
+use crate::http::connections::Reserved;
+use crate::http::error::{self, ApiError};
+use crate::http::hosts::Visitor;
+use crate::routes::HEALTH;
+use crate::state::App;
+use axum::body::Body;
+use axum::extract::{MatchedPath, Request, State};
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use futures_util::FutureExt as _;
+use std::panic::AssertUnwindSafe;
+use std::time::Instant;
+
+/// What is still needed of a request's headers when it has been handled.
+struct RequestInfo {
+    accept: Vec<HeaderValue>,
+    origin: Option<HeaderValue>,
+}
+
+pub(crate) async fn middleware(
+    State(app): State<App>,
+    mut request: Request,
+    next: Next,
+) -> Response {
+    let started = Instant::now();
+    let method = request.method().clone();
+    let headers = request.headers();
+    let asked = RequestInfo {
+        accept: headers.get_all(header::ACCEPT).iter().cloned().collect(),
+        origin: headers.get(header::ORIGIN).cloned(),
+    };
+    let route = request.extensions().get::<MatchedPath>().cloned();
+    let is_refused = request.extensions().get::<Reserved>().is_some()
+        && route.as_ref().is_none_or(|route| route.as_str() != HEALTH);
+    let mut response = match app.hosts.check(&mut request) {
+        Err(error) => error.into_response(),
+        Ok(Visitor::Preflight) => preflight(),
+        Ok(Visitor::Welcome) if is_refused => full(&app).into_response(),
+        Ok(Visitor::Welcome) => AssertUnwindSafe(next.run(request))
+            .catch_unwind()
+            .await
+            .unwrap_or_else(|_panic| {
+                ApiError::internal("the handler was broken off").into_response()
+            }),
+    };
+    response = error::finish(response, &asked.accept);
+    response.headers_mut().insert(
+        header::X_CONTENT_TYPE_OPTIONS,
+        HeaderValue::from_static("nosniff"),
+    );
+    if let Some(origin) = &asked.origin {
+        allow_origin(&app, origin, &mut response);
+    }
+    let route = route.as_ref().map_or("other", MatchedPath::as_str);
+    app.http
+        .count(route, &method, response.status(), started.elapsed());
+    response
+}
+
+fn full(app: &App) -> ApiError {
+    ApiError::busy(
+        format!(
+            "All {} connections that this server takes at one time are in use. Try again in a second.",
+            app.config.connections
+        ),
+        1,
+    )
+}
+
+fn preflight() -> Response {
+    let mut response = Response::new(Body::empty());
+    *response.status_mut() = StatusCode::NO_CONTENT;
+    let headers = response.headers_mut();
+    headers.insert(
+        header::ACCESS_CONTROL_ALLOW_METHODS,
+        HeaderValue::from_static("GET, HEAD, POST, PUT, DELETE"),
+    );
+    headers.insert(
+        header::ACCESS_CONTROL_ALLOW_HEADERS,
+        HeaderValue::from_static("accept, content-type, last-event-id, event-time, event-time-ms, push-source, push-sequence"),
+    );
+    headers.insert(
+        header::ACCESS_CONTROL_MAX_AGE,
+        HeaderValue::from_static("600"),
+    );
+    response
+}
+
+fn allow_origin(app: &App, origin: &HeaderValue, response: &mut Response) {
+    if origin
+        .to_str()
+        .is_ok_and(|origin| app.config.cors.allows(origin))
+    {
+        let headers = response.headers_mut();
+        headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin.clone());
+        headers.append(header::VARY, HeaderValue::from_static("Origin"));
+        headers.insert(
+            header::ACCESS_CONTROL_EXPOSE_HEADERS,
+            HeaderValue::from_static(
+                "location, retry-after, somersault-sn, somersault-execution-us",
+            ),
+        );
+    }
+}

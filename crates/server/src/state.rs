@@ -1,0 +1,95 @@
+//! What all handlers share: the engine, the configuration, and what is counted and limited over all requests.
+
+use crate::config::ServerConfig;
+use crate::http::body::Budget;
+use crate::http::gate::Gate;
+use crate::http::hosts::Hosts;
+use crate::routes::firings::Firings;
+use crate::routes::metrics::HttpMetrics;
+use crate::routes::results;
+use axum::http::{HeaderMap, header};
+use somersault::{Backlog, Engine};
+use std::ops::Deref;
+use std::sync::{Arc, Mutex};
+use tokio::sync::{Semaphore, watch};
+
+/// The state of one server; clones are handles to it.
+#[derive(Clone)]
+pub(crate) struct App(Arc<Shared>);
+
+/// See [`App`].
+pub(crate) struct Shared {
+    pub(crate) engine: Engine,
+    pub(crate) config: ServerConfig,
+    pub(crate) gate: Gate,
+    pub(crate) hosts: Hosts,
+    pub(crate) budget: Budget,
+    pub(crate) http: HttpMetrics,
+    /// BodyBytes while a stream is declared or a query registered.
+    pub(crate) declarations: Mutex<()>,
+    /// The memory of firings that wait for subscribers.
+    pub(crate) backlog: Backlog,
+    /// The texts of firings for subscribers.
+    pub(crate) firings: Firings,
+    /// Places for event streams.
+    pub(crate) subscribers: Arc<Semaphore>,
+    /// Places for answers that are written while they are sent.
+    pub(crate) large_answers: Arc<Semaphore>,
+    /// Turns true when the server is asked to stop.
+    pub(crate) stopping: watch::Receiver<bool>,
+}
+
+impl Deref for App {
+    type Target = Shared;
+    fn deref(&self) -> &Shared {
+        &self.0
+    }
+}
+
+impl App {
+    pub(crate) fn new(
+        engine: Engine,
+        config: ServerConfig,
+        hosts: Hosts,
+        stopping: watch::Receiver<bool>,
+    ) -> App {
+        let subscribers = config.subscribers.min(Semaphore::MAX_PERMITS);
+        App(Arc::new(Shared {
+            engine,
+            gate: Gate::new(&config),
+            hosts,
+            budget: Budget::new(config.body_budget),
+            http: HttpMetrics::new(),
+            declarations: Mutex::new(()),
+            backlog: Backlog::new(
+                config.subscriber_backlog_bytes,
+                config.subscribers_backlog_bytes,
+            ),
+            firings: Firings::new(),
+            subscribers: Arc::new(Semaphore::new(subscribers)),
+            large_answers: results::large_answer_places(),
+            stopping,
+            config,
+        }))
+    }
+
+    /// Completes when the server is asked to stop.
+    pub(crate) async fn stopped(&self) {
+        let mut stopping = self.stopping.clone();
+        // The borrow of the value must end here, before anyone awaits further.
+        let _ = stopping.wait_for(|stop| *stop).await.map(|stop| *stop);
+    }
+
+    /// The URL of a path of this server as the client sees it: what relative IRIs are resolved against,
+    /// and what a graph that is named by its URL is called.
+    pub(crate) fn public_url(&self, headers: &HeaderMap, path: &str) -> String {
+        if let Some(url) = &self.config.public_url {
+            return format!("{}{path}", url.trim_end_matches('/'));
+        }
+        // The middleware has refused what is no host.
+        let host = headers
+            .get(header::HOST)
+            .and_then(|host| host.to_str().ok());
+        format!("http://{}{path}", host.unwrap_or("localhost"))
+    }
+}
