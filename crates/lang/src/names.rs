@@ -131,32 +131,75 @@ pub(crate) fn bare_name_message(word: &str) -> String {
     )
 }
 
+/// The string that a string token stands for.
+pub(crate) fn string_value(token: &str) -> String {
+    let long = token.starts_with("\"\"\"") || token.starts_with("'''");
+    let quotes = if long && token.len() >= 6 { 3 } else { 1 };
+    let inside = token.get(quotes..token.len().saturating_sub(quotes));
+    resolve_escapes(inside.unwrap_or_default(), |letter| {
+        Some(match letter {
+            't' => '\t',
+            'n' => '\n',
+            'r' => '\r',
+            'b' => '\u{8}',
+            'f' => '\u{c}',
+            '"' | '\'' | '\\' => letter,
+            _ => return None,
+        })
+    })
+}
+
 /// Resolves the `\u` escapes of an IRI; anything else stays as it is.
 fn unescape(iri: &str) -> String {
-    let mut out = String::with_capacity(iri.len());
-    let mut rest = iri;
+    resolve_escapes(iri, |_| None)
+}
+
+/// Resolves `\u` and `\U`, and those escapes of one letter that `of_letter` knows; others stay as they are.
+fn resolve_escapes(text: &str, of_letter: impl Fn(char) -> Option<char>) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
     while let Some((before, after)) = rest.split_once('\\') {
         out.push_str(before);
-        let digits = match after.as_bytes().first() {
-            Some(b'u') => 4,
-            Some(b'U') => 8,
+        rest = after;
+        let letter = after.chars().next();
+        let digits = match letter {
+            Some('u') => 4,
+            Some('U') => 8,
             _ => 0,
         };
         let escaped = after.get(1..=digits).filter(|_| digits > 0);
-        match escaped
-            .and_then(|hex| u32::from_str_radix(hex, 16).ok())
-            .and_then(char::from_u32)
-        {
-            Some(c) => {
-                out.push(c);
-                rest = &after[digits + 1..];
-            }
-            None => {
-                out.push('\\');
-                rest = after;
-            }
+        let code = escaped.and_then(|hex| u32::from_str_radix(hex, 16).ok());
+        if let Some(c) = code.and_then(char::from_u32) {
+            out.push(c);
+            rest = &after[digits + 1..];
+        } else if let Some(c) = letter.and_then(&of_letter) {
+            out.push(c);
+            rest = &after[1..];
+        } else {
+            out.push('\\');
         }
     }
     out.push_str(rest);
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn strings_and_iris_lose_their_escapes() {
+        for (token, value) in [
+            ("'tea first'", "tea first"),
+            (r#""it's""#, "it's"),
+            (r"'it\'s \\'", r"it's \"),
+            (r#""\"\"""#, "\"\""),
+            ("'''a'b'''", "a'b"),
+            ("''", ""),
+            (r"'\u00e9\U0001F600\t'", "é😀\t"),
+        ] {
+            assert_eq!(string_value(token), value, "{token}");
+        }
+        assert_eq!(unescape(r"http://e/\u00e9\n"), "http://e/é\\n");
+    }
 }

@@ -10,7 +10,7 @@ use crate::declare::Clauses;
 use crate::duration::{instant, positive_duration};
 use crate::error::ParseError;
 use crate::extent::read_extent;
-use crate::names::Names;
+use crate::names::{Names, string_value};
 use crate::options::Options;
 use crate::token::{Place, Token, TokenKind};
 use crate::words;
@@ -168,18 +168,29 @@ pub(crate) fn name_token(cursor: &mut Cursor<'_>, expected: &str) -> Result<Toke
         Some(TokenKind::Word) => !words::is_keyword(cursor.peek_text()),
         _ => false,
     };
+    if cursor.peek_kind() == Some(TokenKind::Word) && !is_name {
+        let word = cursor.peek_text();
+        return Err(ParseError::syntax(
+            cursor.source,
+            cursor.offset(),
+            format!(
+                "`{word}` is a keyword, and {expected} was expected; write it as a string (\"{word}\"), or choose another name"
+            ),
+        ));
+    }
     if !is_name {
         return Err(cursor.unexpected(&format!("{expected} (a word, a string or an IRI)")));
     }
     Ok(cursor.bump().expect("a token was just seen"))
 }
 
-/// The name that a token gives to a query: words and strings as they are, IRIs resolved.
+/// The name that a token gives to a query: words as they are, strings without their quotes and escapes,
+/// IRIs resolved.
 pub(crate) fn name_text(source: &str, token: Token, names: &Names) -> Result<String, ParseError> {
     let text = token.text(source);
     Ok(match token.kind {
         TokenKind::Word => text.to_owned(),
-        TokenKind::String => text.trim_matches(['"', '\'']).to_owned(),
+        TokenKind::String => string_value(text),
         _ => names.resolve(source, token)?.into_string(),
     })
 }

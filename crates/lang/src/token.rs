@@ -135,6 +135,29 @@ pub fn tokenize(source: &str) -> Vec<Token> {
     }
 }
 
+/// Whether two texts have the same tokens, so that they differ in white space and comments alone. Both
+/// mean the same then: the grammar puts no meaning between tokens. Spaces in strings and IRIs count.
+#[must_use]
+pub fn have_same_tokens(one: &str, other: &str) -> bool {
+    if one == other {
+        return true;
+    }
+    let words = |text: &str| -> Vec<(TokenKind, Range<usize>)> {
+        tokenize(text)
+            .into_iter()
+            .map(|token| (token.kind, token.range()))
+            .collect()
+    };
+    let (ours, theirs) = (words(one), words(other));
+    ours.len() == theirs.len()
+        && ours
+            .into_iter()
+            .zip(theirs)
+            .all(|((kind, our), (other_kind, their))| {
+                kind == other_kind && one[our] == other[their]
+            })
+}
+
 fn next_kind(scanner: &mut Scanner<'_>, first: char) -> TokenKind {
     match first {
         '<' if scanner.take_iri() => TokenKind::Iri,
@@ -177,5 +200,31 @@ fn take_punctuation(scanner: &mut Scanner<'_>, first: char) -> TokenKind {
         '{' | '}' | '(' | ')' | '[' | ']' | '.' | ',' | ';' | '*' | '/' | '+' | '-' | '!' | '='
         | '<' | '>' | '|' | '^' | '?' | '~' | '$' => TokenKind::Punctuation,
         _ => TokenKind::Bad(Fault::StrayCharacter),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn white_space_and_comments_make_no_other_text() {
+        let text = "REGISTER QUERY q AS SELECT * { ?s <urn:p> 'a b' . ?s ?p 1 }";
+        for same in [
+            "  REGISTER QUERY q AS\n\tSELECT * { ?s <urn:p> 'a b'.\r\n?s ?p 1 }\n",
+            "# why\nREGISTER QUERY q AS SELECT*{?s<urn:p>'a b' . # here\n ?s ?p 1}",
+        ] {
+            assert!(have_same_tokens(text, same), "{same}");
+        }
+        for other in [
+            "REGISTER QUERY q AS SELECT * { ?s <urn:p> 'a  b' . ?s ?p 1 }",
+            "REGISTER QUERY q AS SELECT * { ?s <urn:p> 'a b' . ?s ?p 1. }",
+            "REGISTER QUERY q AS SELECT * { ?s <urn:p> 'a b' . ?s ?p 2 }",
+            "REGISTER QUERY q AS SELECT * { ?s <urn:p#> 'a b' . ?s ?p 1 }",
+            "REGISTER QUERY q AS SELECT * { ?s <urn:p> \"a b\" . ?s ?p 1 }",
+            "",
+        ] {
+            assert!(!have_same_tokens(text, other), "{other}");
+        }
     }
 }

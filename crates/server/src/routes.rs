@@ -136,6 +136,6 @@ async fn wrong_method(method: Method) -> ApiError {
     ApiError::new(
         StatusCode::METHOD_NOT_ALLOWED,
         "method_not_allowed",
-        format!("This address cannot be asked to {method}. The Allow header lists what it takes."),
+        format!("This address takes no {method}. The Allow header lists the methods that it takes."),
     )
 }

@@ -136,6 +136,7 @@ fn is_refusal(error: &EngineError) -> bool {
     matches!(
         error,
         EngineError::Invalid(_)
+            | EngineError::Late(_)
             | EngineError::NotFound(_)
             | EngineError::Conflict(_)
             | EngineError::NotSupported(_)

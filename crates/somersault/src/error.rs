@@ -6,7 +6,7 @@ use somersault_lang::ParseError;
 use somersault_log::LogError;
 use somersault_query::QueryError;
 use somersault_runtime::RuntimeError;
-use somersault_stream::RefusalKind;
+use somersault_stream::{Refusal, RefusalKind};
 use std::path::PathBuf;
 
 /// Why the engine refused or failed.
@@ -45,6 +45,9 @@ pub enum EngineError {
     /// It is well formed but cannot be accepted: BATCH that does not divide STEP, event time that goes back …
     #[error("{0}")]
     Invalid(String),
+    /// A push has a statement that is later than LATENESS allows; nothing of it was taken.
+    #[error("{0}")]
+    Late(String),
     /// A limit was hit.
     #[error("{message}")]
     Limit {
@@ -150,6 +153,9 @@ impl From<RuntimeError> for EngineError {
         match error {
             RuntimeError::Refused(refusal) => {
                 let message = refusal.to_string();
+                if matches!(refusal, Refusal::Late { .. }) {
+                    return EngineError::Late(message);
+                }
                 match refusal.kind() {
                     RefusalKind::NotFound => EngineError::NotFound(message),
                     RefusalKind::Conflict => EngineError::Conflict(message),

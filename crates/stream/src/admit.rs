@@ -16,6 +16,7 @@ use crate::queries::MemberView;
 use crate::refusal::Refusal;
 use crate::stream::Stream;
 use somersault_lang::CreateStream;
+use somersault_lang::token::have_same_tokens;
 use somersault_log::{
     AdvanceRecord, Command, CommandRecord, LoadRecord, Record, Resolved, UpdateRecord,
 };
@@ -169,7 +170,9 @@ impl Coordinator {
     ) -> Result<Admission, Refusal> {
         let iri = declaration.iri.as_str();
         if let Ok(existing) = self.known_stream(iri) {
-            if existing.declaration.text == declaration.text && existing.namespace == namespace {
+            if existing.namespace == namespace
+                && have_same_tokens(&existing.declaration.text, &declaration.text)
+            {
                 return Ok(Admission::Repeat(Repeat::Stream(existing.uid)));
             }
             return Err(Refusal::StreamConflict {

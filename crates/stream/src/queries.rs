@@ -20,6 +20,7 @@ use hashbrown::HashTable;
 use members::PauseHistory;
 use rustc_hash::{FxBuildHasher, FxHashMap};
 use somersault_lang::lift::Shape;
+use somersault_lang::token::have_same_tokens;
 use somersault_model::{EventTime, QueryUid};
 use std::collections::BTreeMap;
 use std::hash::BuildHasher;
@@ -72,12 +73,13 @@ impl MemberView<'_> {
         self.cohort.members.text(self.id.slot)
     }
 
-    /// Whether it was registered with this text.
+    /// Whether it was registered with this text, white space and comments aside.
     pub(crate) fn has_text(&self, text: &str, namespace: Option<&str>) -> bool {
-        self.cohort.namespace() == namespace && self.text() == text
+        self.cohort.namespace() == namespace && have_same_tokens(&self.text(), text)
     }
 
-    /// Whether it was registered with the text of this shape and these words.
+    /// Whether it was registered with the text of this shape and these words, white space and comments
+    /// aside.
     pub(crate) fn has_words(
         &self,
         shape: &Shape,
@@ -85,7 +87,9 @@ impl MemberView<'_> {
         namespace: Option<&str>,
     ) -> bool {
         let members = &self.cohort.members;
-        self.cohort.namespace() == namespace && members.has_text(self.id.slot, shape, words)
+        self.cohort.namespace() == namespace
+            && (members.has_text(self.id.slot, shape, words)
+                || have_same_tokens(&self.text(), &shape.text(words)))
     }
 }
 

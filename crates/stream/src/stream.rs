@@ -440,10 +440,16 @@ impl Stream {
         moved
     }
 
+    /// Where the clock moves an IDLE stream to. None where it moves nothing.
+    pub(crate) fn time_by_clock(&self, now_ms: i64) -> Option<EventTime> {
+        let time = self.clock_time(now_ms);
+        time.filter(|time| Some(*time) > self.complete_through)
+    }
+
     /// Where an IDLE stream stands by the clock: each source that has been silent for IDLE goes on from its own time at
     /// the clock's pace, the others stand where they are. None where the clock moves nothing, and never further than event times
     /// go: an advance of several streams is refused whole.
-    pub(crate) fn time_by_clock(&self, now_ms: i64) -> Option<EventTime> {
+    fn clock_time(&self, now_ms: i64) -> Option<EventTime> {
         let idle = self.declaration.idle?;
         if self.is_arrival_time() {
             return None;
@@ -460,8 +466,14 @@ impl Stream {
             None => self.heartbeat.map(by_clock),
             least => least,
         };
-        let least = least.map(|time| time.min(EventTime(FARTHEST_MS)));
-        least.filter(|time| Some(*time) > self.complete_through)
+        least.map(|time| time.min(EventTime(FARTHEST_MS)))
+    }
+
+    /// Whether the clock has moved the stream to where it is: further than its sources had come, and no
+    /// further than an IDLE stream is by now.
+    pub(crate) fn was_moved_by_clock(&self, now_ms: i64) -> bool {
+        let sources = self.sources.values().filter_map(|source| source.time).max();
+        self.complete_through > sources && self.clock_time(now_ms) >= self.complete_through
     }
 
     /// Whether reaching `time` would close a batch or let a group go on.

@@ -254,6 +254,10 @@ fn dialects(report: &mut Report) {
 }
 
 fn registrations(report: &mut Report) {
+    report.continuous(
+        "REGISTER QUERY silent AS SELECT * FROM STREAM <http://s> [RANGE 1s STEP 1s] { ?s ?p ?o }",
+    );
+    report.statement("DROP QUERY select");
     let rest = "SELECT ?x FROM STREAM <http://s> [RANGE 1s STEP 1s] WHERE { ?x ?y ?z }";
     report.continuous(&format!("REGISTER q AS {rest}"));
     report.continuous(&format!("REGISTER QUERY AS {rest}"));

@@ -29,6 +29,7 @@ impl From<EngineError> for ApiError {
             }
             EngineError::NotSupported(_) => client(StatusCode::BAD_REQUEST, "not_supported"),
             EngineError::Invalid(_) => client(StatusCode::BAD_REQUEST, "invalid"),
+            EngineError::Late(_) => client(StatusCode::BAD_REQUEST, "late"),
             EngineError::NotFound(_) => client(StatusCode::NOT_FOUND, "not_found"),
             EngineError::Conflict(_) => client(StatusCode::CONFLICT, "conflict"),
             EngineError::Evaluation(_) => client(StatusCode::UNPROCESSABLE_ENTITY, "evaluation"),
@@ -95,6 +96,8 @@ mod tests {
                 400,
                 "bad_rdf",
             ),
+            (EngineError::Invalid("x".into()), 400, "invalid"),
+            (EngineError::Late("x".into()), 400, "late"),
             (EngineError::NotFound("x".into()), 404, "not_found"),
             (EngineError::Conflict("x".into()), 409, "conflict"),
             (

@@ -57,7 +57,7 @@ pub(crate) async fn graph_store(State(app): State<App>, request: Request) -> Api
         (method, Target::Graph(_)) => Err(ApiError::new(
             StatusCode::METHOD_NOT_ALLOWED,
             "method_not_allowed",
-            format!("A graph cannot be asked to {method}."),
+            format!("A graph takes no {method}. The Allow header lists the methods that it takes."),
         )),
     }
 }

@@ -326,7 +326,8 @@ fn time_that_goes_backwards_is_refused_with_the_statement() {
         .replace(" 1 ", " \"1\" ")
         .replace(" 2 ", " \"2\" ");
     let reply = server.push(&path, &line);
-    assert!([400, 409].contains(&reply.status), "{}", reply.text());
+    assert_eq!(reply.status, 400, "{}", reply.text());
+    assert_eq!(reply.json()["code"], "late");
     let sentence = reply.json()["error"]
         .as_str()
         .expect("a sentence")

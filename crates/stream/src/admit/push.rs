@@ -116,7 +116,13 @@ impl Coordinator {
             if let Err(late) = gate.pass(at)
                 && rejects
             {
-                return Err(late_refusal(stream, &head.source, index, at, late));
+                return Err(late_refusal(
+                    stream,
+                    &head.source,
+                    (index, at),
+                    late,
+                    received_ms,
+                ));
             }
         }
         if by_clock.is_none() {
@@ -237,9 +243,9 @@ fn far_refusal(
 fn late_refusal(
     stream: &Stream,
     source: &str,
-    index: usize,
-    at: EventTime,
+    (index, at): (usize, EventTime),
     late: TooLate,
+    received_ms: i64,
 ) -> Refusal {
     let alone = stream.sources.is_empty()
         || (stream.sources.len() == 1 && stream.sources.contains_key(source));
@@ -248,6 +254,7 @@ fn late_refusal(
         "" => "its source without a name is".to_owned(),
         name => format!("its source {name:?} is"),
     };
+    let by_clock = !late.of_source && stream.was_moved_by_clock(received_ms);
     Refusal::Late {
         stream: stream.iri().to_owned(),
         index,
@@ -256,6 +263,7 @@ fn late_refusal(
         complete_through: late.complete_through,
         source_phrase,
         needed_ms: late.complete_through.0 - at.0 + stream.lateness().0,
+        idle: stream.declaration.idle.filter(|_| by_clock),
     }
 }
 

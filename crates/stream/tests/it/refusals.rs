@@ -205,6 +205,15 @@ fn a_name_taken_with_another_text_is_a_conflict() {
 }
 
 #[test]
+fn white_space_and_comments_make_no_other_declaration() {
+    let mut driver = Driver::with_streams(&[A]);
+    let mut spaced = stream(A);
+    spaced.text = format!("# the stream\n{}\n", spaced.text.replace(' ', "\n   "));
+    let again = driver.create(spaced).expect("it is the same");
+    assert!(matches!(again, Admission::Repeat(_)), "{again:?}");
+}
+
+#[test]
 fn changes_of_answers_that_may_be_amended_are_not_yet() {
     let mut driver = Driver::new();
     let mut amended = stream(A);

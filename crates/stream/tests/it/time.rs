@@ -185,6 +185,36 @@ fn idle_streams_go_on_at_the_clocks_pace() {
 }
 
 #[test]
+fn what_the_clock_has_made_late_is_told_apart() {
+    let mut driver = Driver::new();
+    let mut idle = stream(A);
+    idle.idle = Some(Millis(5_000));
+    driver.create(idle).unwrap();
+    driver.register("q", windows(&[(A, 100, 100)])).unwrap();
+    driver.now_ms = 100_000;
+    driver.push(A, &[(730, 1)]).unwrap();
+    let said = |driver: &mut Driver, at: i64| {
+        let refusal = driver.push(A, &[(at, 2)]).expect_err("it is late");
+        refusal.to_string()
+    };
+    // The source itself has gone on.
+    let own = said(&mut driver, 700);
+    assert!(own.contains("LATENESS of at least 30ms"), "{own}");
+    driver.tick(106_000);
+    assert_eq!(complete_through(&driver, A), Some(1_730));
+    let by_clock = said(&mut driver, 900);
+    assert!(
+        by_clock.contains("IDLE 5000ms") && by_clock.contains("IDLE NEVER"),
+        "{by_clock}"
+    );
+    assert!(!by_clock.contains("LATENESS"), "{by_clock}");
+    // An advance is not the clock's doing.
+    driver.advance(&[(A, 1_000_000)]).unwrap();
+    let advanced = said(&mut driver, 999_990);
+    assert!(advanced.contains("LATENESS of at least 10ms"), "{advanced}");
+}
+
+#[test]
 fn ticks_that_change_nothing_log_nothing() {
     let mut driver = Driver::new();
     let mut idle = stream(A);
