@@ -71,7 +71,7 @@ pub(crate) enum Command {
     /// Stop a continuous query until it is resumed
     #[command(after_help = "Example:\n  somersault pause trending --server http://127.0.0.1:7878")]
     Pause(QueryNameArgs),
-    /// Let a paused query go on; what passed meanwhile is not made up for
+    /// Let a paused query go on; closes that passed meanwhile are not made up for
     #[command(after_help = "Example:\n  somersault resume trending --server http://127.0.0.1:7878")]
     Resume(QueryNameArgs),
     /// Move the time of streams on: nothing earlier will come, so that closes become due
@@ -155,15 +155,17 @@ pub(crate) struct ServeArgs {
     /// Longest time one firing of a continuous query may take, in milliseconds
     #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) firing_time_ms: Option<u64>,
-    /// How often a snapshot is cut at least while something waits to become visible, in milliseconds: less shows one-shot
-    /// queries what is newer, more leaves injection more of the processor
+    /// Longest time between two snapshots while statements wait to become visible, in milliseconds:
+    /// a smaller value shows one-shot queries newer data, a larger one leaves more of the processor
+    /// to injection
     #[arg(long, value_name = "MS", default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..=60_000))]
     pub(crate) freshness_ms: u64,
-    /// How far ahead of both its stream's newest time and the clock an event time may lie, in milliseconds, where the
-    /// stream's declaration has no AHEAD; a day if not given
+    /// How far ahead of both its stream's newest time and the clock an event time may lie, in
+    /// milliseconds, where the stream's declaration has no AHEAD; a day if not given
     #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) time_ahead_ms: Option<u64>,
-    /// How many closes of one continuous query a push or an advance may make due; 100000 if not given
+    /// How many closes of one continuous query a push or an advance may make due; 100000 if not
+    /// given
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) closes_at_once: Option<u64>,
     /// Most rows that one answer may have
@@ -239,19 +241,21 @@ pub(crate) struct ExplainArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct RegisterArgs {
-    /// Files of statements separated by `;`: CREATE STREAM, REGISTER …, queries, DROP, PAUSE, RESUME
+    /// Files of statements separated by `;`: CREATE STREAM, REGISTER …, queries, DROP, PAUSE,
+    /// RESUME
     #[arg(required = true, value_name = "FILE")]
     pub(crate) files: Vec<PathBuf>,
     /// The files hold many queries, a line {"name": …, "query": …} each; .gz and .zst too
     #[arg(long, conflicts_with_all = ["name", "replace"])]
     pub(crate) batch: bool,
-    /// Put each query in the place of the one of its name, if there is one, with no close lost between the two
+    /// Replace the query of the same name, if there is one; no close is lost between the two
     #[arg(long)]
     pub(crate) replace: bool,
     /// Name of the query, when the text gives none
     #[arg(long, value_name = "NAME")]
     pub(crate) name: Option<String>,
-    /// Namespace of bare names, which must be that of the server; needed for streams with bare names
+    /// Namespace of bare names, which must be that of the server; needed for streams with bare
+    /// names
     #[arg(long, value_name = "IRI", value_parser = values::iri)]
     pub(crate) namespace: Option<String>,
     #[command(flatten)]
@@ -394,7 +398,8 @@ pub(crate) struct ReplayArgs {
     /// A stream and its file of `t_ms<TAB>triple .` lines, as IRI=FILE
     #[arg(long = "stream", value_name = "IRI=FILE", required = true)]
     pub(crate) streams: Vec<String>,
-    /// Files with CREATE STREAM statements; a stream not declared there is timing, in batches of 100 ms
+    /// Files with CREATE STREAM statements; a stream not declared there is timing, in batches of
+    /// 100 ms
     #[arg(long, value_name = "FILE", num_args = 1..)]
     pub(crate) create: Vec<PathBuf>,
     /// Files with continuous queries; one without a name is named after its file
@@ -403,7 +408,8 @@ pub(crate) struct ReplayArgs {
     /// 1 is real time, 10 is ten times as fast, max does not wait
     #[arg(long, value_enum, default_value_t = Speed::Max)]
     pub(crate) speed: Speed,
-    /// Stop here: statements from this event time on are not fed; milliseconds since 1970, or a date
+    /// Stop here: statements from this event time on are not fed; milliseconds since 1970, or a
+    /// date
     #[arg(long, value_name = "TIME", value_parser = times::instant, allow_hyphen_values = true)]
     pub(crate) until: Option<i64>,
     /// Namespace of bare names in the paper's dialect

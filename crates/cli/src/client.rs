@@ -1,4 +1,5 @@
-//! A client of the server's HTTP interface: requests in, bodies out, every refusal as the server's own sentence.
+//! A client of the server's HTTP interface: requests in, bodies out, every refusal as the server's
+//! own sentence.
 
 use crate::args::SERVER_VARIABLE;
 use crate::error::{CliError, Refusal};
@@ -8,7 +9,7 @@ use std::time::Duration;
 use ureq::http::{Response, StatusCode};
 use ureq::{Agent, Body, SendBody};
 
-/// How often a push is sent again to a stream whose budget is used up.
+/// Attempts to push to a stream whose budget is used up.
 const PUSH_ATTEMPTS: u32 = 60;
 
 /// A server, by its URL.
@@ -79,11 +80,12 @@ impl Client {
         }
     }
 
-    /// POSTs a body that can be sent again: as long as the server says that it may be taken later (429), it is, after the
-    /// pause that the server asks for.
+    /// POSTs a body that can be sent again. While the server asks to try later (429), it is sent
+    /// again after the pause that the server names.
     ///
     /// # Errors
-    /// When the server cannot be reached, refuses for good, or has not taken it after so many attempts.
+    /// When the server cannot be reached, refuses for good, or has not taken it after
+    /// `PUSH_ATTEMPTS` attempts.
     pub(crate) fn post_patiently(
         &self,
         path: &str,

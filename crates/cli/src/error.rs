@@ -1,4 +1,4 @@
-//! What a subcommand can fail with, and the exit code that says so.
+//! The failures of subcommands, and their exit codes.
 
 use std::process::ExitCode;
 
@@ -17,8 +17,8 @@ pub(crate) enum CliError {
     /// No answer came from the server: exit code 1.
     #[error("{0}")]
     Unreachable(String),
-    /// Whoever read the answer has seen enough (`… | head`): no failure, and nothing to say.
-    #[error("nobody reads the answer any more")]
+    /// The reader of standard output has closed it (`… | head`): no failure, and nothing to say.
+    #[error("standard output was closed")]
     ReaderGone,
 }
 

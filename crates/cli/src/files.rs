@@ -1,4 +1,5 @@
-//! Files as the user names them: compression and RDF syntax by their endings, read with a progress bar.
+//! Files as the user names them: compression and RDF syntax by their endings, read with a progress
+//! bar.
 
 use crate::error::CliError;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -11,7 +12,7 @@ use std::path::{Path, PathBuf};
 pub(crate) struct Input {
     /// Its bytes after decompression.
     pub(crate) reader: Box<dyn Read + Send>,
-    /// Its path without `.gz` or `.zst`: what the syntax is told from.
+    /// Its path without `.gz` or `.zst`, whose ending names the syntax.
     pub(crate) stem: PathBuf,
 }
 
@@ -59,7 +60,8 @@ pub(crate) fn rdf_format(stem: &Path) -> Result<RdfFormat, CliError> {
     })
 }
 
-/// The bytes of a file, unless it is JSON-LD that says nothing: JSON without a context has no statements.
+/// The bytes of a file, unless it is JSON-LD that says nothing: JSON without a context has no
+/// statements.
 ///
 /// # Errors
 /// When JSON cannot be read, or yields no statement.
@@ -74,7 +76,7 @@ pub(crate) fn refuse_empty_json(
     let mut bytes = Vec::new();
     let read = reader.read_to_end(&mut bytes);
     read.map_err(|error| CliError::failed(format_args!("cannot read {}", path.display()), error))?;
-    // What does not parse is refused where it is loaded, with its place.
+    // A document that does not parse is refused by the load, with the place.
     if RdfParser::from_format(format)
         .for_slice(&bytes)
         .next()

@@ -1,4 +1,5 @@
-//! The one binary: parses the command line, runs the subcommand, says in one sentence what went wrong.
+//! The one binary: parses the command line, runs the subcommand, says in one sentence what went
+//! wrong.
 
 mod args;
 mod client;
@@ -21,11 +22,12 @@ use std::process::ExitCode;
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::LevelFilter;
 
-/// Slices, lists and pushes come and go on other threads than they were made on (ADR 18).
+/// Slices, lists and pushes are freed on other threads than those that made them (ADR 18).
 #[global_allocator]
 static ALLOCATOR: MiMalloc = MiMalloc;
 
-/// Which of the engine's own reports are shown, such as `debug` or `somersault_server=debug`; warnings if it is not set.
+/// Which of the engine's own reports are shown, such as `debug` or `somersault_server=debug`;
+/// warnings if it is not set.
 const REPORTS: &str = "SOMERSAULT_LOG";
 
 fn main() -> ExitCode {
@@ -59,7 +61,8 @@ fn main() -> ExitCode {
     }
 }
 
-/// Shows what the engine and the server report (a torn tail of the log, a failed shard…) on standard error.
+/// Shows what the engine and the server report (a torn tail of the log, a failed shard…) on
+/// standard error.
 fn show_reports() {
     let filter = EnvFilter::builder()
         .with_default_directive(LevelFilter::WARN.into())

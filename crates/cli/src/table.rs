@@ -1,5 +1,6 @@
-//! Answers as a table for people: aligned columns, numbers as numbers, other terms as in N-Triples with
-//! short names of datatypes. Long ones are cut to the width of a terminal; in files and pipes nothing is.
+//! Answers as a table for people: aligned columns, numbers as numbers, other terms as in N-Triples
+//! with short names of datatypes. Long ones are cut to the width of a terminal; in files and pipes
+//! nothing is.
 
 use oxrdf::vocab::xsd;
 use oxrdf::{Literal, Term, Variable};
@@ -109,7 +110,8 @@ fn printable(term: &Term) -> String {
 /// The namespace of the datatypes of XML Schema.
 const XSD: &str = "http://www.w3.org/2001/XMLSchema#";
 
-/// A literal: numbers and booleans bare, others in quotes, datatypes of XML Schema by their short names.
+/// A literal: numbers and booleans bare, others in quotes, datatypes of XML Schema by their short
+/// names.
 fn spelled(literal: &Literal) -> String {
     let datatype = literal.datatype();
     let Some(name) = datatype.as_str().strip_prefix(XSD) else {

@@ -19,8 +19,8 @@ pub(crate) enum Place {
 }
 
 impl Place {
-    /// The place that the options name, where there is something already; with `stored` files an engine in memory that
-    /// has loaded them.
+    /// The place that the options name, where there is something already; with `stored` files an
+    /// engine in memory that has loaded them.
     ///
     /// # Errors
     /// When the place is not there, or cannot be opened.

@@ -1,4 +1,5 @@
-//! Instants: milliseconds since the Unix epoch, or RFC 3339 dates, as options take and messages show them.
+//! Instants: milliseconds since the Unix epoch, or RFC 3339 dates, as options take and messages
+//! show them.
 
 use somersault_lang::spareval::now_literal;
 use somersault_model::EventTime;
@@ -12,7 +13,8 @@ pub(crate) fn instant(text: &str) -> Result<i64, String> {
         })
 }
 
-/// The date, with the milliseconds that other commands take: `2023-11-14T22:13:20Z (1700000000000 ms)`.
+/// The date, with the milliseconds that other commands take: `2023-11-14T22:13:20Z (1700000000000
+/// ms)`.
 pub(crate) fn shown(ms: i64) -> String {
     format!("{} ({ms} ms)", now_literal(EventTime(ms)).value())
 }

@@ -9,7 +9,8 @@ pub(crate) fn iri(text: &str) -> Result<String, String> {
         .map_err(|error| format!("an absolute IRI such as http://example.org/ is needed ({error})"))
 }
 
-/// The server's own URL: paths are put behind it, so it ends with its host, its port or a path of its own.
+/// The server's own URL: paths are put behind it, so it ends with its host, its port or a path of
+/// its own.
 pub(crate) fn public_url(text: &str) -> Result<String, String> {
     let wanted = "a URL such as https://graph.example.org is needed";
     let rest = web_address(text).ok_or(wanted)?;

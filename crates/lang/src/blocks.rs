@@ -1,13 +1,15 @@
 //! Windows inside WHERE: `WINDOW w { … }` of RSP-QL, `STREAM s [ … ] { … }` of CQELS-QL.
 //!
-//! Both are GRAPH over a named window in the algebra, and are written so before `spargebra` reads them. In these two
-//! dialects a window is no graph: GRAPH with a variable is kept from ranging over windows.
+//! Both are GRAPH over a named window in the algebra, and are written so before `spargebra` reads
+//! them. In these two dialects a window is no graph: GRAPH with a variable is kept from ranging
+//! over windows.
 
 use crate::continuous::{Dialect, WindowClause};
 use crate::cursor::Cursor;
 use crate::error::ParseError;
 use crate::extent::read_extent;
-use crate::surface::{Surface, source_token};
+use crate::name_clause::source_token;
+use crate::surface::Surface;
 use crate::token::{Place, Token, TokenKind};
 use oxrdf::NamedNode;
 use std::collections::HashSet;
@@ -15,7 +17,7 @@ use std::fmt::Write;
 
 /// Reads the window blocks from a place of the text on.
 pub(crate) fn read(surface: &mut Surface, mut cursor: Cursor<'_>) -> Result<(), ParseError> {
-    // What is known of GRAPH with a variable once all windows are.
+    // The places of GRAPH with a variable, handled once all windows are known.
     let mut graph_variables = Vec::new();
     let mut taken = None;
     while !cursor.is_end() {
@@ -117,7 +119,7 @@ fn stream_block(
     Ok(())
 }
 
-/// What stands between a stream and the number of a window on it in the window's name.
+/// The part of a window's name between its stream and its number.
 const NAME_PART: &str = "/window/";
 
 /// The names in a text that could be those of windows of CQELS-QL.
@@ -136,9 +138,9 @@ fn window_like_names(surface: &Surface, cursor: &Cursor<'_>) -> HashSet<NamedNod
     names
 }
 
-/// A name for a window that has none: people meet it in EXPLAIN. It is none that the text says, so that
-/// `GRAPH <…/window/1>` and FROM NAMED read the stored graph that they name. `GRAPH ?g` alone would not
-/// see a stored graph of the name that is left.
+/// A name for a window that has none; EXPLAIN shows it. The text does not contain it, so that
+/// `GRAPH <…/window/1>` and FROM NAMED read the stored graph of that name. Only `GRAPH ?g` would
+/// miss a stored graph with the chosen name.
 fn free_name(stream: &NamedNode, number: usize, taken: &mut HashSet<NamedNode>) -> NamedNode {
     let mut number = number;
     loop {

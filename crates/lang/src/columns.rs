@@ -1,9 +1,10 @@
 //! Columns of a grouped SELECT that are read by name: by a later column, and by HAVING.
 //!
-//! A later column may read an earlier one (SPARQL 1.1 Query, §16.1.2 and §18.2.4.4), but `spargebra`
-//! refuses that where rows are grouped. Such a variable is written as an IRI before `spargebra` reads
-//! the text, and turned back into the variable in the algebra. HAVING reads no column in the
-//! specification (§18.2.4.2 comes before §18.2.4.4); here it does, as in Jena and RDF4J.
+//! A later column may read an earlier one (SPARQL 1.1 Query, §16.1.2 and §18.2.4.4), but
+//! `spargebra` refuses that where rows are grouped. Such a variable is written as an IRI before
+//! `spargebra` reads the text, and turned back into the variable in the algebra. HAVING reads no
+//! column in the specification (§18.2.4.2 comes before §18.2.4.4); here it does, as in Jena and
+//! RDF4J.
 
 use crate::rewrite::{Rewrite, rewrite};
 use crate::token::Token;
@@ -60,8 +61,8 @@ impl<'t> ColumnIris<'t> {
     }
 }
 
-/// Lets HAVING read columns: where its condition reads one, it is looked at after the column has its
-/// value. No other condition changes its place.
+/// Lets HAVING read columns: where its condition reads one, it is looked at after the column has
+/// its value. No other condition changes its place.
 pub(crate) fn let_having_read_columns(pattern: &mut GraphPattern) {
     struct Raise;
     impl Rewrite for Raise {

@@ -1,7 +1,7 @@
 //! Continuous queries: a query, its windows, and when it fires.
 
 use crate::query::Query;
-use crate::statement::Classification;
+use crate::stream::Classification;
 use oxrdf::NamedNode;
 use somersault_model::{EventTime, Millis};
 
@@ -15,23 +15,24 @@ pub enum RegistrationKind {
     Stream,
 }
 
-/// Which firings of a query are reported to its subscribers.
+/// Which firings of a query its subscribers are sent.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct Report {
-    /// `REPORT ON CHANGE`: only those whose answer differs from that of the firing before.
+    /// `REPORT ON CHANGE`: only firings whose answer differs from that of the previous one.
     pub on_change: bool,
-    /// `REPORT NON EMPTY`: only those that have an answer with rows.
+    /// `REPORT NON EMPTY`: only firings that have an answer with rows.
     pub non_empty: bool,
 }
 
-/// What a query does that cannot keep up with its closes.
+/// What a query does when it cannot keep up with its closes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Overload {
     /// Every close is answered; inputs wait.
     #[default]
     Wait,
-    /// `ON OVERLOAD SKIP`: while a firing is under way, of the closes that become due only the newest is answered.
+    /// `ON OVERLOAD SKIP`: while a firing is under way, only the newest of the closes that become
+    /// due is answered.
     Skip,
 }
 
@@ -40,13 +41,13 @@ pub enum Overload {
 pub struct DerivedStream {
     /// Its IRI, which is the query's name too.
     pub iri: NamedNode,
-    /// What of it is timing.
+    /// Which of its statements are timing.
     pub classification: Classification,
     /// The graph that absorbs; `None` = the default graph, or the graph that the template says.
     pub into: Option<NamedNode>,
-    /// How much past a newly registered query may see.
+    /// How much of the past a newly registered query sees.
     pub keep: Millis,
-    /// What its slices may cost.
+    /// The memory that its slices may take.
     pub budget_bytes: u64,
 }
 
@@ -64,21 +65,22 @@ pub enum Dialect {
     CqelsQl,
 }
 
-/// What of its answers a continuous query gives (the relation-to-stream operator of RSP-QL and CQL).
+/// Which part of its answers a continuous query gives (the relation-to-stream operator of RSP-QL
+/// and CQL).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum StreamOperator {
     /// RSTREAM: every firing gives its whole answer.
     #[default]
     RStream,
-    /// ISTREAM: the solutions that the firing before had not, as a difference of bags.
+    /// ISTREAM: the solutions that the previous firing did not have, as a difference of bags.
     IStream,
-    /// DSTREAM: the solutions of the firing before that this one has not.
+    /// DSTREAM: the solutions of the previous firing that this one does not have.
     DStream,
 }
 
 impl StreamOperator {
-    /// Whether an answer hangs on the firing before.
+    /// Whether an answer depends on the previous firing.
     #[must_use]
     pub fn compares(self) -> bool {
         self != StreamOperator::RStream
@@ -88,8 +90,8 @@ impl StreamOperator {
 /// What a window holds, and when it closes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Extent {
-    /// `RANGE r STEP s`, or `FROM NOW-a TO NOW-b STEP s` with r = a − b and until = b: what has an event time from
-    /// close − until − range on, and before close − until.
+    /// `RANGE r STEP s`, or `FROM NOW-a TO NOW-b STEP s` with r = a − b and until = b: the
+    /// statements with close − until − range ≤ event time < close − until.
     Time {
         /// How long the span of event time is.
         range: Millis,
@@ -102,7 +104,8 @@ pub enum Extent {
     Now,
     /// `ALL`: everything since the query was registered, as far back as the stream's KEEP.
     All,
-    /// `ELEMENTS n STEP m`, `RANGE TRIPLES n STEP m`: the last `count` statements, closing with every `step` more.
+    /// `ELEMENTS n STEP m`, `RANGE TRIPLES n STEP m`: the last `count` statements, closing with
+    /// every `step` more.
     Statements {
         /// How many statements it holds.
         count: u64,
@@ -116,8 +119,8 @@ pub enum Extent {
 pub struct WindowClause {
     /// The stream.
     pub stream: NamedNode,
-    /// The name by which the pattern reads the window: in C-SPARQL the stream's own, in RSP-QL the one that the
-    /// text gives it, in CQELS-QL one that no text can say.
+    /// The name by which the pattern reads the window: in C-SPARQL the stream's own, in RSP-QL the
+    /// one that the text gives it, in CQELS-QL one that the text does not contain.
     pub name: NamedNode,
     /// What it holds, and when it closes.
     pub extent: Extent,
@@ -151,7 +154,7 @@ pub struct ContinuousQuery {
     pub name: Option<String>,
     /// What is registered.
     pub kind: RegistrationKind,
-    /// What of its answers it gives.
+    /// Which part of its answers it gives.
     pub operator: StreamOperator,
     /// The windows, in the order of the text; at least one.
     pub windows: Vec<WindowClause>,
@@ -163,9 +166,10 @@ pub struct ContinuousQuery {
     pub overload: Overload,
     /// The stream that the answers make.
     pub derives: Option<DerivedStream>,
-    /// `STARTING AT`: the origin of the closes; the Unix epoch where nothing is said.
+    /// `STARTING AT`: the origin of the closes; the Unix epoch by default.
     pub starting_at: EventTime,
-    /// The query over the windows and the stored graphs; its dataset clause holds the stored graphs only.
+    /// The query over the windows and the stored graphs; its dataset clause holds the stored graphs
+    /// only.
     pub query: Query,
     /// The syntax it was written in.
     pub dialect: Dialect,

@@ -1,12 +1,13 @@
-//! `spargebra`'s algebra to ours: numbered variables, flat joins and unions, blank nodes as variables.
+//! `spargebra`'s algebra to ours: numbered variables, flat joins and unions, blank nodes as
+//! variables.
 //!
-//! Numbers are given in order of appearance, and the random names that `spargebra` makes up are replaced, so that
-//! one text always gives one algebra.
+//! Numbers are given in order of appearance, and the random names that `spargebra` makes up are
+//! replaced, so that one text always gives one algebra.
 
-use crate::algebra::{NameOrVariable, PathExpression, Pattern, TermPattern, TriplePattern, VarId};
-use crate::expression::{
+use crate::algebra::expression::{
     Aggregate, AggregateFunction, Arithmetic, Comparison, Expression, Function, OrderKey,
 };
+use crate::algebra::{NameOrVariable, PathExpression, Pattern, TermPattern, TriplePattern, VarId};
 use crate::timestamp::F_TIMESTAMP;
 use oxrdf::{NamedOrBlankNode, Term, Triple};
 use spargebra::algebra as al;

@@ -1,4 +1,5 @@
-//! A walk over the tokens of a text: what is next, take it, or say what was expected instead.
+//! A walk over the tokens of a text: it shows the next token, takes it, or says what was expected
+//! instead.
 
 use crate::error::ParseError;
 use crate::token::{Fault, Token, TokenKind};
@@ -138,7 +139,7 @@ impl<'t> Cursor<'t> {
         rest.starts_with('<') && rest[1..].starts_with(|c: char| c.is_ascii_alphabetic())
     }
 
-    /// What the next token is, as the beginning of a sentence.
+    /// The beginning of a sentence that names the next token.
     pub(crate) fn describe_next(&self) -> String {
         let text = shorten(self.peek_text());
         match self.peek_kind() {
@@ -186,7 +187,7 @@ impl<'t> Cursor<'t> {
         ParseError::syntax(self.source, self.offset(), message)
     }
 
-    /// The error for the first token that is none.
+    /// The error for the first [`TokenKind::Bad`] of the text, if there is one.
     pub(crate) fn first_bad_token(mut self) -> Option<ParseError> {
         self.at = self
             .tokens

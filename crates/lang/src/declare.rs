@@ -2,13 +2,12 @@
 
 use crate::continuous::DerivedStream;
 use crate::cursor::Cursor;
-use crate::duration::{any_duration, positive_duration};
 use crate::error::ParseError;
+use crate::name_clause::{name_text, name_token, source_token};
 use crate::names::Names;
-use crate::statement::{
-    AheadLimit, Classification, CreateStream, LatePolicy, Statement, TimeDomain,
-};
-use crate::surface::{name_text, name_token, source_token};
+use crate::statement::Statement;
+use crate::stream::{AheadLimit, Classification, CreateStream, LatePolicy, TimeDomain};
+use crate::time_clause::{any_duration, positive_duration};
 use crate::token::TokenKind;
 use somersault_model::Millis;
 
@@ -57,7 +56,7 @@ fn read_query_name(cursor: &mut Cursor<'_>, names: &Names) -> Result<String, Par
     name_text(cursor.source, token, names)
 }
 
-/// The clauses of a CREATE STREAM as far as they were given.
+/// The clauses of a CREATE STREAM that were given.
 #[derive(Debug, Default)]
 pub(crate) struct Clauses {
     seen: Vec<&'static str>,
@@ -175,7 +174,8 @@ impl Clauses {
         Ok(())
     }
 
-    /// Reads one of the clauses that a derived stream may have too, if one stands here; refuses the others.
+    /// Reads one of the clauses that a derived stream may have too, if one stands here; refuses the
+    /// others.
     pub(crate) fn read_derived(
         &mut self,
         cursor: &mut Cursor<'_>,

@@ -1,11 +1,11 @@
 //! The algebra as text, one operator a line: for golden files and for EXPLAIN.
 
+use crate::algebra::expression::{
+    Aggregate, AggregateFunction, Arithmetic, Comparison, Expression, Function,
+};
 use crate::algebra::{
     NameOrVariable, PathExpression, Pattern, TemplateGraph, TemplateTerm, TermPattern,
     TripleTemplate, VarId,
-};
-use crate::expression::{
-    Aggregate, AggregateFunction, Arithmetic, Comparison, Expression, Function,
 };
 use crate::query::{Query, QueryForm};
 use std::fmt::Write;

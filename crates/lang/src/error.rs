@@ -9,7 +9,8 @@ use std::fmt;
 pub enum ParseErrorKind {
     /// The text is not in the language.
     Syntax,
-    /// The text is well formed, but says something that cannot hold (a stream windowed twice, a window of 0 s…).
+    /// The text is well formed, but says something that cannot hold (a stream windowed twice, a
+    /// window of 0 s…).
     Semantics,
 }
 
@@ -24,7 +25,7 @@ pub struct ParseError {
     pub offset: usize,
     /// The sentence.
     pub message: String,
-    /// What sort of refusal it is.
+    /// The kind of refusal.
     pub kind: ParseErrorKind,
 }
 

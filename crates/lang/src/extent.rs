@@ -1,18 +1,17 @@
-//! What stands between the brackets of a window. Each dialect has its own forms; a form of another dialect is refused
-//! with the words that say the same in this one, where there are any.
+//! The clauses between the brackets of a window. Each dialect has its own forms. A form of another
+//! dialect is refused with the words that say the same in this one, if there are any.
 
 use crate::continuous::{Dialect, Extent};
 use crate::cursor::Cursor;
-use crate::duration::{self, any_duration, positive_duration};
 use crate::error::ParseError;
 use crate::options::refuse_in_window;
-use crate::surface::at_starting;
-use crate::token::TokenKind;
+use crate::time_clause::{any_duration, at_starting, positive_duration};
+use crate::token::{TokenKind, duration};
 use somersault_model::Millis;
 use std::fmt;
 
 impl fmt::Display for Extent {
-    /// As the dialect that has it writes it, without the brackets.
+    /// In the words of a dialect that has such windows, without the brackets.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Extent::Time { range, until, step } => {
@@ -80,7 +79,7 @@ fn expected(dialect: Dialect) -> String {
     format!("RANGE and a duration, as in [RANGE 10s STEP 1s], {forms}")
 }
 
-/// Refuses a window that another dialect has and this one has not.
+/// Refuses a window that only other dialects have.
 fn check_form(cursor: &Cursor<'_>, dialect: Dialect) -> Result<(), ParseError> {
     let range_triples = cursor.is_keyword("RANGE") && cursor.is_keyword_at(1, "TRIPLES");
     let (form, its_dialect) = if range_triples {
@@ -122,7 +121,7 @@ fn check_form(cursor: &Cursor<'_>, dialect: Dialect) -> Result<(), ParseError> {
     ))
 }
 
-/// `dur [STEP dur | SLIDE dur | TUMBLING]`, behind RANGE. C-SPARQL always says how often.
+/// `dur [STEP dur | SLIDE dur | TUMBLING]`, behind RANGE. C-SPARQL requires a step.
 fn span(cursor: &mut Cursor<'_>, dialect: Dialect) -> Result<Extent, ParseError> {
     let offset = cursor.offset();
     let range = positive_duration(cursor, "RANGE")?;
@@ -207,7 +206,7 @@ fn statements(cursor: &mut Cursor<'_>) -> Result<Extent, ParseError> {
 
 /// A number of statements, at least 1.
 fn number(cursor: &mut Cursor<'_>, of: &str) -> Result<u64, ParseError> {
-    /// More are in no memory.
+    /// No memory holds more.
     const MOST: u64 = 1 << 32;
     let offset = cursor.offset();
     if cursor.peek_kind() != Some(TokenKind::Integer) {

@@ -1,10 +1,12 @@
-//! Takes the constants out of a query's text: what is left is its shape, and texts of one shape differ
-//! in nothing but those constants. It looks at tokens only, so it costs a fraction of parsing.
+//! Takes the constants out of a query's text: what is left is its shape, and texts of one shape
+//! differ in nothing but those constants. It looks at tokens only, so it costs a fraction of
+//! parsing.
 //!
-//! The one thing to know before changing it: it may always give up, and then the text is parsed as it
-//! is. It lifts a token only where the grammar takes any token of its class, and the algebra holds a
-//! constant: subjects, objects, and what a filter compares with. Everything else belongs to the shape,
-//! spacing between tokens included, and so do predicates and classes, since plans depend on them.
+//! The one thing to know before changing it: it may always give up, and then the text is parsed as
+//! it is. It lifts a token only where the grammar takes any token of its class, and the algebra
+//! holds a constant: subjects, objects, and what a filter compares with. Everything else belongs to
+//! the shape, spacing between tokens included, and so do predicates and classes, since plans depend
+//! on them.
 
 use crate::cursor::Cursor;
 use crate::names::Names;
@@ -18,18 +20,18 @@ mod shape;
 
 pub use shape::{Shape, join_pieces};
 
-/// Longer texts are not looked at.
+/// Longer texts are not lifted.
 const LONGEST_TEXT: usize = 1 << 14;
 /// Marks a lifted token in a shape; the letter behind it is the class.
 const MARK: char = '\u{1}';
-/// What the placeholders of a template begin with: IRIs and strings, numbers.
+/// The beginning of a template's placeholders: of IRIs and strings, and of numbers.
 const PLACE: &str = "urn:somersault:parameter:";
 const PLACE_NUMBER: &str = "73019250";
 
 /// A text without its constants.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Lifted {
-    /// What is left of the text.
+    /// The rest of the text.
     pub shape: String,
     /// The constants, in the order of the text.
     pub constants: Vec<Term>,
@@ -44,8 +46,8 @@ pub struct Template {
     pub placeholders: Vec<Term>,
 }
 
-/// Lifts the constants out of a SELECT or ASK query that is read with this base IRI; `None` where there
-/// are none, or where it is not certain that texts of this shape mean the same but for them.
+/// Lifts the constants out of a SELECT or ASK query that is read with this base IRI; `None` where
+/// there are none, or where texts of this shape may differ in more than the constants.
 #[must_use]
 pub fn lift(text: &str, base: Option<&str>) -> Option<Lifted> {
     if is_odd(text) {
@@ -65,7 +67,7 @@ pub fn lift(text: &str, base: Option<&str>) -> Option<Lifted> {
     })
 }
 
-/// Whether a text is not looked at: it is long, or has escapes, placeholders or marks, which are possible and rare.
+/// Whether a text is left alone: it is long, or has escapes, placeholders or marks, which are rare.
 fn is_odd(text: &str) -> bool {
     let is_odd = |byte: u8| byte == b'\\' || byte == MARK as u8;
     text.len() > LONGEST_TEXT
@@ -130,7 +132,7 @@ fn literal_of(text: &str, kind: TokenKind) -> (char, Literal) {
 
 /// Where in a group or in brackets the next token stands.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum Position {
     Subject,
     Predicate,
     /// `true` where the objects are classes.
@@ -140,10 +142,10 @@ enum Place {
     Modifiers,
 }
 
-/// What the next token stands in.
+/// The context of the next token.
 enum Context {
-    Group(Place),
-    Brackets(Place),
+    Group(Position),
+    Brackets(Position),
     /// The brackets open in an expression: whether each is a call's. `lifts` = it is a filter.
     Expression {
         calls: Vec<bool>,
@@ -206,7 +208,7 @@ impl<'t> Lifter<'t> {
         })
     }
 
-    /// Whatever lies between tokens counts as one space.
+    /// White space and comments between tokens count as one space.
     fn space(&mut self, token: Token) {
         let before = self.at.checked_sub(1).map(|before| self.tokens[before].end);
         if !self.shape.is_empty() && before.is_some_and(|end| end < token.start) {
@@ -302,18 +304,18 @@ impl<'t> Lifter<'t> {
 
     fn open_group(&mut self) -> Option<()> {
         self.copy()?;
-        self.stack.push(Context::Group(Place::Subject));
+        self.stack.push(Context::Group(Position::Subject));
         Some(())
     }
 
-    fn go_to(&mut self, place: Place) {
+    fn go_to(&mut self, place: Position) {
         match self.stack.last_mut() {
             Some(Context::Group(at) | Context::Brackets(at)) => *at = place,
             Some(Context::Expression { .. }) | None => {}
         }
     }
 
-    fn in_triples(&mut self, place: Place, is_group: bool) -> Option<()> {
+    fn in_triples(&mut self, place: Position, is_group: bool) -> Option<()> {
         let token = self.token(0)?;
         let is_keyword = token.kind == TokenKind::Word
             && KEYWORDS
@@ -321,46 +323,46 @@ impl<'t> Lifter<'t> {
                 .any(|word| self.text_of(token).eq_ignore_ascii_case(word));
         let between = matches!(
             place,
-            Place::Subject | Place::Predicate | Place::AfterObject(_)
+            Position::Subject | Position::Predicate | Position::AfterObject(_)
         );
         match self.punctuation(0) {
-            "}" if is_group && (between || place == Place::Modifiers) => return self.close(),
+            "}" if is_group && (between || place == Position::Modifiers) => return self.close(),
             "]" if !is_group && between => return self.close(),
-            _ if place == Place::Modifiers => return self.modifier(),
+            _ if place == Position::Modifiers => return self.modifier(),
             "{" if is_group && between => {
-                self.go_to(Place::Subject);
+                self.go_to(Position::Subject);
                 return self.open_group();
             }
             "." if is_group && between => {
-                self.go_to(Place::Subject);
+                self.go_to(Position::Subject);
                 return self.copy();
             }
             _ => {}
         }
         if is_keyword && is_group && between {
-            self.go_to(Place::Subject);
+            self.go_to(Position::Subject);
             return self.keyword();
         }
         if self.is_continuous && is_group && between && self.opens_window()? {
             return Some(());
         }
         match place {
-            Place::Subject => self.subject(token),
-            Place::Predicate if self.punctuation(0) == ";" => self.copy(),
-            Place::Predicate => self.predicate(),
-            Place::Object(classes) => self.object(token, classes),
-            Place::AfterObject(classes) => match self.punctuation(0) {
+            Position::Subject => self.subject(token),
+            Position::Predicate if self.punctuation(0) == ";" => self.copy(),
+            Position::Predicate => self.predicate(),
+            Position::Object(classes) => self.object(token, classes),
+            Position::AfterObject(classes) => match self.punctuation(0) {
                 "," => {
-                    self.go_to(Place::Object(classes));
+                    self.go_to(Position::Object(classes));
                     self.copy()
                 }
                 ";" => {
-                    self.go_to(Place::Predicate);
+                    self.go_to(Position::Predicate);
                     self.copy()
                 }
                 _ => None,
             },
-            Place::Modifiers => None,
+            Position::Modifiers => None,
         }
     }
 
@@ -381,7 +383,7 @@ impl<'t> Lifter<'t> {
             return None;
         }
         if self.is_word("SELECT") {
-            self.go_to(Place::Modifiers);
+            self.go_to(Position::Modifiers);
             return self.head();
         }
         if self.is_word("VALUES") {
@@ -432,7 +434,7 @@ impl<'t> Lifter<'t> {
     }
 
     fn subject(&mut self, token: Token) -> Option<()> {
-        self.go_to(Place::Predicate);
+        self.go_to(Position::Predicate);
         match token.kind {
             TokenKind::Iri | TokenKind::PrefixedName => self.lift_name(),
             TokenKind::Variable | TokenKind::BlankLabel | TokenKind::Word => self.copy(),
@@ -443,7 +445,7 @@ impl<'t> Lifter<'t> {
 
     fn open_brackets(&mut self) -> Option<()> {
         self.copy()?;
-        self.stack.push(Context::Brackets(Place::Predicate));
+        self.stack.push(Context::Brackets(Position::Predicate));
         Some(())
     }
 
@@ -473,7 +475,7 @@ impl<'t> Lifter<'t> {
         }
         let text = self.text_of(last);
         let classes = text == "a" || text.trim_end_matches('>').ends_with("type");
-        self.go_to(Place::Object(classes));
+        self.go_to(Position::Object(classes));
         Some(())
     }
 
@@ -494,7 +496,7 @@ impl<'t> Lifter<'t> {
     }
 
     fn object(&mut self, token: Token, classes: bool) -> Option<()> {
-        self.go_to(Place::AfterObject(classes));
+        self.go_to(Position::AfterObject(classes));
         match token.kind {
             TokenKind::Iri | TokenKind::PrefixedName if !classes => self.lift_name(),
             TokenKind::Iri

@@ -1,4 +1,4 @@
-//! IRIs of a text: what its prefixes, its base and the default namespace make of a token.
+//! The IRIs of a text: its prefixes, its base and the default namespace resolve tokens.
 
 use crate::cursor::Cursor;
 use crate::error::ParseError;
@@ -38,7 +38,8 @@ impl Names {
         self.prefixes.get(prefix).map(String::as_str)
     }
 
-    /// Reads PREFIX, BASE and VERSION declarations. What is malformed is left standing, for the grammar to refuse.
+    /// Reads PREFIX, BASE and VERSION declarations. A malformed declaration is left unread, for the
+    /// grammar to refuse.
     pub(crate) fn read_prologue(&mut self, cursor: &mut Cursor<'_>) -> Result<(), ParseError> {
         loop {
             let before = cursor.at;
@@ -154,7 +155,8 @@ fn unescape(iri: &str) -> String {
     resolve_escapes(iri, |_| None)
 }
 
-/// Resolves `\u` and `\U`, and those escapes of one letter that `of_letter` knows; others stay as they are.
+/// Resolves `\u` and `\U`, and those escapes of one letter that `of_letter` knows; others stay as
+/// they are.
 fn resolve_escapes(text: &str, of_letter: impl Fn(char) -> Option<char>) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;

@@ -1,7 +1,8 @@
-//! The guard before `spargebra`: texts whose parse would exhaust the stack, or take forever, are refused.
+//! The guard before `spargebra`: texts whose parse would exhaust the stack, or take forever, are
+//! refused.
 //!
-//! Its parser and everything behind it recurse over the nesting of a text, and it reads the arguments of some
-//! functions twice, so that nesting these costs a power of two.
+//! Its parser and everything behind it recurse over the nesting of a text, and it reads the
+//! arguments of some functions twice, so that nesting these costs a power of two.
 
 use crate::error::ParseError;
 use crate::token::{Token, TokenKind};
@@ -11,7 +12,8 @@ use std::collections::HashSet;
 pub(crate) const DEEPEST: usize = 100;
 /// How deep calls of functions with optional arguments may nest.
 const DEEPEST_OPTIONAL_CALLS: usize = 12;
-/// How many operators or groups may follow one another at one level: each makes the algebra one deeper.
+/// How many operators or groups may follow one another at one level: each makes the algebra one
+/// deeper.
 pub(crate) const LONGEST_CHAIN: usize = 500;
 
 /// How many triple patterns a text may have, without its data and templates. Planning looks at each

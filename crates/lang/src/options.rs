@@ -1,17 +1,17 @@
-//! What a continuous query says of its answers beside what they are: which of them are reported, what happens when it cannot
-//! keep up, and which stream they make.
+//! The options of a continuous query: which of its answers are reported, what happens when it
+//! cannot keep up, and which stream its answers make.
 //!
-//! `REPORT` and `ON OVERLOAD` may stand in the REGISTER header or behind the dataset clauses; the clauses of a derived
-//! stream, which are some of those of CREATE STREAM, in the header.
+//! `REPORT` and `ON OVERLOAD` may stand in the REGISTER header or behind the dataset clauses; the
+//! clauses of a derived stream, which are some of those of CREATE STREAM, in the header.
 
 use crate::algebra::Pattern;
+use crate::algebra::expression::{Aggregate, AggregateFunction};
 use crate::continuous::{Overload, Report, StreamOperator};
 use crate::cursor::Cursor;
 use crate::error::ParseError;
-use crate::expression::{Aggregate, AggregateFunction};
 use crate::query::{Query, QueryForm};
 
-/// The options as far as they were given.
+/// The options that were given.
 #[derive(Debug, Default)]
 pub(crate) struct Options {
     pub(crate) report: Report,
@@ -75,7 +75,7 @@ fn is_overload(cursor: &Cursor<'_>) -> bool {
     cursor.is_keyword("ON") && cursor.is_keyword_at(1, "OVERLOAD")
 }
 
-/// Inside a window there are no options: they are said once for the query.
+/// Refuses options inside a window: they hold for the whole query.
 pub(crate) fn refuse_in_window(cursor: &Cursor<'_>) -> Result<(), ParseError> {
     let what = match () {
         () if is_report(cursor) => "REPORT",
@@ -92,7 +92,7 @@ pub(crate) fn refuse_in_window(cursor: &Cursor<'_>) -> Result<(), ParseError> {
     ))
 }
 
-/// ISTREAM and DSTREAM have compared already.
+/// Refuses REPORT ON CHANGE with ISTREAM and DSTREAM, which compare already.
 pub(crate) fn check_report(
     source: &str,
     operator: StreamOperator,
@@ -108,8 +108,8 @@ pub(crate) fn check_report(
     }
 }
 
-/// What a query must be whose answers make a stream: CONSTRUCT, and with an answer that its data alone decide, since a firing
-/// that is run again after a crash must give the same statements.
+/// Checks a query whose answers make a stream. It must be a CONSTRUCT whose answer follows from its
+/// data alone: a firing that runs again after a crash must give the same statements.
 pub(crate) fn check_derivation(
     source: &str,
     offset: usize,

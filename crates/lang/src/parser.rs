@@ -1,12 +1,14 @@
 //! The entry points.
 
 use crate::algebra::VarId;
+use crate::blocks;
 use crate::columns::let_having_read_columns;
 use crate::continuous::{ContinuousQuery, DerivedStream, Dialect, Overload, RegistrationKind};
 use crate::convert::Converter;
 use crate::cursor::Cursor;
 use crate::declare;
 use crate::error::{ParseError, ParseErrorKind};
+use crate::name_clause::name_text;
 use crate::names::Names;
 use crate::nesting;
 use crate::options;
@@ -60,7 +62,8 @@ impl Parser {
         self
     }
 
-    /// Parses a one-shot query. In the paper's dialect (where there are bare names) `FROM g` also names `g`.
+    /// Parses a one-shot query. In the paper's dialect (where there are bare names) `FROM g` also
+    /// names `g`.
     ///
     /// # Errors
     /// If the text is not a SPARQL query, or is a continuous one.
@@ -107,14 +110,15 @@ impl Parser {
     /// Parses a continuous query, with or without a `REGISTER` header.
     ///
     /// # Errors
-    /// If the text is not a continuous query, has no window, or uses what is not supported yet.
+    /// If the text is not a continuous query, has no window, or says something that cannot hold.
     pub fn parse_continuous(&self, text: &str) -> Result<ContinuousQuery, ParseError> {
         let tokens = tokenize(text);
         nesting::check(text, &tokens)?;
         if let Some(error) = Cursor::new(text, &tokens).first_bad_token() {
             return Err(error);
         }
-        let surface = surface::read(text, &tokens, self.start_names()?)?;
+        let (mut surface, pattern) = surface::read(text, &tokens, self.start_names()?)?;
+        blocks::read(&mut surface, pattern)?;
         surface.check(text)?;
         timestamp::check(text, &tokens, &surface.names)?;
         let sparql = remaining_sparql(text, &tokens, &surface);
@@ -145,9 +149,7 @@ impl Parser {
             // A derived stream has one name, however it is written.
             name: match (&derives, header) {
                 (Some(stream), _) => Some(stream.iri.as_str().to_owned()),
-                (None, Some(header)) => {
-                    Some(surface::name_text(text, header.name, &surface.names)?)
-                }
+                (None, Some(header)) => Some(name_text(text, header.name, &surface.names)?),
                 (None, None) => None,
             },
             derives,
@@ -210,7 +212,7 @@ impl Parser {
     /// The names in force after the prologue; a prologue with faults is left to the grammar.
     fn names_of(&self, text: &str, tokens: &[Token]) -> Result<Names, ParseError> {
         let mut names = self.start_names()?;
-        // What is wrong in the prologue is said by the grammar, which runs where the parse fails.
+        // The grammar, which runs where the parse fails, reports faults of the prologue.
         let _ = names.read_prologue(&mut Cursor::new(text, tokens));
         Ok(names)
     }

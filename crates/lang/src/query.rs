@@ -14,12 +14,14 @@ pub enum QueryForm {
     },
     /// A boolean.
     Ask,
-    /// A graph: the template, instantiated for each solution. With a named graph in the template it is a dataset.
+    /// A graph: the template, instantiated for each solution. With a named graph in the template it
+    /// is a dataset.
     Construct {
         /// The template.
         template: Vec<QuadTemplate>,
     },
-    /// A graph: the description of every value of these variables (constants are bound by the pattern).
+    /// A graph: the description of every value of these variables (constants are bound by the
+    /// pattern).
     Describe {
         /// The variables whose values are described.
         projection: Vec<VarId>,
@@ -35,7 +37,8 @@ pub struct DatasetClause {
     pub default: Vec<NamedNode>,
     /// The graphs that `GRAPH` reads.
     pub named: Vec<NamedNode>,
-    /// All named graphs are readable whatever `named` says: the `WITH` of an update changes the default graph only.
+    /// All named graphs are readable whatever `named` says: the `WITH` of an update changes the
+    /// default graph only.
     pub all_named: bool,
 }
 
@@ -46,8 +49,9 @@ pub struct Query {
     pub form: QueryForm,
     /// The stored graphs it reads.
     pub dataset: DatasetClause,
-    /// The names of the variables; [`VarId`] is the index. Names that start with `_:` (blank nodes of the
-    /// pattern) or `.` (made by the parser, or local to a sub-select) were not written by the user.
+    /// The names of the variables; [`VarId`] is the index. Names that start with `_:` (blank nodes
+    /// of the pattern) or `.` (made by the parser, or local to a sub-select) were not written by
+    /// the user.
     pub variables: Vec<String>,
     /// The pattern, with the solution modifiers as its outermost operators.
     pub pattern: Pattern,

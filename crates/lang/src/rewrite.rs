@@ -1,11 +1,19 @@
-//! Rewriting of `spargebra` algebra: the walk, and the functions whose values would differ between two
-//! runs (S6), which are replaced before `spareval` gets the algebra.
+//! Rewriting of `spargebra` algebra: the walk, and the functions whose values would differ between
+//! two runs (S6), which are replaced before `spareval` gets the algebra.
 
-use crate::spareval::KEYED_FUNCTIONS;
 use oxrdf::{Literal, NamedNode};
 use spargebra::algebra::{
     AggregateExpression, Expression, Function, GraphPattern, OrderExpression,
 };
+
+/// The IRIs that replace `RAND`, `UUID`, `STRUUID` and `BNODE`, in this order. The last takes no or
+/// one argument.
+pub const KEYED_FUNCTIONS: [&str; 4] = [
+    "urn:somersault:rand",
+    "urn:somersault:uuid",
+    "urn:somersault:struuid",
+    "urn:somersault:bnode",
+];
 
 /// A change of patterns and expressions. Each is changed after those inside it.
 pub(crate) trait Rewrite {

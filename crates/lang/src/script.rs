@@ -1,8 +1,8 @@
 //! Texts of several statements, such as the files that `somersault register` reads.
 //!
-//! Statements are separated by `;` outside brackets. PREFIX and BASE hold from their place to the end
-//! of the text, as in SPARQL 1.1 Update. Each statement is given as a text that stands alone: the
-//! declarations before it that it needs are written in front of it.
+//! Statements are separated by `;` outside brackets. PREFIX and BASE hold from their place to the
+//! end of the text, as in SPARQL 1.1 Update. Each statement is given as a text that stands alone:
+//! the declarations before it that it needs are written in front of it.
 
 use crate::cursor::Cursor;
 use crate::error::ParseError;
@@ -55,7 +55,10 @@ impl Parser {
     ///
     /// ```
     /// let parser = somersault_lang::Parser::new();
-    /// let script = "# two streams\nPREFIX : <http://example.org/>\nCREATE STREAM :a;\nCREATE STREAM :b";
+    /// let script = "# two streams
+    /// PREFIX : <http://example.org/>
+    /// CREATE STREAM :a;
+    /// CREATE STREAM :b";
     /// let statements = parser.parse_script(script)?;
     /// assert_eq!(statements.len(), 2);
     /// assert_eq!(statements[1].place.line, 4);
@@ -86,7 +89,7 @@ impl Parser {
                     .map(|(a, b)| a.start..b.end),
             );
             if cursor.is_any_keyword(&["PREFIX", "BASE", "VERSION"]) {
-                // A malformed one is left standing; the grammar has the words for it.
+                // A malformed declaration is left unread; the grammar has the words for it.
                 Grammar::new(text, tokens, false, true).prologue()?;
             }
             let Some(first) = cursor.peek() else { continue };
@@ -191,8 +194,8 @@ impl Part<'_> {
         lines
     }
 
-    /// The error of the statement with its places in the whole text: it is parsed once more where it
-    /// stands, with nothing but the declarations before it.
+    /// The error of the statement with its places in the whole text: it is parsed once more where
+    /// it stands, with nothing but the declarations before it.
     fn error_in_place(
         &self,
         parse: impl Fn(&str) -> Result<Statement, ParseError>,
@@ -324,7 +327,8 @@ mod tests {
         let (line, _, _, message) =
             fault("CREATE STREAM <urn:a>;\nPREFIX p <urn:p> CREATE STREAM p:a");
         assert!(line == 2 && message.contains("prefix"), "{message}");
-        // Places inside a sentence are those of the whole text too, behind letters of several bytes.
+        // Places inside a sentence are those of the whole text too, behind letters of several
+        // bytes.
         let (line, _, _, message) = fault(
             "# é\nCREATE STREAM <urn:é>;\nREGISTER QUERY q AS SELECT *\n\
              FROM STREAM <urn:s> [RANGE 1s STEP 1s]\nWHERE { ?s ?p ?o",

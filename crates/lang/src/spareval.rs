@@ -1,9 +1,10 @@
-//! What `spareval`, the oracle of the tests, takes, as an opaque value: the caller passes `&*value` on
-//! without naming `spargebra`.
+//! Queries for `spareval`, the oracle of the tests, as opaque values: the caller passes `&*value`
+//! on without naming `spargebra`.
 //!
-//! Everything that would make two runs differ is rewritten on the way (S6): `NOW()` becomes a constant,
-//! `RAND`, `UUID`, `STRUUID` and `BNODE` become custom functions named by [`KEYED_FUNCTIONS`], which the caller
-//! registers with `QueryEvaluator::with_custom_function` and keys by (query, close, row).
+//! Everything that would make two runs differ is rewritten on the way (S6): `NOW()` becomes a
+//! constant, `RAND`, `UUID`, `STRUUID` and `BNODE` become custom functions named by
+//! [`KEYED_FUNCTIONS`], which the caller registers with `QueryEvaluator::with_custom_function` and
+//! keys by (query, close, row).
 
 use crate::query::Query;
 use crate::rewrite;
@@ -13,13 +14,7 @@ use spargebra::algebra as al;
 use std::ops::Deref;
 use std::sync::Arc;
 
-/// The IRIs that replace `RAND`, `UUID`, `STRUUID` and `BNODE`, in this order. The last takes no or one argument.
-pub const KEYED_FUNCTIONS: [&str; 4] = [
-    "urn:somersault:rand",
-    "urn:somersault:uuid",
-    "urn:somersault:struuid",
-    "urn:somersault:bnode",
-];
+pub use crate::rewrite::KEYED_FUNCTIONS;
 
 /// The IRI of `f:timestamp`, which the caller registers with the event times that it knows.
 pub const TIMESTAMP_FUNCTION: &str = crate::timestamp::F_TIMESTAMP;
@@ -59,8 +54,9 @@ pub fn now_literal(now: EventTime) -> Literal {
     Literal::new_typed_literal(value, xsd::DATE_TIME)
 }
 
-/// Year, month and day of a number of days since 1970-01-01, in the proleptic Gregorian calendar: eras of 400 years
-/// that begin on the first of March, so that the leap day is the last of its year.
+/// Year, month and day of a number of days since 1970-01-01, in the proleptic Gregorian calendar:
+/// eras of 400 years that begin on the first of March, so that the leap day is the last of its
+/// year.
 fn civil_date(days: i64) -> (i64, i64, i64) {
     let from_march = days + 719_468;
     let (era, in_era) = (
@@ -80,8 +76,8 @@ fn civil_date(days: i64) -> (i64, i64, i64) {
 }
 
 impl Query {
-    /// The query for `spareval`: no dataset clause (the view resolves it), `NOW()` = `now`, keyed functions renamed.
-    /// Without a `NOW()` in the query this only counts a reference up.
+    /// The query for `spareval`: no dataset clause (the view resolves it), `NOW()` = `now`, keyed
+    /// functions renamed. For a query without `NOW()` this only clones an `Arc`.
     #[must_use]
     pub fn for_spareval(&self, now: EventTime) -> SparevalQuery {
         if !self.reads_now {

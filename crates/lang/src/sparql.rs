@@ -1,4 +1,5 @@
-//! From tokens to `spargebra` and back: bare names are written out, and refusals are put in our own words.
+//! From tokens to `spargebra` and back: bare names are written out, and refusals are put in our own
+//! words.
 
 use crate::columns::ColumnIris;
 use crate::cursor::Cursor;
@@ -19,16 +20,16 @@ pub(crate) struct Sparql<'t> {
     pub(crate) tokens: Vec<Token>,
     /// Bytes of the text that are not SPARQL.
     pub(crate) blanks: Vec<Range<usize>>,
-    /// Bytes of the text with what stands for them.
+    /// Bytes of the text, with their replacements.
     pub(crate) edits: Vec<(Range<usize>, String)>,
     /// Whether window blocks may stand where GRAPH may.
     pub(crate) has_windows: bool,
 }
 
-/// Bytes of a text, and what stands there instead.
+/// Bytes of a text, and their replacement.
 type Edit = (Range<usize>, String);
 
-/// What was read of a query.
+/// A query as `spargebra` gives it.
 pub(crate) struct ParsedQuery {
     pub(crate) algebra: spargebra::Query,
     /// The template of a CONSTRUCT with GRAPH in it; that of `algebra` is empty then.
@@ -81,7 +82,7 @@ impl<'t> Sparql<'t> {
     /// The bytes of a CONSTRUCT template with GRAPH in it, which `spargebra` does not know.
     fn quad_template(&self) -> Option<Range<usize>> {
         let mut cursor = Cursor::new(self.source, &self.tokens);
-        // What is malformed in it the grammar will say.
+        // The grammar reports a malformed prologue.
         while cursor.is_any_keyword(&["PREFIX", "BASE", "VERSION"]) {
             cursor.at += 2 + usize::from(cursor.is_keyword("PREFIX"));
         }
@@ -92,7 +93,8 @@ impl<'t> Sparql<'t> {
         Some(self.tokens[tokens.start].start..self.tokens[tokens.end - 1].end)
     }
 
-    /// The quads of such a template: it is read as that of an INSERT, at the same place of the text.
+    /// The quads of such a template: it is read as that of an INSERT, at the same place of the
+    /// text.
     fn template_quads(
         &self,
         parser: spargebra::SparqlParser,
@@ -118,8 +120,8 @@ impl<'t> Sparql<'t> {
     }
 
     /// Reads an update in sections, each of them a prologue with the operations behind it:
-    /// `spargebra` reads a prologue at the beginning of a text only. A section is given the base and
-    /// the prefixes of the prologues before it.
+    /// `spargebra` reads a prologue at the beginning of a text only. A section is given the base
+    /// and the prefixes of the prologues before it.
     pub(crate) fn update(&self, mut names: Names) -> Result<Vec<spargebra::Update>, ParseError> {
         let has_base = names.base().is_some();
         let mut grammar: Option<Grammar<'_>> = None;
@@ -350,12 +352,13 @@ impl<'t> Sparql<'t> {
         Ok(written)
     }
 
-    /// The text for `spargebra`: what is not SPARQL blanked out, replacements written in. Lines stay lines.
+    /// The text for `spargebra`: what is not SPARQL blanked out, replacements written in. Line ends
+    /// stay.
     fn text(&self, written: &[Edit]) -> String {
         self.text_of(0..self.source.len(), |_| true, written)
     }
 
-    /// These bytes of the text, with those blanks and edits of its own alone that are wanted.
+    /// These bytes of the text, with those of its own blanks and edits that `wanted` accepts.
     fn text_of(
         &self,
         bytes: Range<usize>,
@@ -387,9 +390,9 @@ impl<'t> Sparql<'t> {
         out
     }
 
-    /// The error for a text that `spargebra` refuses and our grammar finds no fault with: its reasons are rules
-    /// about meaning, and the place it gives is where it stopped reading. `start` is the byte that
-    /// the text given to it began with.
+    /// The error for a text that `spargebra` refuses and our grammar finds no fault with: its
+    /// reasons are rules about meaning, and the place it gives is where it stopped reading. `start`
+    /// is the byte that the text given to it began with.
     fn in_own_words(&self, error: &spargebra::SparqlSyntaxError, start: usize) -> ParseError {
         let said = error.to_string();
         let (offset, reason) = self.place_in(&said, start);
@@ -414,7 +417,8 @@ impl<'t> Sparql<'t> {
         ParseError::syntax(self.source, offset, message)
     }
 
-    /// Takes `error at LINE:COLUMN: expected REASON` apart; the text was not moved, except behind bare names.
+    /// Takes `error at LINE:COLUMN: expected REASON` apart; the text was not moved, except behind
+    /// bare names.
     fn place_in<'e>(&self, said: &'e str, start: usize) -> (usize, &'e str) {
         let parts = said.strip_prefix("error at ").and_then(|rest| {
             let (place, reason) = rest.split_once(": expected ")?;
@@ -442,7 +446,7 @@ impl<'t> Sparql<'t> {
     }
 }
 
-/// Parts of `spargebra`'s reasons and what we say instead.
+/// Parts of `spargebra`'s reasons, with our sentences for them.
 const KNOWN_REASONS: [(&str, &str); 12] = [
     (
         "BIND is overriding",

@@ -1,10 +1,11 @@
-//! The columns of `SELECT *`: in the order in which the variables first stand in the text, as people expect them.
-//! The syntax library gives them in alphabetical order.
+//! The columns of `SELECT *`: in the order in which the variables first stand in the text. The
+//! syntax library gives them in alphabetical order.
 
 use crate::token::{Token, TokenKind};
 use spargebra::algebra::GraphPattern;
 
-/// Puts the columns of an outermost `SELECT *` in order of appearance; other queries stay as they are.
+/// Puts the columns of an outermost `SELECT *` in order of appearance; other queries stay as they
+/// are.
 pub(crate) fn order_columns(text: &str, tokens: &[Token], pattern: &mut GraphPattern) {
     if !selects_star(text, tokens) {
         return;

@@ -1,9 +1,10 @@
-//! Constants in the places of variables, as if they had been written there: what a prepared query's
-//! parameters are made with. The one thing to know before changing it: a variable that the pattern
-//! itself gives a value (BIND, AS, VALUES, GROUP BY, aggregates) cannot stand for a constant.
+//! Puts constants in the places of variables, as if the text had them there. The parameters of
+//! prepared queries are made so. The one thing to know before changing it: a variable that the
+//! pattern itself gives a value (BIND, AS, VALUES, GROUP BY, aggregates) cannot stand for a
+//! constant.
 
+use crate::algebra::expression::{Aggregate, Expression};
 use crate::algebra::{NameOrVariable, Pattern, TermPattern, TriplePattern, VarId};
-use crate::expression::{Aggregate, Expression};
 use oxrdf::vocab::xsd;
 use oxrdf::{Literal, NamedNode, Term};
 
@@ -11,20 +12,21 @@ use oxrdf::{Literal, NamedNode, Term};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Assigned(pub VarId);
 
-/// What was replaced where.
+/// The result of a substitution.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Substituted {
     /// The pattern without the variables.
     pub pattern: Pattern,
-    /// Those that stood for a predicate, a graph or a service: nothing but an IRI makes sense there.
+    /// The variables that stood for a predicate, a graph or a service. Only an IRI can take their
+    /// place.
     pub names: Vec<VarId>,
-    /// One that stands inside the pattern of a SERVICE: the text that the endpoint is sent still has it.
+    /// A variable inside the pattern of a SERVICE: the text for the endpoint still has it.
     pub sent: Option<VarId>,
 }
 
 impl Pattern {
-    /// The pattern with an IRI in the place of each of these variables. Inside sub-selects that do not
-    /// project it, another variable of the same name is left alone.
+    /// The pattern with an IRI in the place of each of these variables. Inside sub-selects that do
+    /// not project it, another variable of the same name is left alone.
     ///
     /// # Errors
     /// The pattern gives one of them its value.
@@ -237,7 +239,7 @@ mod tests {
         query.pattern.substitute(&[(variable, constant)])
     }
 
-    /// What the text says with the constant written in, less the projection.
+    /// The algebra of the text with the constant written in, without the projection.
     fn written(text: &str) -> Pattern {
         Parser::new().parse_query(text).expect("a query").pattern
     }

@@ -1,24 +1,25 @@
-//! The surface of a continuous query: the registration header, the dataset clauses with their windows, and (in
-//! `blocks`) the windows inside WHERE.
+//! The surface of a continuous query: the registration header, the dataset clauses with their
+//! windows, and (in `blocks`) the windows inside WHERE.
 //!
-//! They are read on our tokens and taken out, or written as SPARQL says it; every other token stays at its old place.
+//! They are read from our tokens, and removed or replaced by SPARQL. Every other token keeps its
+//! place.
 
-use crate::blocks;
 use crate::continuous::{Dialect, RegistrationKind, StreamOperator, WindowClause};
 use crate::cursor::Cursor;
 use crate::declare::Clauses;
-use crate::duration::{instant, positive_duration};
 use crate::error::ParseError;
 use crate::extent::read_extent;
-use crate::names::{Names, string_value};
+use crate::name_clause::{name_token, source_token};
+use crate::names::Names;
 use crate::options::Options;
+use crate::time_clause::{at_starting, positive_duration, read_starting_at};
 use crate::token::{Place, Token, TokenKind};
-use crate::words;
 use oxrdf::NamedNode;
 use somersault_model::{EventTime, Millis};
 use std::ops::Range;
 
-/// `REGISTER (QUERY|STREAM|RSTREAM|ISTREAM|DSTREAM) name [COMPUTED EVERY dur] [STARTING AT instant] [options] [AS]`
+/// `REGISTER (QUERY|STREAM|RSTREAM|ISTREAM|DSTREAM) name [COMPUTED EVERY dur] [STARTING AT instant]
+/// [options] [AS]`
 #[derive(Debug)]
 pub(crate) struct Header {
     pub(crate) kind: RegistrationKind,
@@ -26,13 +27,13 @@ pub(crate) struct Header {
     pub(crate) name: Token,
     pub(crate) computed_every: Option<Millis>,
     pub(crate) starting_at: Option<EventTime>,
-    /// Of REGISTER STREAM: what it says of the stream.
+    /// The clauses of REGISTER STREAM about the stream.
     pub(crate) stream: Clauses,
     /// Where REGISTER stands.
     pub(crate) offset: usize,
 }
 
-/// What was found around the SPARQL of a text.
+/// The parts of a text around its SPARQL.
 #[derive(Debug)]
 pub(crate) struct Surface {
     pub(crate) header: Option<Header>,
@@ -47,7 +48,7 @@ pub(crate) struct Surface {
     pub(crate) names: Names,
     /// The tokens, as index ranges, that are not SPARQL.
     pub(crate) removed: Vec<Range<usize>>,
-    /// Places of the text with what stands there in SPARQL.
+    /// Places of the text, with the SPARQL that replaces them.
     pub(crate) edits: Vec<(Range<usize>, String)>,
     pub(crate) options: Options,
     /// STARTING AT behind the dataset clauses.
@@ -56,7 +57,7 @@ pub(crate) struct Surface {
     pub(crate) dialect: Option<Dialect>,
 }
 
-/// Whether a text registers something or has a window: what a one-shot query must not.
+/// Whether a text registers something or has a window, which no one-shot query may.
 pub(crate) fn is_continuous(source: &str, tokens: &[Token]) -> Option<usize> {
     let mut cursor = Cursor::new(source, tokens);
     let mut depth = 0usize;
@@ -82,8 +83,13 @@ pub(crate) fn is_continuous(source: &str, tokens: &[Token]) -> Option<usize> {
     None
 }
 
-/// Reads the surface of a text.
-pub(crate) fn read(source: &str, tokens: &[Token], names: Names) -> Result<Surface, ParseError> {
+/// Reads the surface of a text up to its pattern, where the cursor stands then. The windows inside
+/// of the pattern are read by `blocks`.
+pub(crate) fn read<'t>(
+    source: &'t str,
+    tokens: &'t [Token],
+    names: Names,
+) -> Result<(Surface, Cursor<'t>), ParseError> {
     let mut surface = Surface {
         header: None,
         operator: StreamOperator::default(),
@@ -112,8 +118,7 @@ pub(crate) fn read(source: &str, tokens: &[Token], names: Names) -> Result<Surfa
         surface.removed.push(cursor.at + 1..cursor.at + 2);
     }
     surface.read_dataset(&mut cursor)?;
-    blocks::read(&mut surface, cursor)?;
-    Ok(surface)
+    Ok((surface, cursor))
 }
 
 fn read_header(
@@ -161,41 +166,7 @@ fn read_header(
     Ok(header)
 }
 
-/// A name: an IRI, a prefixed name, a string or a word.
-pub(crate) fn name_token(cursor: &mut Cursor<'_>, expected: &str) -> Result<Token, ParseError> {
-    let is_name = match cursor.peek_kind() {
-        Some(TokenKind::Iri | TokenKind::PrefixedName | TokenKind::String) => true,
-        Some(TokenKind::Word) => !words::is_keyword(cursor.peek_text()),
-        _ => false,
-    };
-    if cursor.peek_kind() == Some(TokenKind::Word) && !is_name {
-        let word = cursor.peek_text();
-        return Err(ParseError::syntax(
-            cursor.source,
-            cursor.offset(),
-            format!(
-                "`{word}` is a keyword, and {expected} was expected; write it as a string (\"{word}\"), or choose another name"
-            ),
-        ));
-    }
-    if !is_name {
-        return Err(cursor.unexpected(&format!("{expected} (a word, a string or an IRI)")));
-    }
-    Ok(cursor.bump().expect("a token was just seen"))
-}
-
-/// The name that a token gives to a query: words as they are, strings without their quotes and escapes,
-/// IRIs resolved.
-pub(crate) fn name_text(source: &str, token: Token, names: &Names) -> Result<String, ParseError> {
-    let text = token.text(source);
-    Ok(match token.kind {
-        TokenKind::Word => text.to_owned(),
-        TokenKind::String => string_value(text),
-        _ => names.resolve(source, token)?.into_string(),
-    })
-}
-
-/// The stream operator that the token so far ahead is.
+/// The stream operator that the token at this distance is.
 fn operator_at(cursor: &Cursor<'_>, ahead: usize) -> Option<StreamOperator> {
     let named = [
         ("RSTREAM", StreamOperator::RStream),
@@ -206,8 +177,8 @@ fn operator_at(cursor: &Cursor<'_>, ahead: usize) -> Option<StreamOperator> {
         .find_map(|(word, operator)| cursor.is_keyword_at(ahead, word).then_some(operator))
 }
 
-/// The operator of a query with its cursor at the query form: `SELECT ISTREAM …` and the header must not differ, and
-/// there must be solutions to compare.
+/// The operator of a query with its cursor at the query form: `SELECT ISTREAM …` and the header
+/// must not differ, and there must be solutions to compare.
 fn read_operator(
     header: Option<&Header>,
     cursor: &Cursor<'_>,
@@ -236,19 +207,9 @@ fn read_operator(
     Ok(operator)
 }
 
-pub(crate) fn at_starting(cursor: &Cursor<'_>) -> bool {
-    cursor.is_keyword("STARTING") && cursor.is_keyword_at(1, "AT")
-}
-
-/// `STARTING AT instant`: closes are counted from then.
-fn read_starting_at(cursor: &mut Cursor<'_>) -> Result<EventTime, ParseError> {
-    cursor.bump();
-    cursor.bump();
-    instant(cursor, "STARTING AT")
-}
-
 impl Surface {
-    /// Goes over the query at its outermost level, from its form to its WHERE, and reads the dataset clauses.
+    /// Goes over the query at its outermost level, from its form to its WHERE, and reads the
+    /// dataset clauses.
     fn read_dataset(&mut self, cursor: &mut Cursor<'_>) -> Result<(), ParseError> {
         let mut depth = 0usize;
         let is_construct = cursor.is_keyword("CONSTRUCT");
@@ -286,7 +247,8 @@ impl Surface {
         Ok(())
     }
 
-    /// `FROM [NAMED] [STREAM] iri ['[' window ']']` or `FROM NAMED WINDOW iri ON iri '[' window ']'`
+    /// `FROM [NAMED] [STREAM] iri ['[' window ']']` or `FROM NAMED WINDOW iri ON iri '[' window
+    /// ']'`
     fn read_clause(&mut self, cursor: &mut Cursor<'_>) -> Result<(), ParseError> {
         let start = cursor.at;
         cursor.bump();
@@ -356,7 +318,8 @@ impl Surface {
         Ok(Some((iri, name.start)))
     }
 
-    /// Notes that a window here is of a dialect. One query is of one dialect: what GRAPH reads differs.
+    /// Records the dialect of the window here. A query is in one dialect, because GRAPH reads other
+    /// graphs in each.
     pub(crate) fn is_of(
         &mut self,
         dialect: Dialect,
@@ -386,7 +349,7 @@ impl Surface {
         }
     }
 
-    /// What holds of the clauses together.
+    /// Checks the clauses against each other.
     pub(crate) fn check(&self, source: &str) -> Result<(), ParseError> {
         for (index, window) in self.windows.iter().enumerate() {
             let first = self.windows[..index]
@@ -425,17 +388,4 @@ impl Surface {
         }
         Ok(())
     }
-}
-
-/// An IRI, prefixed name or bare name.
-pub(crate) fn source_token(cursor: &mut Cursor<'_>, expected: &str) -> Result<Token, ParseError> {
-    let is_name = match cursor.peek_kind() {
-        Some(TokenKind::Iri | TokenKind::PrefixedName) => true,
-        Some(TokenKind::Word) => !words::is_keyword(cursor.peek_text()),
-        _ => false,
-    };
-    if !is_name {
-        return Err(cursor.unexpected(expected));
-    }
-    Ok(cursor.bump().expect("a token was just seen"))
 }

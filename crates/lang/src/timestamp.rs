@@ -1,4 +1,4 @@
-//! `f:timestamp(?s, ?p, ?o)` of C-SPARQL: where it stands, and whether it may.
+//! `f:timestamp(?s, ?p, ?o)` of C-SPARQL: finds its calls, and refuses those that are not allowed.
 
 use crate::cursor::Cursor;
 use crate::error::ParseError;
@@ -20,7 +20,7 @@ pub(crate) fn refuse(source: &str, tokens: &[Token], names: &Names) -> Result<()
     }
 }
 
-/// Refuses calls that have not a subject, a predicate and an object.
+/// Refuses calls that do not have a subject, a predicate and an object.
 pub(crate) fn check(source: &str, tokens: &[Token], names: &Names) -> Result<(), ParseError> {
     for at in calls(source, tokens, names) {
         let mut cursor = Cursor::new(source, tokens);

@@ -38,7 +38,7 @@ pub enum UpdateOperation {
     Clear {
         /// Whether failing is fine.
         silent: bool,
-        /// What is emptied.
+        /// The graphs to empty.
         target: GraphTarget,
     },
     /// `CREATE GRAPH`.
@@ -52,19 +52,20 @@ pub enum UpdateOperation {
     Drop {
         /// Whether failing is fine.
         silent: bool,
-        /// What is removed.
+        /// The graphs to remove.
         target: GraphTarget,
     },
 }
 
-/// The solutions of `query` instantiate the templates: first all deletes take effect, then all inserts.
+/// The solutions of `query` instantiate the templates: first all deletes take effect, then all
+/// inserts.
 #[derive(Debug, Clone)]
 pub struct DeleteInsert {
     /// The statements to delete; holds no blank nodes.
     pub delete: Vec<QuadTemplate>,
     /// The statements to insert.
     pub insert: Vec<QuadTemplate>,
-    /// The WHERE clause as a SELECT of the variables that the templates use; its dataset clause is that of
-    /// `USING` or `WITH`. The templates' variables are this query's.
+    /// The WHERE clause as a SELECT of the variables that the templates use; its dataset clause is
+    /// that of `USING` or `WITH`. The templates' variables are this query's.
     pub query: Query,
 }

@@ -1,4 +1,5 @@
-//! `generate`: a seeded network as files: what is stored, five streams, their declarations, the queries.
+//! `generate`: a seeded network as files: what is stored, five streams, their declarations, the
+//! queries.
 
 use crate::args::GenerateArgs;
 use crate::error::CliError;

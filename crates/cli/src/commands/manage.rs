@@ -1,4 +1,5 @@
-//! `drop`, `pause`, `resume` and `advance`: what manages streams and continuous queries on a server.
+//! `drop`, `pause`, `resume` and `advance`: what manages streams and continuous queries on a
+//! server.
 
 use crate::args::{AdvanceArgs, Declared, DropArgs, QueryNameArgs};
 use crate::client::{Client, segment};

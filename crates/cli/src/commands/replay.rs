@@ -1,4 +1,5 @@
-//! `replay`: recorded streams through queries in this process; every firing is one line of the answer format.
+//! `replay`: recorded streams through queries in this process; every firing is one line of the
+//! answer format.
 
 use crate::args::{ReplayArgs, Speed};
 use crate::error::CliError;
@@ -101,7 +102,8 @@ fn stream_file(given: &str) -> Result<StreamFile, CliError> {
         })
 }
 
-/// Declares every stream and returns the interval that the replay pushes by: the greatest common divisor of the batches.
+/// Declares every stream and returns the interval that the replay pushes by: the greatest common
+/// divisor of the batches.
 fn declare(engine: &Engine, args: &ReplayArgs, files: &[StreamFile]) -> Result<i64, CliError> {
     let mut declared = BTreeSet::new();
     for path in &args.create {

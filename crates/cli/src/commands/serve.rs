@@ -24,7 +24,7 @@ pub(crate) fn run(args: &ServeArgs) -> Result<(), CliError> {
     let address = listener.local_addr()?;
     if !address.ip().is_loopback() {
         eprintln!(
-            "somersault: {address} is not loopback, and the server asks nobody for a password: whoever reaches it may read and write"
+            "somersault: {address} is not loopback, and the server knows no passwords: every client that reaches it may read and write"
         );
     }
     // A worker for each core: light queries are answered by them.

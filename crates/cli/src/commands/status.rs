@@ -1,4 +1,5 @@
-//! `status`: a server's streams and continuous queries, a line each, for people. Everything is in the server's JSON.
+//! `status`: a server's streams and continuous queries, a line each, for people. Everything is in
+//! the server's JSON.
 
 use crate::args::StatusArgs;
 use crate::client::Client;
@@ -42,7 +43,7 @@ fn list<'a>(json: &'a Value, member: &str) -> &'a [Value] {
     json[member].as_array().map_or(&[], Vec::as_slice)
 }
 
-/// The clock's time, in milliseconds since the Unix epoch: "since when" is said to a person in front of it.
+/// The clock's time, in milliseconds since the Unix epoch: people read how long ago a stream moved.
 #[expect(
     clippy::disallowed_methods,
     reason = "it is compared with times of the server's clock, and decides nothing"

@@ -1,4 +1,5 @@
-//! `subscribe`: a continuous query's answers as they come; reconnects and misses nothing that is still kept.
+//! `subscribe`: a continuous query's answers as they come; reconnects and misses nothing that is
+//! still kept.
 
 use crate::args::{Stream, SubscribeArgs};
 use crate::client::{Client, segment};

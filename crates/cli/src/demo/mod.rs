@@ -1,4 +1,5 @@
-//! `demo`: a seeded social network played in real time into an engine of this process, with the HTTP server beside it.
+//! `demo`: a seeded social network played in real time into an engine of this process, with the
+//! HTTP server beside it.
 
 mod newest;
 mod view;
@@ -17,10 +18,10 @@ use std::time::{Duration, Instant};
 use view::{Moment, QueryRow, View};
 
 const BATCH_MS: i64 = 100;
-/// Time between two drawings; each costs a query and a look at every subscription.
+/// Time between two drawings; each costs a query and reads every subscription.
 const REDRAW: Duration = Duration::from_millis(250);
 const DRAIN: Duration = Duration::from_secs(30);
-/// What the one-shot query of the live view asks: it sees what the streams have just absorbed.
+/// The one-shot query of the live view: it sees the statements that were just absorbed.
 const ONE_SHOT: &str = "PREFIX sib: <http://www.ins.cwi.nl/sib/vocabulary/> SELECT (COUNT(?post) AS ?posts) WHERE { ?post a sib:Post }";
 
 /// Generates, loads, declares, registers, plays, and sums up.
@@ -108,7 +109,7 @@ fn play(args: &DemoArgs, engine: &Engine, address: &str) -> Result<(), CliError>
     show.finish(progress)
 }
 
-/// What is shown, and what it is made from.
+/// The figures on display, and their sources.
 struct Show<'e> {
     engine: &'e Engine,
     view: View,

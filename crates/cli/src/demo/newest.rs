@@ -3,7 +3,7 @@
 use crate::table::short;
 use somersault::{Engine, EngineError, SubscribeOptions, Subscription, SubscriptionEvent};
 
-/// Firings that may wait between two looks; the demo looks several times a second.
+/// Firings that may wait between two reads; the demo reads several times a second.
 const CAPACITY: usize = 256;
 
 /// The subscriptions and the newest line of each.
@@ -39,7 +39,8 @@ impl Newest {
     pub(crate) fn read(&mut self) -> Vec<String> {
         for (subscription, newest) in &mut self.readers {
             while let Some(event) = subscription.try_recv() {
-                // What a slow look missed is older than what comes next, so only the next firing counts.
+                // Firings that a slow read missed are older than the next one, so only the next firing
+                // counts.
                 let SubscriptionEvent::Firing(firing) = event else {
                     continue;
                 };

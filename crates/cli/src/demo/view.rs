@@ -1,4 +1,5 @@
-//! What a person sees while the demo plays: on a terminal a table that is drawn over itself, elsewhere a line a second.
+//! The display of the demo: on a terminal a table that is drawn over itself,
+//! elsewhere a line a second.
 
 use crate::table::cut;
 use crossterm::{cursor, queue, style, terminal};
@@ -18,7 +19,7 @@ pub(crate) struct QueryRow {
     pub(crate) newest: String,
 }
 
-/// Everything that is shown at one moment.
+/// All figures at one moment.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Moment {
     pub(crate) played: Duration,

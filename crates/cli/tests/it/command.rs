@@ -122,7 +122,7 @@ fn a_file_that_is_more_than_the_server_takes_is_refused_with_the_remedy() {
     fs::write(&file, lines).unwrap();
     let file = file.to_str().unwrap();
     let said = fails(&["load", file, "--server", &server.url], 1);
-    // The refusal itself, or the hanging up after it, whichever the client sees first.
+    // The client sees the refusal or the closed connection after it.
     assert!(
         said.contains("body") && !said.contains("is it running"),
         "{said}"
@@ -646,7 +646,7 @@ fn files_of_statements_are_read_by_the_parser() {
     succeeds(&[&["register", &dropped][..], &at].concat());
     let status = succeeds(&[&["status"][..], &at].concat());
     assert!(!status.contains("tea first"), "{status}");
-    // What is wrong is said with its place in the file, and nothing of the file is sent.
+    // A fault is reported with its place in the file, and nothing of the file is sent.
     for (text, place) in [
         (
             "CREATE STREAM <urn:d>;\n\n  CREATE STREAM <urn:e> KEPT 1m",
@@ -693,7 +693,8 @@ fn a_replay_reads_declarations_by_the_parser() {
             "replay", "--stream", &stream, "--query", &query, "--create", create,
         ])
     };
-    // Behind a comment and a prefix the declaration is one all the same: its statements are absorbed.
+    // Behind a comment and a prefix the declaration is one all the same: its statements are
+    // absorbed.
     let create = write(
         "create.sql",
         "# TIMELESS: kept;\nPREFIX u: <urn:>\nCREATE STREAM u:s TIMELESS BATCH 1s IDLE NEVER",
@@ -814,7 +815,7 @@ fn loads_and_pushes_say_how_much() {
     let quads = write("a.nq", "<urn:a> <urn:p> <urn:b> <urn:g> .\n");
     let said = succeeds(&[&["load", &quads][..], &at].concat());
     assert!(said.contains("1 statements read"), "{said}");
-    // JSON-LD goes where other documents go, and JSON that says nothing is refused.
+    // JSON-LD goes where other documents go, and JSON without statements is refused.
     let json = write(
         "a.json",
         "{\"@id\": \"urn:j\", \"urn:p\": {\"@id\": \"urn:k\"}}",

@@ -1,4 +1,5 @@
-//! Expressions: precedence is of no interest here, only what may stand next to what.
+//! Expressions. The recogniser ignores precedence and checks which tokens may stand next to each
+//! other.
 
 use super::{Checked, Grammar, IN_PATTERN, Scope, TermRules};
 use crate::error::ParseError;
@@ -244,7 +245,7 @@ impl Grammar<'_> {
         self.close_parenthesis()
     }
 
-    /// A group whose variables are of no interest outside.
+    /// A group whose variables are not visible outside.
     fn nested_group(&mut self) -> Checked {
         let outer = self.current_bgp;
         let reads = self.free_variables.len();

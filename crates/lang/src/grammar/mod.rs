@@ -1,8 +1,9 @@
-//! The SPARQL grammar as a recogniser over our tokens. It builds nothing: it finds the place and the words for an
-//! error, and tells which words stand where a term belongs (bare names).
+//! The SPARQL grammar as a recogniser over our tokens. It builds nothing: it finds the place and
+//! the words for an error, and tells which words stand where a term belongs (bare names).
 //!
-//! `spargebra` decides what is accepted; this recogniser runs where it refuses, or where there are bare names. It
-//! must accept everything that `spargebra` accepts (a test holds it to that), and may accept more.
+//! `spargebra` decides what is accepted; this recogniser runs where it refuses, or where there are
+//! bare names. It must accept everything that `spargebra` accepts (a test holds it to that), and
+//! may accept more.
 
 mod expression;
 mod pattern;
@@ -15,7 +16,7 @@ use crate::token::{Token, TokenKind};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ops::Range;
 
-/// What variables a pattern binds.
+/// The variables that a pattern binds.
 pub(crate) type Scope<'t> = BTreeSet<&'t str>;
 
 /// The recogniser.
@@ -25,12 +26,13 @@ pub(crate) struct Grammar<'t> {
     prefixes: BTreeSet<&'t str>,
     /// Whether a word may stand for an IRI.
     accept_bare_names: bool,
-    /// Whether WINDOW and STREAM may stand where GRAPH may; their windows are taken out of the tokens.
+    /// Whether WINDOW and STREAM may stand where GRAPH may; their windows are taken out of the
+    /// tokens.
     pub(crate) accept_windows: bool,
-    /// The tokens that did, by index.
+    /// The words that stand for IRIs, by index of their tokens.
     pub(crate) bare_names: Vec<usize>,
-    /// Tokens that are right, but that `spargebra` reads only in another spelling: `TRUE`, and local names with dots
-    /// in several places.
+    /// Tokens that are right, but that `spargebra` reads only in another spelling: `TRUE`, and
+    /// local names with dots in several places.
     pub(crate) respelled: Vec<usize>,
     /// Variables of grouped columns that name an earlier column, by index of their tokens.
     pub(crate) earlier_columns: Vec<usize>,
@@ -38,9 +40,10 @@ pub(crate) struct Grammar<'t> {
     blank_labels: BTreeMap<&'t str, usize>,
     /// The number of the current basic graph pattern.
     current_bgp: usize,
-    /// How many there were so far.
+    /// The number of basic graph patterns so far.
     bgp_count: usize,
-    /// Variables read outside aggregates since the last column began, and whether there was an aggregate.
+    /// Variables read outside aggregates since the last column began, and whether there was an
+    /// aggregate.
     free_variables: Vec<Token>,
     aggregate_depth: usize,
     saw_aggregate: bool,
@@ -49,7 +52,7 @@ pub(crate) struct Grammar<'t> {
     has_base: bool,
 }
 
-/// What a triple may hold where it stands.
+/// Which terms a triple may hold in its place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct TermRules {
     /// The construct, for messages; `None` = a pattern, in which everything may stand.
@@ -214,7 +217,7 @@ impl<'t> Grammar<'t> {
         self.select_tail(&selection, visible)
     }
 
-    /// What follows the WHERE clause of a SELECT, and the checks of its columns against the pattern.
+    /// Reads the solution modifiers of a SELECT, and checks its columns against the pattern.
     fn select_tail(&mut self, selection: &Selection<'t>, visible: Scope<'t>) -> Checked<Scope<'t>> {
         self.saw_aggregate = selection.has_aggregate;
         let keys = self.modifiers()?;
@@ -395,7 +398,8 @@ impl<'t> Grammar<'t> {
         self.group_graph_pattern()
     }
 
-    /// GROUP BY, HAVING, ORDER BY, LIMIT, OFFSET. Gives the grouped variables where there is a GROUP BY.
+    /// GROUP BY, HAVING, ORDER BY, LIMIT, OFFSET. Gives the grouped variables where there is a
+    /// GROUP BY.
     fn modifiers(&mut self) -> Checked<Option<Scope<'t>>> {
         let mut grouped = None;
         if self.cursor.take_keyword("GROUP") {
@@ -500,7 +504,8 @@ struct Column<'t> {
     reads: Vec<Token>,
 }
 
-/// The tokens of a CONSTRUCT template that begins here, with its braces, if there is GRAPH in it: that is of RSP-QL.
+/// The tokens of a CONSTRUCT template that begins here, with its braces, if there is GRAPH in it:
+/// that is of RSP-QL.
 pub(crate) fn template_with_graph(cursor: &Cursor<'_>) -> Option<Range<usize>> {
     let (start, mut ahead) = (cursor.at, *cursor);
     let (mut depth, mut has_graph) = (0usize, false);

@@ -511,12 +511,14 @@ impl<'t> Grammar<'t> {
         self.cursor.expect_punctuation(">>")
     }
 
-    /// A subject or object inside `<< … >>`: a plain term, no list and no blank node with properties.
+    /// A subject or object inside `<< … >>`: a plain term, no list and no blank node with
+    /// properties.
     fn triple_member(&mut self, scope: &mut Scope<'t>, role: &str, is_subject: bool) -> Checked {
         let cursor = &self.cursor;
         let compound = cursor.is_punctuation("(")
             || (cursor.is_punctuation("[") && !cursor.is_punctuation_at(1, "]"));
-        // A pattern may ask for what no triple term can have; an expression or data may not make it.
+        // A pattern may ask for what no triple term can have; an expression or data may not make
+        // it.
         let makes_terms = is_subject && (!self.terms.variables || !self.terms.blank_nodes);
         let is_triple_term = cursor.is_punctuation("<<") && cursor.is_punctuation_at(1, "(");
         if compound || (makes_terms && (is_triple_term || self.at_literal())) {

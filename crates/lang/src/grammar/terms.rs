@@ -126,7 +126,7 @@ impl<'t> Grammar<'t> {
     pub(super) fn check_iri(&self, token: Token) -> Checked {
         let text = token.text(self.cursor.source);
         let iri = &text[1..text.len() - 1];
-        // Escapes are resolved by the parser proper; whether what they give is an IRI, it says.
+        // Escapes are resolved by the parser proper; it also says whether the result is an IRI.
         if iri.contains('\\') {
             return Ok(());
         }

@@ -1,12 +1,14 @@
-//! The shape of a continuous query: its text without its name and its constants. Texts of one shape stand together,
-//! planned once; and what a text of a known shape costs to read is a comparison and the reading of its constants.
+//! The shape of a continuous query: its text without its name and its constants. Texts of one shape
+//! form a cohort and are planned once. To read a text of a known shape costs a comparison and the
+//! parsing of its constants.
 //!
-//! The one thing to know before changing it: a shape is worked out again from the same text in recovery, so that it
-//! must depend on nothing but the text (and what is given up may never become a shape without a new log version).
+//! The one thing to know before changing it: recovery computes the shape of the same text again. So
+//! it must depend on the text alone, and a text that has no shape may only get one in a new log
+//! version.
 
 use super::{Lifted, Lifter, Names, Template, is_odd, literal_of};
 use crate::cursor::Cursor;
-use crate::surface;
+use crate::name_clause::name_text;
 use crate::token::{TokenKind, tokenize};
 use crate::words;
 use oxrdf::Term;
@@ -14,26 +16,27 @@ use oxrdf::Term;
 /// The class of the place where the name of the query stands, which no shape holds.
 const NAME: char = 'h';
 
-/// Words by which a text says that it keeps something from firing to firing, sends elsewhere what it finds, or draws
-/// values of its own; and windows that do not close by time. Such a query has a shape of its own.
+/// Words of queries that keep state between firings, derive a stream or draw values of their own,
+/// and of windows that do not close by time. Such a query has a shape of its own.
 const APART: [&str; 12] = [
     "ISTREAM", "DSTREAM", "REPORT", "OVERLOAD", "TRIPLES", "ELEMENTS", "ALL", "RAND", "UUID",
     "STRUUID", "BNODE", "BASE",
 ];
 
-/// The shape of a continuous query, as one text has it: other texts of the same shape may be spaced in another way.
+/// The shape of a continuous query, as one text spells it. Other texts of the same shape may be
+/// spaced differently.
 #[derive(Debug, Clone)]
 pub struct Shape {
-    /// What is left of the text, one space wherever there is some.
+    /// The rest of the text, with one space for each run of white space.
     key: String,
     /// The text cut where the name and the constants stand.
     pieces: Vec<String>,
-    /// What stands there: a class each.
+    /// The class of each of these places.
     classes: Vec<char>,
     names: Names,
 }
 
-/// As texts: the same key, cut into the same pieces.
+/// Equal as texts: the same key, cut into the same pieces.
 impl PartialEq for Shape {
     fn eq(&self, other: &Shape) -> bool {
         self.key == other.key && self.pieces == other.pieces
@@ -41,8 +44,8 @@ impl PartialEq for Shape {
 }
 
 impl Shape {
-    /// The shape of a text, and the words that it has in the places of the shape; `None` where it is not certain that
-    /// texts that differ in those words alone mean the same but for them.
+    /// The shape of a text, and its words in the places of the shape. `None` where texts that
+    /// differ in those words alone may differ in more than their constants.
     #[must_use]
     pub fn of(text: &str) -> Option<(Shape, Vec<String>)> {
         if is_odd(text) {
@@ -82,7 +85,8 @@ impl Shape {
         Some((shape, words))
     }
 
-    /// A text that has no shape ([`Shape::of`] gives none), taken as it is: one piece, and no constants.
+    /// A text that has no shape ([`Shape::of`] gives none), taken as it is: one piece, and no
+    /// constants.
     #[must_use]
     pub fn whole(text: &str) -> Shape {
         Shape {
@@ -99,7 +103,7 @@ impl Shape {
         !self.key.is_empty()
     }
 
-    /// What tells shapes apart: texts with the same key are of one shape.
+    /// Texts with the same key are of one shape.
     #[must_use]
     pub fn key(&self) -> &str {
         &self.key
@@ -111,8 +115,8 @@ impl Shape {
         &self.pieces
     }
 
-    /// The words that a text has between the same pieces. It may fail to find them where a search by pieces is not
-    /// sure to cut as the tokens do; [`Shape::of`] decides then.
+    /// The words that a text has between the same pieces. It may fail where a search by pieces
+    /// could cut differently from the tokens; then [`Shape::of`] decides.
     #[must_use]
     pub fn words_of(&self, text: &str) -> Option<Vec<String>> {
         if text.len() > super::LONGEST_TEXT {
@@ -129,7 +133,7 @@ impl Shape {
         let mut rest = text.strip_prefix(first.as_str())?;
         let mut words = Vec::with_capacity(later.len());
         for (at, piece) in later.iter().enumerate() {
-            // No word goes on behind a space or a bracket; behind other characters one might.
+            // A space or a bracket ends a word; behind other characters it may go on.
             let closes = piece.starts_with(')');
             let ends = rest.find(|c: char| c.is_ascii_whitespace() || (closes && c == ')'))?;
             let word = &rest[..ends];
@@ -160,8 +164,8 @@ impl Shape {
             .collect()
     }
 
-    /// The constants that such words of any text of this shape stand for, in order. `None` if one of them does not
-    /// belong into its place.
+    /// The constants that these words stand for, in order. `None` if a word is not of the class of
+    /// its place.
     #[must_use]
     pub fn constants<W: AsRef<str>>(&self, words: &[W]) -> Option<Vec<Term>> {
         if words.len() != self.width() {
@@ -175,7 +179,7 @@ impl Shape {
         Some(constants)
     }
 
-    /// A text of this shape with such words, under some name.
+    /// A text of this shape with these constants, under some name.
     #[must_use]
     pub fn text_with<W: AsRef<str>>(&self, constants: &[W]) -> String {
         let mut constants = constants.iter().map(AsRef::as_ref);
@@ -192,7 +196,7 @@ impl Shape {
         let at = self.classes.iter().position(|class| *class == NAME)?;
         let word = words.get(at)?.as_ref();
         let tokens = tokenize(word);
-        surface::name_text(word, *tokens.first()?, &self.names).ok()
+        name_text(word, *tokens.first()?, &self.names).ok()
     }
 
     /// How many constants there are.
@@ -243,7 +247,7 @@ impl Shape {
     }
 }
 
-/// The text that was cut into these pieces, with such words between them.
+/// The text that was cut into these pieces, with these words between them.
 #[must_use]
 pub fn join_pieces<W: AsRef<str>>(pieces: &[String], words: &[W]) -> String {
     let mut text = String::new();
@@ -270,8 +274,8 @@ impl Lifter<'_> {
         self.shape.starts_with(['P', 'p'])
     }
 
-    /// `REGISTER QUERY name …`, if it is there: everything up to the next prologue or the form of the query. That
-    /// somebody gave the query its name is no part of its shape.
+    /// `REGISTER QUERY name …`, if it is there: everything up to the next prologue or the form of
+    /// the query. The name of a query is no part of its shape.
     fn header(&mut self) -> Option<()> {
         if !self.is_word("REGISTER") {
             return Some(());
@@ -290,7 +294,7 @@ impl Lifter<'_> {
                 .any(|word| lifter.is_word(word))
         };
         while !is_next(self) {
-            // What is said here stands before the prologue in every text of the shape.
+            // These clauses stand before the prologue in every text of the shape.
             if self.token(0)?.kind == TokenKind::PrefixedName || self.has_prologue() {
                 return None;
             }
@@ -313,7 +317,7 @@ impl Lifter<'_> {
         if !self.is_word("WINDOW") {
             return Some(false);
         }
-        self.go_to(super::Place::Subject);
+        self.go_to(super::Position::Subject);
         self.copy()?;
         self.copy()?;
         (self.punctuation(0) == "{").then_some(true)

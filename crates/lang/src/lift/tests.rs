@@ -1,4 +1,4 @@
-//! What is lifted and what is not. That the answers stay those of the texts is tested in `query`.
+//! Tests of which constants are lifted. The tests of `query` show that the answers stay the same.
 
 use super::*;
 

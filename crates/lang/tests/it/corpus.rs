@@ -1,9 +1,11 @@
-//! Every query of the public test data parses, and the recogniser agrees with the parser on the W3C suites.
+//! Every query of the public test data parses, and the recogniser agrees with the parser on the W3C
+//! suites.
 
 use crate::{files_below, test_data};
 use somersault_lang::{Dialect, Parser};
 
-/// The queries of the benchmarks, except the parts of published files that are no C-SPARQL by themselves.
+/// The queries of the benchmarks, except the parts of published files that are no C-SPARQL by
+/// themselves.
 #[test]
 fn every_benchmark_query_parses() {
     let Some(data) = test_data() else { return };
@@ -71,16 +73,18 @@ fn the_papers_query_means_the_same_in_both_dialects() {
     assert_eq!(windows(&paper), windows(&ours));
 }
 
-/// Negative syntax tests of the W3C that the parser passes over and the recogniser does not: `?a<?b&&?c>?d`, whose
-/// longest match is an IRI, and triple terms whose subject is a literal or a triple term.
+/// Negative syntax tests of the W3C that the parser passes over and the recogniser does not:
+/// `?a<?b&&?c>?d`, whose longest match is an IRI, and triple terms whose subject is a literal or a
+/// triple term.
 const MORE_THAN_THE_GRAMMAR: [&str; 3] = [
     "syn-bad-26.rq",
     "tripleterm-subject-03.rq",
     "tripleterm-subject-06.rq",
 ];
 
-/// Syntax tests of the W3C: whatever the parser accepts, the recogniser must accept; where the parser refuses, the
-/// recogniser should be what finds the words (a few rules only the parser knows).
+/// Syntax tests of the W3C: whatever the parser accepts, the recogniser must accept; where the
+/// parser refuses, the recogniser should be what finds the words (a few rules only the parser
+/// knows).
 #[test]
 fn the_grammar_accepts_what_the_parser_accepts() {
     let Some(data) = test_data() else { return };

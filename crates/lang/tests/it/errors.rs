@@ -1,10 +1,11 @@
-//! Bad texts and exactly what they get: the sentences are in tests/errors.txt (`UPDATE_EXPECT=1` refreshes them).
+//! Bad texts and their exact messages, which are in tests/errors.txt (`UPDATE_EXPECT=1` refreshes
+//! them).
 
 use expect_test::expect_file;
 use somersault_lang::{ParseError, Parser};
 use std::fmt::Write;
 
-/// The texts with what was said about them.
+/// The texts with their messages.
 #[derive(Default)]
 struct Report(String);
 

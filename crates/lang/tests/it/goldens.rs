@@ -1,4 +1,5 @@
-//! Golden parses: tests/parses/NAME.(rq|csparql|rspql|cqels|ru|stream) with what it means in NAME.….txt.
+//! Golden parses: tests/parses/NAME.(rq|csparql|rspql|cqels|ru|stream) with what it means in
+//! NAME.….txt.
 
 use crate::files_below;
 use expect_test::expect_file;
@@ -93,7 +94,7 @@ fn parses() {
         let shown = parsed.unwrap_or_else(|error| format!("{error}\n"));
         let golden = format!("{}.txt", file.display());
         expect_file![golden].assert_eq(&shown);
-        // One text always gives one algebra, whatever names the parser below makes up.
+        // One text always gives one algebra, whatever names `spargebra` makes up.
         if file.extension().is_some_and(|ending| ending == "rq") {
             let again = parser.parse_query(&text).expect("it parsed before");
             assert_eq!(again.algebra_text(), shown);

@@ -1,4 +1,5 @@
-//! Tests of the language over whole texts. `UPDATE_EXPECT=1` refreshes the golden files in tests/parses.
+//! Tests of the language over whole texts. `UPDATE_EXPECT=1` refreshes the golden files in
+//! tests/parses.
 
 mod corpus;
 mod errors;

@@ -1,4 +1,4 @@
-//! What is handed to `spareval` runs there, and runs the same each time.
+//! Queries given to `spareval` run there, and run the same each time.
 
 use oxrdf::{Dataset, Literal, NamedNode, Term};
 use somersault_lang::Parser;

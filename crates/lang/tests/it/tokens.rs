@@ -105,7 +105,7 @@ fn check_cover(text: &str, tokens: &[Token]) {
     );
 }
 
-/// Runs a text through everything that reads texts.
+/// Runs a text through every entry point.
 fn read_every_way(text: &str) {
     for parser in [
         Parser::new(),
@@ -346,7 +346,7 @@ fn depth_is_bounded() {
         .spawn(move || {
             for text in texts() {
                 if let Ok(query) = Parser::new().parse_query(&text) {
-                    // What the engine will do with it: copy it, optimise it for spareval, drop it.
+                    // As the engine does: copy it, optimise it for spareval, drop it.
                     drop(query.clone());
                     if let spargebra::Query::Select { pattern, .. } =
                         &*query.for_spareval(somersault_model::EventTime(0))

@@ -1,4 +1,5 @@
-//! Updates with a prologue before each operation (SPARQL 1.1 Update, §3.1.2 and grammar rule `Update`).
+//! Updates with a prologue before each operation (SPARQL 1.1 Update, §3.1.2 and grammar rule
+//! `Update`).
 
 use somersault_lang::{ParseError, Parser, Update, UpdateOperation};
 use std::fmt::Write;
@@ -111,7 +112,7 @@ fn faults_behind_a_prologue_have_their_place() {
         "CLEAR ALL ;\nPREFIX p: <http://p/>\nINSERT DATA { p:s p:p 1 } ;\nPREFIX q: <http://p/> DELETE DATA { r:s p:p 1 }",
     );
     assert_eq!((line, column), (4, 37), "{message}");
-    // What the library alone refuses has its place too.
+    // Refusals of the library have their place too.
     let (line, _, message) = place(
         "CLEAR ALL ;\nPREFIX p: <http://p/>\nDELETE { ?s p:p 1 } WHERE { ?s p:p 1 BIND(2 AS ?s) }",
     );

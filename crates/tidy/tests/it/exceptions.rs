@@ -53,7 +53,6 @@ pub(crate) const LONG_FUNCTIONS: &[(&str, &str)] = &[
 
 /// Names that stand for several types of a crate.
 pub(crate) const REPEATED_NAMES: &[(&str, &str)] = &[
-    ("lang", "Place"),
     ("log", "State"),
     ("log", "Terms"),
     ("runtime", "Shared"),
@@ -74,7 +73,6 @@ pub(crate) const REPEATED_NAMES: &[(&str, &str)] = &[
 
 /// Crates whose modules import each other in a circle, or whose rooms are not ranked yet.
 pub(crate) const WITHOUT_RANKS: &[&str] = &[
-    "lang",
     "log",
     "model",
     "server",
@@ -85,8 +83,6 @@ pub(crate) const WITHOUT_RANKS: &[&str] = &[
 
 /// Crates with comments of more than 100 columns.
 pub(crate) const WIDE: &[&str] = &[
-    "cli",
-    "lang",
     "log",
     "runtime",
     "server",

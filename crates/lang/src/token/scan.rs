@@ -1,8 +1,10 @@
-//! The scanner under the tokenizer: one function per token class, each takes the longest match or nothing.
+//! The scanner under the tokenizer: one function per token class, each takes the longest match or
+//! nothing.
 //!
 //! Character classes are those of the SPARQL grammar (PN_CHARS_BASE and its relatives).
 
-use crate::token::{Fault, TokenKind};
+use super::duration::parse_iso;
+use super::kinds::{Fault, TokenKind};
 
 /// PN_CHARS_BASE of the SPARQL grammar.
 fn is_name_base(c: char) -> bool {
@@ -12,7 +14,7 @@ fn is_name_base(c: char) -> bool {
         | '\u{10000}'..='\u{EFFFF}')
 }
 
-/// PN_CHARS_U: what a word may start with.
+/// PN_CHARS_U: the first character of a word.
 pub(crate) fn is_name_start(c: char) -> bool {
     c == '_' || is_name_base(c)
 }
@@ -27,7 +29,7 @@ fn is_name_char(c: char) -> bool {
     c == '-' || is_variable_char(c)
 }
 
-/// How many characters of a prefix are looked at; longer ones are taken for words.
+/// The longest prefix with dots, in characters; a longer one is read as words.
 const LONGEST_DOTTED_PREFIX: usize = 256;
 
 /// A place in a text that only moves forward.
@@ -137,7 +139,7 @@ impl<'t> Scanner<'t> {
         fault.map_or(Ok(()), Err)
     }
 
-    /// What follows a backslash in a string.
+    /// Reads the escape after a backslash in a string.
     fn take_escape(&mut self) -> bool {
         let digits = match self.peek() {
             Some('t' | 'b' | 'n' | 'r' | 'f' | '"' | '\'' | '\\') => 0,
@@ -241,7 +243,8 @@ impl<'t> Scanner<'t> {
     /// `prefix:local`, if the word here is followed by a colon.
     pub(crate) fn take_prefixed_name(&mut self) -> bool {
         let start = self.at;
-        // A prefix with dots is looked for in a bounded stretch, or `a.a.a.…` would be scanned again for each `a`.
+        // A prefix with dots is searched in a bounded part of the text. Otherwise `a.a.a.…` would
+        // be scanned again for each `a`.
         let stretch = self
             .rest()
             .char_indices()
@@ -315,7 +318,7 @@ impl<'t> Scanner<'t> {
         let word = &rest[..end];
         let word = word.trim_end_matches('.');
         let next = rest[word.len()..].chars().next();
-        let found = !next.is_some_and(is_name_char) && crate::duration::parse_iso(word).is_some();
+        let found = !next.is_some_and(is_name_char) && parse_iso(word).is_some();
         if found {
             self.at += word.len();
         }

@@ -1,11 +1,13 @@
 //! The algebra that the engine plans and executes: graph patterns, paths and templates.
 //!
-//! It follows section 18 of SPARQL 1.1 with two differences that planning wants: joins and unions are lists,
-//! and every variable is a number. Blank nodes of a pattern are variables that no projection can name; the
-//! variables of a sub-select that it does not project get numbers of their own, so that one [`VarId`] always
-//! means one variable of one scope.
+//! It follows section 18 of SPARQL 1.1 with two differences that help planning: joins and unions
+//! are lists, and every variable is a number. Blank nodes of a pattern are variables that no
+//! projection can name; the variables of a sub-select that it does not project get numbers of their
+//! own, so that one [`VarId`] always means one variable of one scope.
 
-use crate::expression::{Aggregate, Expression, OrderKey};
+pub mod expression;
+
+use expression::{Aggregate, Expression, OrderKey};
 use oxrdf::{NamedNode, Term};
 
 /// A variable: the index into [`Query::variables`](crate::Query::variables).
@@ -68,7 +70,8 @@ pub enum PathExpression {
     OneOrMore(Box<PathExpression>),
     /// `path?`.
     ZeroOrOne(Box<PathExpression>),
-    /// `!(a | b | …)`, forward edges only: inverse members are an [`Inverse`](Self::Inverse) of a set of their own.
+    /// `!(a | b | …)`, forward edges only: inverse members are an [`Inverse`](Self::Inverse) of a
+    /// set of their own.
     Negated(Vec<NamedNode>),
 }
 
@@ -90,9 +93,9 @@ pub enum Pattern {
     Join(Vec<Pattern>),
     /// `left OPTIONAL { right FILTER filter }`; the filter sees both sides.
     LeftJoin {
-        /// What must match.
+        /// The pattern that must match.
         left: Box<Pattern>,
-        /// What may match.
+        /// The pattern that may match.
         right: Box<Pattern>,
         /// The condition of the join.
         filter: Option<Expression>,
@@ -101,7 +104,7 @@ pub enum Pattern {
     Minus {
         /// The solutions.
         left: Box<Pattern>,
-        /// What takes compatible solutions away.
+        /// The pattern whose compatible solutions are removed.
         right: Box<Pattern>,
     },
     /// The concatenation of all members.
@@ -126,7 +129,7 @@ pub enum Pattern {
     Graph {
         /// The graph, or the variable that ranges over the dataset's named graphs.
         name: NameOrVariable,
-        /// What is matched in it.
+        /// The pattern to match in it.
         inner: Box<Pattern>,
     },
     /// `VALUES`: one row for each entry, `None` = UNDEF.
@@ -167,9 +170,9 @@ pub enum Pattern {
     Slice {
         /// The solutions.
         inner: Box<Pattern>,
-        /// How many are passed over.
+        /// The number of solutions to skip.
         offset: usize,
-        /// How many are kept at most.
+        /// The largest number of solutions to keep.
         limit: Option<usize>,
     },
     /// `SERVICE` (SPARQL 1.1 Federated Query).
@@ -178,7 +181,7 @@ pub enum Pattern {
         name: NameOrVariable,
         /// Whether a failing endpoint counts as one empty solution.
         silent: bool,
-        /// What the endpoint evaluates.
+        /// The pattern that the endpoint evaluates.
         inner: Box<Pattern>,
         /// The same as SPARQL, with every name in full.
         text: String,
@@ -227,7 +230,7 @@ pub struct QuadTemplate {
     pub graph: TemplateGraph,
 }
 
-/// What CLEAR and DROP address.
+/// The graphs that CLEAR and DROP address.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum GraphTarget {
     /// `GRAPH iri`.

@@ -1,4 +1,5 @@
-//! Expressions, functions and aggregates (SPARQL 1.1, section 17; SPARQL 1.2 for triple terms and directions).
+//! Expressions, functions and aggregates (SPARQL 1.1, section 17; SPARQL 1.2 for triple terms and
+//! directions).
 //!
 //! `a != b` is `Not(Compare(Equal))` and `a NOT IN (…)` is `Not(In)`, as in the specification.
 
@@ -70,7 +71,8 @@ pub enum Arithmetic {
     Divide,
 }
 
-/// A function of SPARQL, or a custom one by its IRI (casts such as `xsd:integer(…)` are custom functions).
+/// A function of SPARQL, or a custom one by its IRI (casts such as `xsd:integer(…)` are custom
+/// functions).
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 #[allow(
     missing_docs,
@@ -133,7 +135,8 @@ pub enum Function {
     HasLangDir,
     StrLangDir,
     Adjust,
-    /// `f:timestamp(?s, ?p, ?o)` of C-SPARQL: the event time of the newest such statement in the query's windows.
+    /// `f:timestamp(?s, ?p, ?o)` of C-SPARQL: the event time of the newest such statement in the
+    /// query's windows.
     Timestamp,
     Custom(NamedNode),
 }
@@ -152,7 +155,7 @@ pub enum Aggregate {
         function: AggregateFunction,
         /// Whether equal values count once.
         distinct: bool,
-        /// What is aggregated.
+        /// The expression to aggregate.
         expression: Expression,
     },
 }
@@ -184,7 +187,7 @@ pub enum AggregateFunction {
 /// One sort key.
 #[derive(Debug, Clone, PartialEq)]
 pub struct OrderKey {
-    /// What is compared.
+    /// The expression to compare.
     pub expression: Expression,
     /// `DESC`.
     pub descending: bool,

@@ -1,0 +1,78 @@
+//! Declared streams.
+
+use oxrdf::NamedNode;
+use somersault_model::Millis;
+
+/// Which statements of a stream are timing; the others are absorbed into the stored graph.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Classification {
+    /// Every statement is a fact and is absorbed.
+    Timeless,
+    /// No statement is absorbed.
+    TimingAll,
+    /// Statements with these predicates are timing, the others are absorbed.
+    Timing(Vec<NamedNode>),
+}
+
+/// Where a stream's time comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TimeDomain {
+    /// The source gives it.
+    Event,
+    /// The clock at arrival.
+    Arrival,
+}
+
+/// How far ahead of the stream's newest time and of the clock a time may lie.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AheadLimit {
+    /// As far as the engine's setting says.
+    Default,
+    /// `AHEAD dur`.
+    Within(Millis),
+    /// `AHEAD ANY`: as far as event times go.
+    Any,
+}
+
+/// What happens to a statement that is later than LATENESS allows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LatePolicy {
+    /// The push is refused.
+    Reject,
+    /// It is dropped and counted.
+    Drop,
+    /// The firings it belongs to run again, if it is not older than this.
+    Amend {
+        /// `WITHIN`; by default the stream's KEEP.
+        within: Millis,
+    },
+}
+
+/// A declared source stream, with every default filled in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CreateStream {
+    /// The stream.
+    pub iri: NamedNode,
+    /// Which of its statements are timing.
+    pub classification: Classification,
+    /// The graph that absorbs; `None` = the default graph, or the pushed quad's own graph.
+    pub into: Option<NamedNode>,
+    /// The batch interval.
+    pub batch: Millis,
+    /// Where its time comes from.
+    pub time: TimeDomain,
+    /// How far event times may go back.
+    pub lateness: Millis,
+    /// What happens to later statements.
+    pub late_policy: LatePolicy,
+    /// How far ahead its times may lie.
+    pub ahead: AheadLimit,
+    /// `IDLE`: after this long without data the clock moves the stream's time on; `None` = NEVER.
+    pub idle: Option<Millis>,
+    /// How much of the past a newly registered query sees.
+    pub keep: Millis,
+    /// The memory that the stream's slices may take.
+    pub budget_bytes: u64,
+    /// The text as given.
+    pub text: String,
+}
