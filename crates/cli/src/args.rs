@@ -86,7 +86,7 @@ pub(crate) enum Command {
     Export(ExportArgs),
     /// Replay recorded streams through queries, in process, and write every firing
     #[command(
-        after_help = "Examples:\n  somersault replay --stored static.nt --stream http://example.org/likes=likes.tsv --query trending.csparql\n  somersault replay --create streams.sql --stream http://example.org/likes=likes.tsv.gz --query q.csparql --speed 10 --output answers.jsonl"
+        after_help = "Examples:\n  somersault replay --stored static.nt --stream http://example.org/likes=likes.tsv --query trending.csparql\n  somersault replay --create streams.sql --stream http://example.org/likes=likes.tsv.gz --query q.csparql --speed 10 --output answers.jsonl\n\nEach line of the output is one firing: query, close_ms, vars (the columns), n (rows, repeats counted), rows (distinct rows, terms as in N-Triples), mult (where rows repeat, how often each stands in the answer) and sha256 (of the rows with their counts)."
     )]
     Replay(ReplayArgs),
     /// Write a seeded social network: stored graph, five streams, queries
