@@ -2,7 +2,8 @@
 //!
 //! A refused input leaves no trace: nothing was logged, nothing has changed.
 
-use somersault_model::{EventTime, Millis, Sn};
+use somersault_model::{EventTime, Sn};
+use std::num::NonZeroI64;
 
 /// Why an input was refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -124,7 +125,7 @@ pub enum Refusal {
     /// An event time went back further than LATENESS allows.
     #[error(
         "statement {index} of the push to <{stream}>, {statement}, has event time {at}, but {source_phrase} complete through {complete_through} already; {}. Nothing of the push was taken",
-        late_remedy(*.needed_ms, *.idle),
+        late_remedy(*.needed_ms, *.idle_ms),
         at = .at.0, complete_through = .complete_through.0,
     )]
     Late {
@@ -143,7 +144,7 @@ pub enum Refusal {
         /// The LATENESS that would have let it in.
         needed_ms: i64,
         /// The stream's IDLE, where the clock had moved the stream on.
-        idle: Option<Millis>,
+        idle_ms: Option<NonZeroI64>,
     },
     /// A push has a sequence number of which nothing is known any more.
     #[error(
@@ -371,12 +372,11 @@ impl Refusal {
 
 /// What to do about a late statement. A LATENESS of more than a day is no advice: then a time is wrong,
 /// or the clock has moved a stream of recorded data.
-fn late_remedy(needed_ms: i64, idle: Option<Millis>) -> String {
+fn late_remedy(needed_ms: i64, idle_ms: Option<NonZeroI64>) -> String {
     const DAY_MS: i64 = 86_400_000;
-    if let Some(idle) = idle {
+    if let Some(idle_ms) = idle_ms {
         return format!(
-            "no data had come for longer than IDLE {}ms, so that the stream's time went on by the clock; declare a stream of recorded data, or of a source that pauses, with IDLE NEVER, and advance it",
-            idle.0
+            "no data had come for longer than IDLE {idle_ms}ms, so that the stream's time went on by the clock; declare a stream of recorded data, or of a source that pauses, with IDLE NEVER, and advance it"
         );
     }
     if needed_ms <= DAY_MS {

@@ -39,8 +39,8 @@ impl Newest {
     pub(crate) fn read(&mut self) -> Vec<String> {
         for (subscription, newest) in &mut self.readers {
             while let Some(event) = subscription.try_recv() {
-                // Firings that a slow read missed are older than the next one, so only the next firing
-                // counts.
+                // Firings that a slow read missed are older than the next one, so only the next
+                // firing counts.
                 let SubscriptionEvent::Firing(firing) = event else {
                     continue;
                 };

@@ -17,6 +17,7 @@ use oxrdf::Quad;
 use somersault_lang::LatePolicy;
 use somersault_log::{DerivedRecord, PushRecord, PushStatements, Record, StreamStatement};
 use somersault_model::EventTime;
+use std::num::NonZeroI64;
 
 impl Coordinator {
     pub(super) fn admit_push(&self, push: Push) -> Result<Admission, Refusal> {
@@ -255,6 +256,7 @@ fn late_refusal(
         name => format!("its source {name:?} is"),
     };
     let by_clock = !late.of_source && stream.was_moved_by_clock(received_ms);
+    let idle = stream.declaration.idle.filter(|_| by_clock);
     Refusal::Late {
         stream: stream.iri().to_owned(),
         index,
@@ -263,7 +265,7 @@ fn late_refusal(
         complete_through: late.complete_through,
         source_phrase,
         needed_ms: late.complete_through.0 - at.0 + stream.lateness().0,
-        idle: stream.declaration.idle.filter(|_| by_clock),
+        idle_ms: idle.and_then(|idle| NonZeroI64::new(idle.0)),
     }
 }
 
