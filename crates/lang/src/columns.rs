@@ -3,7 +3,7 @@
 //! A later column may read an earlier one (SPARQL 1.1 Query, §16.1.2 and §18.2.4.4), but
 //! `spargebra` refuses that where rows are grouped. Such a variable is written as an IRI before
 //! `spargebra` reads the text, and turned back into the variable in the algebra. HAVING sees no
-//! column in the specification (§18.2.4.2); here it does, as in Jena and RDF4J (ADR 24).
+//! column in the specification (§18.2.4.2); here it does, as in Jena and RDF4J (ADR 25).
 
 use crate::rewrite::{Rewrite, rewrite};
 use crate::token::Token;
