@@ -136,6 +136,8 @@ async fn wrong_method(method: Method) -> ApiError {
     ApiError::new(
         StatusCode::METHOD_NOT_ALLOWED,
         "method_not_allowed",
-        format!("This address takes no {method}. The Allow header lists the methods that it takes."),
+        format!(
+            "This address takes no {method}. The Allow header lists the methods that it takes."
+        ),
     )
 }
