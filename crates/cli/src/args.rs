@@ -180,8 +180,9 @@ pub(crate) struct ServeArgs {
     /// The server's URL as clients see it, behind a proxy; its host is answered for
     #[arg(long, value_name = "URL", value_parser = values::public_url)]
     pub(crate) public_url: Option<String>,
-    /// Host, NAME or NAME:PORT, that requests may ask for; may be repeated. On loopback these, that of
-    /// --public-url and loopback names alone are answered, elsewhere all hosts until one is named
+    /// Host, NAME or NAME:PORT, that requests may ask for; may be repeated. On loopback these, that
+    /// of --public-url and loopback names alone are answered, elsewhere all hosts until one is
+    /// named
     #[arg(long, value_name = "HOST")]
     pub(crate) allowed_host: Vec<String>,
     /// Let SERVICE and LOAD fetch from other machines

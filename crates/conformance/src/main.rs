@@ -52,8 +52,9 @@ enum Command {
         after_help = "Example:\n  somersault-conformance cases crates/conformance/cases/by-name/*.case"
     )]
     Cases(CaseArguments),
-    /// Compare every operator and function, and drawn queries, with Apache Jena: a line per difference that
-    /// crates/conformance/oracle/differences.tsv does not allow, and counts of those that it does.
+    /// Compare every operator and function, and drawn queries, with Apache Jena: a line per
+    /// difference that crates/conformance/oracle/differences.tsv does not allow, and counts of
+    /// those that it does.
     #[command(
         after_help = "Example:\n  make jena-oracle\n  somersault-conformance jena --classpath jena.jar:oracle --queries 2000"
     )]

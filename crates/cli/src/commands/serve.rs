@@ -113,8 +113,8 @@ fn engine_config(args: &ServeArgs) -> EngineConfig {
     }
 }
 
-/// Completes at Ctrl-C, and at SIGTERM and SIGHUP where there are such signals. They are listened for from
-/// the call on.
+/// Completes at Ctrl-C, and at SIGTERM and SIGHUP where there are such signals. They are listened
+/// for from the call on.
 #[cfg(unix)]
 fn stop_signal() -> impl Future<Output = ()> {
     use tokio::signal::unix::SignalKind;

@@ -1,5 +1,6 @@
-//! Drawn data and drawn queries: small graphs with named ones, and groups of patterns with OPTIONAL,
-//! UNION, MINUS, FILTER, EXISTS, BIND, VALUES, paths, sub-queries and aggregates over them.
+//! Drawn data and drawn queries: small graphs with named ones, and groups of patterns with
+//! OPTIONAL, UNION, MINUS, FILTER, EXISTS, BIND, VALUES, paths, sub-queries and aggregates over
+//! them.
 
 use crate::rsp::child;
 use std::fmt::Write;

@@ -1,5 +1,5 @@
-//! Every operator and function over terms of all kinds: edge values of all numeric types, invalid forms,
-//! texts, dates, times, durations, an IRI, a blank node, and nothing.
+//! Every operator and function over terms of all kinds: edge values of all numeric types, invalid
+//! forms, texts, dates, times, durations, an IRI, a blank node, and nothing.
 
 use std::fmt::Write;
 

@@ -1,7 +1,7 @@
-//! Apache Jena as an oracle of another family (EX-1): every operator and function over pairs of terms,
-//! and drawn queries over drawn data, answered by Jena and by the engine. The one thing to know before
-//! changing it: a difference is mended or listed in `oracle/differences.tsv` with the clause that allows
-//! it, and a line of that list that nothing meets is a surprise too.
+//! Apache Jena as an oracle of another family (EX-1): every operator and function over pairs of
+//! terms, and drawn queries over drawn data, answered by Jena and by the engine. The one thing to
+//! know before changing it: a difference is mended or listed in `oracle/differences.tsv` with the
+//! clause that allows it, and a line of that list that nothing meets is a surprise too.
 
 mod differences;
 mod draw;

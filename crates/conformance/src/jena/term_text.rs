@@ -1,5 +1,6 @@
-//! Terms as the comparison with Jena writes them: N-Triples on one line, numbers, dates and durations in
-//! one spelling each, since either engine may keep or normalise the spelling of a computed value.
+//! Terms as the comparison with Jena writes them: N-Triples on one line, numbers, dates and
+//! durations in one spelling each, since either engine may keep or normalise the spelling of a
+//! computed value.
 
 use oxrdf::Term;
 use oxsdatatypes::{DayTimeDuration, Duration, YearMonthDuration};
@@ -38,8 +39,8 @@ fn escaped(form: &str) -> String {
     text
 }
 
-/// A written term in the spelling that it is compared in. Quotients are compared in twelve digits: how
-/// many digits a division of decimals gives is left open (F&O 3.1, section 4.2.4).
+/// A written term in the spelling that it is compared in. Quotients are compared in twelve digits:
+/// how many digits a division of decimals gives is left open (F&O 3.1, section 4.2.4).
 pub(super) fn comparable(written: &str, is_quotient: bool) -> String {
     if let Some((head, language)) = written.rsplit_once("\"@") {
         return format!("{head}\"@{}", language.to_ascii_lowercase());

@@ -202,9 +202,9 @@ impl Value {
         }
     }
 
-    /// The effective boolean value; `None` is a type error. Literals with a language have none, nor do
-    /// ill-typed booleans and numbers: SPARQL 1.2 and its test `expression/not-not` say so, where
-    /// SPARQL 1.1 (section 17.2.2) makes the former true or false and the latter false.
+    /// The effective boolean value; `None` is a type error. Literals with a language have none, nor
+    /// do ill-typed booleans and numbers: SPARQL 1.2 and its test `expression/not-not` say so,
+    /// where SPARQL 1.1 (section 17.2.2) makes the former true or false and the latter false.
     pub(crate) fn effective_boolean(&self) -> Option<bool> {
         match self {
             Value::Boolean(value) => Some(*value),

@@ -1,6 +1,6 @@
-//! Delta evaluation against its dull twin, the whole evaluation at every close: over generated windows that slide by
-//! different steps, with statements that come again in the same and in later batches, late ones, stored graphs that
-//! change in between, and closes that are left out.
+//! Delta evaluation against its dull twin, the whole evaluation at every close: over generated
+//! windows that slide by different steps, with statements that come again in the same and in later
+//! batches, late ones, stored graphs that change in between, and closes that are left out.
 
 use crate::equals_spareval::{iri, query, triple};
 use crate::sequence::Sequence;
@@ -268,7 +268,8 @@ pub(crate) fn rows(answer: Answer, dictionary: &Dictionary) -> Vec<Vec<String>> 
     }
 }
 
-/// What became of a query over a scenario: executions by delta and anew; `None` where it is never kept.
+/// What became of a query over a scenario: executions by delta and anew; `None` where it is never
+/// kept.
 pub(crate) type Outcome = Option<(usize, usize)>;
 
 /// Plays a scenario; `spoil` may do to the kept rows what must not be done.
@@ -469,8 +470,8 @@ pub(crate) fn scene(stored: &[(&'static str, &str)], came: &[[&str; 2]]) -> Scen
 pub(crate) const JOIN: &str =
     "PREFIX : <http://x/> SELECT * { GRAPH :v { ?a :p ?b } GRAPH :w { ?b :q ?c } ?c :r ?d }";
 
-/// Of ten closes only the first one is evaluated as a whole, as long as what is stored stays; a change of what no pattern
-/// reads is none.
+/// Of ten closes only the first one is evaluated as a whole, as long as what is stored stays; a
+/// change of what no pattern reads is none.
 #[test]
 fn only_the_first_close_is_evaluated_as_a_whole() {
     let came = ["a p b", "a p b c p d", ""].map(|v| [v, "b q c d q c"]);
@@ -504,7 +505,8 @@ fn ex1_a_lost_row_is_noticed() {
     assert!(outcome.is_err(), "{outcome:?}");
 }
 
-/// Queries whose answers would hang on how they are evaluated, or that read no window where rows could be kept.
+/// Queries whose answers would hang on how they are evaluated, or that read no window where rows
+/// could be kept.
 #[test]
 fn what_cannot_be_kept_says_why() {
     let why = |text: &str| {

@@ -1,5 +1,6 @@
-//! Delta evaluation of queries of one shape together, against its dull twin, each of them evaluated as a whole by itself at
-//! every close: while windows slide, what is stored changes, and queries with other constants come and go.
+//! Delta evaluation of queries of one shape together, against its dull twin, each of them evaluated
+//! as a whole by itself at every close: while windows slide, what is stored changes, and queries
+//! with other constants come and go.
 
 use crate::delta::{Outcome, Round, Scenario, World, cases, choices, rows, scenario, scene};
 use crate::equals_spareval::{iri, query, triple};
@@ -16,8 +17,9 @@ use somersault_query::{
 /// Queries come or go, each with constants that are made of this.
 type Moves = Vec<(bool, usize)>;
 
-/// Plays a scenario for queries of one shape, of which some come and go before each close; `spoil` may do to the kept rows
-/// what must not be done. `None` where they are never kept, or not evaluated together.
+/// Plays a scenario for queries of one shape, of which some come and go before each close; `spoil`
+/// may do to the kept rows what must not be done. `None` where they are never kept, or not
+/// evaluated together.
 fn play(
     scenario: &Scenario,
     text: &str,
@@ -172,8 +174,9 @@ fn by(scenario: &Scenario, moves: &[Moves]) -> Outcome {
     outcome.expect("the answers are equal")
 }
 
-/// Rows are made anew at the first close, where constants come that nobody had or the last leaves who had them, and where
-/// what is stored changes; not where another query with the same constants comes or goes.
+/// Rows are made anew at the first close, where constants come that nobody had or the last leaves
+/// who had them, and where what is stored changes; not where another query with the same constants
+/// comes or goes.
 #[test]
 fn rows_are_made_anew_where_cells_come_or_go() {
     let mut scenario = steady(8);

@@ -1,5 +1,6 @@
-//! Groups that are kept from close to close, against the whole evaluation at every close: generated aggregates, over
-//! numbers of all types, over what is no number and over what is not bound, with HAVING, ORDER BY and LIMIT above.
+//! Groups that are kept from close to close, against the whole evaluation at every close: generated
+//! aggregates, over numbers of all types, over what is no number and over what is not bound, with
+//! HAVING, ORDER BY and LIMIT above.
 
 use crate::delta::{Round, Scenario, Shape, World, cases, choices, play, play_within, scenario};
 use crate::equals_spareval::{iri, literal, node};
@@ -147,7 +148,8 @@ fn grouped() -> impl Strategy<Value = String> {
     })
 }
 
-/// What stands beside a sub-select: with windows, with what is stored alone, and with variables that it hides.
+/// What stands beside a sub-select: with windows, with what is stored alone, and with variables
+/// that it hides.
 const BESIDE: [&str; 6] = [
     "?a :q ?e",
     "GRAPH :g { ?a :q ?e }",
@@ -314,7 +316,8 @@ fn what_leaves_is_taken_back() {
     assert_eq!(by(&scenario), Some((8, 1)));
 }
 
-/// Nothing stored, and these statements, one round after the other, in windows of two rounds of the first stream.
+/// Nothing stored, and these statements, one round after the other, in windows of two rounds of the
+/// first stream.
 fn sliding(rounds: impl Iterator<Item = Vec<Triple>>) -> Scenario {
     let rounds = rounds.map(|came| Round {
         came: [came, Vec::new()],
@@ -329,7 +332,8 @@ fn sliding(rounds: impl Iterator<Item = Vec<Triple>>) -> Scenario {
     }
 }
 
-/// A text that is too long to be made ends the query, and is not merely an error that COUNT passes over.
+/// A text that is too long to be made ends the query, and is not merely an error that COUNT passes
+/// over.
 #[test]
 fn texts_that_are_too_long_are_refused_as_by_the_whole() {
     let letters = Literal::new_simple_literal("a".repeat(1000));
@@ -379,7 +383,8 @@ fn a_burst_leaves_no_memory_behind() {
     }
 }
 
-/// Whatever the limit, groups that are kept are not answered from where the whole evaluation needs too much memory.
+/// Whatever the limit, groups that are kept are not answered from where the whole evaluation needs
+/// too much memory.
 #[test]
 fn small_limits_are_kept_as_by_the_whole() {
     // Sums of such numbers have 17 digits: their terms are computed anew.

@@ -124,9 +124,9 @@ impl Data {
         NaiveView::with_windows(&quads, &windows)
     }
 
-    /// Without the statements about NaN where spareval departs: it makes an error of an order with NaN,
-    /// and has NaN <= NaN. By F&O 3.1, section 4.3, both are false, which shows under a negation alone;
-    /// `operators::nan_has_no_order` tests it.
+    /// Without the statements about NaN where spareval departs: it makes an error of an order with
+    /// NaN, and has NaN <= NaN. By F&O 3.1, section 4.3, both are false, which shows under a
+    /// negation alone; `operators::nan_has_no_order` tests it.
     pub(crate) fn where_spareval_agrees(mut self, text: &str) -> Data {
         if !["!(", "<=", ">="].iter().any(|sign| text.contains(sign)) {
             return self;
@@ -197,8 +197,8 @@ fn path() -> impl Strategy<Value = String> {
     let end = || prop_oneof![3 => variable(), 1 => node().prop_map(|n| n.to_string())];
     prop_oneof![
         2 => (end(), step(), end())
-            // Between two constants spareval counts the edges of a negated set once, which SPARQL 1.1,
-            // section 18.4, leaves open; everywhere else, as we do always, each by itself.
+            // Between two constants spareval counts the edges of a negated set once, which SPARQL
+            // 1.1, section 18.4, leaves open; everywhere else, as we do always, each by itself.
             .prop_filter("one end is free", |(s, p, o)| {
                 !p.starts_with('!') || s.starts_with('?') || o.starts_with('?')
             })

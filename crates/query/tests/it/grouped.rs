@@ -1,5 +1,6 @@
-//! Queries of one shape, evaluated together, answer as each by itself does: for generated shapes, data and constants,
-//! with constants that match nothing, and many queries or few, so that plans start from the constants or end with them.
+//! Queries of one shape, evaluated together, answer as each by itself does: for generated shapes,
+//! data and constants, with constants that match nothing, and many queries or few, so that plans
+//! start from the constants or end with them.
 
 use crate::equals_spareval::{Data, answer_rows, data, query};
 use crate::naive::NaiveView;

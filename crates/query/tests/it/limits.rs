@@ -1,4 +1,5 @@
-//! A query that would take forever, or the whole memory, stops at its limit and says which one it is.
+//! A query that would take forever, or the whole memory, stops at its limit and says which one it
+//! is.
 
 use crate::naive::NaiveView;
 use oxrdf::{GraphName, Literal, NamedNode, Quad};
@@ -139,7 +140,8 @@ fn as_many_solutions_are_made_as_are_wanted() {
     assert_eq!(rows("SELECT * { ?a ?b ?c } LIMIT 7"), 7);
 }
 
-/// More statements than are read between two looks at the limits, with one predicate and one object.
+/// More statements than are read between two looks at the limits, with one predicate and one
+/// object.
 fn hub() -> NaiveView {
     let iri = |name: String| NamedNode::new_unchecked(format!("http://x/{name}"));
     let quads: Vec<Quad> = (0..(1 << 16) + 1_000)

@@ -142,8 +142,8 @@ fn edge(s: impl Display, p: &str, o: impl Display) -> Triple {
     Triple::new(iri(&s.to_string()), iri(p), iri(&o.to_string()))
 }
 
-/// Two branches of a UNION for each of some vertices, among so many others that all is best followed
-/// from the rows so far.
+/// Two branches of a UNION for each of some vertices, among so many others that all is best
+/// followed from the rows so far.
 fn branches(vertices: &str) -> impl Iterator<Item = Triple> {
     let ends = vertices.chars().map(String::from);
     let ends = ends.chain((0..200).map(|n| format!("other{n}")));
@@ -196,7 +196,8 @@ fn a_crew_is_asked_where_there_is_much_to_do() {
     assert!(crew.shared.load(Ordering::Relaxed) > 0);
 }
 
-/// A crew of one thread for which somebody waits or not; counts how often that is looked at in a share.
+/// A crew of one thread for which somebody waits or not; counts how often that is looked at in a
+/// share.
 struct Awaited {
     is_awaited: bool,
     looks: AtomicUsize,

@@ -39,8 +39,8 @@ impl NaiveView {
         view
     }
 
-    /// Windows beside them: each is part of the default graph, and a named graph. The stored default
-    /// graph takes part; so do the stored named graphs, by name.
+    /// Windows beside them: each is part of the default graph, and a named graph. The stored
+    /// default graph takes part; so do the stored named graphs, by name.
     pub(crate) fn with_windows(quads: &[Quad], windows: &[(NamedNode, Vec<Triple>)]) -> NaiveView {
         let mut view = NaiveView::stored(quads);
         let mut named: Vec<(TermId, Source)> = view

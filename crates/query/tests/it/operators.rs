@@ -1,6 +1,6 @@
-//! What operators, casts and functions say of values written out, by the clauses of SPARQL 1.1 (17.x),
-//! XPath and XQuery Functions and Operators 3.1 (F&O) and XML Schema 1.1. spareval departs from some
-//! of them, so that its word is not asked here.
+//! What operators, casts and functions say of values written out, by the clauses of SPARQL 1.1
+//! (17.x), XPath and XQuery Functions and Operators 3.1 (F&O) and XML Schema 1.1. spareval departs
+//! from some of them, so that its word is not asked here.
 
 use crate::naive::NaiveView;
 use somersault_lang::Parser;
@@ -9,7 +9,8 @@ use somersault_query::{Answer, Execution, GraphView, Prepared};
 
 const PREFIX: &str = "PREFIX xsd: <http://www.w3.org/2001/XMLSchema#>\n";
 
-/// The value of an expression as N-Triples, without the IRI of XML Schema; empty where it is an error.
+/// The value of an expression as N-Triples, without the IRI of XML Schema; empty where it is an
+/// error.
 fn value(expression: &str) -> String {
     let text = format!("{PREFIX}SELECT ({expression} AS ?f) {{}}");
     let parsed = Parser::new().parse_query(&text);
@@ -504,8 +505,8 @@ fn zones_are_adjusted() {
     ]);
 }
 
-/// XML Schema 1.1 part 2, 3.3.3 and 3.4.13: neither integers nor decimals end at 64 bits or eighteen
-/// digits.
+/// XML Schema 1.1 part 2, 3.3.3 and 3.4.13: neither integers nor decimals end at 64 bits or
+/// eighteen digits.
 #[test]
 fn numbers_of_many_digits_are_exact() {
     check_typed(&[

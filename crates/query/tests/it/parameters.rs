@@ -1,5 +1,5 @@
-//! What is kept between executions changes no answer: queries whose constants were lifted out, plans
-//! that were made for other data and other constants, values given for variables.
+//! What is kept between executions changes no answer: queries whose constants were lifted out,
+//! plans that were made for other data and other constants, values given for variables.
 
 use crate::equals_spareval::{answer_rows, data, group, native, query};
 use crate::naive::NaiveView;

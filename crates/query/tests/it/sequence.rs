@@ -1,5 +1,6 @@
-//! What a query says of the order of its rows, for comparing answers: with LIMIT or OFFSET behind ORDER BY each row has its
-//! place, since the terms decide among equal ones; with ORDER BY alone equal rows may stand in any order.
+//! What a query says of the order of its rows, for comparing answers: with LIMIT or OFFSET behind
+//! ORDER BY each row has its place, since the terms decide among equal ones; with ORDER BY alone
+//! equal rows may stand in any order.
 
 use somersault_lang::{Expression, OrderKey, Parser, Pattern, Query};
 
@@ -41,7 +42,8 @@ impl Sequence {
         Sequence::By(keys.iter().map_while(column).collect())
     }
 
-    /// The rows as far as their order is said, and all of them, such that answers that should be equal are.
+    /// The rows as far as their order is said, and all of them, such that answers that should be
+    /// equal are.
     pub(crate) fn comparable(&self, mut rows: Vec<Vec<String>>) -> Vec<Vec<String>> {
         let Sequence::By(columns) = self else {
             return rows;
@@ -55,7 +57,8 @@ impl Sequence {
     }
 }
 
-/// The cells that rows come by, up to the first literal: another spelling of its value has the same place.
+/// The cells that rows come by, up to the first literal: another spelling of its value has the same
+/// place.
 fn keys<'r>(cells: impl Iterator<Item = &'r str>) -> Vec<String> {
     let mut keys = Vec::new();
     for cell in cells {

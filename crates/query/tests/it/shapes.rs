@@ -1,4 +1,5 @@
-//! Queries of the shapes that rewriting looks for, which [`crate::equals_spareval::query`] seldom makes.
+//! Queries of the shapes that rewriting looks for, which [`crate::equals_spareval::query`] seldom
+//! makes.
 
 use crate::equals_spareval::{basic, constant, group, node, predicate, variable};
 use proptest::prelude::*;
@@ -22,7 +23,8 @@ pub(crate) fn apart() -> impl Strategy<Value = String> {
 }
 
 /// A query with equalities that tie a predicate or a vertex to a constant or to another variable,
-/// on its own level, inside a UNION, or between the sides of an OPTIONAL, whose absence may be asked.
+/// on its own level, inside a UNION, or between the sides of an OPTIONAL, whose absence may be
+/// asked.
 pub(crate) fn identities() -> impl Strategy<Value = String> {
     let name = || prop_oneof![3 => predicate(), 1 => node()].prop_map(|n| n.to_string());
     let same = || {

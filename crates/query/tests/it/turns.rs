@@ -1,4 +1,5 @@
-//! More rows than are read in one turn, in several sources, of which what nothing counts is not kept.
+//! More rows than are read in one turn, in several sources, of which what nothing counts is not
+//! kept.
 
 use crate::updates::store;
 use oxrdf::{NamedNode, Quad};
@@ -12,8 +13,8 @@ fn iri(name: &str) -> NamedNode {
     NamedNode::new_unchecked(format!("http://x/{name}"))
 }
 
-/// Each of 6,000 subjects has `p` to six objects, two of them in both graphs, and `q` to one; the last 500
-/// have it to four, in one graph alone.
+/// Each of 6,000 subjects has `p` to six objects, two of them in both graphs, and `q` to one; the
+/// last 500 have it to four, in one graph alone.
 fn quads() -> Vec<Quad> {
     let mut quads = Vec::new();
     for s in 0..6_000 {
