@@ -29,11 +29,24 @@ impl Place {
         Self::open_or_make(target, stored)
     }
 
+    /// Like [`Place::open`], but nothing in a data folder is changed.
+    ///
+    /// # Errors
+    /// As [`Place::open`].
+    pub(crate) fn read(target: &Target, stored: &[PathBuf]) -> Result<Self, CliError> {
+        check_folder(target)?;
+        Self::make(target, stored, true)
+    }
+
     /// Like [`Place::open`], but a data folder that is not there is made.
     ///
     /// # Errors
     /// When the place cannot be opened.
     pub(crate) fn open_or_make(target: &Target, stored: &[PathBuf]) -> Result<Self, CliError> {
+        Self::make(target, stored, false)
+    }
+
+    fn make(target: &Target, stored: &[PathBuf], read_only: bool) -> Result<Self, CliError> {
         if !stored.is_empty() {
             let engine = Engine::open(EngineConfig::default())?;
             for path in stored {
@@ -41,7 +54,11 @@ impl Place {
             }
             return Ok(Self::Engine(engine));
         }
-        Self::open_config(target, EngineConfig::default())
+        let config = EngineConfig {
+            read_only,
+            ..EngineConfig::default()
+        };
+        Self::open_config(target, config)
     }
 
     /// Like [`Place::open`] without stored files, with another configuration of an engine here.

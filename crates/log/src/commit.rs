@@ -6,6 +6,7 @@
 use crate::disk::{Disk, DiskFile};
 use crate::error::LogError;
 use crate::log::LogOptions;
+use crate::proof::Proof;
 use crate::record::{Position, Record};
 use crate::segment::{
     self, HEADER_BYTES, Kind, WITNESS_FRAME_BYTES, Witness, begin_frame, finish_record,
@@ -15,6 +16,7 @@ use crate::wire::{EncodeError, Encoder};
 use parking_lot::{Condvar, Mutex};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 type Observer = Box<dyn Fn(Position) + Send + Sync>;
 
@@ -48,7 +50,7 @@ struct State {
 enum Task {
     /// A group through this position has been swapped out.
     Write(Position),
-    /// Nothing came for a while after the last group.
+    /// No record came for as long as the log was to wait.
     Idle,
     Close,
 }
@@ -191,8 +193,8 @@ impl Shared {
         }
     }
 
-    /// Waits for work; swaps a group with `group`, which must be empty.
-    fn next_task(&self, group: &mut Vec<u8>, witnessed: bool) -> Task {
+    /// Waits for work, for `patience` at most; swaps a group with `group`, which must be empty.
+    fn next_task(&self, group: &mut Vec<u8>, patience: Option<Duration>) -> Task {
         let mut state = self.state.lock();
         loop {
             if state.pending.len() > WITNESS_FRAME_BYTES {
@@ -203,15 +205,14 @@ impl Shared {
             if state.closing {
                 return Task::Close;
             }
-            if witnessed {
-                self.work.wait(&mut state);
-            } else if self
-                .work
-                .wait_for(&mut state, self.options.idle_witness)
-                .timed_out()
-                && state.pending.is_empty()
-            {
-                return Task::Idle;
+            match patience {
+                None => self.work.wait(&mut state),
+                Some(patience) => {
+                    let waited = self.work.wait_for(&mut state, patience);
+                    if waited.timed_out() && state.pending.is_empty() && !state.closing {
+                        return Task::Idle;
+                    }
+                }
             }
         }
     }
@@ -240,7 +241,14 @@ pub(crate) struct Committer {
     pub(crate) file: Box<dyn DiskFile>,
     pub(crate) segment: u64,
     pub(crate) length: u64,
+    /// The length of that segment when it was synced last.
+    pub(crate) synced: u64,
     pub(crate) durable: Position,
+    /// What the proof file says at least.
+    pub(crate) proven: Position,
+    pub(crate) groups_since_proof: u32,
+    /// Whether a witness stands behind the last group.
+    pub(crate) witnessed: bool,
 }
 
 impl Committer {
@@ -254,26 +262,35 @@ impl Committer {
 
     fn commit_groups(&mut self) -> Result<(), LogError> {
         let mut group = Vec::new();
-        let mut witnessed = true;
         loop {
             group.clear();
             if group.capacity() > 2 * self.shared.options.pending_bytes {
                 group = Vec::new();
             }
-            match self.shared.next_task(&mut group, witnessed) {
-                Task::Write(through) => {
-                    self.commit(&mut group, through)?;
-                    witnessed = false;
-                }
+            match self.shared.next_task(&mut group, self.patience()) {
+                Task::Write(through) => self.commit(&mut group, through)?,
+                Task::Idle if self.witnessed => self.prove(false)?,
                 Task::Idle => {
                     self.write_witness(Kind::Group)?;
-                    witnessed = true;
+                    self.witnessed = true;
                 }
                 Task::Close => {
                     self.write_witness(Kind::Closed)?;
-                    return self.sync();
+                    self.sync()?;
+                    return self.prove(true);
                 }
             }
+        }
+    }
+
+    /// How long to wait for records before something else is to be done.
+    fn patience(&self) -> Option<Duration> {
+        if !self.witnessed {
+            Some(self.shared.options.idle_witness)
+        } else if self.proven < self.durable {
+            Some(self.shared.options.idle_proof)
+        } else {
+            None
         }
     }
 
@@ -286,7 +303,26 @@ impl Committer {
         self.write(group)?;
         self.sync()?;
         self.durable = through;
+        self.witnessed = false;
         self.shared.advance_durable(through);
+        self.groups_since_proof += 1;
+        if self.groups_since_proof >= self.shared.options.proof_groups {
+            self.prove(false)?;
+        }
+        Ok(())
+    }
+
+    /// Writes down in the proof file how much is durable.
+    fn prove(&mut self, closed: bool) -> Result<(), LogError> {
+        let proof = Proof {
+            segment: self.segment,
+            length: self.synced,
+            durable: self.durable,
+            closed,
+        };
+        proof.write(&*self.disk)?;
+        self.proven = self.durable;
+        self.groups_since_proof = 0;
         Ok(())
     }
 
@@ -299,8 +335,9 @@ impl Committer {
         self.file = file;
         self.segment = next;
         self.length = HEADER_BYTES as u64;
+        self.synced = self.length;
         self.shared.bytes.fetch_add(self.length, Ordering::Relaxed);
-        Ok(())
+        self.prove(false)
     }
 
     fn witness(&self) -> Witness {
@@ -328,7 +365,9 @@ impl Committer {
     }
 
     fn sync(&mut self) -> Result<(), LogError> {
-        self.file.sync().map_err(|error| self.io("sync", &error))
+        self.file.sync().map_err(|error| self.io("sync", &error))?;
+        self.synced = self.length;
+        Ok(())
     }
 
     fn io(&self, action: &'static str, error: &std::io::Error) -> LogError {

@@ -11,6 +11,9 @@ pub use sim::{CrashKeep, SimDisk};
 
 use std::io::{self, Read};
 
+/// Holds a lock until it is dropped.
+pub type DiskLock = Box<dyn Send + Sync>;
+
 /// A flat folder of append-only files.
 pub trait Disk: Send + Sync + 'static {
     /// The folder as people know it, for messages.
@@ -27,10 +30,15 @@ pub trait Disk: Send + Sync + 'static {
     fn remove(&self, name: &str) -> io::Result<()>;
     /// Gives a file another name, replacing nothing.
     fn rename(&self, from: &str, to: &str) -> io::Result<()>;
+    /// Gives a file another name in one step; a file of that name goes.
+    fn replace(&self, from: &str, to: &str) -> io::Result<()>;
     /// Makes creations, removals and renames durable.
     fn sync_folder(&self) -> io::Result<()>;
     /// Takes the folder for this process until the guard is dropped; `None` if another process has it.
-    fn lock(&self) -> io::Result<Option<Box<dyn Send + Sync>>>;
+    fn lock(&self) -> io::Result<Option<DiskLock>>;
+    /// Keeps processes that write out of the folder until the guard is dropped, and changes nothing in it; `None` if
+    /// one is there. Processes that only read may share it.
+    fn lock_to_read(&self) -> io::Result<Option<DiskLock>>;
 }
 
 /// A file that is written at its end.

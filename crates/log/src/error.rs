@@ -64,6 +64,24 @@ pub enum LogError {
         /// Why it must be there.
         what: String,
     },
+    /// The log reads back fewer records than it once held.
+    #[error(
+        "{file} holds less than it did: the log reads back through record {found}, but {proof} says that it was {} record {durable}; nothing was changed. Restore the file from a copy. To go on without the {} missing records, move {proof} away",
+        if *closed { "closed in order with" } else { "durable through" },
+        durable.0.saturating_sub(found.0)
+    )]
+    Short {
+        /// The segment file that ends too early.
+        file: String,
+        /// The file that says how much there was.
+        proof: String,
+        /// The last record that reads back.
+        found: Position,
+        /// The last record that was durable when the proof was written.
+        durable: Position,
+        /// Whether the log was closed in order then.
+        closed: bool,
+    },
     /// The disk has no room left. The log acknowledges nothing more until it is opened again.
     #[error(
         "the disk is full, writing {file}: free some space and restart; queries go on, nothing more is accepted meanwhile"

@@ -12,11 +12,12 @@ mod load;
 mod log;
 mod numbered;
 mod open;
+mod proof;
 mod record;
 mod segment;
 mod wire;
 
-pub use disk::{CrashKeep, Disk, DiskFile, RealDisk, SimDisk};
+pub use disk::{CrashKeep, Disk, DiskFile, DiskLock, RealDisk, SimDisk};
 pub use error::LogError;
 pub use load::{CompressedPart, LoadPart, LoadSegmentReader, LoadSegmentText, LoadSegmentWriter};
 pub use log::{Log, LogOptions};

@@ -1,7 +1,7 @@
 //! Load segments: statements loaded in bulk, as N-Quads compressed by zstd, in a file of their own beside the log.
 //!
-//! A load segment is durable, in content and name, before the `Load` record that names it is appended; one that no
-//! record names is removed when the log is opened. Its SHA-256 is verified before the first statement is handed out.
+//! A load segment is durable, in content and name, before the `Load` record that names it is appended; opening sets one
+//! aside that no record names, under another name, and removes unfinished ones, which no record can name. Its SHA-256 is verified before the first statement is handed out.
 
 use crate::commit::place;
 use crate::disk::{Disk, DiskFile};
@@ -15,6 +15,8 @@ use std::io::{self, BufReader, Read, Write};
 use std::sync::Arc;
 
 const UNFINISHED: &str = ".tmp";
+/// What opening puts behind the name of a finished load segment that no record names.
+pub(crate) const ORPHAN: &str = ".orphan";
 /// zstd's fastest useful level: a load is bound by parsing, not by the disk.
 const COMPRESSION_LEVEL: i32 = 1;
 const BUFFER_BYTES: usize = 1 << 18;
@@ -25,7 +27,7 @@ fn load_name(number: u64) -> String {
     format!("load-{number:010}.nq.zst")
 }
 
-/// The number in the name of a load segment, finished or not.
+/// The number in the name of a load segment: finished, unfinished, or set aside.
 pub(crate) fn load_number(name: &str) -> Option<u64> {
     let number: u64 = name
         .strip_prefix("load-")?
@@ -34,12 +36,18 @@ pub(crate) fn load_number(name: &str) -> Option<u64> {
         .parse()
         .ok()?;
     let finished = load_name(number);
-    (name.strip_suffix(UNFINISHED).unwrap_or(name) == finished).then_some(number)
+    let rest = name.strip_prefix(finished.as_str())?;
+    ["", UNFINISHED, ORPHAN].contains(&rest).then_some(number)
 }
 
-/// Whether this is a load segment, finished or not.
+/// Whether this is a load segment, finished or not, that was not set aside.
 pub(crate) fn is_load_file(name: &str) -> bool {
-    load_number(name).is_some()
+    load_number(name).is_some() && !name.ends_with(ORPHAN)
+}
+
+/// Whether this is a load segment whose writing was not finished.
+pub(crate) fn is_unfinished(name: &str) -> bool {
+    is_load_file(name) && name.ends_with(UNFINISHED)
 }
 
 /// Writes a load segment. Dropping it unfinished takes the file away.

@@ -1,7 +1,7 @@
 //! The log as its users see it: open, append, wait, close. The order of `append` calls is the order of the records.
 
 use crate::commit::{Committer, Shared};
-use crate::disk::Disk;
+use crate::disk::{Disk, DiskLock};
 use crate::error::LogError;
 use crate::load::{LoadSegmentReader, LoadSegmentText, LoadSegmentWriter, segment_text};
 use crate::open::{self, Recovered};
@@ -22,6 +22,10 @@ pub struct LogOptions {
     /// After so long without records, a small mark is written behind the last group, by which damage to that group
     /// can later be told from an incomplete write.
     pub idle_witness: Duration,
+    /// After so many groups, the proof file says how much of the log is durable.
+    pub proof_groups: u32,
+    /// And after so long without records, if it does not say so yet.
+    pub idle_proof: Duration,
 }
 
 impl Default for LogOptions {
@@ -30,6 +34,8 @@ impl Default for LogOptions {
             segment_bytes: 64 << 20,
             pending_bytes: 64 << 20,
             idle_witness: Duration::from_millis(5),
+            proof_groups: 256,
+            idle_proof: Duration::from_secs(1),
         }
     }
 }
@@ -37,8 +43,12 @@ impl Default for LogOptions {
 /// One process's log. Dropping it closes it.
 pub struct Log {
     shared: Arc<Shared>,
-    /// None for a volatile log.
+    /// Where load segments are read; none if there is no data folder.
     disk: Option<Arc<dyn Disk>>,
+    /// Whether records are counted only, and nothing is written.
+    is_volatile: bool,
+    /// Of a log that is only read: keeps processes that write out of the folder.
+    _read_lock: Option<DiskLock>,
     next_load: AtomicU64,
     /// The thread that writes, until the log is closed; none for a volatile log.
     thread: Mutex<Option<JoinHandle<()>>>,
@@ -67,7 +77,11 @@ impl Log {
             file: opened.file,
             segment: opened.segment,
             length: opened.length,
+            synced: opened.length,
             durable: opened.end,
+            proven: opened.proven,
+            groups_since_proof: 0,
+            witnessed: true,
         };
         let thread = std::thread::Builder::new()
             .name("somersault-log".to_owned())
@@ -80,10 +94,35 @@ impl Log {
         let log = Log {
             shared,
             disk: Some(disk),
+            is_volatile: false,
+            _read_lock: None,
             next_load: AtomicU64::new(opened.next_load),
             thread: Mutex::new(Some(thread)),
         };
         Ok((log, opened.recovered))
+    }
+
+    /// Opens the log in a folder to read it. Nothing in the folder is changed: what opening would set aside is passed
+    /// over, and records that are appended are counted and kept nowhere.
+    ///
+    /// # Errors
+    /// As [`Log::open`].
+    pub fn read(disk: Arc<dyn Disk>) -> Result<(Log, Recovered), LogError> {
+        let folder = disk.describe();
+        let lock = disk
+            .lock_to_read()
+            .map_err(|error| LogError::io("lock", &folder, &error))?
+            .ok_or(LogError::Locked { folder })?;
+        let recovered = open::read(&disk)?;
+        let log = Log {
+            shared: Shared::new(LogOptions::default(), recovered.end(), 0),
+            disk: Some(disk),
+            is_volatile: true,
+            _read_lock: Some(lock),
+            next_load: AtomicU64::new(1),
+            thread: Mutex::default(),
+        };
+        Ok((log, recovered))
     }
 
     /// A log without a disk: everything is durable at once, nothing survives the process.
@@ -92,14 +131,16 @@ impl Log {
         Log {
             shared: Shared::new(LogOptions::default(), Position::START, 0),
             disk: None,
+            is_volatile: true,
+            _read_lock: None,
             next_load: AtomicU64::new(1),
             thread: Mutex::default(),
         }
     }
 
-    /// Whether this log has no disk.
+    /// Whether nothing that is appended is written: the log has no disk, or is only read.
     pub fn is_volatile(&self) -> bool {
-        self.disk.is_none()
+        self.is_volatile
     }
 
     /// Puts a record at the end and returns its position; it is not durable yet. Waits only when more than
@@ -156,7 +197,8 @@ impl Log {
     /// Those of the disk.
     pub fn load_segment(&self) -> Result<LoadSegmentWriter, LogError> {
         let number = self.next_load.fetch_add(1, Ordering::Relaxed);
-        LoadSegmentWriter::new(self.disk.clone(), number)
+        let disk = self.disk.clone().filter(|_| !self.is_volatile);
+        LoadSegmentWriter::new(disk, number)
     }
 
     /// Reads a load segment whose hash has been verified.

@@ -1,14 +1,18 @@
 //! Opening: verifies every segment, tells an incomplete end from damage, and hands out the records.
 //!
-//! Nothing in the folder is changed before everything has been verified, so a refusal leaves it as it was.
+//! Nothing in the folder is changed before everything has been verified, so a refusal leaves it as it was. What does
+//! not belong to the log is set aside under another name (`.torn`, `.orphan`) and never deleted; unfinished load
+//! segments, which no record can name, are the one exception. A log that is only read changes nothing at all.
 
 use crate::commit::{create_segment, place};
 use crate::disk::{Disk, DiskFile};
 use crate::error::LogError;
-use crate::load::{is_load_file, load_number};
+use crate::load::{ORPHAN, is_load_file, is_unfinished, load_number};
+use crate::proof::{PROOF_FILE, Proof};
 use crate::record::{DeliveredRecord, Position, Record};
 use crate::segment::{
-    Extent, Frame, Header, frame_at, read_extent, read_header, segment_name, segment_number,
+    Extent, Frame, HEADER_BYTES, Header, frame_at, read_extent, read_header, segment_name,
+    segment_number,
 };
 use crate::wire::decode;
 use somersault_model::QueryUid;
@@ -16,23 +20,40 @@ use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::io::Read;
 use std::sync::Arc;
 
-/// An incomplete end that a crash left and opening cut off. None of it had been acknowledged.
+/// What opening puts behind the name of a segment whose creation was not finished, and of the bytes that it cuts off.
+const TORN: &str = ".torn";
+
+/// The end of the newest segment, where that does not read back.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TornTail {
     /// The segment file.
     pub file: String,
-    /// Where it was cut.
+    /// Where it stops to read back.
     pub offset: u64,
-    /// How many bytes were cut off.
+    /// How many bytes stand behind that.
     pub bytes: u64,
+    /// The file that those bytes were moved to; `None` if the log was only read, and they are where they were.
+    pub kept: Option<String>,
+    /// The last record that reads back.
+    pub end: Position,
+    /// The last record that is known to have been acknowledged.
+    pub proven: Position,
 }
 
 impl std::fmt::Display for TornTail {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(
             f,
-            "{} ended in an incomplete write of {} bytes at byte {}, which was cut off; nothing of it had been acknowledged",
-            self.file, self.bytes, self.offset
+            "{} does not read back from byte {} on: {} bytes, which {}. All records through {} are there, and the log is known to have been durable through {}. A crash during a write leaves such an end, of which nothing was acknowledged; damage to newer records would look the same",
+            self.file,
+            self.offset,
+            self.bytes,
+            match &self.kept {
+                Some(kept) => format!("are now in {kept}"),
+                None => "were left as they are".to_owned(),
+            },
+            self.end,
+            self.proven,
         )
     }
 }
@@ -51,6 +72,8 @@ pub(crate) struct Opened {
     pub(crate) segment: u64,
     pub(crate) length: u64,
     pub(crate) end: Position,
+    /// What the proof file says at least.
+    pub(crate) proven: Position,
     pub(crate) next_load: u64,
     /// The bytes of all segments.
     pub(crate) bytes: u64,
@@ -64,29 +87,24 @@ pub(crate) fn open(disk: &Arc<dyn Disk>) -> Result<Opened, LogError> {
         move |error| LogError::io(action, &folder, &error)
     };
     let names = disk.list().map_err(io("list"))?;
-    let survey = Survey::of(&**disk, &names)?;
-
-    for name in names.iter().filter(|name| is_load_file(name)) {
-        if !survey.load_segments.contains(name) {
-            disk.remove(name).map_err(io("remove an unused file of"))?;
-        }
-    }
-    if let Some(number) = survey.unfinished {
-        disk.remove(&segment_name(number))
-            .map_err(io("remove an unfinished segment of"))?;
-    }
-    let mut segments = survey.segments;
-    if segments.is_empty() {
+    let mut survey = Survey::of(&**disk, &names)?;
+    set_aside(&**disk, &names, &survey)?;
+    if survey.segments.is_empty() {
         create_segment(&**disk, 1, Position(1))?;
-        let (number, first, length) = (1, Position(1), crate::segment::HEADER_BYTES as u64);
-        segments.push_back(Segment {
-            number,
-            first,
-            length,
+        survey.segments.push_back(Segment {
+            number: 1,
+            first: Position(1),
+            length: HEADER_BYTES as u64,
         });
     }
-    let last = segments.back().expect("one was made if there was none");
+    let last = survey
+        .segments
+        .back()
+        .expect("one was made if there was none");
     let (segment, length) = (last.number, last.length);
+    if let Some(torn) = &mut survey.torn {
+        torn.kept = Some(keep_tail(&**disk, &names, &segment_name(segment), length)?);
+    }
     let name = segment_name(segment);
     let failed = |action| {
         let file = place(&**disk, &name);
@@ -100,32 +118,82 @@ pub(crate) fn open(disk: &Arc<dyn Disk>) -> Result<Opened, LogError> {
     file.sync().map_err(failed("sync"))?;
     disk.sync_folder().map_err(io("sync"))?;
 
-    let end = Position(survey.next.0 - 1);
     let next_load = names
         .iter()
         .filter_map(|name| load_number(name))
         .max()
         .unwrap_or(0)
         + 1;
-    let bytes = segments.iter().map(|segment| segment.length).sum();
-    let recovered = Recovered {
-        disk: Arc::clone(disk),
-        segments,
-        current: None,
-        end,
-        torn: survey.torn,
-        closed: survey.closed,
-        delivered: survey.delivered,
-    };
     Ok(Opened {
         file,
         segment,
         length,
-        end,
+        end: Position(survey.next.0 - 1),
+        proven: survey.proof.map_or(Position::START, |proof| proof.durable),
         next_load,
-        bytes,
-        recovered,
+        bytes: survey.segments.iter().map(|segment| segment.length).sum(),
+        recovered: survey.into_recovered(disk),
     })
+}
+
+/// Verifies the folder and changes nothing in it.
+pub(crate) fn read(disk: &Arc<dyn Disk>) -> Result<Recovered, LogError> {
+    let names = disk
+        .list()
+        .map_err(|error| LogError::io("list", &disk.describe(), &error))?;
+    Ok(Survey::of(&**disk, &names)?.into_recovered(disk))
+}
+
+/// Gives other names to files that do not belong to the log.
+fn set_aside(disk: &dyn Disk, names: &[String], survey: &Survey) -> Result<(), LogError> {
+    let failed = |name: &str| {
+        let file = place(disk, name);
+        move |error| LogError::io("set aside", &file, &error)
+    };
+    for name in names.iter().filter(|name| is_load_file(name)) {
+        if is_unfinished(name) {
+            disk.remove(name).map_err(failed(name))?;
+        } else if !survey.load_segments.contains(name) {
+            let aside = free_name(names, name, ORPHAN);
+            disk.rename(name, &aside).map_err(failed(name))?;
+        }
+    }
+    if let Some(number) = survey.unfinished {
+        let name = segment_name(number);
+        let aside = free_name(names, &name, TORN);
+        disk.rename(&name, &aside).map_err(failed(&name))?;
+    }
+    Ok(())
+}
+
+/// Copies what stands behind `length` into a file of its own, durably; returns that file as messages name it.
+fn keep_tail(
+    disk: &dyn Disk,
+    names: &[String],
+    name: &str,
+    length: u64,
+) -> Result<String, LogError> {
+    let bytes = read_file(disk, name, u64::MAX)?;
+    let tail = bytes.get(length as usize..).unwrap_or_default();
+    let aside = free_name(names, name, TORN);
+    let file = place(disk, &aside);
+    let write = || -> std::io::Result<()> {
+        let mut copy = disk.create(&aside)?;
+        copy.append(tail)?;
+        copy.sync()?;
+        disk.sync_folder()
+    };
+    write().map_err(|error| LogError::io("write", &file, &error))?;
+    Ok(file)
+}
+
+/// `name` with `ending`, and with a number where that name is taken.
+fn free_name(names: &[String], name: &str, ending: &str) -> String {
+    let first = format!("{name}{ending}");
+    let numbered = (2..).map(|number| format!("{name}{ending}{number}"));
+    let is_free = |candidate: &String| !names.contains(candidate);
+    let mut candidates = std::iter::once(first.clone()).chain(numbered);
+    candidates.find(is_free).unwrap_or(first)
 }
 
 /// What the folder holds; making it changes nothing.
@@ -138,6 +206,9 @@ struct Survey {
     unfinished: Option<u64>,
     load_segments: HashSet<String>,
     delivered: BTreeMap<QueryUid, DeliveredRecord>,
+    proof: Option<Proof>,
+    /// The last record that a witness or the proof shows to have been durable.
+    proven: Position,
 }
 
 impl Survey {
@@ -155,7 +226,13 @@ impl Survey {
             unfinished: None,
             load_segments: HashSet::new(),
             delivered: BTreeMap::new(),
+            proof: Proof::read(disk, names)?,
+            proven: Position::START,
         };
+        if numbers.is_empty() && survey.proof.is_some() {
+            let what = format!("{PROOF_FILE} belongs to a log");
+            return Err(missing(disk, &segment_name(1), what));
+        }
         let mut before: Option<(Extent, u64)> = None;
         for (index, &number) in numbers.iter().enumerate() {
             let expected = index as u64 + 1;
@@ -168,6 +245,7 @@ impl Survey {
         if let Some((extent, length)) = before {
             survey.finish(disk, extent, length)?;
         }
+        survey.check_proof(disk)?;
         survey.check_load_segments(disk, names)?;
         Ok(survey)
     }
@@ -218,6 +296,7 @@ impl Survey {
         }
         let extent = read_extent(number, first, &bytes);
         self.next = extent.next;
+        self.proven = extent.durable.max(Position(first.0 - 1));
         self.closed = extent.closed;
         self.load_segments
             .extend(extent.load_segments.iter().cloned());
@@ -254,7 +333,33 @@ impl Survey {
                 file,
                 offset,
                 bytes: length - offset,
+                kept: None,
+                end: Position(extent.next.0 - 1),
+                proven: self.proven,
             });
+        }
+        Ok(())
+    }
+
+    /// Refuses a log that has lost records since the proof was written.
+    fn check_proof(&mut self, disk: &dyn Disk) -> Result<(), LogError> {
+        let Some(proof) = self.proof else {
+            return Ok(());
+        };
+        let found = Position(self.next.0 - 1);
+        if proof.durable > found {
+            let number = self.segments.back().map_or(1, |segment| segment.number);
+            return Err(LogError::Short {
+                file: place(disk, &segment_name(self.unfinished.unwrap_or(number))),
+                proof: place(disk, PROOF_FILE),
+                found,
+                durable: proof.durable,
+                closed: proof.closed,
+            });
+        }
+        self.proven = self.proven.max(proof.durable);
+        if let Some(torn) = &mut self.torn {
+            torn.proven = self.proven;
         }
         Ok(())
     }
@@ -273,13 +378,32 @@ impl Survey {
             ));
         }
         // The first segment is durable before anything else is made in the folder.
-        match names.iter().find(|name| is_load_file(name)) {
-            Some(name) if self.segments.is_empty() && self.unfinished.is_none() => Err(missing(
-                disk,
-                &segment_name(1),
-                format!("{name} belongs to a log"),
-            )),
-            _ => Ok(()),
+        let Some(name) = names.iter().find(|name| is_load_file(name)) else {
+            return Ok(());
+        };
+        let file = segment_name(1);
+        match (self.segments.is_empty(), self.unfinished) {
+            (false, _) => Ok(()),
+            (true, None) => Err(missing(disk, &file, format!("{name} belongs to a log"))),
+            (true, Some(_)) => Err(LogError::Damaged {
+                file: place(disk, &file),
+                offset: 0,
+                what: format!(
+                    "it ends within its header, yet {name} lies beside it, which was made after that header was durable"
+                ),
+            }),
+        }
+    }
+
+    fn into_recovered(self, disk: &Arc<dyn Disk>) -> Recovered {
+        Recovered {
+            disk: Arc::clone(disk),
+            segments: self.segments,
+            current: None,
+            end: Position(self.next.0 - 1),
+            torn: self.torn,
+            closed: self.closed,
+            delivered: self.delivered,
         }
     }
 }
@@ -291,7 +415,7 @@ fn missing(disk: &dyn Disk, name: &str, what: String) -> LogError {
     }
 }
 
-fn read_file(disk: &dyn Disk, name: &str, length: u64) -> Result<Vec<u8>, LogError> {
+pub(crate) fn read_file(disk: &dyn Disk, name: &str, length: u64) -> Result<Vec<u8>, LogError> {
     let mut bytes = Vec::new();
     disk.read(name)
         .and_then(|reader| reader.take(length).read_to_end(&mut bytes))
@@ -318,7 +442,7 @@ struct Reading {
 }
 
 impl Recovered {
-    /// The incomplete end that was cut off, if there was one.
+    /// The end of the newest segment that did not read back, if there was one.
     pub fn torn_tail(&self) -> Option<&TornTail> {
         self.torn.as_ref()
     }
@@ -356,7 +480,7 @@ impl Recovered {
                 };
                 let name = segment_name(segment.number);
                 let bytes = read_file(&*self.disk, &name, segment.length)?;
-                let at = crate::segment::HEADER_BYTES;
+                let at = HEADER_BYTES;
                 self.current = Some(Reading {
                     name,
                     bytes,

@@ -10,9 +10,9 @@
 //! was written. A bad frame is an incomplete end if and only if no witness behind it, and no later segment, claims
 //! more than what reads back before it; otherwise acknowledged records are damaged and nothing may be guessed.
 //!
-//! What cannot be told apart: damage to the last acknowledged group when no witness follows it (the process was
-//! killed before it was idle for [`crate::LogOptions::idle_witness`]), and the loss of whole frames from the end.
-//! docs/adr/0006 has the reasons.
+//! A segment alone does not show damage to the last acknowledged group when no witness follows it (the process was
+//! killed before it was idle for [`crate::LogOptions::idle_witness`]), nor the loss of whole frames from its end. The
+//! proof file (`proof.rs`) bounds both. docs/adr/0006 has the reasons.
 
 use crate::error::LogError;
 use crate::record::{DeliveredRecord, Position};
@@ -178,13 +178,13 @@ fn record_crc(position: Position, kind_and_payload: &[u8]) -> u32 {
     crc32c::crc32c_append(crc32c::crc32c(&position.0.to_le_bytes()), kind_and_payload)
 }
 
-fn u32_at(bytes: &[u8], at: usize) -> u32 {
+pub(crate) fn u32_at(bytes: &[u8], at: usize) -> u32 {
     let mut number = [0; 4];
     number.copy_from_slice(&bytes[at..at + 4]);
     u32::from_le_bytes(number)
 }
 
-fn u64_at(bytes: &[u8], at: usize) -> u64 {
+pub(crate) fn u64_at(bytes: &[u8], at: usize) -> u64 {
     let mut number = [0; 8];
     number.copy_from_slice(&bytes[at..at + 8]);
     u64::from_le_bytes(number)
@@ -235,6 +235,12 @@ pub(crate) struct Extent {
     pub(crate) length: usize,
     /// The position of the record that would come next.
     pub(crate) next: Position,
+    /// The length that the witnesses within it prove to have been durable: no record behind it is proven.
+    pub(crate) proven: usize,
+    /// Whether records stand behind `proven`.
+    pub(crate) has_unproven: bool,
+    /// The greatest durable position that its witnesses claim.
+    pub(crate) durable: Position,
     /// Whether the last frame says that the log was closed in order.
     pub(crate) closed: bool,
     /// Whether a frame says that the next segment is there.
@@ -255,6 +261,8 @@ pub(crate) fn read_extent(number: u64, first: Position, bytes: &[u8]) -> Extent 
         ..Extent::default()
     };
     let mut in_group = false;
+    // Idle witnesses have no sync of their own, so a later witness proves what ends with the last record only.
+    let mut last_record_end = HEADER_BYTES;
     while extent.length < bytes.len() {
         let Some((frame, end)) = frame_at(bytes, extent.length, extent.next) else {
             break;
@@ -269,12 +277,19 @@ pub(crate) fn read_extent(number: u64, first: Position, bytes: &[u8]) -> Extent 
                     None => {}
                 }
                 extent.next = extent.next.next();
+                extent.has_unproven = true;
+                last_record_end = end;
             }
             Frame::Witness(kind, witness)
                 if is_here(witness, number, extent.length)
                     && witness.first == extent.next
                     && witness.durable < extent.next =>
             {
+                if witness.durable.next() == extent.next {
+                    extent.proven = last_record_end;
+                    extent.has_unproven = false;
+                }
+                extent.durable = extent.durable.max(witness.durable);
                 in_group = kind == Kind::Group;
                 extent.closed = kind == Kind::Closed;
                 extent.continued |= kind == Kind::Continued;

@@ -51,6 +51,8 @@ const STOP_SLACK: Duration = Duration::from_secs(5);
 /// How a driver goes about it.
 #[derive(Clone, Debug)]
 pub struct DriverConfig {
+    /// Refuses inputs: the log is only read.
+    pub read_only: bool,
     /// A cut is made at least this often while something waits for one.
     pub freshness: Duration,
     /// How many firings of each query are kept for subscribers, and executed again by recovery.
@@ -229,6 +231,15 @@ impl Driver {
         }
     }
 
+    /// Refuses what would change something, if nothing may be changed.
+    fn check_writable(&self, input: &Input) -> Result<(), RuntimeError> {
+        let changes_nothing = matches!(input, Input::Advance { to, .. } if to.is_empty());
+        if self.shared.config.read_only && !changes_nothing {
+            return Err(RuntimeError::ReadOnly);
+        }
+        Ok(())
+    }
+
     fn ask<T>(
         &self,
         request: impl FnOnce(Sender<Result<T, RuntimeError>>) -> Request,
@@ -252,8 +263,9 @@ impl Driver {
     /// so that many of them become durable together.
     ///
     /// # Errors
-    /// The driver has stopped.
+    /// The driver has stopped, or the log is only read.
     pub fn hand_in(&self, input: Input) -> Result<PendingInput, RuntimeError> {
+        self.check_writable(&input)?;
         let (reply, answer) = bounded(1);
         let request = Request::Input {
             input: Box::new(input),
@@ -271,6 +283,7 @@ impl Driver {
     /// # Errors
     /// It is refused, or the log or a shard has failed.
     pub fn apply_input(&self, input: Input) -> Result<Done, RuntimeError> {
+        self.check_writable(&input)?;
         self.ask(|reply| Request::Input {
             input: Box::new(input),
             want: Want::Stable,
@@ -302,6 +315,9 @@ impl Driver {
     /// # Errors
     /// The log or a shard has failed.
     pub fn update(&self, job: UpdateJob) -> Result<UpdateResult, RuntimeError> {
+        if self.shared.config.read_only {
+            return Err(RuntimeError::ReadOnly);
+        }
         self.ask(|reply| Request::Update { job, reply })
     }
 

@@ -24,6 +24,11 @@ pub enum RuntimeError {
     /// A logged record refers to something that is not there.
     #[error("{0}")]
     Resolve(String),
+    /// The engine was opened to read only.
+    #[error(
+        "the data folder was opened to read only; nothing was changed. Open it without `read_only` to change it"
+    )]
+    ReadOnly,
     /// The driver has stopped.
     #[error("the engine has been stopped")]
     Stopped,

@@ -19,6 +19,9 @@ use std::time::Duration;
 pub struct EngineConfig {
     /// The folder that keeps the log; `None` keeps everything in memory only.
     pub data: Option<PathBuf>,
+    /// Whether the data folder is only read: opening it changes no file, and inputs are refused. Several engines may
+    /// read a folder at the same time, as long as none writes to it.
+    pub read_only: bool,
     /// How many shards the store has, each with one injector.
     pub workers: u16,
     /// How many threads execute queries.
@@ -50,6 +53,7 @@ impl Default for EngineConfig {
     fn default() -> Self {
         EngineConfig {
             data: None,
+            read_only: false,
             workers: 2,
             query_threads: 2,
             in_place_time: Duration::from_micros(200),
@@ -70,6 +74,7 @@ impl fmt::Debug for EngineConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("EngineConfig")
             .field("data", &self.data)
+            .field("read_only", &self.read_only)
             .field("workers", &self.workers)
             .field("query_threads", &self.query_threads)
             .field("in_place_time", &self.in_place_time)

@@ -159,7 +159,12 @@ impl Engine {
         match &config.data {
             None => Engine::start(config, Log::volatile(), None),
             Some(folder) => {
-                let disk = RealDisk::new(folder).map_err(|source| EngineError::Io {
+                let disk = if config.read_only {
+                    RealDisk::existing(folder)
+                } else {
+                    RealDisk::new(folder)
+                };
+                let disk = disk.map_err(|source| EngineError::Io {
                     context: format!("the data folder {} cannot be used", folder.display()),
                     source,
                 })?;
@@ -173,7 +178,11 @@ impl Engine {
     /// # Errors
     /// As [`Engine::open`].
     pub fn open_on(config: EngineConfig, disk: Arc<dyn Disk>) -> Result<Engine, EngineError> {
-        let (log, recovered) = Log::open(disk, LogOptions::default())?;
+        let (log, recovered) = if config.read_only {
+            Log::read(disk)?
+        } else {
+            Log::open(disk, LogOptions::default())?
+        };
         if let Some(torn) = recovered.torn_tail() {
             tracing::warn!("{torn}");
         }
@@ -204,6 +213,7 @@ impl Engine {
         ));
         let parts = DriverParts {
             config: DriverConfig {
+                read_only: config.read_only,
                 freshness: config.freshness,
                 kept_firings: config.kept_firings,
                 pin_time: config.limits.pin_time,

@@ -106,13 +106,16 @@ impl From<LogError> for EngineError {
         let message = error.to_string();
         match error {
             LogError::DiskFull { .. } => EngineError::DiskFull(message),
-            LogError::Damaged { file, offset, .. } => EngineError::Damaged {
-                file: file.into(),
-                offset,
-                message,
-            },
+            LogError::Damaged { file, offset, .. } | LogError::Newer { file, offset, .. } => {
+                EngineError::Damaged {
+                    file: file.into(),
+                    offset,
+                    message,
+                }
+            }
             LogError::Version { file, .. }
             | LogError::Missing { file, .. }
+            | LogError::Short { file, .. }
             | LogError::Segment { file, .. } => EngineError::Damaged {
                 file: file.into(),
                 offset: 0,
@@ -169,6 +172,7 @@ impl From<RuntimeError> for EngineError {
             RuntimeError::Log(error) => error.into(),
             RuntimeError::Query(error) => error.into(),
             RuntimeError::Stopped => EngineError::Stopped,
+            RuntimeError::ReadOnly => EngineError::Conflict(error.to_string()),
             RuntimeError::Timeout { .. } => EngineError::Limit {
                 which: LimitKind::QueryTime,
                 message: error.to_string(),

@@ -36,6 +36,7 @@ pub(crate) fn run(args: &ExportArgs) -> Result<(), CliError> {
     };
     let config = EngineConfig {
         limits,
+        read_only: true,
         ..EngineConfig::default()
     };
     match Place::open_with(&args.target, config)? {

@@ -18,7 +18,7 @@ use std::io::{self, BufReader, Write};
 pub(crate) fn query(args: &QueryArgs) -> Result<(), CliError> {
     let text = text_of(&args.text)?;
     let mut out = io::BufWriter::new(io::stdout().lock());
-    match Place::open(&args.target, &args.stored)? {
+    match Place::read(&args.target, &args.stored)? {
         Place::Engine(engine) => {
             let results = engine.query(&text, &QueryOptions::default())?;
             print_answer(&results.answer, args.format, &mut out)?;
@@ -82,7 +82,7 @@ pub(crate) fn update(args: &UpdateArgs) -> Result<(), CliError> {
 /// When the query is refused.
 pub(crate) fn explain(args: &ExplainArgs) -> Result<(), CliError> {
     let text = text_of(&args.text)?;
-    match Place::open(&args.target, &args.stored)? {
+    match Place::read(&args.target, &args.stored)? {
         Place::Engine(engine) => write!(
             io::stdout(),
             "{}",

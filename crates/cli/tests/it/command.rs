@@ -26,25 +26,25 @@ const SUBCOMMANDS: [&str; 17] = [
     "demo",
 ];
 
-fn somersault() -> Command {
+pub(crate) fn somersault() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_somersault"));
     command.env_remove("SOMERSAULT_SERVER");
     command
 }
 
-fn run(arguments: &[&str]) -> Output {
+pub(crate) fn run(arguments: &[&str]) -> Output {
     somersault()
         .args(arguments)
         .output()
         .expect("the command runs")
 }
 
-fn text(bytes: &[u8]) -> String {
+pub(crate) fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
 #[track_caller]
-fn succeeds(arguments: &[&str]) -> String {
+pub(crate) fn succeeds(arguments: &[&str]) -> String {
     let output = run(arguments);
     assert!(
         output.status.success(),
@@ -55,7 +55,7 @@ fn succeeds(arguments: &[&str]) -> String {
 }
 
 #[track_caller]
-fn fails(arguments: &[&str], code: i32) -> String {
+pub(crate) fn fails(arguments: &[&str], code: i32) -> String {
     let output = run(arguments);
     assert_eq!(
         output.status.code(),
@@ -67,13 +67,13 @@ fn fails(arguments: &[&str], code: i32) -> String {
 }
 
 /// A server of this test, ended with it.
-struct Server {
-    process: Child,
-    url: String,
+pub(crate) struct Server {
+    pub(crate) process: Child,
+    pub(crate) url: String,
 }
 
 impl Server {
-    fn start(more: &[&str]) -> Self {
+    pub(crate) fn start(more: &[&str]) -> Self {
         Self::start_at("127.0.0.1:0", more)
     }
 
@@ -462,7 +462,7 @@ fn a_tour_through_a_server_that_restarts() {
 }
 
 /// One request to a server of this test, and its answer whole.
-fn http(server: &Server, request: &str) -> String {
+pub(crate) fn http(server: &Server, request: &str) -> String {
     let address = server.url.trim_start_matches("http://");
     let mut connection = TcpStream::connect(address).expect("the server listens");
     write!(

@@ -3,7 +3,7 @@
 //! Folders are synced through their own file handle; where a platform cannot do that (Windows), names are as durable
 //! as its file system makes them.
 
-use super::{Disk, DiskFile};
+use super::{Disk, DiskFile, DiskLock};
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
@@ -24,6 +24,16 @@ impl RealDisk {
     pub fn new(folder: impl AsRef<Path>) -> io::Result<RealDisk> {
         let folder = folder.as_ref().to_path_buf();
         fs::create_dir_all(&folder)?;
+        Ok(RealDisk { folder })
+    }
+
+    /// Uses this folder, which is there already.
+    ///
+    /// # Errors
+    /// If it is not there, or is no folder.
+    pub fn existing(folder: impl AsRef<Path>) -> io::Result<RealDisk> {
+        let folder = folder.as_ref().to_path_buf();
+        fs::read_dir(&folder)?;
         Ok(RealDisk { folder })
     }
 
@@ -82,6 +92,10 @@ impl Disk for RealDisk {
         fs::rename(self.path(from), self.path(to))
     }
 
+    fn replace(&self, from: &str, to: &str) -> io::Result<()> {
+        fs::rename(self.path(from), self.path(to))
+    }
+
     fn sync_folder(&self) -> io::Result<()> {
         if cfg!(unix) {
             File::open(&self.folder)?.sync_all()
@@ -90,17 +104,35 @@ impl Disk for RealDisk {
         }
     }
 
-    fn lock(&self) -> io::Result<Option<Box<dyn Send + Sync>>> {
+    fn lock(&self) -> io::Result<Option<DiskLock>> {
         let file = OpenOptions::new()
             .create(true)
             .truncate(false)
             .write(true)
             .open(self.path(LOCK_FILE))?;
-        match file.try_lock() {
-            Ok(()) => Ok(Some(Box::new(file))),
-            Err(TryLockError::WouldBlock) => Ok(None),
-            Err(TryLockError::Error(error)) => Err(error),
+        let locked = file.try_lock();
+        held(locked, file)
+    }
+
+    fn lock_to_read(&self) -> io::Result<Option<DiskLock>> {
+        match File::open(self.path(LOCK_FILE)) {
+            Ok(file) => {
+                let locked = file.try_lock_shared();
+                held(locked, file)
+            }
+            // No process has opened the folder to write, or the file was deleted.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Some(Box::new(()))),
+            Err(error) => Err(error),
         }
+    }
+}
+
+/// The lock, if it was to be had; `file` holds it.
+fn held(locked: Result<(), TryLockError>, file: File) -> io::Result<Option<DiskLock>> {
+    match locked {
+        Ok(()) => Ok(Some(Box::new(file))),
+        Err(TryLockError::WouldBlock) => Ok(None),
+        Err(TryLockError::Error(error)) => Err(error),
     }
 }
 

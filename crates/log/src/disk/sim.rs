@@ -4,7 +4,7 @@
 //! Like a real disk it promises nothing about unsynced bytes: after a crash any subset of them, by the sector, may be
 //! there, and the file may have any length between the synced and the written one.
 
-use super::{Disk, DiskFile};
+use super::{Disk, DiskFile, DiskLock};
 use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
 use std::io::{self, Cursor, Read};
@@ -44,6 +44,8 @@ struct State {
     /// Handles of before a crash write nowhere.
     generation: u64,
     locked: bool,
+    /// Locks that are held to read.
+    readers: usize,
     capacity_bytes: Option<u64>,
     syncs: u64,
     syncs_until_failure: Option<u64>,
@@ -110,12 +112,26 @@ impl SimDisk {
         }
     }
 
+    fn guard(&self, state: &State, writes: bool) -> DiskLock {
+        Box::new(SimLock {
+            state: Arc::clone(&self.state),
+            generation: state.generation,
+            writes,
+        })
+    }
+
     /// The bytes of a file as a process sees them.
     #[must_use]
     pub fn bytes(&self, name: &str) -> Option<Vec<u8>> {
         let state = self.state.lock();
         let file = state.names.get(name)?;
         Some(state.files[file].bytes.clone())
+    }
+
+    /// The names of all files as a process sees them, in order.
+    #[must_use]
+    pub fn names(&self) -> Vec<String> {
+        self.state.lock().names.keys().cloned().collect()
     }
 
     /// Puts a file there, durable, replacing one of that name: how tests plant damage.
@@ -161,6 +177,7 @@ impl State {
     fn crash(&mut self, keep: CrashKeep) {
         self.generation += 1;
         self.locked = false;
+        self.readers = 0;
         self.syncs_until_crash = None;
         self.syncs_until_failure = None;
         match keep {
@@ -327,6 +344,14 @@ impl Disk for SimDisk {
         Ok(())
     }
 
+    fn replace(&self, from: &str, to: &str) -> io::Result<()> {
+        let mut state = self.running()?;
+        let file = state.lookup(from)?;
+        state.names.remove(from);
+        state.names.insert(to.to_owned(), file);
+        Ok(())
+    }
+
     fn sync_folder(&self) -> io::Result<()> {
         let mut state = self.running()?;
         if state.sync_point()? {
@@ -337,29 +362,41 @@ impl Disk for SimDisk {
         }
     }
 
-    fn lock(&self) -> io::Result<Option<Box<dyn Send + Sync>>> {
+    fn lock(&self) -> io::Result<Option<DiskLock>> {
+        let mut state = self.running()?;
+        if state.locked || state.readers > 0 {
+            return Ok(None);
+        }
+        state.locked = true;
+        Ok(Some(self.guard(&state, true)))
+    }
+
+    fn lock_to_read(&self) -> io::Result<Option<DiskLock>> {
         let mut state = self.running()?;
         if state.locked {
             return Ok(None);
         }
-        state.locked = true;
-        Ok(Some(Box::new(SimLock {
-            state: Arc::clone(&self.state),
-            generation: state.generation,
-        })))
+        state.readers += 1;
+        Ok(Some(self.guard(&state, false)))
     }
 }
 
 struct SimLock {
     state: Arc<Mutex<State>>,
     generation: u64,
+    writes: bool,
 }
 
 impl Drop for SimLock {
     fn drop(&mut self) {
         let mut state = self.state.lock();
-        if state.generation == self.generation {
+        if state.generation != self.generation {
+            return;
+        }
+        if self.writes {
             state.locked = false;
+        } else {
+            state.readers -= 1;
         }
     }
 }

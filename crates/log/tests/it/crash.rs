@@ -1,7 +1,7 @@
 //! LG-1: what was acknowledged is there after a crash at any instant; what was not is whole or absent.
 
 use crate::samples::{open, push, records_of, small, written};
-use somersault_log::{CrashKeep, Disk, DiskFile, Log, LogOptions, SimDisk};
+use somersault_log::{CrashKeep, Disk, DiskFile, DiskLock, Log, LogOptions, SimDisk};
 use std::io::{self, Read};
 use std::sync::Arc;
 use std::time::Duration;
@@ -105,7 +105,7 @@ fn crashes_while_recovering_lose_nothing() {
         disk.crash_at_sync(9, CrashKeep::Seeded(seed));
         let (acknowledged, appended) = append_until_crash(&disk, 0, Duration::ZERO);
         let torn = disk.crash(CrashKeep::Seeded(seed));
-        for at in 0..4 {
+        for at in 0..8 {
             let again = torn.copy();
             again.crash_at_sync(at, CrashKeep::Seeded(seed ^ at));
             let _ = open(&again);
@@ -155,11 +155,17 @@ impl Disk for Lying {
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
         self.0.rename(from, to)
     }
+    fn replace(&self, from: &str, to: &str) -> io::Result<()> {
+        self.0.replace(from, to)
+    }
     fn sync_folder(&self) -> io::Result<()> {
         self.0.sync_folder()
     }
-    fn lock(&self) -> io::Result<Option<Box<dyn Send + Sync>>> {
+    fn lock(&self) -> io::Result<Option<DiskLock>> {
         self.0.lock()
+    }
+    fn lock_to_read(&self) -> io::Result<Option<DiskLock>> {
+        self.0.lock_to_read()
     }
 }
 

@@ -1,6 +1,6 @@
 //! The format stays readable: a log of each released version lies in tests/fixtures and is opened here, and one with the
 //! kinds of records that were added to the version since (`v1-added`, `v1-replace`, `v1-reset`,
-//! `v1-clear`).
+//! `v1-clear`), and one with a proof file (`v1-proof`).
 //!
 //! `cargo test -p somersault-log -- --ignored write_fixture` writes the newest one, where it is not there: whoever adds a kind writes
 //! another one, and changes none.
@@ -9,7 +9,9 @@ use crate::samples::{
     every_kind, kind_that_clears, kinds_added_last, kinds_since_version_1, number_of,
     push_read_before, reset_command, small,
 };
-use somersault_log::{Command, CommandRecord, LoadSegment, Log, RealDisk, Record, SimDisk};
+use somersault_log::{
+    Command, CommandRecord, LoadSegment, Log, LogError, RealDisk, Record, SimDisk,
+};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -85,6 +87,24 @@ fn what_was_added_to_version_1_reads_back() {
     let (_log, recovered) = Log::open(Arc::new(planted("v1-clear")), small()).unwrap();
     let read: Vec<Record> = recovered.map(|item| item.unwrap().1).collect();
     assert_eq!(read, kind_that_clears());
+}
+
+#[test]
+fn a_log_with_a_proof_reads_back() {
+    let disk = planted("v1-proof");
+    let (_log, recovered) = Log::open(Arc::new(disk.clone()), small()).unwrap();
+    assert!(recovered.was_closed());
+    let read: Vec<Record> = recovered.map(|item| item.unwrap().1).collect();
+    assert_eq!(read, kinds_added_last());
+    // The proof of the fixture is understood: it refuses the same log without its last segment's records.
+    let cut = planted("v1-proof");
+    let newest = "log-0000000001.seg";
+    cut.plant(newest, cut.bytes(newest).unwrap()[..32].to_vec());
+    let refused = Log::open(Arc::new(cut), small()).map(drop).unwrap_err();
+    assert!(
+        matches!(refused, LogError::Short { closed: true, .. }),
+        "{refused}"
+    );
 }
 
 #[test]

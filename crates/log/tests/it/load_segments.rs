@@ -166,6 +166,7 @@ fn unused_and_unfinished_ones_go() {
     let disk = disk.crash(CrashKeep::Written);
     records_of(&disk).unwrap();
     assert!(disk.bytes(&unused.name).is_none());
+    assert!(disk.bytes(&format!("{}.orphan", unused.name)).is_some());
     assert!(disk.bytes("load-0000000003.nq.zst.tmp").is_none());
 }
 

@@ -8,3 +8,4 @@ mod damage;
 mod format;
 mod load_segments;
 mod samples;
+mod shorter;

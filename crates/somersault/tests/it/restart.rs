@@ -3,8 +3,8 @@
 use crate::scenario::*;
 use somersault::disk::{CrashKeep, SimDisk};
 use somersault::{
-    Engine, EngineError, FiringId, HealthStatus, QueryOptions, SubscribeOptions, SubscriptionEvent,
-    UpdateOptions,
+    Engine, EngineConfig, EngineError, FiringId, HealthStatus, LoadOptions, QueryOptions,
+    SubscribeOptions, SubscriptionEvent, UpdateOptions,
 };
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -305,4 +305,48 @@ fn each_start_draws_its_own_identifiers() {
     let both = (drawn(), drawn());
     assert_eq!((both.0.len(), both.1.len()), (1, 1));
     assert_ne!(both.0, both.1);
+}
+
+#[test]
+fn an_engine_that_only_reads_refuses_inputs_and_changes_nothing() {
+    let disk = SimDisk::new();
+    let open = |read_only| {
+        let settings = EngineConfig {
+            read_only,
+            ..config()
+        };
+        Engine::open_on(settings, Arc::new(disk.clone())).unwrap()
+    };
+    let writer = open(false);
+    let load = "<urn:a> <urn:p> <urn:b> .";
+    let format = somersault::RdfFormat::NTriples;
+    writer
+        .load(load.as_bytes(), format, LoadOptions::default())
+        .unwrap();
+    writer.shutdown().unwrap();
+    drop(writer);
+    let files = |disk: &SimDisk| {
+        let names = disk.names().into_iter();
+        names.map(|name| disk.bytes(&name)).collect::<Vec<_>>()
+    };
+    let before = files(&disk);
+    let reader = open(true);
+    let ask = "ASK { <urn:a> <urn:p> <urn:b> }";
+    let found = reader.query(ask, &QueryOptions::default()).unwrap();
+    assert_eq!(found.answer.boolean(), Some(true));
+    let insert = "INSERT DATA { <urn:x> <urn:p> <urn:y> }";
+    let updated = reader.update(insert, &UpdateOptions::default()).map(|_| ());
+    let loaded = reader
+        .load(load.as_bytes(), format, LoadOptions::default())
+        .map(|_| ());
+    let created = reader
+        .create_stream(None, "CREATE STREAM <urn:s> BATCH 1s IDLE NEVER")
+        .map(|_| ());
+    for refused in [updated, loaded, created] {
+        let said = refused.unwrap_err();
+        assert!(matches!(said, EngineError::Conflict(_)), "{said}");
+        assert!(said.to_string().contains("read only"), "{said}");
+    }
+    reader.shutdown().unwrap();
+    assert_eq!(files(&disk), before);
 }
