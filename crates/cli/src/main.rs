@@ -33,6 +33,9 @@ const REPORTS: &str = "SOMERSAULT_LOG";
 fn main() -> ExitCode {
     let cli = Cli::parse();
     show_reports();
+    if let Err(error) = survive_size_limit() {
+        eprintln!("somersault: a file that reaches the size limit will end the process: {error}");
+    }
     let outcome = match &cli.command {
         Command::Serve(args) => commands::serve::run(args),
         Command::Load(args) => commands::load::run(args),
@@ -59,6 +62,28 @@ fn main() -> ExitCode {
             error.exit_code()
         }
     }
+}
+
+/// Makes a write beyond the limit of file sizes (RLIMIT_FSIZE) an error: without a handler for
+/// SIGXFSZ the system ends the process. The handler stays when the runtime that set it is gone.
+#[cfg(unix)]
+fn survive_size_limit() -> std::io::Result<()> {
+    use tokio::signal::unix::{SignalKind, signal};
+    const SIGXFSZ: i32 = if cfg!(any(target_arch = "mips", target_arch = "mips64")) {
+        31
+    } else {
+        25
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_io()
+        .build()?;
+    let _entered = runtime.enter();
+    signal(SignalKind::from_raw(SIGXFSZ)).map(drop)
+}
+
+#[cfg(not(unix))]
+fn survive_size_limit() -> std::io::Result<()> {
+    Ok(())
 }
 
 /// Shows what the engine and the server report (a torn tail of the log, a failed shard…) on

@@ -277,6 +277,7 @@ impl Committer {
                 Task::Close => {
                     self.write_witness(Kind::Closed)?;
                     self.sync()?;
+                    self.check_place()?;
                     return self.prove(true);
                 }
             }
@@ -302,6 +303,7 @@ impl Committer {
         group[..WITNESS_FRAME_BYTES].copy_from_slice(&witness);
         self.write(group)?;
         self.sync()?;
+        self.check_place()?;
         self.durable = through;
         self.witnessed = false;
         self.shared.advance_durable(through);
@@ -368,6 +370,17 @@ impl Committer {
         self.file.sync().map_err(|error| self.io("sync", &error))?;
         self.synced = self.length;
         Ok(())
+    }
+
+    /// What was synced counts only while it is in the folder. It costs a look at a name, far less than the sync.
+    fn check_place(&self) -> Result<(), LogError> {
+        match self.file.is_in_place() {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(LogError::Gone {
+                file: place(&*self.disk, &segment_name(self.segment)),
+            }),
+            Err(error) => Err(self.io("look for", &error)),
+        }
     }
 
     fn io(&self, action: &'static str, error: &std::io::Error) -> LogError {

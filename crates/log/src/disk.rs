@@ -14,6 +14,15 @@ use std::io::{self, Read};
 /// Holds a lock until it is dropped.
 pub type DiskLock = Box<dyn Send + Sync>;
 
+/// What a process locks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// To read: shared with others that read. Locking changes nothing.
+    Read,
+    /// To write: alone.
+    Write,
+}
+
 /// A flat folder of append-only files.
 pub trait Disk: Send + Sync + 'static {
     /// The folder as people know it, for messages.
@@ -35,10 +44,9 @@ pub trait Disk: Send + Sync + 'static {
     /// Makes creations, removals and renames durable.
     fn sync_folder(&self) -> io::Result<()>;
     /// Takes the folder for this process until the guard is dropped; `None` if another process has it.
-    fn lock(&self) -> io::Result<Option<DiskLock>>;
-    /// Keeps processes that write out of the folder until the guard is dropped, and changes nothing in it; `None` if
-    /// one is there. Processes that only read may share it.
-    fn lock_to_read(&self) -> io::Result<Option<DiskLock>>;
+    fn lock(&self, access: Access) -> io::Result<Option<DiskLock>>;
+    /// Takes one file for this process in the same way. It holds where the folder's own lock was taken away.
+    fn lock_file(&self, name: &str, access: Access) -> io::Result<Option<DiskLock>>;
 }
 
 /// A file that is written at its end.
@@ -47,6 +55,8 @@ pub trait DiskFile: Send {
     fn append(&mut self, bytes: &[u8]) -> io::Result<()>;
     /// Makes everything written to this file durable.
     fn sync(&mut self) -> io::Result<()>;
+    /// Whether the file still has its name in the folder, so that whoever opens the folder next finds it.
+    fn is_in_place(&self) -> io::Result<bool>;
     /// Cuts the file to this length.
     fn truncate(&mut self, length: u64) -> io::Result<()>;
 }

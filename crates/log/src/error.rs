@@ -100,8 +100,18 @@ pub enum LogError {
         /// The operating system's words.
         message: String,
     },
+    /// The newest segment is not in the data folder any more. The log acknowledges nothing more until it is opened again.
+    #[error(
+        "{file} is not there any more, or another file has its name: the data folder was deleted, moved or replaced while it was in use, and what was written since may be lost. Stop the server, put the folder back, and start again"
+    )]
+    Gone {
+        /// The segment file.
+        file: String,
+    },
     /// A statement in a load segment, or given to one, that cannot be written or read.
-    #[error("load segment {file}: {message}")]
+    #[error(
+        "load segment {file}: {message}; restore the file from a copy, or move the data folder away to start empty"
+    )]
     Segment {
         /// The load segment.
         file: String,
@@ -140,6 +150,15 @@ impl LogError {
                 message: error.to_string(),
             }
         }
+    }
+
+    /// Whether this is a failure after which the log acknowledges nothing more.
+    #[must_use]
+    pub fn stops_the_log(&self) -> bool {
+        matches!(
+            self,
+            LogError::DiskFull { .. } | LogError::Io { .. } | LogError::Gone { .. }
+        )
     }
 
     pub(crate) fn unwritable(error: EncodeError) -> LogError {

@@ -1,11 +1,12 @@
 //! The log as its users see it: open, append, wait, close. The order of `append` calls is the order of the records.
 
 use crate::commit::{Committer, Shared};
-use crate::disk::{Disk, DiskLock};
+use crate::disk::{Access, Disk, DiskLock};
 use crate::error::LogError;
 use crate::load::{LoadSegmentReader, LoadSegmentText, LoadSegmentWriter, segment_text};
 use crate::open::{self, Recovered};
 use crate::record::{LoadSegment, Position, Record};
+use crate::segment::{segment_name, segment_number};
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -63,13 +64,9 @@ impl Log {
     /// folder has been changed then, unless the disk itself failed.
     pub fn open(disk: Arc<dyn Disk>, options: LogOptions) -> Result<(Log, Recovered), LogError> {
         let folder = disk.describe();
-        let lock = disk
-            .lock()
-            .map_err(|error| LogError::io("lock", &folder, &error))?
-            .ok_or(LogError::Locked {
-                folder: folder.clone(),
-            })?;
+        let lock = lock_folder(&*disk, Access::Write)?;
         let opened = open::open(&disk)?;
+        let segment_lock = lock_segment(&*disk, opened.segment, Access::Write)?;
         let shared = Shared::new(options, opened.end, opened.bytes);
         let committer = Committer {
             shared: Arc::clone(&shared),
@@ -87,7 +84,7 @@ impl Log {
             .name("somersault-log".to_owned())
             .spawn(move || {
                 // The folder is this process's as long as the thread writes, whoever still holds the log.
-                let _lock = lock;
+                let _locks = (lock, segment_lock);
                 committer.run();
             })
             .map_err(|error| LogError::io("start the thread that writes", &folder, &error))?;
@@ -108,11 +105,7 @@ impl Log {
     /// # Errors
     /// As [`Log::open`].
     pub fn read(disk: Arc<dyn Disk>) -> Result<(Log, Recovered), LogError> {
-        let folder = disk.describe();
-        let lock = disk
-            .lock_to_read()
-            .map_err(|error| LogError::io("lock", &folder, &error))?
-            .ok_or(LogError::Locked { folder })?;
+        let lock = lock_folder(&*disk, Access::Read)?;
         let recovered = open::read(&disk)?;
         let log = Log {
             shared: Shared::new(LogOptions::default(), recovered.end(), 0),
@@ -246,6 +239,39 @@ impl Log {
         }
         self.failed().map_or(Ok(()), Err)
     }
+}
+
+/// Takes the folder. A process that has one of the segments has the folder too, even if the folder's own lock was
+/// deleted under it: it keeps the lock on the segment that was the newest when it opened the folder.
+fn lock_folder(disk: &dyn Disk, access: Access) -> Result<DiskLock, LogError> {
+    let folder = disk.describe();
+    let locked = || LogError::Locked {
+        folder: folder.clone(),
+    };
+    let failed = |error| LogError::io("lock", &folder, &error);
+    let lock = disk.lock(access).map_err(failed)?.ok_or_else(locked)?;
+    let names = disk.list().map_err(failed)?;
+    let mut newest: Option<(u64, DiskLock)> = None;
+    for name in &names {
+        let Some(number) = segment_number(name) else {
+            continue;
+        };
+        let file = disk.lock_file(name, access).map_err(failed)?;
+        let file = file.ok_or_else(locked)?;
+        if newest.as_ref().is_none_or(|(other, _)| *other < number) {
+            newest = Some((number, file));
+        }
+    }
+    // To write, the newest segment is locked once it is in order: it may be another file then.
+    let kept = newest.filter(|_| access == Access::Read);
+    Ok(Box::new((lock, kept)))
+}
+
+fn lock_segment(disk: &dyn Disk, number: u64, access: Access) -> Result<DiskLock, LogError> {
+    let folder = disk.describe();
+    disk.lock_file(&segment_name(number), access)
+        .map_err(|error| LogError::io("lock", &folder, &error))?
+        .ok_or(LogError::Locked { folder })
 }
 
 impl Drop for Log {

@@ -45,9 +45,9 @@ impl<T> Acks<T> {
             let result = if ack.position <= durable {
                 Ok(ack.answer)
             } else {
-                Err(failed
-                    .clone()
-                    .map_or(RuntimeError::Stopped, RuntimeError::Log))
+                Err(failed.clone().map_or(RuntimeError::Stopped, |error| {
+                    RuntimeError::Log(error).unproven()
+                }))
             };
             // Nobody listening any more is no error.
             let _ = ack.reply.send(result);

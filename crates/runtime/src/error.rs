@@ -21,9 +21,22 @@ pub enum RuntimeError {
     /// An update could not be evaluated; nothing has changed.
     #[error(transparent)]
     Query(#[from] QueryError),
-    /// A logged record refers to something that is not there.
-    #[error("{0}")]
-    Resolve(String),
+    /// The log has failed, and nothing of this request has come into it.
+    #[error("{0}. Nothing of this request was applied")]
+    NotTaken(LogError),
+    /// The log failed before this request was durable.
+    #[error(
+        "{0}. Whether this request was applied is not known: it may be there after the restart"
+    )]
+    Unproven(LogError),
+    /// A logged record refers to something that cannot be read.
+    #[error("{message}")]
+    Unreadable {
+        /// The load segment, if it is one.
+        file: String,
+        /// What is wrong, in a sentence.
+        message: String,
+    },
     /// The engine was opened to read only.
     #[error(
         "the data folder was opened to read only; nothing was changed. Open it without `read_only` to change it"
@@ -47,8 +60,31 @@ pub enum RuntimeError {
     Internal(String),
 }
 
+impl RuntimeError {
+    /// As a request is told of which nothing has come into the log.
+    pub(crate) fn not_taken(self) -> RuntimeError {
+        match self {
+            RuntimeError::Log(error) if error.stops_the_log() => RuntimeError::NotTaken(error),
+            other => other,
+        }
+    }
+
+    /// As a request is told whose record is in the log, durable or not.
+    pub(crate) fn unproven(self) -> RuntimeError {
+        match self {
+            RuntimeError::Log(error) if error.stops_the_log() => RuntimeError::Unproven(error),
+            other => other,
+        }
+    }
+}
+
 impl From<ResolveError> for RuntimeError {
     fn from(error: ResolveError) -> Self {
-        RuntimeError::Resolve(error.to_string())
+        let message = error.to_string();
+        let file = match error {
+            ResolveError::Segment { name, .. } => name,
+            _ => "log".to_owned(),
+        };
+        RuntimeError::Unreadable { file, message }
     }
 }

@@ -69,9 +69,12 @@ pub enum EngineError {
         /// What was found, and what to do.
         message: String,
     },
-    /// The disk is full or failing: nothing more is acknowledged, queries go on.
+    /// The disk is full: nothing more is acknowledged, queries go on.
     #[error("{0}")]
     DiskFull(String),
+    /// The disk did not do what it was asked, or the data folder is gone: nothing more is acknowledged, queries go on.
+    #[error("{0}")]
+    DiskFailed(String),
     /// Reading or writing failed.
     #[error("{context}: {source}")]
     Io {
@@ -124,11 +127,16 @@ impl From<LogError> for EngineError {
             LogError::Locked { .. } => EngineError::Conflict(message),
             LogError::Unwritable { .. } => EngineError::Invalid(message),
             LogError::Closed { .. } => EngineError::Stopped,
-            _ => EngineError::Io {
-                context: "the log failed".to_owned(),
-                source: std::io::Error::other(message),
-            },
+            _ => EngineError::DiskFailed(message),
         }
+    }
+}
+
+/// A failure of the log, with what the request is told about itself.
+fn of_log(error: &LogError, message: String) -> EngineError {
+    match error {
+        LogError::DiskFull { .. } => EngineError::DiskFull(message),
+        _ => EngineError::DiskFailed(message),
     }
 }
 
@@ -170,6 +178,14 @@ impl From<RuntimeError> for EngineError {
                 }
             }
             RuntimeError::Log(error) => error.into(),
+            RuntimeError::NotTaken(ref cause) | RuntimeError::Unproven(ref cause) => {
+                of_log(cause, error.to_string())
+            }
+            RuntimeError::Unreadable { file, message } => EngineError::Damaged {
+                file: file.into(),
+                offset: 0,
+                message,
+            },
             RuntimeError::Query(error) => error.into(),
             RuntimeError::Stopped => EngineError::Stopped,
             RuntimeError::ReadOnly => EngineError::Conflict(error.to_string()),

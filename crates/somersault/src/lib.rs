@@ -59,7 +59,7 @@ pub use somersault_query::{Remote, RemoteSolutions};
 
 /// The disk under an engine with a data directory, for tests that tear, fill and crash it.
 pub mod disk {
-    pub use somersault_log::{CrashKeep, Disk, DiskFile, RealDisk, SimDisk};
+    pub use somersault_log::{Access, CrashKeep, Disk, DiskFile, DiskLock, RealDisk, SimDisk};
 }
 
 /// The RDF terms that this API speaks.

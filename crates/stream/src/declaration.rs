@@ -152,13 +152,11 @@ pub enum ResolveError {
         text: String,
     },
     /// A load segment cannot be read.
-    #[error(
-        "load segment {name} cannot be read: {reason}. Restore the file from a copy of the data folder."
-    )]
+    #[error("{reason}")]
     Segment {
         /// The file's name.
         name: String,
-        /// What is wrong with it.
+        /// What is wrong with it, in a sentence that names it and the remedy.
         reason: String,
     },
 }

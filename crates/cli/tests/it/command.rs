@@ -78,9 +78,14 @@ impl Server {
     }
 
     fn start_at(address: &str, more: &[&str]) -> Self {
-        let mut process = somersault()
-            .args(["serve", "--listen", address])
-            .args(more)
+        let mut command = somersault();
+        command.args(["serve", "--listen", address]).args(more);
+        Self::start_as(command)
+    }
+
+    /// Runs a command that serves.
+    pub(crate) fn start_as(mut command: Command) -> Self {
+        let mut process = command
             .stderr(Stdio::piped())
             .spawn()
             .expect("the server starts");

@@ -1,9 +1,12 @@
 //! What a data folder survives: files that were cut, limits of the system, and a folder that goes away.
 
-use crate::command::{fails, succeeds};
+use crate::command::{Server, fails, http, succeeds};
 use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::path::Path;
+use std::process::Command;
 
 const FIRST: &str = "log-0000000001.seg";
 
@@ -95,4 +98,108 @@ fn commands_that_read_change_nothing_in_the_folder() {
     let before = contents(&data);
     succeeds(&["query", "ASK {}", "--data", &data]);
     assert_eq!(contents(&data), before);
+}
+
+/// Sends an update that adds statement `number`; the whole answer.
+fn insert(server: &Server, number: usize) -> String {
+    let text = format!("INSERT DATA {{ <urn:s> <urn:p> {number} }}");
+    let length = text.len();
+    let head = format!(
+        "POST /update HTTP/1.1\r\nHost: {}\r\nConnection: close\r\nContent-Type: application/sparql-update",
+        server.url.trim_start_matches("http://")
+    );
+    let request = format!("{head}\r\nContent-Length: {length}\r\n\r\n{text}");
+    send(server, &request)
+}
+
+/// The answer to a request.
+fn send(server: &Server, request: &str) -> String {
+    let address = server.url.trim_start_matches("http://");
+    let mut connection = TcpStream::connect(address).unwrap();
+    connection.write_all(request.as_bytes()).unwrap();
+    let mut answer = String::new();
+    connection.read_to_string(&mut answer).unwrap();
+    answer
+}
+
+#[cfg(unix)]
+#[test]
+fn a_limit_of_file_sizes_is_an_error_and_the_answer_says_what_is_known() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("data");
+    let mut command = Command::new("sh");
+    command
+        .args(["-c", "ulimit -f 8; exec \"$0\" \"$@\""])
+        .arg(env!("CARGO_BIN_EXE_somersault"))
+        .args(["serve", "--listen", "127.0.0.1:0", "--data"])
+        .arg(&data);
+    let mut server = Server::start_as(command);
+    let refused = (0..1_000)
+        .map(|number| insert(&server, number))
+        .find(|said| !said.starts_with("HTTP/1.1 2"))
+        .unwrap();
+    assert!(refused.starts_with("HTTP/1.1 503"), "{refused}");
+    assert!(refused.contains("disk_failed"), "{refused}");
+    assert!(
+        refused.contains("it may be there after the restart"),
+        "{refused}"
+    );
+    let later = insert(&server, 2_000);
+    assert!(later.starts_with("HTTP/1.1 503"), "{later}");
+    assert!(
+        later.contains("Nothing of this request was applied"),
+        "{later}"
+    );
+    let health = http(&server, "GET /health");
+    assert!(health.contains("read_only"), "{health}");
+    assert!(server.process.try_wait().unwrap().is_none());
+}
+
+#[cfg(unix)]
+#[test]
+fn a_folder_that_goes_away_is_noticed() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("data");
+    let server = Server::start(&["--data", data.to_str().unwrap()]);
+    assert!(insert(&server, 1).starts_with("HTTP/1.1 2"));
+    fs::rename(&data, folder.path().join("moved")).unwrap();
+    fs::create_dir(&data).unwrap();
+    let refused = insert(&server, 2);
+    assert!(refused.starts_with("HTTP/1.1 503"), "{refused}");
+    assert!(refused.contains("deleted, moved or replaced"), "{refused}");
+    assert!(insert(&server, 3).contains("Nothing of this request was applied"));
+}
+
+#[cfg(unix)]
+#[test]
+fn a_folder_stays_taken_without_its_lock_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("data").to_str().unwrap().to_owned();
+    let server = Server::start(&["--data", &data]);
+    assert!(insert(&server, 1).starts_with("HTTP/1.1 2"));
+    fs::remove_file(Path::new(&data).join("LOCK")).unwrap();
+    for asked in [
+        ["query", "ASK {}", "--data", &data],
+        ["update", "CLEAR ALL", "--data", &data],
+    ] {
+        let said = fails(&asked, 1);
+        assert!(said.contains("in use by another process"), "{said}");
+    }
+}
+
+#[test]
+fn a_damaged_load_file_is_said_in_a_sentence() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = loaded(folder.path());
+    let name = "load-0000000001.nq.zst";
+    let file = Path::new(&data).join(name);
+    let mut bytes = fs::read(&file).unwrap();
+    bytes[100] ^= 1;
+    fs::write(&file, bytes).unwrap();
+    let said = fails(&["query", "ASK {}", "--data", &data], 1);
+    assert!(
+        said.contains(name) && said.contains("Restore the file"),
+        "{said}"
+    );
+    assert!(!said.contains("internal fault"), "{said}");
 }

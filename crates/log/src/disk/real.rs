@@ -3,7 +3,7 @@
 //! Folders are synced through their own file handle; where a platform cannot do that (Windows), names are as durable
 //! as its file system makes them.
 
-use super::{Disk, DiskFile, DiskLock};
+use super::{Access, Disk, DiskFile, DiskLock};
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
@@ -70,12 +70,12 @@ impl Disk for RealDisk {
             .append(true)
             .create_new(true)
             .open(self.path(name))?;
-        Ok(Box::new(RealFile { file }))
+        RealFile::new(file, self.path(name))
     }
 
     fn append_to(&self, name: &str) -> io::Result<Box<dyn DiskFile>> {
         let file = OpenOptions::new().append(true).open(self.path(name))?;
-        Ok(Box::new(RealFile { file }))
+        RealFile::new(file, self.path(name))
     }
 
     fn remove(&self, name: &str) -> io::Result<()> {
@@ -104,31 +104,42 @@ impl Disk for RealDisk {
         }
     }
 
-    fn lock(&self) -> io::Result<Option<DiskLock>> {
-        let file = OpenOptions::new()
-            .create(true)
-            .truncate(false)
-            .write(true)
-            .open(self.path(LOCK_FILE))?;
-        let locked = file.try_lock();
-        held(locked, file)
+    fn lock(&self, access: Access) -> io::Result<Option<DiskLock>> {
+        let path = self.path(LOCK_FILE);
+        let file = match access {
+            Access::Read => File::open(path),
+            Access::Write => OpenOptions::new()
+                .create(true)
+                .truncate(false)
+                .write(true)
+                .open(path),
+        };
+        match (file, access) {
+            (Ok(file), _) => try_lock(file, access),
+            // No process has opened the folder to write, or the file was deleted.
+            (Err(error), Access::Read) if error.kind() == io::ErrorKind::NotFound => {
+                Ok(Some(Box::new(())))
+            }
+            (Err(error), _) => Err(error),
+        }
     }
 
-    fn lock_to_read(&self) -> io::Result<Option<DiskLock>> {
-        match File::open(self.path(LOCK_FILE)) {
-            Ok(file) => {
-                let locked = file.try_lock_shared();
-                held(locked, file)
-            }
-            // No process has opened the folder to write, or the file was deleted.
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Some(Box::new(()))),
-            Err(error) => Err(error),
+    fn lock_file(&self, name: &str, access: Access) -> io::Result<Option<DiskLock>> {
+        // Elsewhere a lock keeps this process's own readers out too.
+        if cfg!(unix) {
+            try_lock(File::open(self.path(name))?, access)
+        } else {
+            Ok(Some(Box::new(())))
         }
     }
 }
 
-/// The lock, if it was to be had; `file` holds it.
-fn held(locked: Result<(), TryLockError>, file: File) -> io::Result<Option<DiskLock>> {
+/// The lock, if it is to be had; `file` holds it.
+fn try_lock(file: File, access: Access) -> io::Result<Option<DiskLock>> {
+    let locked = match access {
+        Access::Read => file.try_lock_shared(),
+        Access::Write => file.try_lock(),
+    };
     match locked {
         Ok(()) => Ok(Some(Box::new(file))),
         Err(TryLockError::WouldBlock) => Ok(None),
@@ -138,6 +149,31 @@ fn held(locked: Result<(), TryLockError>, file: File) -> io::Result<Option<DiskL
 
 struct RealFile {
     file: File,
+    path: PathBuf,
+    /// Tells the file from another one of its name, where the system has such a thing.
+    identity: Option<(u64, u64)>,
+}
+
+impl RealFile {
+    fn new(file: File, path: PathBuf) -> io::Result<Box<dyn DiskFile>> {
+        let identity = identity(&file.metadata()?);
+        Ok(Box::new(RealFile {
+            file,
+            path,
+            identity,
+        }))
+    }
+}
+
+#[cfg(unix)]
+fn identity(metadata: &fs::Metadata) -> Option<(u64, u64)> {
+    use std::os::unix::fs::MetadataExt;
+    Some((metadata.dev(), metadata.ino()))
+}
+
+#[cfg(not(unix))]
+fn identity(_metadata: &fs::Metadata) -> Option<(u64, u64)> {
+    None
 }
 
 impl DiskFile for RealFile {
@@ -147,6 +183,14 @@ impl DiskFile for RealFile {
 
     fn sync(&mut self) -> io::Result<()> {
         self.file.sync_data()
+    }
+
+    fn is_in_place(&self) -> io::Result<bool> {
+        match fs::metadata(&self.path) {
+            Ok(metadata) => Ok(identity(&metadata) == self.identity),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(error),
+        }
     }
 
     fn truncate(&mut self, length: u64) -> io::Result<()> {

@@ -4,7 +4,7 @@
 //! Like a real disk it promises nothing about unsynced bytes: after a crash any subset of them, by the sector, may be
 //! there, and the file may have any length between the synced and the written one.
 
-use super::{Disk, DiskFile, DiskLock};
+use super::{Access, Disk, DiskFile, DiskLock};
 use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
 use std::io::{self, Cursor, Read};
@@ -110,14 +110,6 @@ impl SimDisk {
         } else {
             Err(gone())
         }
-    }
-
-    fn guard(&self, state: &State, writes: bool) -> DiskLock {
-        Box::new(SimLock {
-            state: Arc::clone(&self.state),
-            generation: state.generation,
-            writes,
-        })
     }
 
     /// The bytes of a file as a process sees them.
@@ -362,29 +354,33 @@ impl Disk for SimDisk {
         }
     }
 
-    fn lock(&self) -> io::Result<Option<DiskLock>> {
+    fn lock(&self, access: Access) -> io::Result<Option<DiskLock>> {
         let mut state = self.running()?;
-        if state.locked || state.readers > 0 {
+        if state.locked || (access == Access::Write && state.readers > 0) {
             return Ok(None);
         }
-        state.locked = true;
-        Ok(Some(self.guard(&state, true)))
+        match access {
+            Access::Read => state.readers += 1,
+            Access::Write => state.locked = true,
+        }
+        Ok(Some(Box::new(SimLock {
+            state: Arc::clone(&self.state),
+            generation: state.generation,
+            access,
+        })))
     }
 
-    fn lock_to_read(&self) -> io::Result<Option<DiskLock>> {
-        let mut state = self.running()?;
-        if state.locked {
-            return Ok(None);
-        }
-        state.readers += 1;
-        Ok(Some(self.guard(&state, false)))
+    fn lock_file(&self, name: &str, _access: Access) -> io::Result<Option<DiskLock>> {
+        // The folder's lock cannot be taken away here.
+        self.running()?.lookup(name)?;
+        Ok(Some(Box::new(())))
     }
 }
 
 struct SimLock {
     state: Arc<Mutex<State>>,
     generation: u64,
-    writes: bool,
+    access: Access,
 }
 
 impl Drop for SimLock {
@@ -393,10 +389,9 @@ impl Drop for SimLock {
         if state.generation != self.generation {
             return;
         }
-        if self.writes {
-            state.locked = false;
-        } else {
-            state.readers -= 1;
+        match self.access {
+            Access::Read => state.readers -= 1,
+            Access::Write => state.locked = false,
         }
     }
 }
@@ -449,6 +444,10 @@ impl DiskFile for SimFile {
             content.synced = content.bytes.clone();
             Ok(())
         })
+    }
+
+    fn is_in_place(&self) -> io::Result<bool> {
+        self.with(|state, file| Ok(state.names.values().any(|named| *named == file)))
     }
 
     fn truncate(&mut self, length: u64) -> io::Result<()> {

@@ -114,6 +114,19 @@ fn a_failed_sync_acknowledges_nothing_more() {
     assert!(log.append(&push(2)).is_err());
 }
 
+#[test]
+fn a_segment_that_was_replaced_acknowledges_nothing_more() {
+    let disk = SimDisk::new();
+    let (log, _) = open(&disk).unwrap();
+    let first = log.append(&push(0)).unwrap();
+    log.wait_durable(first).unwrap();
+    disk.plant("log-0000000001.seg", vec![1; 50]);
+    let second = log.append(&push(1)).unwrap();
+    let error = log.wait_durable(second).unwrap_err();
+    assert!(matches!(error, LogError::Gone { .. }), "{error}");
+    assert!(log.append(&push(2)).is_err() && log.close().is_err());
+}
+
 fn nested(depth: usize) -> Record {
     let mut object: Term = Literal::from(1).into();
     for _ in 0..depth {

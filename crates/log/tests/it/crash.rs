@@ -1,7 +1,7 @@
 //! LG-1: what was acknowledged is there after a crash at any instant; what was not is whole or absent.
 
 use crate::samples::{open, push, records_of, small, written};
-use somersault_log::{CrashKeep, Disk, DiskFile, DiskLock, Log, LogOptions, SimDisk};
+use somersault_log::{Access, CrashKeep, Disk, DiskFile, DiskLock, Log, LogOptions, SimDisk};
 use std::io::{self, Read};
 use std::sync::Arc;
 use std::time::Duration;
@@ -128,6 +128,9 @@ impl DiskFile for LyingFile {
     fn sync(&mut self) -> io::Result<()> {
         Ok(())
     }
+    fn is_in_place(&self) -> io::Result<bool> {
+        self.0.is_in_place()
+    }
     fn truncate(&mut self, length: u64) -> io::Result<()> {
         self.0.truncate(length)
     }
@@ -161,11 +164,11 @@ impl Disk for Lying {
     fn sync_folder(&self) -> io::Result<()> {
         self.0.sync_folder()
     }
-    fn lock(&self) -> io::Result<Option<DiskLock>> {
-        self.0.lock()
+    fn lock(&self, access: Access) -> io::Result<Option<DiskLock>> {
+        self.0.lock(access)
     }
-    fn lock_to_read(&self) -> io::Result<Option<DiskLock>> {
-        self.0.lock_to_read()
+    fn lock_file(&self, name: &str, access: Access) -> io::Result<Option<DiskLock>> {
+        self.0.lock_file(name, access)
     }
 }
 

@@ -195,6 +195,18 @@ fn one_process_at_a_time() {
         panic!("opened twice")
     };
     assert!(matches!(error, LogError::Locked { .. }), "{error}");
+    if cfg!(unix) {
+        // The segment is locked too, so the lock holds without its file, also when the log has gone on in others.
+        std::fs::remove_file(folder.path().join("LOCK")).unwrap();
+        assert!(matches!(
+            Log::open(disk.clone(), small()),
+            Err(LogError::Locked { .. })
+        ));
+        assert!(matches!(
+            Log::read(disk.clone()),
+            Err(LogError::Locked { .. })
+        ));
+    }
     log.append(&push(1)).unwrap();
     log.close().unwrap();
     let (_log, recovered) = Log::open(disk, small()).unwrap();

@@ -265,10 +265,11 @@ impl Sequencer {
 
     /// Nothing that waits is taken any more.
     pub(super) fn refuse_waiting(&mut self, error: &RuntimeError) {
-        let held = self.held.drain(..).map(|held| held.reply);
-        let catching_up = self.catching_up.drain(..).map(|it| it.reply);
-        for reply in held.chain(catching_up) {
-            let _ = reply.send(Err(error.clone()));
+        for held in self.held.drain(..) {
+            let _ = held.reply.send(Err(error.clone().not_taken()));
+        }
+        for waiting in self.catching_up.drain(..) {
+            let _ = waiting.reply.send(Err(error.clone().unproven()));
         }
     }
 }

@@ -11,6 +11,7 @@ use crate::acks::Ack;
 use crate::error::RuntimeError;
 use crate::fabric::Fabric;
 use crossbeam_channel::{Sender, never, select};
+use somersault_log::Position;
 use somersault_stream::Input;
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -200,7 +201,17 @@ impl Sequencer {
         if self.stopping.is_some() {
             return Err(RuntimeError::Stopped);
         }
-        self.shared.failure().map_or(Ok(()), Err)
+        let failure = self.shared.failure();
+        failure.map_or(Ok(()), |error| Err(error.not_taken()))
+    }
+
+    /// An error as the request is told for which the log had ended at `before`.
+    pub(super) fn for_request(&self, error: RuntimeError, before: Position) -> RuntimeError {
+        if self.shared.log.end() > before {
+            error.unproven()
+        } else {
+            error.not_taken()
+        }
     }
 
     pub(super) fn on_input(&mut self, input: Input, want: Want, reply: Reply) {
@@ -212,18 +223,19 @@ impl Sequencer {
             return;
         };
         let is_advance = matches!(input, Input::Advance { .. });
+        let before = self.shared.log.end();
         let taken = self.take_input(input);
         let (outcome, position) = match taken {
             Ok(taken) => taken,
             Err(error) => {
-                let _ = reply.send(Err(error));
+                let _ = reply.send(Err(self.for_request(error, before)));
                 return;
             }
         };
         if want == Want::Stable
             && let Err(error) = self.cut_all()
         {
-            let _ = reply.send(Err(error));
+            let _ = reply.send(Err(self.for_request(error, before)));
             return;
         }
         let sn = self.last_cut();

@@ -52,9 +52,10 @@ impl Waiter {
     }
 
     fn refuse(self, error: &RuntimeError) {
+        let error = error.clone().unproven();
         match self {
-            Waiter::Input { reply, .. } => drop(reply.send(Err(error.clone()))),
-            Waiter::Update { reply, .. } => drop(reply.send(Err(error.clone()))),
+            Waiter::Input { reply, .. } => drop(reply.send(Err(error))),
+            Waiter::Update { reply, .. } => drop(reply.send(Err(error))),
         }
     }
 }

@@ -6,14 +6,16 @@ use super::sequencer::Sequencer;
 use super::stable::Waiter;
 use crate::error::RuntimeError;
 use crossbeam_channel::Sender;
+use somersault_model::Sn;
 use somersault_stream::Input;
 
 impl Sequencer {
     /// Evaluates an update and takes its effects.
     pub(super) fn begin_update(&mut self, job: UpdateJob) -> Result<UpdateResult, RuntimeError> {
-        self.cut_all()?;
+        self.cut_all().map_err(RuntimeError::not_taken)?;
         let evaluated_at = self.last_cut();
-        self.wait_until(|sequencer| sequencer.shared.store.snapshots().stable() >= evaluated_at)?;
+        self.wait_until(|sequencer| sequencer.shared.store.snapshots().stable() >= evaluated_at)
+            .map_err(RuntimeError::not_taken)?;
         let snapshot = self.shared.store.pin_stable();
         if snapshot.sn() != evaluated_at {
             return Err(RuntimeError::Internal(format!(
@@ -21,6 +23,17 @@ impl Sequencer {
                 snapshot.sn()
             )));
         }
+        let before = self.shared.log.end();
+        self.take_change(job(snapshot), evaluated_at)
+            .map_err(|error| self.for_request(error, before))
+    }
+
+    /// Logs what an update does to the snapshot that it was evaluated at, and cuts.
+    fn take_change(
+        &mut self,
+        change: Option<Change>,
+        evaluated_at: Sn,
+    ) -> Result<UpdateResult, RuntimeError> {
         let mut result = UpdateResult {
             evaluated_at,
             sn: evaluated_at,
@@ -29,7 +42,7 @@ impl Sequencer {
             called_off: false,
         };
         let received_ms = self.shared.clock.now_ms();
-        match job(snapshot) {
+        match change {
             None => {
                 result.called_off = true;
                 return Ok(result);

@@ -37,6 +37,9 @@ impl From<EngineError> for ApiError {
             EngineError::DiskFull(_) => {
                 client(StatusCode::SERVICE_UNAVAILABLE, "disk_full").retry_after(DISK_PAUSE_S)
             }
+            EngineError::DiskFailed(_) => {
+                client(StatusCode::SERVICE_UNAVAILABLE, "disk_failed").retry_after(DISK_PAUSE_S)
+            }
             // Nobody reads this: the client is gone.
             EngineError::Cancelled => ApiError::busy(sentence, 1),
             EngineError::Stopped => ApiError::busy(
@@ -125,6 +128,7 @@ mod tests {
                 "busy",
             ),
             (EngineError::DiskFull("x".into()), 503, "disk_full"),
+            (EngineError::DiskFailed("x".into()), 503, "disk_failed"),
             (EngineError::Internal("x".into()), 500, "internal"),
         ];
         for (error, status, code) in cases {

@@ -57,7 +57,7 @@ impl ApiError {
             StatusCode::INTERNAL_SERVER_ERROR,
             "internal",
             format!(
-                "Something inside the server failed: {message}. Nothing of this request was applied unless it says so; please report it with the server's log."
+                "Something inside the server failed: {message}. Whether this request was applied is not known, unless the message says so; please report it with the server's log."
             ),
         )
     }
