@@ -1,8 +1,8 @@
 //! Opening: verifies every segment, tells an incomplete end from damage, and hands out the records.
 //!
 //! Nothing in the folder is changed before everything has been verified, so a refusal leaves it as it was. What does
-//! not belong to the log is set aside under another name (`.torn`, `.orphan`) and never deleted; unfinished load
-//! segments, which no record can name, are the one exception. A log that is only read changes nothing at all.
+//! not belong to the log is set aside under another name (`.torn`, `.orphan`) and never deleted, unless it is provably nothing: an unfinished load
+//! segment, which no record can name, or an unfinished copy of a segment. A log that is only read changes nothing at all.
 
 use crate::commit::{create_segment, place};
 use crate::disk::{Disk, DiskFile};
@@ -22,6 +22,9 @@ use std::sync::Arc;
 
 /// What opening puts behind the name of a segment whose creation was not finished, and of the bytes that it cuts off.
 const TORN: &str = ".torn";
+
+/// What stands behind the name of a segment that is being written again.
+const COPY: &str = ".tmp";
 
 /// The end of the newest segment, where that does not read back.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -91,30 +94,21 @@ pub(crate) fn open(disk: &Arc<dyn Disk>) -> Result<Opened, LogError> {
     set_aside(&**disk, &names, &survey)?;
     if survey.segments.is_empty() {
         create_segment(&**disk, 1, Position(1))?;
+        survey.proven_length = HEADER_BYTES as u64;
         survey.segments.push_back(Segment {
             number: 1,
             first: Position(1),
             length: HEADER_BYTES as u64,
         });
     }
-    let last = survey
-        .segments
-        .back()
-        .expect("one was made if there was none");
-    let (segment, length) = (last.number, last.length);
-    if let Some(torn) = &mut survey.torn {
-        torn.kept = Some(keep_tail(&**disk, &names, &segment_name(segment), length)?);
-    }
+    let (segment, length) = survey.settle_newest(&**disk, &names)?;
     let name = segment_name(segment);
     let failed = |action| {
         let file = place(&**disk, &name);
         move |error| LogError::io(action, &file, &error)
     };
     let mut file = disk.append_to(&name).map_err(failed("open"))?;
-    if survey.torn.is_some() {
-        file.truncate(length).map_err(failed("truncate"))?;
-    }
-    // What reads back may still be in the operating system's hands only: durable means synced.
+    file.truncate(length).map_err(failed("truncate"))?;
     file.sync().map_err(failed("sync"))?;
     disk.sync_folder().map_err(io("sync"))?;
 
@@ -150,6 +144,14 @@ fn set_aside(disk: &dyn Disk, names: &[String], survey: &Survey) -> Result<(), L
         let file = place(disk, name);
         move |error| LogError::io("set aside", &file, &error)
     };
+    let copies = names.iter().filter(|name| {
+        let segment = name.strip_suffix(COPY).and_then(segment_number);
+        segment.is_some()
+    });
+    for name in copies {
+        // A crash came before it took the segment's place.
+        disk.remove(name).map_err(failed(name))?;
+    }
     for name in names.iter().filter(|name| is_load_file(name)) {
         if is_unfinished(name) {
             disk.remove(name).map_err(failed(name))?;
@@ -187,6 +189,20 @@ fn keep_tail(
     Ok(file)
 }
 
+/// Writes a segment again under another name and puts it in the place of the one that is there.
+fn rewrite(disk: &dyn Disk, name: &str, bytes: &[u8]) -> Result<(), LogError> {
+    let copy = format!("{name}{COPY}");
+    let write = || -> std::io::Result<()> {
+        let mut file = disk.create(&copy)?;
+        file.append(bytes)?;
+        file.sync()?;
+        drop(file);
+        disk.replace(&copy, name)?;
+        disk.sync_folder()
+    };
+    write().map_err(|error| LogError::io("write", &place(disk, name), &error))
+}
+
 /// `name` with `ending`, and with a number where that name is taken.
 fn free_name(names: &[String], name: &str, ending: &str) -> String {
     let first = format!("{name}{ending}");
@@ -209,6 +225,10 @@ struct Survey {
     proof: Option<Proof>,
     /// The last record that a witness or the proof shows to have been durable.
     proven: Position,
+    /// The valid bytes of the newest segment.
+    newest: Vec<u8>,
+    /// How many of them a witness or the proof shows to have been durable.
+    proven_length: u64,
 }
 
 impl Survey {
@@ -228,6 +248,8 @@ impl Survey {
             delivered: BTreeMap::new(),
             proof: Proof::read(disk, names)?,
             proven: Position::START,
+            newest: Vec::new(),
+            proven_length: 0,
         };
         if numbers.is_empty() && survey.proof.is_some() {
             let what = format!("{PROOF_FILE} belongs to a log");
@@ -260,7 +282,7 @@ impl Survey {
     ) -> Result<Option<(Extent, u64)>, LogError> {
         let name = segment_name(number);
         let file = place(disk, &name);
-        let bytes = read_file(disk, &name, u64::MAX)?;
+        let mut bytes = read_file(disk, &name, u64::MAX)?;
         let first = match read_header(&file, number, &bytes)? {
             Header::First(first) => first,
             Header::Unfinished => {
@@ -306,7 +328,11 @@ impl Survey {
             first,
             length: extent.length as u64,
         });
-        Ok(Some((extent, bytes.len() as u64)))
+        let length = bytes.len() as u64;
+        bytes.truncate(extent.length);
+        self.newest = bytes;
+        self.proven_length = extent.proven as u64;
+        Ok(Some((extent, length)))
     }
 
     /// Judges the end of the newest segment.
@@ -358,6 +384,10 @@ impl Survey {
             });
         }
         self.proven = self.proven.max(proof.durable);
+        let is_newest = |segment: &&Segment| segment.number == proof.segment;
+        if let Some(newest) = self.segments.back().filter(is_newest) {
+            self.proven_length = self.proven_length.max(proof.length.min(newest.length));
+        }
         if let Some(torn) = &mut self.torn {
             torn.proven = self.proven;
         }
@@ -393,6 +423,28 @@ impl Survey {
                 ),
             }),
         }
+    }
+
+    /// Makes durable what reads back of the newest segment; returns its number and the length to go on at.
+    ///
+    /// After a failed sync the system may show bytes that no later sync makes durable, so nothing is trusted that was
+    /// not proven: records behind the proven length are written again, in a file that takes the segment's place.
+    /// Witnesses there hold nothing, and are cut off. What does not read back is kept in a file of its own.
+    fn settle_newest(&mut self, disk: &dyn Disk, names: &[String]) -> Result<(u64, u64), LogError> {
+        let newest = self.segments.back_mut();
+        let newest = newest.expect("a folder without segments was given one");
+        let name = segment_name(newest.number);
+        if let Some(torn) = &mut self.torn {
+            torn.kept = Some(keep_tail(disk, names, &name, newest.length)?);
+        }
+        let is_header_proven = self.proven_length >= HEADER_BYTES as u64;
+        if is_header_proven && self.next.0 - 1 <= self.proven.0 {
+            newest.length = self.proven_length;
+        } else {
+            rewrite(disk, &name, &self.newest)?;
+        }
+        self.newest = Vec::new();
+        Ok((newest.number, newest.length))
     }
 
     fn into_recovered(self, disk: &Arc<dyn Disk>) -> Recovered {

@@ -235,10 +235,8 @@ pub(crate) struct Extent {
     pub(crate) length: usize,
     /// The position of the record that would come next.
     pub(crate) next: Position,
-    /// The length that the witnesses within it prove to have been durable: no record behind it is proven.
+    /// The length that the witnesses within it prove to have been durable; 0 if not even the header is proven.
     pub(crate) proven: usize,
-    /// Whether records stand behind `proven`.
-    pub(crate) has_unproven: bool,
     /// The greatest durable position that its witnesses claim.
     pub(crate) durable: Position,
     /// Whether the last frame says that the log was closed in order.
@@ -277,7 +275,6 @@ pub(crate) fn read_extent(number: u64, first: Position, bytes: &[u8]) -> Extent 
                     None => {}
                 }
                 extent.next = extent.next.next();
-                extent.has_unproven = true;
                 last_record_end = end;
             }
             Frame::Witness(kind, witness)
@@ -287,7 +284,6 @@ pub(crate) fn read_extent(number: u64, first: Position, bytes: &[u8]) -> Extent 
             {
                 if witness.durable.next() == extent.next {
                     extent.proven = last_record_end;
-                    extent.has_unproven = false;
                 }
                 extent.durable = extent.durable.max(witness.durable);
                 in_group = kind == Kind::Group;

@@ -17,13 +17,21 @@ pub struct RealDisk {
 }
 
 impl RealDisk {
-    /// Uses this folder, and makes it if it is not there.
+    /// Uses this folder, and makes it, durably, if it is not there.
     ///
     /// # Errors
     /// Those of the operating system.
     pub fn new(folder: impl AsRef<Path>) -> io::Result<RealDisk> {
         let folder = folder.as_ref().to_path_buf();
+        let missing = folder.ancestors().take_while(|path| !path.exists());
+        let missing: Vec<PathBuf> = missing.map(Path::to_path_buf).collect();
         fs::create_dir_all(&folder)?;
+        for created in &missing {
+            sync_folder_at(match created.parent() {
+                Some(parent) if parent != Path::new("") => parent,
+                _ => Path::new("."),
+            })?;
+        }
         Ok(RealDisk { folder })
     }
 
@@ -97,11 +105,7 @@ impl Disk for RealDisk {
     }
 
     fn sync_folder(&self) -> io::Result<()> {
-        if cfg!(unix) {
-            File::open(&self.folder)?.sync_all()
-        } else {
-            Ok(())
-        }
+        sync_folder_at(&self.folder)
     }
 
     fn lock(&self, access: Access) -> io::Result<Option<DiskLock>> {
@@ -131,6 +135,14 @@ impl Disk for RealDisk {
         } else {
             Ok(Some(Box::new(())))
         }
+    }
+}
+
+fn sync_folder_at(folder: &Path) -> io::Result<()> {
+    if cfg!(unix) {
+        File::open(folder)?.sync_all()
+    } else {
+        Ok(())
     }
 }
 

@@ -8,6 +8,7 @@ use super::{Access, Disk, DiskFile, DiskLock};
 use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
 use std::io::{self, Cursor, Read};
+use std::ops::Range;
 use std::sync::Arc;
 
 /// The unit that a simulated crash keeps or loses; smaller than real ones, so that records tear in the middle.
@@ -18,7 +19,7 @@ const SECTOR: usize = 16;
 pub enum CrashKeep {
     /// Only what was synced: the power failed and nothing more had reached the disk.
     Synced,
-    /// Everything written: the process was killed and the operating system went on.
+    /// Everything written: the process was killed and the operating system went on. Nothing becomes durable by that.
     Written,
     /// Drawn from the seed: any prefix of what was not synced, in which any sectors are zeros instead, and any of the
     /// names that were not synced.
@@ -57,6 +58,43 @@ struct Content {
     bytes: Vec<u8>,
     /// The durable image: what every crash leaves.
     synced: Vec<u8>,
+    /// What a failed sync was to make durable: the process reads it back, but no later sync writes it. Only bytes that
+    /// are written again become durable.
+    lost: Range<usize>,
+}
+
+impl Content {
+    /// The bytes that the system still has to write, or has written; of lost ones, what was there before.
+    fn writable(&self) -> Vec<u8> {
+        let mut bytes = self.bytes.clone();
+        for at in self.lost.clone() {
+            bytes[at] = self.synced.get(at).copied().unwrap_or(0);
+        }
+        bytes
+    }
+
+    fn sync(&mut self) {
+        self.synced = self.writable();
+    }
+
+    /// A sync of what was written since the last one has failed.
+    fn lose(&mut self) {
+        let both = self.bytes.iter().zip(&self.synced);
+        let start = both.take_while(|(new, old)| new == old).count();
+        if start < self.bytes.len() {
+            let known = if self.lost.is_empty() {
+                start
+            } else {
+                self.lost.start
+            };
+            self.lost = known.min(start)..self.bytes.len();
+        }
+    }
+
+    fn truncate(&mut self, length: usize) {
+        self.bytes.truncate(length);
+        self.lost = self.lost.start.min(length)..self.lost.end.min(length);
+    }
 }
 
 impl SimDisk {
@@ -71,7 +109,8 @@ impl SimDisk {
         self.state.lock().capacity_bytes = bytes;
     }
 
-    /// The sync after so many more fails, once, and makes nothing durable; `None` takes the plan away.
+    /// The sync after so many more fails, once: what it was to make durable is lost, though it reads back until the
+    /// machine stops, unless it is written again. `None` takes the plan away.
     pub fn fail_sync_after(&self, syncs: Option<u64>) {
         self.state.lock().syncs_until_failure = syncs;
     }
@@ -135,6 +174,7 @@ impl SimDisk {
             Content {
                 synced: bytes.clone(),
                 bytes,
+                lost: 0..0,
             },
         );
         state.names.insert(name.to_owned(), file);
@@ -173,7 +213,7 @@ impl State {
         self.syncs_until_crash = None;
         self.syncs_until_failure = None;
         match keep {
-            CrashKeep::Written => self.synced_names = self.names.clone(),
+            CrashKeep::Written => return,
             CrashKeep::Synced => self.names = self.synced_names.clone(),
             CrashKeep::Seeded(seed) => self.tear(seed),
         }
@@ -182,6 +222,7 @@ impl State {
                 CrashKeep::Synced => content.bytes = content.synced.clone(),
                 CrashKeep::Written | CrashKeep::Seeded(_) => content.synced = content.bytes.clone(),
             }
+            content.lost = 0..0;
         }
     }
 
@@ -205,7 +246,9 @@ impl State {
         }
         self.synced_names = self.names.clone();
         for content in self.files.values_mut() {
-            let Content { bytes, synced } = content;
+            let written = content.writable();
+            let Content { bytes, synced, .. } = content;
+            *bytes = written;
             if bytes == synced {
                 continue;
             }
@@ -437,11 +480,16 @@ impl DiskFile for SimFile {
 
     fn sync(&mut self) -> io::Result<()> {
         self.with(|state, file| {
-            if !state.sync_point()? {
-                return Err(gone());
-            }
+            let synced = state.sync_point();
             let content = state.files.entry(file).or_default();
-            content.synced = content.bytes.clone();
+            match synced {
+                Ok(true) => content.sync(),
+                Ok(false) => return Err(gone()),
+                Err(error) => {
+                    content.lose();
+                    return Err(error);
+                }
+            }
             Ok(())
         })
     }
@@ -453,9 +501,7 @@ impl DiskFile for SimFile {
     fn truncate(&mut self, length: u64) -> io::Result<()> {
         self.with(|state, file| {
             let content = state.files.entry(file).or_default();
-            content
-                .bytes
-                .truncate(usize::try_from(length).unwrap_or(usize::MAX));
+            content.truncate(usize::try_from(length).unwrap_or(usize::MAX));
             Ok(())
         })
     }
