@@ -16,9 +16,18 @@ fn loaded(folder: &Path) -> String {
     let lines: Vec<String> = (0..3_000)
         .map(|number| format!("<urn:s> <urn:p> <urn:o{number}> .\n"))
         .collect();
-    fs::write(&file, lines.concat()).unwrap();
-    let data = folder.join("data").to_str().unwrap().to_owned();
-    succeeds(&["load", file.to_str().unwrap(), "--data", &data]);
+    fs::write(&file, lines.concat()).expect("the file is written");
+    let data = folder
+        .join("data")
+        .to_str()
+        .expect("the path is text")
+        .to_owned();
+    succeeds(&[
+        "load",
+        file.to_str().expect("the path is text"),
+        "--data",
+        &data,
+    ]);
     succeeds(&[
         "update",
         "INSERT DATA { <urn:s> <urn:q> <urn:o> }",
@@ -30,12 +39,14 @@ fn loaded(folder: &Path) -> String {
 
 /// Every file of a folder, with a hash of its bytes.
 fn contents(folder: &str) -> Vec<(String, u64)> {
-    let entries = fs::read_dir(folder).unwrap().map(Result::unwrap);
+    let entries = fs::read_dir(folder).expect("the folder is there");
     let mut files: Vec<_> = entries
         .map(|entry| {
-            let name = entry.file_name().into_string().unwrap();
+            let entry = entry.expect("the folder is read");
+            let name = entry.file_name().into_string().expect("the name is text");
             let mut hash = DefaultHasher::new();
-            fs::read(entry.path()).unwrap().hash(&mut hash);
+            let bytes = fs::read(entry.path()).expect("the file is read");
+            bytes.hash(&mut hash);
             (name, hash.finish())
         })
         .collect();
@@ -115,10 +126,14 @@ fn insert(server: &Server, number: usize) -> String {
 /// The answer to a request.
 fn send(server: &Server, request: &str) -> String {
     let address = server.url.trim_start_matches("http://");
-    let mut connection = TcpStream::connect(address).unwrap();
-    connection.write_all(request.as_bytes()).unwrap();
+    let mut connection = TcpStream::connect(address).expect("the server listens");
+    connection
+        .write_all(request.as_bytes())
+        .expect("it is sent");
     let mut answer = String::new();
-    connection.read_to_string(&mut answer).unwrap();
+    connection
+        .read_to_string(&mut answer)
+        .expect("it is answered");
     answer
 }
 

@@ -78,12 +78,12 @@ impl Disk for RealDisk {
             .append(true)
             .create_new(true)
             .open(self.path(name))?;
-        RealFile::new(file, self.path(name))
+        RealFile::boxed(file, self.path(name))
     }
 
     fn append_to(&self, name: &str) -> io::Result<Box<dyn DiskFile>> {
         let file = OpenOptions::new().append(true).open(self.path(name))?;
-        RealFile::new(file, self.path(name))
+        RealFile::boxed(file, self.path(name))
     }
 
     fn remove(&self, name: &str) -> io::Result<()> {
@@ -167,7 +167,7 @@ struct RealFile {
 }
 
 impl RealFile {
-    fn new(file: File, path: PathBuf) -> io::Result<Box<dyn DiskFile>> {
+    fn boxed(file: File, path: PathBuf) -> io::Result<Box<dyn DiskFile>> {
         let identity = identity(&file.metadata()?);
         Ok(Box::new(RealFile {
             file,
