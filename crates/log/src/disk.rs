@@ -29,6 +29,8 @@ pub trait Disk: Send + Sync + 'static {
     fn describe(&self) -> String;
     /// The names of all files, in no particular order.
     fn list(&self) -> io::Result<Vec<String>>;
+    /// How long a file is, in bytes.
+    fn length(&self, name: &str) -> io::Result<u64>;
     /// A reader from the start of a file.
     fn read(&self, name: &str) -> io::Result<Box<dyn Read + Send>>;
     /// A new, empty file; an error if the name is taken.

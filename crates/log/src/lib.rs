@@ -12,6 +12,7 @@ mod load;
 mod log;
 mod numbered;
 mod open;
+mod progress;
 mod proof;
 mod record;
 mod segment;
@@ -23,6 +24,7 @@ pub use load::{CompressedPart, LoadPart, LoadSegmentReader, LoadSegmentText, Loa
 pub use log::{Log, LogOptions};
 pub use numbered::{Numbered, NumberedBuilder, NumberedStatement, PushStatements, PushedQuad};
 pub use open::{Recovered, TornTail};
+pub use progress::OpenProgress;
 pub use record::{
     AdvanceRecord, Command, CommandRecord, DeliveredRecord, DerivedRecord, LoadRecord, LoadSegment,
     PlanRecord, Position, PushRecord, Record, Replaced, Resolved, StreamStatement, UpdateRecord,

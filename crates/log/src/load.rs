@@ -6,6 +6,7 @@
 use crate::commit::place;
 use crate::disk::{Disk, DiskFile};
 use crate::error::LogError;
+use crate::progress::{Counted, OpenProgress};
 use crate::record::LoadSegment;
 use oxrdf::{Quad, QuadRef};
 use oxttl::NQuadsParser;
@@ -304,6 +305,7 @@ pub type LoadSegmentText = zstd::Decoder<'static, BufReader<Box<dyn Read + Send>
 pub(crate) fn segment_text(
     disk: &dyn Disk,
     segment: &LoadSegment,
+    progress: &Arc<OpenProgress>,
 ) -> Result<LoadSegmentText, LogError> {
     let file = place(disk, &segment.name);
     let failed = |error: io::Error| {
@@ -323,7 +325,10 @@ pub(crate) fn segment_text(
     loop {
         match reader.read(&mut chunk).map_err(failed)? {
             0 => break,
-            read => hash.update(&chunk[..read]),
+            read => {
+                hash.update(&chunk[..read]);
+                progress.add(read);
+            }
         }
     }
     if <[u8; 32]>::from(hash.finalize()) != segment.hash {
@@ -334,7 +339,10 @@ pub(crate) fn segment_text(
             what,
         });
     }
-    let reader = disk.read(&segment.name).map_err(failed)?;
+    let reader: Box<dyn Read + Send> = Box::new(Counted {
+        inner: disk.read(&segment.name).map_err(failed)?,
+        progress: Arc::clone(progress),
+    });
     zstd::Decoder::new(reader).map_err(failed)
 }
 
@@ -347,8 +355,12 @@ pub struct LoadSegmentReader {
 }
 
 impl LoadSegmentReader {
-    pub(crate) fn new(disk: &dyn Disk, segment: &LoadSegment) -> Result<Self, LogError> {
-        let text = segment_text(disk, segment)?;
+    pub(crate) fn new(
+        disk: &dyn Disk,
+        segment: &LoadSegment,
+        progress: &Arc<OpenProgress>,
+    ) -> Result<Self, LogError> {
+        let text = segment_text(disk, segment, progress)?;
         Ok(LoadSegmentReader {
             file: place(disk, &segment.name),
             quads: NQuadsParser::new().lenient().for_reader(text),

@@ -5,6 +5,7 @@ use crate::disk::{Access, Disk, DiskLock};
 use crate::error::LogError;
 use crate::load::{LoadSegmentReader, LoadSegmentText, LoadSegmentWriter, segment_text};
 use crate::open::{self, Recovered};
+use crate::progress::OpenProgress;
 use crate::record::{LoadSegment, Position, Record};
 use crate::segment::{segment_name, segment_number};
 use parking_lot::Mutex;
@@ -27,6 +28,8 @@ pub struct LogOptions {
     pub proof_groups: u32,
     /// And after so long without records, if it does not say so yet.
     pub idle_proof: Duration,
+    /// Told how far opening is, and then how far its records and load segments have been read.
+    pub progress: Arc<OpenProgress>,
 }
 
 impl Default for LogOptions {
@@ -37,6 +40,7 @@ impl Default for LogOptions {
             idle_witness: Duration::from_millis(5),
             proof_groups: 256,
             idle_proof: Duration::from_secs(1),
+            progress: Arc::default(),
         }
     }
 }
@@ -46,6 +50,7 @@ pub struct Log {
     shared: Arc<Shared>,
     /// Where load segments are read; none if there is no data folder.
     disk: Option<Arc<dyn Disk>>,
+    progress: Arc<OpenProgress>,
     /// Whether records are counted only, and nothing is written.
     is_volatile: bool,
     /// Of a log that is only read: keeps processes that write out of the folder.
@@ -65,7 +70,8 @@ impl Log {
     pub fn open(disk: Arc<dyn Disk>, options: LogOptions) -> Result<(Log, Recovered), LogError> {
         let folder = disk.describe();
         let lock = lock_folder(&*disk, Access::Write)?;
-        let opened = open::open(&disk)?;
+        let progress = Arc::clone(&options.progress);
+        let opened = open::open(&disk, &progress)?;
         let segment_lock = lock_segment(&*disk, opened.segment, Access::Write)?;
         let shared = Shared::new(options, opened.end, opened.bytes);
         let committer = Committer {
@@ -91,6 +97,7 @@ impl Log {
         let log = Log {
             shared,
             disk: Some(disk),
+            progress,
             is_volatile: false,
             _read_lock: None,
             next_load: AtomicU64::new(opened.next_load),
@@ -104,12 +111,16 @@ impl Log {
     ///
     /// # Errors
     /// As [`Log::open`].
-    pub fn read(disk: Arc<dyn Disk>) -> Result<(Log, Recovered), LogError> {
+    pub fn read(
+        disk: Arc<dyn Disk>,
+        progress: Arc<OpenProgress>,
+    ) -> Result<(Log, Recovered), LogError> {
         let lock = lock_folder(&*disk, Access::Read)?;
-        let recovered = open::read(&disk)?;
+        let recovered = open::read(&disk, &progress)?;
         let log = Log {
             shared: Shared::new(LogOptions::default(), recovered.end(), 0),
             disk: Some(disk),
+            progress,
             is_volatile: true,
             _read_lock: Some(lock),
             next_load: AtomicU64::new(1),
@@ -124,6 +135,7 @@ impl Log {
         Log {
             shared: Shared::new(LogOptions::default(), Position::START, 0),
             disk: None,
+            progress: Arc::default(),
             is_volatile: true,
             _read_lock: None,
             next_load: AtomicU64::new(1),
@@ -199,7 +211,7 @@ impl Log {
     /// # Errors
     /// A missing or damaged segment; any segment of a volatile log is missing.
     pub fn read_load_segment(&self, segment: &LoadSegment) -> Result<LoadSegmentReader, LogError> {
-        LoadSegmentReader::new(self.disk_of(segment)?, segment)
+        LoadSegmentReader::new(self.disk_of(segment)?, segment, &self.progress)
     }
 
     /// The text of a load segment whose hash has been verified, for those who parse it themselves. It is
@@ -209,7 +221,7 @@ impl Log {
     /// # Errors
     /// As [`Log::read_load_segment`].
     pub fn load_segment_text(&self, segment: &LoadSegment) -> Result<LoadSegmentText, LogError> {
-        segment_text(self.disk_of(segment)?, segment)
+        segment_text(self.disk_of(segment)?, segment, &self.progress)
     }
 
     fn disk_of(&self, segment: &LoadSegment) -> Result<&dyn Disk, LogError> {

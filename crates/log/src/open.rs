@@ -8,6 +8,7 @@ use crate::commit::{create_segment, place};
 use crate::disk::{Disk, DiskFile};
 use crate::error::LogError;
 use crate::load::{ORPHAN, is_load_file, is_unfinished, load_number};
+use crate::progress::OpenProgress;
 use crate::proof::{PROOF_FILE, Proof};
 use crate::record::{DeliveredRecord, Position, Record};
 use crate::segment::{
@@ -84,13 +85,13 @@ pub(crate) struct Opened {
 }
 
 /// Verifies the folder, then puts it in order. The caller holds its lock.
-pub(crate) fn open(disk: &Arc<dyn Disk>) -> Result<Opened, LogError> {
+pub(crate) fn open(disk: &Arc<dyn Disk>, progress: &Arc<OpenProgress>) -> Result<Opened, LogError> {
     let io = |action| {
         let folder = disk.describe();
         move |error| LogError::io(action, &folder, &error)
     };
     let names = disk.list().map_err(io("list"))?;
-    let mut survey = Survey::of(&**disk, &names)?;
+    let mut survey = Survey::of(&**disk, &names, progress)?;
     set_aside(&**disk, &names, &survey)?;
     if survey.segments.is_empty() {
         create_segment(&**disk, 1, Position(1))?;
@@ -126,16 +127,19 @@ pub(crate) fn open(disk: &Arc<dyn Disk>) -> Result<Opened, LogError> {
         proven: survey.proof.map_or(Position::START, |proof| proof.durable),
         next_load,
         bytes: survey.segments.iter().map(|segment| segment.length).sum(),
-        recovered: survey.into_recovered(disk),
+        recovered: survey.into_recovered(disk, progress),
     })
 }
 
 /// Verifies the folder and changes nothing in it.
-pub(crate) fn read(disk: &Arc<dyn Disk>) -> Result<Recovered, LogError> {
+pub(crate) fn read(
+    disk: &Arc<dyn Disk>,
+    progress: &Arc<OpenProgress>,
+) -> Result<Recovered, LogError> {
     let names = disk
         .list()
         .map_err(|error| LogError::io("list", &disk.describe(), &error))?;
-    Ok(Survey::of(&**disk, &names)?.into_recovered(disk))
+    Ok(Survey::of(&**disk, &names, progress)?.into_recovered(disk, progress))
 }
 
 /// Gives other names to files that do not belong to the log.
@@ -232,7 +236,8 @@ struct Survey {
 }
 
 impl Survey {
-    fn of(disk: &dyn Disk, names: &[String]) -> Result<Survey, LogError> {
+    fn of(disk: &dyn Disk, names: &[String], progress: &OpenProgress) -> Result<Survey, LogError> {
+        progress.begin(2 * bytes_to_read(disk, names)?);
         let mut numbers: Vec<u64> = names
             .iter()
             .filter_map(|name| segment_number(name))
@@ -263,6 +268,9 @@ impl Survey {
                 return Err(missing(disk, &segment_name(expected), what));
             }
             before = survey.add(disk, number, index + 1 == numbers.len(), before)?;
+            if let Some((_, length)) = &before {
+                progress.add(*length as usize);
+            }
         }
         if let Some((extent, length)) = before {
             survey.finish(disk, extent, length)?;
@@ -447,9 +455,10 @@ impl Survey {
         Ok((newest.number, newest.length))
     }
 
-    fn into_recovered(self, disk: &Arc<dyn Disk>) -> Recovered {
+    fn into_recovered(self, disk: &Arc<dyn Disk>, progress: &Arc<OpenProgress>) -> Recovered {
         Recovered {
             disk: Arc::clone(disk),
+            progress: Arc::clone(progress),
             segments: self.segments,
             current: None,
             end: Position(self.next.0 - 1),
@@ -467,6 +476,18 @@ fn missing(disk: &dyn Disk, name: &str, what: String) -> LogError {
     }
 }
 
+/// How long the segments and the finished load segments are together.
+fn bytes_to_read(disk: &dyn Disk, names: &[String]) -> Result<u64, LogError> {
+    let are_read = |name: &&String| {
+        segment_number(name).is_some() || (is_load_file(name) && !is_unfinished(name))
+    };
+    let lengths = names.iter().filter(are_read).map(|name| {
+        disk.length(name)
+            .map_err(|error| LogError::io("look at", &place(disk, name), &error))
+    });
+    lengths.sum()
+}
+
 pub(crate) fn read_file(disk: &dyn Disk, name: &str, length: u64) -> Result<Vec<u8>, LogError> {
     let mut bytes = Vec::new();
     disk.read(name)
@@ -478,6 +499,7 @@ pub(crate) fn read_file(disk: &dyn Disk, name: &str, length: u64) -> Result<Vec<
 /// The records of an opened log, in order; reads one segment at a time. Ends after an error.
 pub struct Recovered {
     disk: Arc<dyn Disk>,
+    progress: Arc<OpenProgress>,
     segments: VecDeque<Segment>,
     current: Option<Reading>,
     end: Position,
@@ -553,6 +575,7 @@ impl Recovered {
             let Some((frame, end)) = frame_at(&reading.bytes, reading.at, reading.next) else {
                 return Err(damaged("it has changed since it was opened"));
             };
+            self.progress.add(end - reading.at);
             if let Frame::Record(payload) = frame {
                 let record = decode(payload).map_err(|error| {
                     let file = place(&*self.disk, &reading.name);

@@ -27,4 +27,4 @@ pub use fabric::{
 };
 pub use host::{Answered, Derives, DueSnapshot, FiringJob, Host};
 pub use injectors::{Injectors, ShardCounters};
-pub use resolver::{intern_quad, intern_quad_with};
+pub use resolver::{gather_blocks, intern_quad, intern_quad_with};

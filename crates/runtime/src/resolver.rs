@@ -114,12 +114,13 @@ impl Resolver {
             interner: Interner::new(self.store.dictionary()),
             statements: Vec::new(),
         };
-        let mut statements = Vec::with_capacity(expected as usize);
+        let mut chunks = Vec::new();
         let read = read_lines(text, &syntax, worker, |chunk| {
-            statements.extend(chunk);
+            chunks.push(chunk);
             Ok(())
         });
-        (read.is_ok() && statements.len() as u64 == expected).then(|| statements.into())
+        let count: usize = chunks.iter().map(Vec::len).sum();
+        (read.is_ok() && count as u64 == expected).then(|| gather_blocks(chunks, count))
     }
 }
 
@@ -140,8 +141,23 @@ impl TakeLines for SegmentLines<'_> {
     }
 
     fn end_chunk(&mut self) -> Result<Vec<QuadIds>, Infallible> {
-        Ok(std::mem::take(&mut self.statements))
+        let mut statements = std::mem::take(&mut self.statements);
+        // The next chunk will be about as long. What is kept of this one has no room left over.
+        self.statements
+            .reserve(statements.len() + statements.len() / 16);
+        statements.shrink_to_fit();
+        Ok(statements)
     }
+}
+
+/// All `count` statements of these blocks in one list. Each block is freed when it has been copied, so that the
+/// statements are held little more than once.
+pub fn gather_blocks(blocks: Vec<Vec<QuadIds>>, count: usize) -> Arc<[QuadIds]> {
+    let mut statements = blocks.into_iter().flatten();
+    // Over a range, so that the one allocation is made at once.
+    (0..count)
+        .map(|_| statements.next().expect("as many as were counted"))
+        .collect()
 }
 
 /// The ids of a statement; new terms are added to the dictionary.

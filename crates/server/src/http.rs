@@ -11,6 +11,7 @@ pub(crate) mod middleware;
 pub(crate) mod multipart;
 pub(crate) mod negotiate;
 pub(crate) mod nesting;
+pub(crate) mod recovering;
 pub(crate) mod repoll;
 pub(crate) mod serve;
 pub(crate) mod text;

@@ -17,6 +17,7 @@ mod routes;
 mod state;
 
 pub use config::{Cors, ServerConfig};
+pub use http::recovering::serve_while_opening;
 pub use http::serve::{Running, serve};
 pub use http::time::parse_rfc3339;
 pub use remote::HttpRemote;

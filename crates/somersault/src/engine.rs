@@ -30,7 +30,7 @@ use oxrdf::NamedNode;
 use parking_lot::MutexGuard;
 use places::Places;
 use somersault_lang::Parser;
-use somersault_log::{Disk, Log, LogOptions, RealDisk, Recovered};
+use somersault_log::{Disk, Log, LogOptions, OpenProgress, RealDisk, Recovered};
 use somersault_model::{Millis, Sn};
 use somersault_pool::QueryPool;
 use somersault_query::PlanCache;
@@ -156,6 +156,17 @@ impl Engine {
     /// # Errors
     /// [`EngineError::Damaged`] if the folder is not understood, [`EngineError::Io`] if it cannot be read.
     pub fn open(config: EngineConfig) -> Result<Engine, EngineError> {
+        Engine::open_reporting(config, &Arc::default())
+    }
+
+    /// Opens an engine, and tells `progress` meanwhile how far that is.
+    ///
+    /// # Errors
+    /// As [`Engine::open`].
+    pub fn open_reporting(
+        config: EngineConfig,
+        progress: &Arc<OpenProgress>,
+    ) -> Result<Engine, EngineError> {
         match &config.data {
             None => Engine::start(config, Log::volatile(), None),
             Some(folder) => {
@@ -168,7 +179,7 @@ impl Engine {
                     context: format!("the data folder {} cannot be used", folder.display()),
                     source,
                 })?;
-                Engine::open_on(config, Arc::new(disk))
+                Engine::open_disk(config, Arc::new(disk), progress)
             }
         }
     }
@@ -178,10 +189,23 @@ impl Engine {
     /// # Errors
     /// As [`Engine::open`].
     pub fn open_on(config: EngineConfig, disk: Arc<dyn Disk>) -> Result<Engine, EngineError> {
+        Engine::open_disk(config, disk, &Arc::default())
+    }
+
+    fn open_disk(
+        config: EngineConfig,
+        disk: Arc<dyn Disk>,
+        progress: &Arc<OpenProgress>,
+    ) -> Result<Engine, EngineError> {
+        let progress = Arc::clone(progress);
         let (log, recovered) = if config.read_only {
-            Log::read(disk)?
+            Log::read(disk, progress)?
         } else {
-            Log::open(disk, LogOptions::default())?
+            let options = LogOptions {
+                progress,
+                ..LogOptions::default()
+            };
+            Log::open(disk, options)?
         };
         if let Some(torn) = recovered.torn_tail() {
             tracing::warn!("{torn}");

@@ -54,6 +54,7 @@ pub use subscription::{
 };
 
 pub use somersault_lines::TimedLines;
+pub use somersault_log::OpenProgress;
 pub use somersault_model::Limits;
 pub use somersault_query::{Remote, RemoteSolutions};
 

@@ -2,11 +2,15 @@
 
 use crate::args::ServeArgs;
 use crate::error::CliError;
-use somersault::{Engine, EngineConfig, Limits, Remote};
+use crate::files;
+use somersault::{Engine, EngineConfig, Limits, OpenProgress, Remote};
 use somersault_server::{Cors, HttpRemote, ServerConfig};
 use std::net::{TcpListener, ToSocketAddrs};
 use std::sync::Arc;
 use std::time::Duration;
+
+/// How often the bar of an engine that is being opened moves.
+const BAR_PAUSE: Duration = Duration::from_millis(100);
 
 /// Opens the engine, serves, and stops in order: no more requests, then the log is flushed.
 ///
@@ -17,23 +21,29 @@ pub(crate) fn run(args: &ServeArgs) -> Result<(), CliError> {
     let listener = listen(&args.listen)?;
     let config = engine_config(args);
     let server = server_config(args, &config);
-    if let Some(folder) = &args.data {
-        eprintln!("opening {}", folder.display());
-    }
-    let engine = Engine::open(config)?;
     let address = listener.local_addr()?;
-    if !address.ip().is_loopback() {
-        eprintln!(
-            "somersault: {address} is not loopback, and the server knows no passwords: every client that reaches it may read and write"
-        );
-    }
     // A worker for each core: light queries are answered by them.
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()?;
     listener.set_nonblocking(true)?;
+    let listener = {
+        let _entered = runtime.enter();
+        tokio::net::TcpListener::from_std(listener)?
+    };
+    if let Some(folder) = &args.data {
+        eprintln!(
+            "opening {}; {address} answers /health meanwhile",
+            folder.display()
+        );
+    }
+    let engine = runtime.block_on(open(config, &listener))?;
+    if !address.ip().is_loopback() {
+        eprintln!(
+            "somersault: {address} is not loopback, and the server knows no passwords: every client that reaches it may read and write"
+        );
+    }
     let served = runtime.block_on(async {
-        let listener = tokio::net::TcpListener::from_std(listener)?;
         let stop = stop_signal();
         eprintln!("Somersault answers at http://{address} (Ctrl-C stops it)");
         somersault_server::serve(engine.clone(), listener, server, stop).await
@@ -42,6 +52,33 @@ pub(crate) fn run(args: &ServeArgs) -> Result<(), CliError> {
     engine.shutdown()?;
     eprintln!("stopped");
     Ok(served?)
+}
+
+/// Opens the engine while the address already says how far that is; on a terminal a bar says so too.
+async fn open(
+    config: EngineConfig,
+    listener: &tokio::net::TcpListener,
+) -> Result<Engine, CliError> {
+    let progress = Arc::new(OpenProgress::default());
+    let bar = files::byte_bar();
+    let shown = tokio::spawn({
+        let (bar, progress) = (bar.clone(), Arc::clone(&progress));
+        async move {
+            loop {
+                bar.set_length(progress.total_bytes());
+                bar.set_position(progress.done_bytes());
+                tokio::time::sleep(BAR_PAUSE).await;
+            }
+        }
+    });
+    let opening = tokio::task::spawn_blocking({
+        let progress = Arc::clone(&progress);
+        move || Engine::open_reporting(config, &progress)
+    });
+    let opened = somersault_server::serve_while_opening(listener, progress, opening).await;
+    shown.abort();
+    bar.finish_and_clear();
+    Ok(opened.map_err(|error| CliError::failed("the engine could not be opened", error))??)
 }
 
 /// Listens on an address, with a sentence that helps when it is taken.

@@ -69,6 +69,10 @@ impl Disk for RealDisk {
         Ok(names)
     }
 
+    fn length(&self, name: &str) -> io::Result<u64> {
+        Ok(fs::metadata(self.path(name))?.len())
+    }
+
     fn read(&self, name: &str) -> io::Result<Box<dyn Read + Send>> {
         Ok(Box::new(File::open(self.path(name))?))
     }

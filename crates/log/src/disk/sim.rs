@@ -325,6 +325,12 @@ impl Disk for SimDisk {
         Ok(self.running()?.names.keys().cloned().collect())
     }
 
+    fn length(&self, name: &str) -> io::Result<u64> {
+        let state = self.running()?;
+        let file = state.lookup(name)?;
+        Ok(state.files[&file].bytes.len() as u64)
+    }
+
     fn read(&self, name: &str) -> io::Result<Box<dyn Read + Send>> {
         let state = self.running()?;
         let file = state.lookup(name)?;

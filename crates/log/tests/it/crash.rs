@@ -143,6 +143,9 @@ impl Disk for Lying {
     fn list(&self) -> io::Result<Vec<String>> {
         self.0.list()
     }
+    fn length(&self, name: &str) -> io::Result<u64> {
+        self.0.length(name)
+    }
     fn read(&self, name: &str) -> io::Result<Box<dyn Read + Send>> {
         self.0.read(name)
     }
@@ -252,6 +255,9 @@ impl Disk for InPlace {
     }
     fn list(&self) -> io::Result<Vec<String>> {
         self.0.list()
+    }
+    fn length(&self, name: &str) -> io::Result<u64> {
+        self.0.length(name)
     }
     fn read(&self, name: &str) -> io::Result<Box<dyn Read + Send>> {
         self.0.read(name)

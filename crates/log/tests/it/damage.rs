@@ -203,7 +203,7 @@ fn one_process_at_a_time() {
             Err(LogError::Locked { .. })
         ));
         assert!(matches!(
-            Log::read(disk.clone()),
+            Log::read(disk.clone(), Arc::default()),
             Err(LogError::Locked { .. })
         ));
     }

@@ -2,7 +2,10 @@
 
 use crate::samples::{every_kind, number_of, open, push, records_of};
 use oxrdf::Quad;
-use somersault_log::{CrashKeep, LoadRecord, LoadSegment, Log, LogError, Record, SimDisk};
+use somersault_log::{
+    CrashKeep, LoadRecord, LoadSegment, Log, LogError, LogOptions, OpenProgress, Record, SimDisk,
+};
+use std::sync::Arc;
 
 fn quads() -> Vec<Quad> {
     let nowhere = LoadSegment {
@@ -54,6 +57,36 @@ fn statements_come_back() {
         .unwrap();
     assert_eq!(read, quads());
     assert_ne!(load(&log).name, segment.name);
+}
+
+#[test]
+fn opening_says_how_far_it_is() {
+    let disk = SimDisk::new();
+    let (log, _) = open(&disk).unwrap();
+    let segment = load(&log);
+    log.append(&record(&segment)).unwrap();
+    log.append(&push(1)).unwrap();
+    log.close().unwrap();
+    let progress = Arc::new(OpenProgress::default());
+    assert!(progress.fraction() == 0.0 && progress.total_bytes() == 0);
+    let options = LogOptions {
+        progress: Arc::clone(&progress),
+        ..LogOptions::default()
+    };
+    let (log, recovered) = Log::open(Arc::new(disk), options).unwrap();
+    let mut before = progress.fraction();
+    assert!(before > 0.0 && before < 0.5, "{before}");
+    for item in recovered {
+        if let Record::Load(load) = item.unwrap().1 {
+            let read = log.read_load_segment(&load.segment).unwrap();
+            assert_eq!(read.count(), quads().len());
+        }
+        let now = progress.fraction();
+        assert!(now > before, "{before} {now}");
+        before = now;
+    }
+    // The headers, and the marks of the end.
+    assert!(before > 0.8 && before <= 1.0, "{before}");
 }
 
 #[test]

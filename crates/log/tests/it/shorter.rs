@@ -31,7 +31,7 @@ fn without(disk: &SimDisk, name: &str) -> SimDisk {
 }
 
 fn read(disk: &SimDisk) -> Result<Vec<Record>, LogError> {
-    let (_log, recovered) = Log::read(Arc::new(disk.clone()))?;
+    let (_log, recovered) = Log::read(Arc::new(disk.clone()), Arc::default())?;
     recovered
         .map(|item| item.map(|(_, record)| record))
         .collect()
@@ -215,8 +215,8 @@ fn a_damaged_proof_is_refused_and_a_newer_one_too() {
 #[test]
 fn a_log_that_is_read_shares_the_folder_with_readers_only() {
     let disk = loaded();
-    let (one, _) = Log::read(Arc::new(disk.clone())).unwrap();
-    let (other, _) = Log::read(Arc::new(disk.clone())).unwrap();
+    let (one, _) = Log::read(Arc::new(disk.clone()), Arc::default()).unwrap();
+    let (other, _) = Log::read(Arc::new(disk.clone()), Arc::default()).unwrap();
     assert!(matches!(open(&disk), Err(LogError::Locked { .. })));
     let position = one.append(&push(9)).unwrap();
     one.wait_durable(position).unwrap();

@@ -4,7 +4,7 @@
 
 use super::sequencer::Sequencer;
 use crate::error::RuntimeError;
-use somersault_log::Recovered;
+use somersault_log::{Record, Recovered};
 
 impl Sequencer {
     /// Applies all records that the log holds, then makes the cuts that the crash left undone.
@@ -17,6 +17,10 @@ impl Sequencer {
         }
         for entry in recovered {
             let (position, record) = entry?;
+            if matches!(record, Record::Load(_)) {
+                // The statements of one load are held at a time, as when they were loaded.
+                self.wait_until(|sequencer| sequencer.stability.unstable() == 0)?;
+            }
             self.apply(&record, position)?;
             // Shards and firings are as far behind as live inputs would let them be.
             self.wait_until(|sequencer| !sequencer.backlogged())?;

@@ -11,5 +11,6 @@ mod graph_store;
 mod hardening;
 mod operations;
 mod queries;
+mod recovering;
 mod sparql;
 mod streams;

@@ -15,7 +15,7 @@ use somersault_dictionary::Interner;
 use somersault_lines::{LineSyntax, LinesError, TakeLines, read_lines};
 use somersault_log::{CompressedPart, LoadPart, LoadSegmentWriter};
 use somersault_model::QuadIds;
-use somersault_runtime::intern_quad_with;
+use somersault_runtime::{gather_blocks, intern_quad_with};
 use std::io::Read;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -257,12 +257,7 @@ impl Gathered {
 
     /// The segment, which nobody finds before it is finished and logged, and its statements.
     pub(super) fn into_parts(self) -> (LoadSegmentWriter, Arc<[QuadIds]>) {
-        let mut statements = self.blocks.into_iter().flatten();
-        // Over a range, so that the one allocation is made at once and each block freed when it is copied.
-        let statements = (0..self.count)
-            .map(|_| statements.next().expect("as many as were counted"))
-            .collect();
-        (self.segment, statements)
+        (self.segment, gather_blocks(self.blocks, self.count))
     }
 
     fn add(&mut self, statements: &[QuadIds], part: &CompressedPart) -> Result<(), EngineError> {

@@ -1,0 +1,104 @@
+//! Answers while an engine is being opened: `/health` says how far that is, and everything else is 503.
+//!
+//! The one thing to know: there is no engine yet, so nothing here knows any data. Every connection is closed after one
+//! answer, so that the next one finds the server proper.
+
+use crate::http::error::ApiError;
+use axum::extract::State;
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use axum::{Json, Router};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use serde_json::json;
+use somersault::OpenProgress;
+use std::future::Future;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinSet;
+
+/// When a client should ask again.
+const PAUSE_S: u32 = 5;
+/// How long a request's head may take to come, and how long answers under way may take at the end.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// More connections than this wait to be accepted.
+const CONNECTIONS: usize = 256;
+
+/// Answers on `listener` until `opening` completes, and returns what it gives. `/health` says `recovering` with the
+/// part that is done; all other requests are refused with 503.
+pub async fn serve_while_opening<T>(
+    listener: &TcpListener,
+    progress: Arc<OpenProgress>,
+    opening: impl Future<Output = T>,
+) -> T {
+    let router = Router::new()
+        .route("/health", get(health))
+        .fallback(not_yet)
+        .with_state(progress);
+    let mut opening = pin!(opening);
+    let mut connections = JoinSet::new();
+    let opened = loop {
+        tokio::select! {
+            opened = &mut opening => break opened,
+            Some(_ended) = connections.join_next(), if !connections.is_empty() => {}
+            accepted = listener.accept(), if connections.len() < CONNECTIONS => match accepted {
+                Ok((socket, _peer)) => {
+                    connections.spawn(connection(socket, router.clone()));
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "a connection could not be accepted");
+                    tokio::time::sleep(Duration::from_millis(50)).await;
+                }
+            },
+        }
+    };
+    let drained = async { while connections.join_next().await.is_some() {} };
+    // A client that does not read its answer is cut off.
+    let _ = tokio::time::timeout(PATIENCE, drained).await;
+    opened
+}
+
+async fn connection(socket: TcpStream, router: Router) {
+    let mut http = hyper::server::conn::http1::Builder::new();
+    http.timer(TokioTimer::new())
+        .header_read_timeout(PATIENCE)
+        .keep_alive(false);
+    let served = http.serve_connection(TokioIo::new(socket), TowerToHyperService::new(router));
+    if let Err(error) = served.await {
+        tracing::debug!(%error, "a connection ended early");
+    }
+}
+
+fn sentence(progress: &OpenProgress) -> String {
+    format!(
+        "The server is recovering its data: {:.0} % of the log is read.",
+        progress.fraction() * 100.0
+    )
+}
+
+async fn health(State(progress): State<Arc<OpenProgress>>) -> Response {
+    let body = json!({
+        "status": "recovering",
+        "message": sentence(&progress),
+        "progress": progress.fraction(),
+        "done_bytes": progress.done_bytes(),
+        "total_bytes": progress.total_bytes(),
+        "version": env!("CARGO_PKG_VERSION"),
+    });
+    let mut response = (StatusCode::SERVICE_UNAVAILABLE, Json(body)).into_response();
+    let headers = response.headers_mut();
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    headers.insert(header::RETRY_AFTER, HeaderValue::from(PAUSE_S));
+    response
+}
+
+async fn not_yet(State(progress): State<Arc<OpenProgress>>) -> ApiError {
+    let message = format!(
+        "{} Send the request again when it is done; GET /health says how far it is.",
+        sentence(&progress)
+    );
+    ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "recovering", message).retry_after(PAUSE_S)
+}
