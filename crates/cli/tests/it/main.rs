@@ -1,5 +1,5 @@
 //! The integration tests of the command, in one binary.
 
 mod command;
-mod serve;
 mod durability;
+mod serve;

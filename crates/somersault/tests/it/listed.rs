@@ -2,7 +2,7 @@
 
 use crate::scenario::*;
 use parking_lot::{Condvar, Mutex};
-use somersault::disk::{Disk, DiskFile, SimDisk};
+use somersault::disk::{Access, Disk, DiskFile, DiskLock, SimDisk};
 use somersault::oxrdf::{GraphName, NamedNode, Quad, Term, Triple};
 use somersault::{Engine, Push, StreamStatement};
 use std::io;
@@ -71,8 +71,17 @@ impl Disk for SlowDisk {
     fn sync_folder(&self) -> io::Result<()> {
         self.disk.sync_folder()
     }
-    fn lock(&self) -> io::Result<Option<Box<dyn Send + Sync>>> {
-        self.disk.lock()
+    fn length(&self, name: &str) -> io::Result<u64> {
+        self.disk.length(name)
+    }
+    fn replace(&self, from: &str, to: &str) -> io::Result<()> {
+        self.disk.replace(from, to)
+    }
+    fn lock(&self, access: Access) -> io::Result<Option<DiskLock>> {
+        self.disk.lock(access)
+    }
+    fn lock_file(&self, name: &str, access: Access) -> io::Result<Option<DiskLock>> {
+        self.disk.lock_file(name, access)
     }
 }
 
@@ -83,6 +92,9 @@ impl DiskFile for SlowFile {
     fn sync(&mut self) -> io::Result<()> {
         self.gate.pass();
         self.file.sync()
+    }
+    fn is_in_place(&self) -> io::Result<bool> {
+        self.file.is_in_place()
     }
     fn truncate(&mut self, length: u64) -> io::Result<()> {
         self.file.truncate(length)
