@@ -54,7 +54,8 @@ pub(crate) fn run(args: &ServeArgs) -> Result<(), CliError> {
     Ok(served?)
 }
 
-/// Opens the engine while the address already says how far that is; on a terminal a bar says so too.
+/// Opens the engine while the address already says how far that is; on a terminal a bar says so
+/// too.
 async fn open(
     config: EngineConfig,
     listener: &tokio::net::TcpListener,

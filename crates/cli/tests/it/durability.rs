@@ -1,4 +1,5 @@
-//! What a data folder survives: files that were cut, limits of the system, and a folder that goes away.
+//! What a data folder survives: files that were cut, limits of the system, and a folder that goes
+//! away.
 
 use crate::command::{Server, fails, http, succeeds};
 use std::fs;
