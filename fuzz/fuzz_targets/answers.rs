@@ -1,5 +1,6 @@
 //! EX-1: bytes as a small graph and a query over it; native exploration and spareval give the same
-//! bag of solutions. Terms are IRIs and integers in their usual spelling, which both leave as they are.
+//! bag of solutions. Terms are IRIs and integers in their usual spelling, which both leave as they
+//! are.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

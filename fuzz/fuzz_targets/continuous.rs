@@ -1,4 +1,5 @@
-//! Any text as a continuous query, with and without a namespace for bare names (the paper's dialect).
+//! Any text as a continuous query, with and without a namespace for bare names (the paper's
+//! dialect).
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,4 +1,5 @@
-//! Inline values: any bits decode or do not, and a literal that has an inline form comes back in its own spelling.
+//! Inline values: any bits decode or do not, and a literal that has an inline form comes back in
+//! its own spelling.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

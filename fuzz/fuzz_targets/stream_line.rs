@@ -18,7 +18,8 @@ fuzz_target!(|text: &str| {
         .collect();
     assert_eq!(read.len(), lines.len());
     for ((at_ms, quad), line) in read.times_ms().zip(read.statements()).zip(lines) {
-        // A recorded line names no graph; one that does is refused by the library's reader of N-Triples.
+        // A recorded line names no graph; one that does is refused by the library's reader of
+        // N-Triples.
         if quad.graph_name.is_default_graph() {
             let (at, statement) = parse_line(line, i64::MIN).expect("what is read in one pass is right");
             assert_eq!((at, statement.quad.as_ref()), (at_ms, quad));

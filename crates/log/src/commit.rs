@@ -1,7 +1,9 @@
-//! Group commit: records are encoded into the group at hand, and one thread writes and syncs group after group.
+//! Group commit: records are encoded into the group at hand, and one thread writes and syncs group
+//! after group.
 //!
-//! Before changing anything here: `durable` moves only after a sync has returned, under the state's lock, and never
-//! after a failure. A failed write or sync is never tried again, because what the disk then holds is unknown.
+//! Before changing anything here: `durable` moves only after a sync has returned, under the state's
+//! lock, and never after a failure. A failed write or sync is never tried again, because what the
+//! disk then holds is unknown.
 
 use crate::disk::{Disk, DiskFile};
 use crate::error::LogError;
@@ -372,7 +374,8 @@ impl Committer {
         Ok(())
     }
 
-    /// What was synced counts only while it is in the folder. It costs a look at a name, far less than the sync.
+    /// What was synced counts only while it is in the folder. It costs a look at a name, far less
+    /// than the sync.
     fn check_place(&self) -> Result<(), LogError> {
         match self.file.is_in_place() {
             Ok(true) => Ok(()),

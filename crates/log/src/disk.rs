@@ -1,7 +1,8 @@
-//! Where bytes go: a flat folder of files behind a trait, so that tests can tear, fill and crash it.
+//! Where bytes go: a flat folder of files behind a trait, so that tests can tear, fill and crash
+//! it.
 //!
-//! The one promise to know: [`DiskFile::append`] gives no durability, [`DiskFile::sync`] makes all bytes of that file
-//! durable, and a file's *name* is durable only after [`Disk::sync_folder`].
+//! The one promise to know: [`DiskFile::append`] gives no durability, [`DiskFile::sync`] makes all
+//! bytes of that file durable, and a file's *name* is durable only after [`Disk::sync_folder`].
 
 mod real;
 mod sim;
@@ -45,9 +46,11 @@ pub trait Disk: Send + Sync + 'static {
     fn replace(&self, from: &str, to: &str) -> io::Result<()>;
     /// Makes creations, removals and renames durable.
     fn sync_folder(&self) -> io::Result<()>;
-    /// Takes the folder for this process until the guard is dropped; `None` if another process has it.
+    /// Takes the folder for this process until the guard is dropped; `None` if another process has
+    /// it.
     fn lock(&self, access: Access) -> io::Result<Option<DiskLock>>;
-    /// Takes one file for this process in the same way. It holds where the folder's own lock was taken away.
+    /// Takes one file for this process in the same way. It holds where the folder's own lock was
+    /// taken away.
     fn lock_file(&self, name: &str, access: Access) -> io::Result<Option<DiskLock>>;
 }
 
@@ -57,7 +60,8 @@ pub trait DiskFile: Send {
     fn append(&mut self, bytes: &[u8]) -> io::Result<()>;
     /// Makes everything written to this file durable.
     fn sync(&mut self) -> io::Result<()>;
-    /// Whether the file still has its name in the folder, so that whoever opens the folder next finds it.
+    /// Whether the file still has its name in the folder, so that whoever opens the folder next
+    /// finds it.
     fn is_in_place(&self) -> io::Result<bool>;
     /// Cuts the file to this length.
     fn truncate(&mut self, length: u64) -> io::Result<()>;

@@ -1,7 +1,7 @@
 //! What can go wrong with a log, in sentences that name the file, the offset and the remedy.
 //!
-//! Damage is kept apart from IO failures: the first means that the folder must not be used as it is, the second
-//! that the disk did not do what it was asked.
+//! Damage is kept apart from IO failures: the first means that the folder must not be used as it
+//! is, the second that the disk did not do what it was asked.
 
 use crate::record::Position;
 use crate::wire::{EncodeError, MAX_NESTING};
@@ -100,7 +100,8 @@ pub enum LogError {
         /// The operating system's words.
         message: String,
     },
-    /// The newest segment is not in the data folder any more. The log acknowledges nothing more until it is opened again.
+    /// The newest segment is not in the data folder any more. The log acknowledges nothing more
+    /// until it is opened again.
     #[error(
         "{file} is not there any more, or another file has its name: the data folder was deleted, moved or replaced while it was in use, and what was written since may be lost. Stop the server, put the folder back, and start again"
     )]

@@ -1,9 +1,10 @@
 //! The log of inputs: records, segments, group commit, recovery (design.md S1, S2, S12; LG-1).
 //!
-//! Before changing anything here: the order of the log *is* the engine's correctness, and a record is acknowledged
-//! only once it is durable. Everything below [`Log`] is written so that a crash at any instant, on the simulated disk
-//! of the tests, either keeps a record whole or loses it whole, and never loses an acknowledged one.
-//! The log knows terms, never ids, and no clock: times come in with the records.
+//! Before changing anything here: the order of the log *is* the engine's correctness, and a record
+//! is acknowledged only once it is durable. Everything below [`Log`] is written so that a crash at
+//! any instant, on the simulated disk of the tests, either keeps a record whole or loses it whole,
+//! and never loses an acknowledged one. The log knows terms, never ids, and no clock: times come in
+//! with the records.
 
 mod commit;
 mod disk;

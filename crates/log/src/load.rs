@@ -1,7 +1,10 @@
-//! Load segments: statements loaded in bulk, as N-Quads compressed by zstd, in a file of their own beside the log.
+//! Load segments: statements loaded in bulk, as N-Quads compressed by zstd, in a file of their own
+//! beside the log.
 //!
-//! A load segment is durable, in content and name, before the `Load` record that names it is appended; opening sets one
-//! aside that no record names, under another name, and removes unfinished ones, which no record can name. Its SHA-256 is verified before the first statement is handed out.
+//! A load segment is durable, in content and name, before the `Load` record that names it is
+//! appended; opening sets one aside that no record names, under another name, and removes
+//! unfinished ones, which no record can name. Its SHA-256 is verified before the first statement is
+//! handed out.
 
 use crate::commit::place;
 use crate::disk::{Disk, DiskFile};
@@ -53,8 +56,8 @@ pub(crate) fn is_unfinished(name: &str) -> bool {
 
 /// Writes a load segment. Dropping it unfinished takes the file away.
 ///
-/// The file is a row of zstd frames, one per [`LoadPart`], so that several threads can write and compress parts; it
-/// reads as one stream.
+/// The file is a row of zstd frames, one per [`LoadPart`], so that several threads can write and
+/// compress parts; it reads as one stream.
 pub struct LoadSegmentWriter {
     name: String,
     statements: u64,
@@ -178,7 +181,8 @@ impl LoadSegmentWriter {
         Ok(())
     }
 
-    /// An empty part of this segment, to be written elsewhere and given to [`LoadSegmentWriter::append`].
+    /// An empty part of this segment, to be written elsewhere and given to
+    /// [`LoadSegmentWriter::append`].
     pub fn part(&self) -> LoadPart {
         LoadPart::new(matches!(self.target, Target::Disk(_)))
     }

@@ -1,4 +1,5 @@
-//! The log as its users see it: open, append, wait, close. The order of `append` calls is the order of the records.
+//! The log as its users see it: open, append, wait, close. The order of `append` calls is the order
+//! of the records.
 
 use crate::commit::{Committer, Shared};
 use crate::disk::{Access, Disk, DiskLock};
@@ -21,8 +22,8 @@ pub struct LogOptions {
     pub segment_bytes: u64,
     /// `append` waits once so many bytes have not been written yet.
     pub pending_bytes: usize,
-    /// After so long without records, a small mark is written behind the last group, by which damage to that group
-    /// can later be told from an incomplete write.
+    /// After so long without records, a small mark is written behind the last group, by which
+    /// damage to that group can later be told from an incomplete write.
     pub idle_witness: Duration,
     /// After so many groups, the proof file says how much of the log is durable.
     pub proof_groups: u32,
@@ -61,12 +62,13 @@ pub struct Log {
 }
 
 impl Log {
-    /// Opens the log in a folder, or begins one in an empty folder. All records that were acknowledged before are
-    /// among the recovered ones; unacknowledged ones are there whole or not at all.
+    /// Opens the log in a folder, or begins one in an empty folder. All records that were
+    /// acknowledged before are among the recovered ones; unacknowledged ones are there whole or not
+    /// at all.
     ///
     /// # Errors
-    /// See [`LogError`]: another process has the folder, another version, damage, a missing file, IO. Nothing in the
-    /// folder has been changed then, unless the disk itself failed.
+    /// See [`LogError`]: another process has the folder, another version, damage, a missing file,
+    /// IO. Nothing in the folder has been changed then, unless the disk itself failed.
     pub fn open(disk: Arc<dyn Disk>, options: LogOptions) -> Result<(Log, Recovered), LogError> {
         let folder = disk.describe();
         let lock = lock_folder(&*disk, Access::Write)?;
@@ -89,7 +91,8 @@ impl Log {
         let thread = std::thread::Builder::new()
             .name("somersault-log".to_owned())
             .spawn(move || {
-                // The folder is this process's as long as the thread writes, whoever still holds the log.
+                // The folder is this process's as long as the thread writes, whoever still holds
+                // the log.
                 let _locks = (lock, segment_lock);
                 committer.run();
             })
@@ -106,8 +109,8 @@ impl Log {
         Ok((log, opened.recovered))
     }
 
-    /// Opens the log in a folder to read it. Nothing in the folder is changed: what opening would set aside is passed
-    /// over, and records that are appended are counted and kept nowhere.
+    /// Opens the log in a folder to read it. Nothing in the folder is changed: what opening would
+    /// set aside is passed over, and records that are appended are counted and kept nowhere.
     ///
     /// # Errors
     /// As [`Log::open`].
@@ -148,11 +151,12 @@ impl Log {
         self.is_volatile
     }
 
-    /// Puts a record at the end and returns its position; it is not durable yet. Waits only when more than
-    /// [`LogOptions::pending_bytes`] have not been written.
+    /// Puts a record at the end and returns its position; it is not durable yet. Waits only when
+    /// more than [`LogOptions::pending_bytes`] have not been written.
     ///
     /// # Errors
-    /// The record is not in the log then: it cannot be written (the log goes on), or the log has failed or was closed.
+    /// The record is not in the log then: it cannot be written (the log goes on), or the log has
+    /// failed or was closed.
     pub fn append(&self, record: &Record) -> Result<Position, LogError> {
         if self.is_volatile() {
             self.shared.append_volatile()
@@ -179,8 +183,9 @@ impl Log {
         self.shared.wait_durable(position)
     }
 
-    /// Calls this with the durable position after every group, and once more when the log fails. It runs in the log's
-    /// own thread (of a volatile log: in the caller's), so it should only wake somebody, and must not call `on_durable`.
+    /// Calls this with the durable position after every group, and once more when the log fails. It
+    /// runs in the log's own thread (of a volatile log: in the caller's), so it should only wake
+    /// somebody, and must not call `on_durable`.
     pub fn on_durable(&self, call: Box<dyn Fn(Position) + Send + Sync>) {
         self.shared.observe(call);
     }
@@ -195,8 +200,8 @@ impl Log {
         self.shared.failed()
     }
 
-    /// Begins a load segment. It counts only once a `Load` record names it. In a volatile log it only counts
-    /// statements: who loads must keep them himself.
+    /// Begins a load segment. It counts only once a `Load` record names it. In a volatile log it
+    /// only counts statements: who loads must keep them himself.
     ///
     /// # Errors
     /// Those of the disk.
@@ -214,9 +219,9 @@ impl Log {
         LoadSegmentReader::new(self.disk_of(segment)?, segment, &self.progress)
     }
 
-    /// The text of a load segment whose hash has been verified, for those who parse it themselves. It is
-    /// N-Quads with IRIs and language tags as they were given, and may hold more or fewer statements than
-    /// the log says.
+    /// The text of a load segment whose hash has been verified, for those who parse it themselves.
+    /// It is N-Quads with IRIs and language tags as they were given, and may hold more or fewer
+    /// statements than the log says.
     ///
     /// # Errors
     /// As [`Log::read_load_segment`].
@@ -234,8 +239,8 @@ impl Log {
         }
     }
 
-    /// Makes everything durable, marks the log as closed in order and frees the folder. Appending is refused from now
-    /// on; closing again does nothing.
+    /// Makes everything durable, marks the log as closed in order and frees the folder. Appending
+    /// is refused from now on; closing again does nothing.
     ///
     /// # Errors
     /// The failure that stopped the log.
@@ -253,8 +258,9 @@ impl Log {
     }
 }
 
-/// Takes the folder. A process that has one of the segments has the folder too, even if the folder's own lock was
-/// deleted under it: it keeps the lock on the segment that was the newest when it opened the folder.
+/// Takes the folder. A process that has one of the segments has the folder too, even if the
+/// folder's own lock was deleted under it: it keeps the lock on the segment that was the newest
+/// when it opened the folder.
 fn lock_folder(disk: &dyn Disk, access: Access) -> Result<DiskLock, LogError> {
     let folder = disk.describe();
     let locked = || LogError::Locked {

@@ -1,8 +1,8 @@
-//! Statements of a push that were read where they came in: numbered for whoever applies the record in this run, and
-//! encoded for the log beside.
+//! Statements of a push that were read where they came in: numbered for whoever applies the record
+//! in this run, and encoded for the log beside.
 //!
-//! Before changing anything here: the bytes are those that the statements' terms give, and hold no id. Ids only tell
-//! repeated terms apart while the bytes are made, and stay in memory.
+//! Before changing anything here: the bytes are those that the statements' terms give, and hold no
+//! id. Ids only tell repeated terms apart while the bytes are made, and stay in memory.
 
 use crate::error::LogError;
 use crate::record::StreamStatement;
@@ -72,7 +72,8 @@ impl PushStatements {
         terms.chain(numbered.iter().map(|s| (s.at, PushedQuad::Ids(s.quad))))
     }
 
-    /// What keeps the terms of statements that have ids already, where some are of timing statements.
+    /// What keeps the terms of statements that have ids already, where some are of timing
+    /// statements.
     pub fn lease(&self) -> Option<&Lease> {
         match self {
             PushStatements::Terms(_) => None,
@@ -80,8 +81,8 @@ impl PushStatements {
         }
     }
 
-    /// The terms that have no id yet because their names hang on the push's place in the log: its blank nodes, and
-    /// triple terms, which may hold some.
+    /// The terms that have no id yet because their names hang on the push's place in the log: its
+    /// blank nodes, and triple terms, which may hold some.
     pub fn scoped(&self) -> &[Term] {
         match self {
             PushStatements::Terms(_) => &[],

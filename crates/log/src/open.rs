@@ -1,8 +1,9 @@
 //! Opening: verifies every segment, tells an incomplete end from damage, and hands out the records.
 //!
-//! Nothing in the folder is changed before everything has been verified, so a refusal leaves it as it was. What does
-//! not belong to the log is set aside under another name (`.torn`, `.orphan`) and never deleted, unless it is provably nothing: an unfinished load
-//! segment, which no record can name, or an unfinished copy of a segment. A log that is only read changes nothing at all.
+//! Nothing in the folder is changed before everything has been verified, so a refusal leaves it as
+//! it was. What does not belong to the log is set aside under another name (`.torn`, `.orphan`) and
+//! never deleted, unless it is provably nothing: an unfinished load segment, which no record can
+//! name, or an unfinished copy of a segment. A log that is only read changes nothing at all.
 
 use crate::commit::{create_segment, place};
 use crate::disk::{Disk, DiskFile};
@@ -21,7 +22,8 @@ use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::io::Read;
 use std::sync::Arc;
 
-/// What opening puts behind the name of a segment whose creation was not finished, and of the bytes that it cuts off.
+/// What opening puts behind the name of a segment whose creation was not finished, and of the bytes
+/// that it cuts off.
 const TORN: &str = ".torn";
 
 /// What stands behind the name of a segment that is being written again.
@@ -36,7 +38,8 @@ pub struct TornTail {
     pub offset: u64,
     /// How many bytes stand behind that.
     pub bytes: u64,
-    /// The file that those bytes were moved to; `None` if the log was only read, and they are where they were.
+    /// The file that those bytes were moved to; `None` if the log was only read, and they are where
+    /// they were.
     pub kept: Option<String>,
     /// The last record that reads back.
     pub end: Position,
@@ -172,7 +175,8 @@ fn set_aside(disk: &dyn Disk, names: &[String], survey: &Survey) -> Result<(), L
     Ok(())
 }
 
-/// Copies what stands behind `length` into a file of its own, durably; returns that file as messages name it.
+/// Copies what stands behind `length` into a file of its own, durably; returns that file as
+/// messages name it.
 fn keep_tail(
     disk: &dyn Disk,
     names: &[String],
@@ -280,7 +284,8 @@ impl Survey {
         Ok(survey)
     }
 
-    /// Reads one segment; `before` is the one before it with its file's length. Returns the newest whole one.
+    /// Reads one segment; `before` is the one before it with its file's length. Returns the newest
+    /// whole one.
     fn add(
         &mut self,
         disk: &dyn Disk,
@@ -433,11 +438,13 @@ impl Survey {
         }
     }
 
-    /// Makes durable what reads back of the newest segment; returns its number and the length to go on at.
+    /// Makes durable what reads back of the newest segment; returns its number and the length to go
+    /// on at.
     ///
-    /// After a failed sync the system may show bytes that no later sync makes durable, so nothing is trusted that was
-    /// not proven: records behind the proven length are written again, in a file that takes the segment's place.
-    /// Witnesses there hold nothing, and are cut off. What does not read back is kept in a file of its own.
+    /// After a failed sync the system may show bytes that no later sync makes durable, so nothing
+    /// is trusted that was not proven: records behind the proven length are written again, in a
+    /// file that takes the segment's place. Witnesses there hold nothing, and are cut off. What
+    /// does not read back is kept in a file of its own.
     fn settle_newest(&mut self, disk: &dyn Disk, names: &[String]) -> Result<(u64, u64), LogError> {
         let newest = self.segments.back_mut();
         let newest = newest.expect("a folder without segments was given one");
@@ -526,7 +533,8 @@ impl Recovered {
         self.closed
     }
 
-    /// Per query, the newest `Delivered` mark in the log: recovery needs it before the first record.
+    /// Per query, the newest `Delivered` mark in the log: recovery needs it before the first
+    /// record.
     pub fn delivered(&self) -> impl Iterator<Item = DeliveredRecord> + '_ {
         self.delivered.values().copied()
     }

@@ -1,18 +1,20 @@
 //! The proof file: how much of the log was durable, kept in a second place beside the segments.
 //!
 //! ```text
-//! proof := magic "SOMERPRF" | version u32 | closed u32 | segment u64 | length u64 | durable u64 | crc32c u32
+//! proof := magic "SOMERPRF" | version u32 | closed u32 | segment u64 | length u64
+//!          durable u64 | crc32c u32
 //! ```
-//! It proves this and no more: when it was written, a sync had returned for the first `length` bytes of segment
-//! `segment`, and for all records through `durable`. The log only grows, so a log that reads back fewer records has
-//! lost some of them. `closed` says that the log was closed in order at that length. Records behind `durable` may
-//! have been acknowledged too: the proof is a lower bound, which follows the log at every new segment, after every
-//! [`crate::LogOptions::proof_groups`] groups, when the log has been idle for [`crate::LogOptions::idle_proof`], and
-//! when it is closed. It never costs a sync for each group.
+//! It proves this and no more: when it was written, a sync had returned for the first `length`
+//! bytes of segment `segment`, and for all records through `durable`. The log only grows, so a log
+//! that reads back fewer records has lost some of them. `closed` says that the log was closed in
+//! order at that length. Records behind `durable` may have been acknowledged too: the proof is a
+//! lower bound, which follows the log at every new segment, after every
+//! [`crate::LogOptions::proof_groups`] groups, when the log has been idle for
+//! [`crate::LogOptions::idle_proof`], and when it is closed. It never costs a sync for each group.
 //!
-//! Before changing anything here: the file is written under another name, synced, and then takes the place of the one
-//! before, so a crash leaves one of the two whole. A proof that does not read back is therefore damage. Logs of before
-//! this file have none, and open without it.
+//! Before changing anything here: the file is written under another name, synced, and then takes
+//! the place of the one before, so a crash leaves one of the two whole. A proof that does not read
+//! back is therefore damage. Logs of before this file have none, and open without it.
 
 use crate::commit::place;
 use crate::disk::Disk;

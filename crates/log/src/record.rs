@@ -1,9 +1,10 @@
 //! Log records: one input of the engine each, in terms (S1, S2).
 //!
-//! Before changing anything here: these are the types that the other crates see. What lies on disk is written by
-//! [`crate::wire`], which has enums and versions of its own, so a field added here needs a place there.
-//! A record must hold all that its effect depends on (S6): whatever a setting, a clock or a parser option decided
-//! when the input was taken is written down, never looked up again at recovery.
+//! Before changing anything here: these are the types that the other crates see. What lies on disk
+//! is written by [`crate::wire`], which has enums and versions of its own, so a field added here
+//! needs a place there. A record must hold all that its effect depends on (S6): whatever a setting,
+//! a clock or a parser option decided when the input was taken is written down, never looked up
+//! again at recovery.
 
 use crate::error::LogError;
 use crate::numbered::PushStatements;
@@ -13,7 +14,8 @@ use somersault_model::{EventTime, QueryUid, Sn, StreamUid};
 
 /// The ordinal of a record in one process's log, counted from 1 without gaps.
 ///
-/// Position `p` as a bound means "all records up to and including the `p`-th"; [`Position::START`] means none.
+/// Position `p` as a bound means "all records up to and including the `p`-th"; [`Position::START`]
+/// means none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Position(pub u64);
 
@@ -53,12 +55,14 @@ pub enum Record {
     Plan(PlanRecord),
     /// A firing whose answer has been handed over; recovery does not execute it again (S12).
     Delivered(DeliveredRecord),
-    /// What a firing of a query that derives a stream gave: the one way back from an answer to a stream.
+    /// What a firing of a query that derives a stream gave: the one way back from an answer to a
+    /// stream.
     Derived(DerivedRecord),
 }
 
 impl Record {
-    /// The record as it lies in a segment, without its frame: for tools and tests, the log itself does not need it.
+    /// The record as it lies in a segment, without its frame: for tools and tests, the log itself
+    /// does not need it.
     ///
     /// # Errors
     /// [`LogError::Unwritable`].
@@ -73,8 +77,8 @@ impl Record {
     /// The record that [`Record::to_bytes`] made these bytes from.
     ///
     /// # Errors
-    /// [`LogError::Damaged`], for any other bytes that do not happen to be a record, and [`LogError::Newer`] for what looks like
-    /// one of a newer version.
+    /// [`LogError::Damaged`], for any other bytes that do not happen to be a record, and
+    /// [`LogError::Newer`] for what looks like one of a newer version.
     pub fn from_bytes(bytes: &[u8]) -> Result<Record, LogError> {
         decode(bytes).map_err(|error| error.at("the record".to_owned(), 0, ""))
     }
@@ -96,7 +100,8 @@ pub struct PushRecord {
     pub stream: String,
     /// Who sent it; the empty string is the one anonymous source.
     pub source: String,
-    /// The source's own number for this push; (stream, source, seq) is the key by which repeats are dropped (S13).
+    /// The source's own number for this push; (stream, source, seq) is the key by which repeats are
+    /// dropped (S13).
     pub seq: Option<u64>,
     /// When it was received, in milliseconds since the Unix epoch.
     pub received_ms: i64,
@@ -141,7 +146,8 @@ pub enum Command {
         /// The stream's IRI.
         iri: String,
     },
-    /// A stream begins again: it has no time, a new uid, and the declaration and the sources' numbers that it had.
+    /// A stream begins again: it has no time, a new uid, and the declaration and the sources'
+    /// numbers that it had.
     ResetStream {
         /// The stream's IRI.
         iri: String,
@@ -155,8 +161,8 @@ pub enum Command {
         /// The default namespace for bare names in `text`, as it was set at the time.
         namespace: Option<String>,
     },
-    /// Queries that differ in their names and in some words of their texts alone, registered together. They have
-    /// consecutive uids from the resolved one on.
+    /// Queries that differ in their names and in some words of their texts alone, registered
+    /// together. They have consecutive uids from the resolved one on.
     RegisterQueries {
         /// The text, cut where the words stand: one piece more than there are words.
         pieces: Vec<String>,
@@ -165,8 +171,8 @@ pub enum Command {
         /// Names, with the words.
         members: Vec<(String, Vec<String>)>,
     },
-    /// A query that takes the place of the one that is registered under its name: that one is dropped and this one
-    /// registered, or neither.
+    /// A query that takes the place of the one that is registered under its name: that one is
+    /// dropped and this one registered, or neither.
     ReplaceQuery {
         /// The name of both.
         name: String,
@@ -218,7 +224,8 @@ pub struct Replaced {
     pub after: EventTime,
 }
 
-/// Statements that were written to a load segment before this record (see [`crate::LoadSegmentWriter`]).
+/// Statements that were written to a load segment before this record (see
+/// [`crate::LoadSegmentWriter`]).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LoadRecord {
     /// When it was received, in milliseconds since the Unix epoch.
@@ -256,7 +263,8 @@ pub struct UpdateRecord {
 pub struct PlanRecord {
     /// The snapshot number that is cut.
     pub sn: Sn,
-    /// The close for which it was cut; only batches that end at or before it are taken. None for a freshness cut.
+    /// The close for which it was cut; only batches that end at or before it are taken. None for a
+    /// freshness cut.
     pub through: Option<EventTime>,
     /// The newest record that counts; in one process always the one before the plan record itself.
     pub log_end: Position,
@@ -271,13 +279,14 @@ pub struct DeliveredRecord {
     pub query: QueryUid,
     /// The close of the newest of them.
     pub close: EventTime,
-    /// Every firing of the query that became due with this SN or before is done. Logs of version 0.1 have none: there no
-    /// firing is for a close before that of an earlier one, and all up to `close` are done.
+    /// Every firing of the query that became due with this SN or before is done. Logs of version
+    /// 0.1 have none: there no firing is for a close before that of an earlier one, and all up to
+    /// `close` are done.
     pub sn: Option<Sn>,
 }
 
-/// The statements that a firing puts into the stream that its query derives. The key (query, close, ordinal, revision)
-/// is taken once: a second record with it changes nothing (S13).
+/// The statements that a firing puts into the stream that its query derives. The key (query, close,
+/// ordinal, revision) is taken once: a second record with it changes nothing (S13).
 #[derive(Clone, Debug, PartialEq)]
 pub struct DerivedRecord {
     /// The query.
@@ -286,7 +295,8 @@ pub struct DerivedRecord {
     pub close: EventTime,
     /// Counts the firings at one close from 0.
     pub ordinal: u32,
-    /// 0; of a firing that was amended, its revision: the statements take the place of those of the revisions before.
+    /// 0; of a firing that was amended, its revision: the statements take the place of those of the
+    /// revisions before.
     pub revision: u32,
     /// When the firing was done, in milliseconds since the Unix epoch.
     pub received_ms: i64,

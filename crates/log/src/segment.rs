@@ -1,18 +1,21 @@
 //! Segment files: their framing, and how opening tells an incomplete end from damage.
 //!
 //! ```text
-//! segment := magic "SOMERLOG" | version u32 | number u64 | first position u64 | crc32c u32      (32 bytes)
+//! segment := magic "SOMERLOG" | version u32 | number u64 | first position u64 | crc32c u32
+//!            (32 bytes up to here)
 //!            frame*
-//! frame   := payload length u32 | crc32c u32 | kind u8 | payload                                (little endian)
+//! frame   := payload length u32 | crc32c u32 | kind u8 | payload      (little endian)
 //! ```
-//! A record's checksum covers its position, so a record is valid in one place of the log only. Every group of records
-//! begins with a *witness*: a frame that says where it stands and through which position the log was durable when it
-//! was written. A bad frame is an incomplete end if and only if no witness behind it, and no later segment, claims
-//! more than what reads back before it; otherwise acknowledged records are damaged and nothing may be guessed.
+//! A record's checksum covers its position, so a record is valid in one place of the log only.
+//! Every group of records begins with a *witness*: a frame that says where it stands and through
+//! which position the log was durable when it was written. A bad frame is an incomplete end if and
+//! only if no witness behind it, and no later segment, claims more than what reads back before it;
+//! otherwise acknowledged records are damaged and nothing may be guessed.
 //!
-//! A segment alone does not show damage to the last acknowledged group when no witness follows it (the process was
-//! killed before it was idle for [`crate::LogOptions::idle_witness`]), nor the loss of whole frames from its end. The
-//! proof file (`proof.rs`) bounds both. docs/adr/0006 has the reasons.
+//! A segment alone does not show damage to the last acknowledged group when no witness follows it
+//! (the process was killed before it was idle for [`crate::LogOptions::idle_witness`]), nor the
+//! loss of whole frames from its end. The proof file (`proof.rs`) bounds both. docs/adr/0006 has
+//! the reasons.
 
 use crate::error::LogError;
 use crate::record::{DeliveredRecord, Position};
@@ -54,8 +57,8 @@ impl Kind {
     }
 }
 
-/// What a witness says: it stands at `offset` of segment `segment`, before record `first`, and the log was durable
-/// through `durable` when it was written.
+/// What a witness says: it stands at `offset` of segment `segment`, before record `first`, and the
+/// log was durable through `durable` when it was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Witness {
     pub(crate) segment: u64,
@@ -143,7 +146,8 @@ pub(crate) fn begin_frame(out: &mut Vec<u8>) -> usize {
     at
 }
 
-/// Completes the record's frame that was begun at `at`; `false` if it is larger than a frame can be.
+/// Completes the record's frame that was begun at `at`; `false` if it is larger than a frame can
+/// be.
 pub(crate) fn finish_record(out: &mut [u8], at: usize, position: Position) -> bool {
     let Ok(length) = u32::try_from(out.len() - at - FRAME_BYTES) else {
         return false;
@@ -235,7 +239,8 @@ pub(crate) struct Extent {
     pub(crate) length: usize,
     /// The position of the record that would come next.
     pub(crate) next: Position,
-    /// The length that the witnesses within it prove to have been durable; 0 if not even the header is proven.
+    /// The length that the witnesses within it prove to have been durable; 0 if not even the header
+    /// is proven.
     pub(crate) proven: usize,
     /// The greatest durable position that its witnesses claim.
     pub(crate) durable: Position,
@@ -259,7 +264,8 @@ pub(crate) fn read_extent(number: u64, first: Position, bytes: &[u8]) -> Extent 
         ..Extent::default()
     };
     let mut in_group = false;
-    // Idle witnesses have no sync of their own, so a later witness proves what ends with the last record only.
+    // Idle witnesses have no sync of their own, so a later witness proves what ends with the last
+    // record only.
     let mut last_record_end = HEADER_BYTES;
     while extent.length < bytes.len() {
         let Some((frame, end)) = frame_at(bytes, extent.length, extent.next) else {
@@ -302,7 +308,8 @@ fn is_here(witness: Witness, number: u64, offset: usize) -> bool {
     witness.segment == number && witness.offset == offset as u64
 }
 
-/// The greatest claim of any witness behind `from`, wherever it stands: what lies between may be damaged.
+/// The greatest claim of any witness behind `from`, wherever it stands: what lies between may be
+/// damaged.
 fn claims_behind(number: u64, bytes: &[u8], from: usize) -> Option<Position> {
     let mut claimed = None;
     let length = (WITNESS_BYTES as u32).to_le_bytes();

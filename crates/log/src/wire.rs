@@ -1,10 +1,12 @@
-//! How a record lies in a segment: own enums, encoded by postcard, with a table of the terms that the record uses.
+//! How a record lies in a segment: own enums, encoded by postcard, with a table of the terms that
+//! the record uses.
 //!
-//! Before changing anything here: these types *are* the format. Variants and fields may only be added at the end, and
-//! whatever else changes needs a new format version and a reader for this one. `tests/fixtures` holds a log of each
-//! released version.
-//! Every term is written once per record and referred to by its index; a datatype or a part of a triple term stands
-//! before the term that uses it, so decoding is one pass. Event times are differences from the statement before.
+//! Before changing anything here: these types *are* the format. Variants and fields may only be
+//! added at the end, and whatever else changes needs a new format version and a reader for this
+//! one. `tests/fixtures` holds a log of each released version. Every term is written once per
+//! record and referred to by its index; a datatype or a part of a triple term stands before the
+//! term that uses it, so decoding is one pass. Event times are differences from the statement
+//! before.
 
 mod decode;
 mod encode;
@@ -29,11 +31,13 @@ const DELIVERED_AT_TAG: u8 = 9;
 
 /// The first byte of an encoded command.
 const COMMAND_TAG: u32 = 2;
-/// The greatest discriminants of records and of commands: what is greater was written by a newer version.
+/// The greatest discriminants of records and of commands: what is greater was written by a newer
+/// version.
 const NEWEST_KIND: u32 = 10;
 const NEWEST_COMMAND: u32 = 8;
 
-/// The discriminants are postcard's: the order counts. Whoever adds one says so above, and to `tests/fixtures`.
+/// The discriminants are postcard's: the order counts. Whoever adds one says so above, and to
+/// `tests/fixtures`.
 #[derive(Serialize, Deserialize)]
 enum WireRecord<'a> {
     #[serde(borrow)]

@@ -144,13 +144,14 @@ pub struct Driver {
     shared: Arc<Shared>,
     requests: Sender<Request>,
     thread: Mutex<Option<JoinHandle<()>>>,
-    /// What threads that push have interned lately: one for each that has pushed at the same time as others.
+    /// What threads that push have interned lately: one for each that has pushed at the same time
+    /// as others.
     recent: Mutex<Vec<Recent>>,
 }
 
 impl Driver {
-    /// Replays what the log holds and starts the sequencer. `fabric` is called with what to call when
-    /// shards have applied something.
+    /// Replays what the log holds and starts the sequencer. `fabric` is called with what to call
+    /// when shards have applied something.
     ///
     /// # Errors
     /// What the log or the fabric says, or a record that cannot be applied.
@@ -259,8 +260,8 @@ impl Driver {
         self.hand_in(input)?.wait()
     }
 
-    /// Hands in an input, to be waited for later. Inputs of one thread are taken in the order in which it hands them in,
-    /// so that many of them become durable together.
+    /// Hands in an input, to be waited for later. Inputs of one thread are taken in the order in
+    /// which it hands them in, so that many of them become durable together.
     ///
     /// # Errors
     /// The driver has stopped, or the log is only read.
@@ -291,7 +292,8 @@ impl Driver {
         })
     }
 
-    /// Takes a load segment, whose statements are handed over by pointer; returns when it is stable.
+    /// Takes a load segment, whose statements are handed over by pointer; returns when it is
+    /// stable.
     ///
     /// # Errors
     /// The log or a shard has failed.
@@ -373,8 +375,8 @@ impl Driver {
         self.shared.clock.now_ms()
     }
 
-    /// What the coordinator says of streams and queries, once the commands that made them are durable: what a list shows must
-    /// be there after a crash.
+    /// What the coordinator says of streams and queries, once the commands that made them are
+    /// durable: what a list shows must be there after a crash.
     fn listed<T>(&self, of: impl FnOnce(&Coordinator) -> T) -> T {
         let listed = of(&self.shared.coordinator.lock());
         let newest = Position(self.shared.newest_command.load(Ordering::Acquire));
@@ -417,8 +419,8 @@ impl Driver {
         self.listed(Coordinator::queries)
     }
 
-    /// The names of continuous queries that come after this one: the first so many, ascending. The driver's thread waits for
-    /// portions of it only.
+    /// The names of continuous queries that come after this one: the first so many, ascending. The
+    /// driver's thread waits for portions of it only.
     pub fn query_names(&self, after: Option<&str>, most: usize) -> Vec<String> {
         // The last of them on top.
         let mut first: BinaryHeap<String> = BinaryHeap::new();
@@ -461,11 +463,13 @@ impl Driver {
         self.listed(|coordinator| coordinator.query(name))
     }
 
-    /// Takes nothing more, finishes what is due (at most for `deadline`), and ends the sequencer and the fabric.
+    /// Takes nothing more, finishes what is due (at most for `deadline`), and ends the sequencer
+    /// and the fabric.
     pub fn stop(&self, deadline: Duration) {
         let (reply, answer) = bounded(1);
         let stop = Request::Stop { deadline, reply };
-        // A backlogged sequencer takes no requests, so that neither hand-over nor answer is sure to come in time.
+        // A backlogged sequencer takes no requests, so that neither hand-over nor answer is sure to
+        // come in time.
         let has_stopped = self.requests.send_timeout(stop, deadline).is_ok()
             && answer.recv_timeout(deadline + STOP_SLACK).is_ok();
         if !has_stopped {

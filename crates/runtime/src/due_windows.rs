@@ -1,6 +1,6 @@
-//! The windows that an SN's firings read, made before the SN is stable: the shard that is the last to
-//! put down the SN's slices slides them, so that no firing's execution does. They are handed over
-//! with the firings; the store would make the same ones (S11).
+//! The windows that an SN's firings read, made before the SN is stable: the shard that is the last
+//! to put down the SN's slices slides them, so that no firing's execution does. They are handed
+//! over with the firings; the store would make the same ones (S11).
 
 use somersault_model::Sn;
 use somersault_store::{Store, ViewKey, WindowVersion};
@@ -33,8 +33,8 @@ impl DueWindows {
             .peekable();
         // Outputs are of one record, and it cuts one SN at most.
         let sn = due.peek()?.sn;
-        // An amended firing makes its own when it has its turn: one late statement may amend thousands of closes, and all
-        // their versions would be made before any of them is read.
+        // An amended firing makes its own when it has its turn: one late statement may amend
+        // thousands of closes, and all their versions would be made before any of them is read.
         let first_revisions = due.filter(|firing| firing.revision == 0);
         let made_before = first_revisions
             .flat_map(|firing| firing.windows.iter())
@@ -55,8 +55,8 @@ impl DueWindows {
         })
     }
 
-    /// One more shard has put down its part of the SN, and of all SNs before. The last one makes the
-    /// versions: only then has every slice of every window come.
+    /// One more shard has put down its part of the SN, and of all SNs before. The last one makes
+    /// the versions: only then has every slice of every window come.
     pub(crate) fn shard_done(&self, store: &Store) {
         // Release and acquire: the last one sees what all others have put down.
         if self.shards_left.fetch_sub(1, Ordering::AcqRel) == 1 {

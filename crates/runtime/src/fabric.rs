@@ -1,6 +1,6 @@
-//! What carries records to the shards and says how far they have come. The core knows this trait and
-//! no implementation: [`TimelyFabric`] runs shards on timely workers, [`SimFabric`] runs them all on the
-//! calling thread in a seeded random order, and the answers must not differ (CL-1).
+//! What carries records to the shards and says how far they have come. The core knows this trait
+//! and no implementation: [`TimelyFabric`] runs shards on timely workers, [`SimFabric`] runs them
+//! all on the calling thread in a seeded random order, and the answers must not differ (CL-1).
 
 mod simulated;
 mod timely;
@@ -61,15 +61,15 @@ impl ShardWork {
     }
 }
 
-/// Where a fabric puts work down: the shards, owned by others. Called on the shard's own thread, for
-/// one shard in ascending order of SNs.
+/// Where a fabric puts work down: the shards, owned by others. Called on the shard's own thread,
+/// for one shard in ascending order of SNs.
 pub trait Apply: Send + Sync + 'static {
     /// Applies the work of one SN to one shard.
     fn apply(&self, shard: ShardId, sn: Sn, work: ShardWork);
 
-    /// Every shard has applied all SNs up to `applied`: does what applying them to this shard left for later because no firing
-    /// waits for it. Called on the shard's own thread, once for SNs that came together; on the thread that reports what is
-    /// applied, after it has been reported.
+    /// Every shard has applied all SNs up to `applied`: does what applying them to this shard left
+    /// for later because no firing waits for it. Called on the shard's own thread, once for SNs
+    /// that came together; on the thread that reports what is applied, after it has been reported.
     fn settle(&self, shard: ShardId, applied: Sn) {
         let _ = (shard, applied);
     }
@@ -84,7 +84,8 @@ pub trait Apply: Send + Sync + 'static {
 /// Called whenever [`Fabric::applied`] may have moved or the fabric has failed, from any thread.
 pub type OnApplied = Arc<dyn Fn() + Send + Sync>;
 
-/// Why a fabric carries nothing more. The shards stay as they are; a new fabric may go on with them.
+/// Why a fabric carries nothing more. The shards stay as they are; a new fabric may go on with
+/// them.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum FabricError {

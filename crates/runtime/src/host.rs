@@ -1,4 +1,5 @@
-//! What the driver needs from above: a host, which keeps the continuous queries and executes their firings.
+//! What the driver needs from above: a host, which keeps the continuous queries and executes their
+//! firings.
 
 use crate::due_windows::{DueWindows, window_version};
 use crate::error::RuntimeError;
@@ -25,9 +26,9 @@ pub struct FiringJob {
 }
 
 impl FiringJob {
-    /// The windows that the firing reads, in the order of its query's. Those that were made before are handed over; the
-    /// others, of amended firings and of windows of a number of statements, are made now. The job keeps what was made
-    /// before: hold it until the answer is there.
+    /// The windows that the firing reads, in the order of its query's. Those that were made before
+    /// are handed over; the others, of amended firings and of windows of a number of statements,
+    /// are made now. The job keeps what was made before: hold it until the answer is there.
     pub fn windows(&self, store: &Store) -> Vec<Arc<WindowVersion>> {
         let windows = self.firing.windows.iter().map(|window| {
             let made = self.made.as_ref().and_then(|made| made.version(window));
@@ -37,7 +38,8 @@ impl FiringJob {
     }
 }
 
-/// What a firing reads that waits to be executed: pinned for as long as that takes; dropping it unpins.
+/// What a firing reads that waits to be executed: pinned for as long as that takes; dropping it
+/// unpins.
 pub struct DueSnapshot {
     snapshot: Snapshot,
     clock: PinClock,
@@ -121,14 +123,15 @@ impl Answered {
 
 /// Told by the driver's thread, in order; it must return quickly and hand execution to the pool.
 ///
-/// Each [`Host::fire`] is followed, when its answer is ready and those of the query's earlier firings
-/// are, by one call of [`Answered::tell`] or [`Answered::tell_derived`].
+/// Each [`Host::fire`] is followed, when its answer is ready and those of the query's earlier
+/// firings are, by one call of [`Answered::tell`] or [`Answered::tell_derived`].
 pub trait Host: Send + Sync + 'static {
     /// Called once, before anything else.
     fn attach(&self, answered: Answered);
 
-    /// Something happened to registered queries, in recovery too. The registry of the driver already shows it, and shows
-    /// nothing later: it stays locked meanwhile, so the host must not ask the driver.
+    /// Something happened to registered queries, in recovery too. The registry of the driver
+    /// already shows it, and shows nothing later: it stays locked meanwhile, so the host must not
+    /// ask the driver.
     fn on_query(&self, event: QueryEvent);
 
     /// Execute this. Firings of one query come in close order.

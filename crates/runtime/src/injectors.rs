@@ -9,7 +9,8 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// How many lists an injector folds after each SN beyond those that it touched, and when it tidies up.
+/// How many lists an injector folds after each SN beyond those that it touched, and when it tidies
+/// up.
 const FOLD_PER_APPLY: usize = 64;
 
 /// The writers of all shards.

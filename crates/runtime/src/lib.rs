@@ -2,8 +2,8 @@
 //! which is the one thread that puts inputs in order.
 //!
 //! Shards, dictionary and slices are owned outside the fabric and survive it (S16); queries run on
-//! the pool, never inside a timely operator; nothing is answered, fired or delivered from a snapshot
-//! number that is not stable (S5).
+//! the pool, never inside a timely operator; nothing is answered, fired or delivered from a
+//! snapshot number that is not stable (S5).
 
 mod acks;
 mod clock;

@@ -14,8 +14,8 @@ use std::convert::Infallible;
 use std::io::Read;
 use std::sync::Arc;
 
-/// For each term that comes with a timing statement and will go again, so many that have gone are looked at: so streams
-/// leave nothing behind, however fast they are.
+/// For each term that comes with a timing statement and will go again, so many that have gone are
+/// looked at: so streams leave nothing behind, however fast they are.
 pub(crate) const RECLAIMED_FOR_ONE: usize = 2;
 
 pub(crate) struct Resolver {
@@ -87,7 +87,8 @@ impl Resolve for Resolver {
         if let Some(statements) = self.read_in_chunks(text, segment.statements) {
             return Ok(statements);
         }
-        // An IRI that was taken as it is may go on in the next line; or something is wrong, and is said here.
+        // An IRI that was taken as it is may go on in the next line; or something is wrong, and is
+        // said here.
         let quads = self.log.read_load_segment(segment).map_err(unreadable)?;
         let mut interner = Interner::new(self.store.dictionary());
         let mut statements = Vec::with_capacity(segment.statements as usize);
@@ -102,7 +103,8 @@ impl Resolve for Resolver {
 }
 
 impl Resolver {
-    /// The statements of a segment, read on all cores; `None` unless there are as many as there should be.
+    /// The statements of a segment, read on all cores; `None` unless there are as many as there
+    /// should be.
     fn read_in_chunks(&self, text: impl Read, expected: u64) -> Option<Arc<[QuadIds]>> {
         let syntax = LineSyntax {
             with_graphs: true,
@@ -150,8 +152,8 @@ impl TakeLines for SegmentLines<'_> {
     }
 }
 
-/// All `count` statements of these blocks in one list. Each block is freed when it has been copied, so that the
-/// statements are held little more than once.
+/// All `count` statements of these blocks in one list. Each block is freed when it has been copied,
+/// so that the statements are held little more than once.
 pub fn gather_blocks(blocks: Vec<Vec<QuadIds>>, count: usize) -> Arc<[QuadIds]> {
     let mut statements = blocks.into_iter().flatten();
     // Over a range, so that the one allocation is made at once.

@@ -1,9 +1,9 @@
-//! What subscribers cost that do not read: a server, many event streams that nobody takes anything from,
-//! and pushes whose firings have many rows. Prints memory, threads, the latency of pushes and what the
-//! subscribers are told once they read.
+//! What subscribers cost that do not read: a server, many event streams that nobody takes anything
+//! from, and pushes whose firings have many rows. Prints memory, threads, the latency of pushes and
+//! what the subscribers are told once they read.
 //!
-//! `cargo run --release -p somersault-server --example slow_subscribers -- [SUBSCRIBERS ROWS FIRINGS]`
-//! The clients live in the same process; `ulimit -n` must allow two sockets for each.
+//! `cargo run --release -p somersault-server --example slow_subscribers -- [SUBSCRIBERS ROWS
+//! FIRINGS]` The clients live in the same process; `ulimit -n` must allow two sockets for each.
 
 use somersault::{Clock, Engine, EngineConfig};
 use somersault_server::{Running, ServerConfig};
@@ -116,8 +116,8 @@ fn subscribe(address: SocketAddr) -> Result<TcpStream, Box<dyn Error>> {
     Ok(socket)
 }
 
-/// Reads an event stream until its client is told that it is slow; `false` where the stream ends, or goes
-/// on with nothing to say.
+/// Reads an event stream until its client is told that it is slow; `false` where the stream ends,
+/// or goes on with nothing to say.
 fn is_told(mut socket: TcpStream) -> Result<bool, Box<dyn Error>> {
     const TOLD: &[u8] = b"event: slow";
     socket.set_read_timeout(Some(Duration::from_secs(2)))?;

@@ -1,5 +1,5 @@
-//! What reads clients' bytes is given any bytes: nothing may panic, and where there is a duller way to
-//! read the same, both must agree.
+//! What reads clients' bytes is given any bytes: nothing may panic, and where there is a duller way
+//! to read the same, both must agree.
 
 use crate::http::multipart;
 use crate::http::negotiate::{Accept, RDF_OFFERS, RESULT_OFFERS};

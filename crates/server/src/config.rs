@@ -1,5 +1,6 @@
-//! What a server can be told. The defaults are those of a server on loopback for trusted clients; each
-//! limit that a client can reach is named, with its way to be raised, in the error that it causes.
+//! What a server can be told. The defaults are those of a server on loopback for trusted clients;
+//! each limit that a client can reach is named, with its way to be raised, in the error that it
+//! causes.
 
 use somersault::Limits;
 use std::time::Duration;
@@ -20,20 +21,20 @@ pub struct ServerConfig {
     pub subscribers: usize,
     /// Events that may wait for one slow subscriber before it is told so and disconnected.
     pub subscriber_backlog: usize,
-    /// Bytes of firings that may wait for one slow subscriber before that happens. A firing that waits
-    /// alone may have more.
+    /// Bytes of firings that may wait for one slow subscriber before that happens. A firing that
+    /// waits alone may have more.
     pub subscriber_backlog_bytes: u64,
-    /// Bytes of firings that may wait for all subscribers together; a firing that several of them wait
-    /// for counts once. Beyond it, those for whom more than a few wait are disconnected.
+    /// Bytes of firings that may wait for all subscribers together; a firing that several of them
+    /// wait for counts once. Beyond it, those for whom more than a few wait are disconnected.
     pub subscribers_backlog_bytes: u64,
     /// Open connections at one time. For a further one the connection that idles for the longest is
     /// closed; while all are in use, further ones are answered 503, except at `/health`.
     pub connections: usize,
     /// Which web pages of other origins may use this server.
     pub cors: Cors,
-    /// `http://name:port` as clients see it, where that is not what their `Host` header says (behind a
-    /// proxy): graphs named by their URL, and relative IRIs, are resolved against it. The server
-    /// answers for its host, and its pages are the server's own.
+    /// `http://name:port` as clients see it, where that is not what their `Host` header says
+    /// (behind a proxy): graphs named by their URL, and relative IRIs, are resolved against it. The
+    /// server answers for its host, and its pages are the server's own.
     pub public_url: Option<String>,
     /// Further hosts, `name` or `name:port`, that the server answers for. A server on a loopback
     /// address answers for loopback names, the host of `public_url` and these; any other server for
@@ -49,8 +50,8 @@ pub struct ServerConfig {
     pub shutdown_grace: Duration,
 }
 
-/// Cross-origin resource sharing: which web pages of other origins may use the server. The requests of
-/// all others are refused.
+/// Cross-origin resource sharing: which web pages of other origins may use the server. The requests
+/// of all others are refused.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Cors {
     /// No page of another origin.

@@ -1,5 +1,6 @@
-//! SERVICE and LOAD: the HTTP client that the engine is given where remote access is allowed. It speaks
-//! `http` only, follows few redirects, and takes no answer that is larger or slower than its limits.
+//! SERVICE and LOAD: the HTTP client that the engine is given where remote access is allowed. It
+//! speaks `http` only, follows few redirects, and takes no answer that is larger or slower than its
+//! limits.
 
 use crate::http::negotiate::{self, RDF_INPUT, format_of};
 use crate::http::nesting;
@@ -15,7 +16,8 @@ use ureq::http::{Response, header};
 const RESULTS: &str = "application/sparql-results+json, application/sparql-results+xml;q=0.9, text/tab-separated-values;q=0.5";
 const DOCUMENTS: &str = "text/turtle, application/n-triples, application/n-quads;q=0.9, application/trig;q=0.9, application/rdf+xml;q=0.8, application/ld+json;q=0.7";
 
-/// Reaches SPARQL endpoints and documents over HTTP. Give it to an engine together with `allow_remote`.
+/// Reaches SPARQL endpoints and documents over HTTP. Give it to an engine together with
+/// `allow_remote`.
 #[derive(Debug, Clone)]
 pub struct HttpRemote {
     agent: Agent,

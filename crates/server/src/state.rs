@@ -1,4 +1,5 @@
-//! What all handlers share: the engine, the configuration, and what is counted and limited over all requests.
+//! What all handlers share: the engine, the configuration, and what is counted and limited over all
+//! requests.
 
 use crate::config::ServerConfig;
 use crate::http::body::Budget;
@@ -80,8 +81,8 @@ impl App {
         let _ = stopping.wait_for(|stop| *stop).await.map(|stop| *stop);
     }
 
-    /// The URL of a path of this server as the client sees it: what relative IRIs are resolved against,
-    /// and what a graph that is named by its URL is called.
+    /// The URL of a path of this server as the client sees it: what relative IRIs are resolved
+    /// against, and what a graph that is named by its URL is called.
     pub(crate) fn public_url(&self, headers: &HeaderMap, path: &str) -> String {
         if let Some(url) = &self.config.public_url {
             return format!("{}{path}", url.trim_end_matches('/'));

@@ -1,4 +1,5 @@
-//! A standing query that joins a window of a stream with stored data, which the stream itself makes grow.
+//! A standing query that joins a window of a stream with stored data, which the stream itself makes
+//! grow.
 
 use somersault::oxrdf::{GraphName, NamedNode, Quad};
 use somersault::{

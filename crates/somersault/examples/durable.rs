@@ -1,5 +1,5 @@
-//! A durable engine: what was acknowledged is there after a restart, and a subscriber that reconnects
-//! misses nothing that is still kept.
+//! A durable engine: what was acknowledged is there after a restart, and a subscriber that
+//! reconnects misses nothing that is still kept.
 
 use somersault::oxrdf::{GraphName, Literal, NamedNode, Quad};
 use somersault::{

@@ -1,5 +1,6 @@
-//! What a close of an aggregate over a long window costs: readings of a thousand sensors, averaged by room over ten seconds
-//! that slide by a tenth of one, with rows and groups kept from close to close and without.
+//! What a close of an aggregate over a long window costs: readings of a thousand sensors, averaged
+//! by room over ten seconds that slide by a tenth of one, with rows and groups kept from close to
+//! close and without.
 //!
 //! `cargo run --release -p somersault --example kept_groups [readings per second]`
 

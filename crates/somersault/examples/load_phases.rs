@@ -1,6 +1,7 @@
-//! Where the time and memory of a bulk load go: `cargo run --release -p somersault --example load_phases -- FILE.nt.zst [PHASE]`.
-//! The phases are `unpack`, `parse` (oxttl, one thread), `intern` (the same and the dictionary) and `load` (an engine in
-//! memory); without one all are measured, one after the other. Times are printed, never judged.
+//! Where the time and memory of a bulk load go: `cargo run --release -p somersault --example
+//! load_phases -- FILE.nt.zst [PHASE]`. The phases are `unpack`, `parse` (oxttl, one thread),
+//! `intern` (the same and the dictionary) and `load` (an engine in memory); without one all are
+//! measured, one after the other. Times are printed, never judged.
 
 use oxttl::NTriplesParser;
 use somersault::{Engine, EngineConfig, LoadOptions, LoadProgress, RdfFormat};

@@ -66,7 +66,8 @@ impl Answer {
         &self.inner
     }
 
-    /// Takes out the answer itself, if nobody else has this one: what is left is an answer of no row.
+    /// Takes out the answer itself, if nobody else has this one: what is left is an answer of no
+    /// row.
     pub(crate) fn reclaim(&mut self) -> Option<Arc<Inner>> {
         Arc::get_mut(&mut self.inner)?;
         Some(std::mem::replace(&mut self.inner, Arc::clone(&NO_ANSWER)))
@@ -90,8 +91,8 @@ impl Answer {
         }
     }
 
-    /// The names of the columns, without `?`; empty for ASK, `subject`, `predicate`, `object` for a graph, and with
-    /// `graph` for a dataset.
+    /// The names of the columns, without `?`; empty for ASK, `subject`, `predicate`, `object` for a
+    /// graph, and with `graph` for a dataset.
     pub fn variables(&self) -> &[String] {
         match &*self.inner {
             Inner::Solutions(solutions) => solutions.variables(),
@@ -159,7 +160,8 @@ impl Answer {
     /// Writes solutions or the boolean in a SPARQL result format, a piece at a time.
     ///
     /// # Errors
-    /// [`EngineError::Invalid`] if this is a graph, or if a column has a name that the format cannot hold.
+    /// [`EngineError::Invalid`] if this is a graph, or if a column has a name that the format
+    /// cannot hold.
     pub fn results_writer(&self, format: QueryResultsFormat) -> Result<AnswerWriter, EngineError> {
         AnswerWriter::of_results(self, format)
     }
@@ -175,8 +177,8 @@ impl Answer {
     /// Writes solutions or the boolean in a SPARQL result format.
     ///
     /// # Errors
-    /// [`EngineError::Invalid`] if this is a graph or holds what the format cannot, [`EngineError::Io`]
-    /// if `writer` fails.
+    /// [`EngineError::Invalid`] if this is a graph or holds what the format cannot,
+    /// [`EngineError::Io`] if `writer` fails.
     pub fn write_results(
         &self,
         format: QueryResultsFormat,

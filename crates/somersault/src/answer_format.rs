@@ -1,6 +1,6 @@
-//! Answers as JSON lines: `{query, close_ms | snapshot_ms, vars, n, sha256, rows, mult}`, with terms
-//! in N-Triples syntax, distinct rows sorted by code point, and the hash over the compact JSON of
-//! `[[row, count], …]`. The spelling must not change: stored answers are compared by hash.
+//! Answers as JSON lines: `{query, close_ms | snapshot_ms, vars, n, sha256, rows, mult}`, with
+//! terms in N-Triples syntax, distinct rows sorted by code point, and the hash over the compact
+//! JSON of `[[row, count], …]`. The spelling must not change: stored answers are compared by hash.
 
 use crate::answer::{Answer, AnswerKind};
 use oxrdf::GraphName;
@@ -159,7 +159,8 @@ impl AnswerLine {
     }
 }
 
-/// The rows of an answer as the format spells them (ASK: one row `true` or `false`), in no particular order.
+/// The rows of an answer as the format spells them (ASK: one row `true` or `false`), in no
+/// particular order.
 pub fn answer_rows(answer: &Answer) -> Vec<AnswerRow> {
     match answer.kind() {
         AnswerKind::Boolean => {

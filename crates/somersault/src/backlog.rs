@@ -1,7 +1,8 @@
 //! The memory of the firings that wait for subscribers, and its limits.
 //!
-//! The one thing to know before changing it: subscribers of one query wait for the same firings. What
-//! waits for several of them is there once, and counts once over all; for each of them it counts whole.
+//! The one thing to know before changing it: subscribers of one query wait for the same firings.
+//! What waits for several of them is there once, and counts once over all; for each of them it
+//! counts whole.
 
 use crate::answer::Answer;
 use crate::subscription::FiringResult;
@@ -12,13 +13,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// What a firing takes beside its answer, about.
 const FIRING_BYTES: u64 = 256;
-/// What a cell takes with its term, which the dictionary may keep for the sake of the answer, about.
+/// What a cell takes with its term, which the dictionary may keep for the sake of the answer,
+/// about.
 const CELL_BYTES: u64 = 48;
 /// A subscriber with no more firings than these does not pay for what others leave waiting.
 const PROMPT: usize = 4;
 
-/// How much memory firings may take that wait for the subscribers who share this; clones are handles to
-/// one count. Set as [`SubscribeOptions::backlog`](crate::SubscribeOptions::backlog).
+/// How much memory firings may take that wait for the subscribers who share this; clones are
+/// handles to one count. Set as [`SubscribeOptions::backlog`](crate::SubscribeOptions::backlog).
 ///
 /// ```
 /// use somersault::{Backlog, SubscribeOptions, WhenSlow};
@@ -56,8 +58,8 @@ struct Shares {
 }
 
 impl Backlog {
-    /// At most so many bytes for each subscriber and so many for all of them. A firing that waits alone
-    /// is kept whatever it takes.
+    /// At most so many bytes for each subscriber and so many for all of them. A firing that waits
+    /// alone is kept whatever it takes.
     pub fn new(subscriber_bytes: u64, total_bytes: u64) -> Backlog {
         Backlog(Arc::new(Shared {
             subscriber_bytes,

@@ -1,6 +1,7 @@
-//! Blank nodes belong to the document that they came in. Their labels are replaced by a hash of (scope,
-//! label) before anything is logged, so that recovery sees what the live run saw (S6). Those of pushes are
-//! renamed later, by the coordinator, because it knows which pushes are the same.
+//! Blank nodes belong to the document that they came in. Their labels are replaced by a hash of
+//! (scope, label) before anything is logged, so that recovery sees what the live run saw (S6).
+//! Those of pushes are renamed later, by the coordinator, because it knows which pushes are the
+//! same.
 
 use oxrdf::{BlankNode, GraphName, NamedOrBlankNode, Quad, Term, Triple};
 use sha2::{Digest, Sha256};

@@ -19,15 +19,16 @@ use std::time::Duration;
 pub struct EngineConfig {
     /// The folder that keeps the log; `None` keeps everything in memory only.
     pub data: Option<PathBuf>,
-    /// Whether the data folder is only read: opening it changes no file, and inputs are refused. Several engines may
-    /// read a folder at the same time, as long as none writes to it.
+    /// Whether the data folder is only read: opening it changes no file, and inputs are refused.
+    /// Several engines may read a folder at the same time, as long as none writes to it.
     pub read_only: bool,
     /// How many shards the store has, each with one injector.
     pub workers: u16,
     /// How many threads execute queries.
     pub query_threads: usize,
-    /// How long a one-shot query may take on its caller's thread before it begins again on one of those: longer than the
-    /// switches to there and back take, and no longer than a caller that must not wait can give.
+    /// How long a one-shot query may take on its caller's thread before it begins again on one of
+    /// those: longer than the switches to there and back take, and no longer than a caller that
+    /// must not wait can give.
     pub in_place_time: Duration,
     /// What carries batches to the shards.
     pub fabric: FabricKind,
@@ -113,8 +114,8 @@ pub enum Clock {
     Manual,
 }
 
-/// When a continuous query keeps the rows of its joins from one close to the next, and brings them up to date by what has
-/// come and gone, instead of evaluating the whole. Its answers are the same.
+/// When a continuous query keeps the rows of its joins from one close to the next, and brings them
+/// up to date by what has come and gone, instead of evaluating the whole. Its answers are the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum DeltaMode {

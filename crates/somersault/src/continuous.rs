@@ -1,5 +1,6 @@
-//! The registered continuous queries: what the driver tells about them ends here. A firing is executed on the query pool,
-//! over its pinned snapshot and the window versions of its close, and its result goes to the hub of its cohort.
+//! The registered continuous queries: what the driver tells about them ends here. A firing is
+//! executed on the query pool, over its pinned snapshot and the window versions of its close, and
+//! its result goes to the hub of its cohort.
 
 mod cohort;
 mod delta;
@@ -97,8 +98,9 @@ impl ContinuousQueries {
         execution
     }
 
-    /// What an execution on its caller's thread is given. Nobody helps with it, and nobody stops it, since
-    /// its budget soon does; so it holds nothing that all threads would count their holds of.
+    /// What an execution on its caller's thread is given. Nobody helps with it, and nobody stops
+    /// it, since its budget soon does; so it holds nothing that all threads would count their holds
+    /// of.
     pub(crate) fn execution_in_place(&self, now: EventTime, query: QueryUid) -> Execution {
         let mut execution = Execution::new(self.config.limits.clone(), now);
         execution.limits.query_memory_bytes = self.memory_in_place();
@@ -109,7 +111,8 @@ impl ContinuousQueries {
         execution
     }
 
-    /// What one execution may use, so that as many as can run at once stay within the limit of all together.
+    /// What one execution may use, so that as many as can run at once stay within the limit of all
+    /// together.
     fn memory_share(&self) -> u64 {
         let limits = &self.config.limits;
         let in_place = limits.total_query_memory_bytes / IN_PLACE_PART;
@@ -119,8 +122,8 @@ impl ContinuousQueries {
         limits.query_memory_bytes.min(share)
     }
 
-    /// What an execution on its caller's thread may use. So many of them can run at once as there may
-    /// be one-shot queries.
+    /// What an execution on its caller's thread may use. So many of them can run at once as there
+    /// may be one-shot queries.
     fn memory_in_place(&self) -> u64 {
         let limits = &self.config.limits;
         let in_place = limits.total_query_memory_bytes / IN_PLACE_PART;
@@ -151,8 +154,8 @@ impl ContinuousQueries {
     }
 }
 
-/// What a continuous query ranges over (docs/language.md): its windows, merged with
-/// the graphs of FROM or without any with the stored default graph; GRAPH reads windows and FROM NAMED.
+/// What a continuous query ranges over (docs/language.md): its windows, merged with the graphs of
+/// FROM or without any with the stored default graph; GRAPH reads windows and FROM NAMED.
 pub(crate) fn continuous_dataset(query: &ContinuousQuery, store: &Store) -> Dataset {
     // Interned, not looked up: the graph may come into being after the registration.
     let id = |name: &oxrdf::NamedNode| store.dictionary().intern(name.as_ref().into());

@@ -99,7 +99,8 @@ struct Counters {
 /// What the SPARQL protocol and the caller say about one query.
 #[derive(Clone, Debug, Default)]
 pub struct QueryOptions {
-    /// `default-graph-uri`: replaces the query's own dataset if this or `named_graphs` is not empty.
+    /// `default-graph-uri`: replaces the query's own dataset if this or `named_graphs` is not
+    /// empty.
     pub default_graphs: Vec<NamedNode>,
     /// `named-graph-uri`.
     pub named_graphs: Vec<NamedNode>,
@@ -109,8 +110,8 @@ pub struct QueryOptions {
     pub timeout: Option<Duration>,
     /// Another limit of rows than the engine's.
     pub result_rows: Option<u64>,
-    /// Turned true by the caller when the answer is not wanted any more: the query ends soon after, with
-    /// [`EngineError::Cancelled`].
+    /// Turned true by the caller when the answer is not wanted any more: the query ends soon after,
+    /// with [`EngineError::Cancelled`].
     pub cancel: Option<Arc<AtomicBool>>,
 }
 
@@ -154,7 +155,8 @@ impl Engine {
     /// Opens an engine; with a data directory, what was acknowledged before is there again.
     ///
     /// # Errors
-    /// [`EngineError::Damaged`] if the folder is not understood, [`EngineError::Io`] if it cannot be read.
+    /// [`EngineError::Damaged`] if the folder is not understood, [`EngineError::Io`] if it cannot
+    /// be read.
     pub fn open(config: EngineConfig) -> Result<Engine, EngineError> {
         Engine::open_reporting(config, &Arc::default())
     }
@@ -284,7 +286,8 @@ impl Engine {
         &self.inner.config
     }
 
-    /// Stops: takes nothing more, finishes what is due, flushes the log. Other handles get [`EngineError::Stopped`].
+    /// Stops: takes nothing more, finishes what is due, flushes the log. Other handles get
+    /// [`EngineError::Stopped`].
     ///
     /// # Errors
     /// What keeps the log from being flushed.
@@ -322,7 +325,8 @@ impl Engine {
 /// How long an input may take to cut the closes that it makes due before others come first.
 const CLOSES_PATIENCE: Duration = Duration::from_millis(100);
 
-/// What inputs of streams may ask for. A clock that stands still says nothing of how far ahead a time lies.
+/// What inputs of streams may ask for. A clock that stands still says nothing of how far ahead a
+/// time lies.
 fn stream_limits(config: &EngineConfig) -> StreamLimits {
     let ahead_ms = i64::try_from(config.limits.time_ahead.as_millis()).unwrap_or(i64::MAX);
     StreamLimits {
@@ -368,12 +372,14 @@ impl Counters {
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        // In this order: what is given up reaches no subscriber, and the log does not say that it was answered.
+        // In this order: what is given up reaches no subscriber, and the log does not say that it
+        // was answered.
         self.continuous.end();
         self.driver.abort();
         self.continuous.cancel.store(true, Ordering::Relaxed);
         self.pool.stop();
-        // Its thread may be its last holder, while it tells what is durable: who opens the folder next is not to find it taken.
+        // Its thread may be its last holder, while it tells what is durable: who opens the folder
+        // next is not to find it taken.
         let _ = self.log.close();
     }
 }

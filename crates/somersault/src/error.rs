@@ -42,7 +42,8 @@ pub enum EngineError {
     /// It exists already and is something else, or the state does not allow it.
     #[error("{0}")]
     Conflict(String),
-    /// It is well formed but cannot be accepted: BATCH that does not divide STEP, event time that goes back …
+    /// It is well formed but cannot be accepted: BATCH that does not divide STEP, event time that
+    /// goes back …
     #[error("{0}")]
     Invalid(String),
     /// A push has a statement that is later than LATENESS allows; nothing of it was taken.
@@ -72,7 +73,8 @@ pub enum EngineError {
     /// The disk is full: nothing more is acknowledged, queries go on.
     #[error("{0}")]
     DiskFull(String),
-    /// The disk did not do what it was asked, or the data folder is gone: nothing more is acknowledged, queries go on.
+    /// The disk did not do what it was asked, or the data folder is gone: nothing more is
+    /// acknowledged, queries go on.
     #[error("{0}")]
     DiskFailed(String),
     /// Reading or writing failed.

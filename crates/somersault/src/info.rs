@@ -15,13 +15,15 @@ pub struct StreamInfo {
     pub derived_by: Option<String>,
     /// Its batch interval.
     pub batch_ms: i64,
-    /// Every statement with an earlier event time has been seen; `None` before the first push or advance.
+    /// Every statement with an earlier event time has been seen; `None` before the first push or
+    /// advance.
     pub complete_through_ms: Option<i64>,
     /// Up to here its batches are visible in the stable snapshot.
     pub stable_time_ms: Option<i64>,
     /// How far `stable_time_ms` is behind `complete_through_ms`.
     pub lag_ms: Option<i64>,
-    /// How far `complete_through_ms` is ahead of the clock; `None` where it is not, and without a clock.
+    /// How far `complete_through_ms` is ahead of the clock; `None` where it is not, and without a
+    /// clock.
     pub ahead_of_clock_ms: Option<i64>,
     /// Statements taken so far.
     pub tuples: u64,
@@ -86,7 +88,8 @@ pub struct QueryInfo {
     pub text: String,
     /// Its windows.
     pub windows: Vec<WindowInfo>,
-    /// Firings so far, empty ones included. After a restart those that were executed since: the ones that are kept among them.
+    /// Firings so far, empty ones included. After a restart those that were executed since: the
+    /// ones that are kept among them.
     pub firings: u64,
     /// Rows in all of them.
     pub rows: u64,
@@ -96,10 +99,11 @@ pub struct QueryInfo {
     pub next_close_ms: Option<i64>,
     /// How far each of its streams is.
     pub streams: Vec<Reached>,
-    /// The stream that the next close waits for, which is the one that is furthest behind; `None` while it is paused, and
-    /// while every stream has reached that close.
+    /// The stream that the next close waits for, which is the one that is furthest behind; `None`
+    /// while it is paused, and while every stream has reached that close.
     pub held_up_by: Option<Reached>,
-    /// Those among them that late statements caused: closes that had been answered, with a higher revision.
+    /// Those among them that late statements caused: closes that had been answered, with a higher
+    /// revision.
     pub amended: u64,
     /// Firings that were not executed because a newer one was due (ON OVERLOAD SKIP).
     pub skipped: u64,

@@ -1,8 +1,8 @@
 //! Playing statements in real time: what the demo and the bench feed an engine with.
 //!
-//! Event time runs with the clock. Statements are pushed in small steps as their time comes; at the end of
-//! each batch all streams advance in one record, unless their statements alone are to tell their time. A player that falls behind
-//! goes on without pause and says by how much.
+//! Event time runs with the clock. Statements are pushed in small steps as their time comes; at the
+//! end of each batch all streams advance in one record, unless their statements alone are to tell
+//! their time. A player that falls behind goes on without pause and says by how much.
 
 use crate::engine::Engine;
 use crate::error::EngineError;
@@ -32,12 +32,13 @@ pub struct LivePlan {
     pub streams: Vec<String>,
     /// Interval at which all streams advance; the batch of the streams, or a divisor of it.
     pub batch_ms: i64,
-    /// Event time that the play starts at: 0, or where an earlier play ended. A multiple of the batch.
+    /// Event time that the play starts at: 0, or where an earlier play ended. A multiple of the
+    /// batch.
     pub from_ms: i64,
     /// Event time that it ends at; statements from here on are left in the iterator.
     pub until_ms: i64,
-    /// Whether all streams advance at the end of each interval, which makes them visible; if not, their times go on with their
-    /// statements, and they advance at the end of the play alone.
+    /// Whether all streams advance at the end of each interval, which makes them visible; if not,
+    /// their times go on with their statements, and they advance at the end of the play alone.
     pub advances: bool,
     /// Whether event time follows the clock; if not, it runs as fast as the engine takes it.
     pub paced: bool,
@@ -56,7 +57,8 @@ pub struct LiveProgress {
     pub in_engine: Duration,
 }
 
-/// Plays statements into an engine. `on_step` is called after each step; when it returns false the play ends there.
+/// Plays statements into an engine. `on_step` is called after each step; when it returns false the
+/// play ends there.
 ///
 /// # Errors
 /// The first refusal of the engine.
@@ -72,7 +74,8 @@ pub fn play(
     let start = Instant::now();
     let mut boundary_ms = plan.from_ms;
     while boundary_ms < plan.until_ms {
-        // A step never crosses the end of a batch, so that a batch is closed as soon as its last statement is in.
+        // A step never crosses the end of a batch, so that a batch is closed as soon as its last
+        // statement is in.
         let batch_end_ms = (boundary_ms.div_euclid(plan.batch_ms) + 1) * plan.batch_ms;
         boundary_ms = (boundary_ms + step_ms).min(batch_end_ms).min(plan.until_ms);
         while let Some(statement) = statements.next_if(|statement| statement.at_ms < boundary_ms) {

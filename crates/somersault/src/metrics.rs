@@ -9,7 +9,8 @@ use std::time::Duration;
 pub struct MetricsSnapshot {
     /// The snapshot number that one-shot queries see.
     pub stable_sn: u64,
-    /// Snapshot numbers that are retained: those that are pinned, the stable one, and those that are cut and not stable yet.
+    /// Snapshot numbers that are retained: those that are pinned, the stable one, and those that
+    /// are cut and not stable yet.
     pub retained_sns: u64,
     /// Pins held by firings and one-shot queries.
     pub pins: u64,
@@ -31,8 +32,8 @@ pub struct MetricsSnapshot {
     pub stored_statements: u64,
     /// Terms in the dictionary.
     pub terms: u64,
-    /// Those of them that came with timing statements and go when no window can show them any more, if nothing else has
-    /// mentioned them since.
+    /// Those of them that came with timing statements and go when no window can show them any more,
+    /// if nothing else has mentioned them since.
     pub passing_terms: u64,
     /// Terms that have gone.
     pub reclaimed_terms: u64,
@@ -56,8 +57,8 @@ pub struct MemoryUse {
     pub dictionary_bytes: u64,
     /// The persistent store.
     pub store_bytes: u64,
-    /// Of that, about what is there for snapshots alone: changes since the retained ones that are kept apart, and what was
-    /// replaced and may still be seen.
+    /// Of that, about what is there for snapshots alone: changes since the retained ones that are
+    /// kept apart, and what was replaced and may still be seen.
     pub snapshots_bytes: u64,
     /// Slices and window versions.
     pub slices_bytes: u64,
@@ -155,8 +156,8 @@ pub struct ShardMetrics {
     pub applied_sn: u64,
 }
 
-/// Records durations in steps of 100 ns, to 1 part in 100. It takes memory with the first duration, and as much as the
-/// longest needs: there are thousands of queries that have not fired yet.
+/// Records durations in steps of 100 ns, to 1 part in 100. It takes memory with the first duration,
+/// and as much as the longest needs: there are thousands of queries that have not fired yet.
 #[derive(Default)]
 pub(crate) struct Recorder {
     histogram: Option<Histogram<u32>>,

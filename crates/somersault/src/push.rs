@@ -18,8 +18,8 @@ pub struct StreamStatement {
 pub struct Push {
     /// Who sends; sources of a stream are ordered each for itself. `None` is the default source.
     pub source: Option<String>,
-    /// The sender's running number: a push whose number is not above the newest that was taken of its stream and source is
-    /// dropped and acknowledged again.
+    /// The sender's running number: a push whose number is not above the newest that was taken of
+    /// its stream and source is dropped and acknowledged again.
     pub seq: Option<u64>,
     /// What is sent, with event times that do not go back.
     pub statements: Vec<StreamStatement>,

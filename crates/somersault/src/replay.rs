@@ -1,6 +1,6 @@
-//! Playing recorded streams: files of `t_ms<TAB>triple .` are merged by event time, pushed per batch
-//! interval and stream, and after each interval all streams are advanced in one record (S4). That is
-//! what makes replayed answers exact.
+//! Playing recorded streams: files of `t_ms<TAB>triple .` are merged by event time, pushed per
+//! batch interval and stream, and after each interval all streams are advanced in one record (S4).
+//! That is what makes replayed answers exact.
 
 mod reader;
 
@@ -13,7 +13,8 @@ use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-/// A recorded stream: `t_ms<TAB>triple .` per line, times not decreasing; `.gz` and `.zst` are unpacked.
+/// A recorded stream: `t_ms<TAB>triple .` per line, times not decreasing; `.gz` and `.zst` are
+/// unpacked.
 #[derive(Clone, Debug)]
 pub struct StreamFile {
     /// The stream's IRI.
@@ -27,7 +28,8 @@ pub struct StreamFile {
 pub struct ReplayPlan {
     /// The streams; one stream may come from one file only.
     pub files: Vec<StreamFile>,
-    /// How much event time goes into one push per stream; must divide every close that is to be exact.
+    /// How much event time goes into one push per stream; must divide every close that is to be
+    /// exact.
     pub batch_ms: i64,
     /// Statements from here on are not fed, and at the end all streams are advanced to here;
     /// `None` plays everything and advances to the end of the last interval.
@@ -52,7 +54,8 @@ pub enum Step {
     Push {
         /// The stream's IRI.
         stream: String,
-        /// The running number of the push in its stream, from 0: the same for the same plan and files.
+        /// The running number of the push in its stream, from 0: the same for the same plan and
+        /// files.
         seq: u64,
         /// What to push.
         statements: Vec<StreamStatement>,
@@ -104,8 +107,8 @@ pub enum ReplayError {
 
 /// The steps of a plan, read from the files as they are needed.
 ///
-/// The first step advances all streams to the start of the first interval: from then on every stream
-/// has a time, so that a close needs no statement of each stream before it is due.
+/// The first step advances all streams to the start of the first interval: from then on every
+/// stream has a time, so that a close needs no statement of each stream before it is due.
 pub struct Steps {
     streams: Vec<Feed>,
     batch_ms: i64,
@@ -142,8 +145,8 @@ impl Steps {
     /// Opens the files.
     ///
     /// # Errors
-    /// [`ReplayError::Io`] for a file that cannot be read, [`ReplayError::Plan`] if the batch interval is not positive
-    /// or a stream is given twice.
+    /// [`ReplayError::Io`] for a file that cannot be read, [`ReplayError::Plan`] if the batch
+    /// interval is not positive or a stream is given twice.
     pub fn open(plan: &ReplayPlan) -> Result<Steps, ReplayError> {
         if plan.batch_ms <= 0 {
             return Err(ReplayError::Plan(format!(
@@ -328,8 +331,8 @@ const QUIESCE: Duration = Duration::from_secs(600);
 
 /// Plays a plan into an engine. `on_step` is called after each step has been taken (for a
 /// [`Step::Snapshot`]: when the engine is at that time and everything due has been answered), with
-/// the counts so far; an error from it ends the replay. The statements of a [`Step::Push`] have been
-/// handed to the engine by then: its list is empty.
+/// the counts so far; an error from it ends the replay. The statements of a [`Step::Push`] have
+/// been handed to the engine by then: its list is empty.
 ///
 /// # Errors
 /// Whatever is wrong with the files, with file and line, and what the engine or `on_step` refused.
@@ -350,8 +353,8 @@ pub fn replay(
                 pace.wait_until(lines.last_ms().saturating_add(1));
                 summary.statements += lines.len() as u64;
                 summary.pushes += 1;
-                // What firings that are still running hold goes when they are done; what windows need does not, and the
-                // engine says so.
+                // What firings that are still running hold goes when they are done; what windows
+                // need does not, and the engine says so.
                 if !engine.has_room(&stream, lines.len()) {
                     engine.quiesce(QUIESCE)?;
                 }
@@ -437,8 +440,8 @@ impl Pace {
         }
     }
 
-    /// In a long silence of all streams: waits for the end of the next interval and returns it, so that
-    /// closes fire when their time comes and not when the silence ends.
+    /// In a long silence of all streams: waits for the end of the next interval and returns it, so
+    /// that closes fire when their time comes and not when the silence ends.
     fn heartbeat_before(&mut self, to_ms: i64, batch_ms: i64) -> Option<i64> {
         self.times?;
         self.origin?;

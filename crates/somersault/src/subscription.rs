@@ -40,9 +40,9 @@ pub struct FiringResult {
     pub waiting: Duration,
 }
 
-/// Where a firing stands among those of its query, in the order in which they are given. As text it is the id
-/// of an event: `uid:close`, or `uid:close.ordinal.revision.sn` where late statements made the firing or
-/// the close has several. Both are read without the uid, too.
+/// Where a firing stands among those of its query, in the order in which they are given. As text it
+/// is the id of an event: `uid:close`, or `uid:close.ordinal.revision.sn` where late statements
+/// made the firing or the close has several. Both are read without the uid, too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FiringId {
     /// The uid of the query; `None` where it is not known.
@@ -53,12 +53,14 @@ pub struct FiringId {
     pub ordinal: u32,
     /// 0, and more for amended firings.
     pub revision: u32,
-    /// The snapshot number that it saw: later firings saw no earlier one. `None` where only the close is known.
+    /// The snapshot number that it saw: later firings saw no earlier one. `None` where only the
+    /// close is known.
     pub sn: Option<u64>,
 }
 
 impl FiringId {
-    /// That of a firing which saw this snapshot number, for the members of its cohort whoever they are.
+    /// That of a firing which saw this snapshot number, for the members of its cohort whoever they
+    /// are.
     pub(crate) fn of(key: &FiringKey, sn: Sn) -> FiringId {
         FiringId {
             uid: None,
@@ -174,9 +176,9 @@ impl FiringResult {
 /// ```
 #[derive(Clone, Debug)]
 pub struct SubscribeOptions {
-    /// Only firings that came after this one (Last-Event-ID); `None` begins with the oldest that is kept.
-    /// If it is a firing of another query, whose place the one of this name did not take, the subscriber
-    /// is told that it missed some, and begins with the oldest.
+    /// Only firings that came after this one (Last-Event-ID); `None` begins with the oldest that is
+    /// kept. If it is a firing of another query, whose place the one of this name did not take, the
+    /// subscriber is told that it missed some, and begins with the oldest.
     pub after: Option<FiringId>,
     /// Only firings that come after the newest so far; where `after` is given, that counts.
     pub from_now: bool,
@@ -198,8 +200,8 @@ pub enum WhenSlow {
     /// ([`SubscriptionEvent::Lagged`]).
     #[default]
     SkipOldest,
-    /// All firings that wait for it are given up, it is told so ([`SubscriptionEvent::Slow`]), and its
-    /// subscription ends.
+    /// All firings that wait for it are given up, it is told so ([`SubscriptionEvent::Slow`]), and
+    /// its subscription ends.
     End,
 }
 
@@ -226,7 +228,8 @@ impl SubscribeOptions {
         }
     }
 
-    /// Whether the firing that was seen last is known to be another query's than the one with this uid.
+    /// Whether the firing that was seen last is known to be another query's than the one with this
+    /// uid.
     pub(crate) fn follows_another(&self, uid: QueryUid) -> bool {
         let seen = self.after.and_then(|after| after.uid);
         seen.is_some_and(|seen| seen != uid.0)
@@ -241,7 +244,8 @@ impl SubscribeOptions {
         }
     }
 
-    /// Whether a firing came after the one that was seen last, as far as that is told from the two alone.
+    /// Whether a firing came after the one that was seen last, as far as that is told from the two
+    /// alone.
     pub(crate) fn has_not_seen(&self, id: FiringId) -> bool {
         self.after.is_some_and(|after| match (after.sn, id.sn) {
             (Some(seen), Some(sn)) => {
@@ -359,12 +363,14 @@ struct Waiting {
     is_slow: bool,
     ended: bool,
     waker: Option<Waker>,
-    /// The firing that was seen last, of which only the close is known, has been passed: what is amended now is new.
+    /// The firing that was seen last, of which only the close is known, has been passed: what is
+    /// amended now is new.
     passed: bool,
 }
 
 impl Mailbox {
-    /// A subscriber that may not be given any more what is `gone`; it is told if it misses something.
+    /// A subscriber that may not be given any more what is `gone`; it is told if it misses
+    /// something.
     pub(crate) fn new(options: &SubscribeOptions, capacity: usize, gone: Gone) -> Mailbox {
         let seen_ms = options.after.map(|after| after.close_ms);
         let waiting = Waiting {

@@ -55,7 +55,8 @@ fn department(number: usize) -> Term {
 /// Departments with professors who have a name, an age and a day since when, and teach courses.
 fn university() -> Engine {
     let engine = Engine::open(EngineConfig {
-        // A thread that waits for a processor is not to look like a heavy query: the pool allocates.
+        // A thread that waits for a processor is not to look like a heavy query: the pool
+        // allocates.
         in_place_time: Duration::from_secs(3600),
         ..EngineConfig::default()
     })

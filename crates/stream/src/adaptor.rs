@@ -1,7 +1,8 @@
 //! From pushed statements to ids in batches: order, lateness, sources, classification, blank nodes.
 //!
-//! Before changing anything here: [`TimeGate`] is asked twice for each statement, by admission (which refuses) and by
-//! `apply` (which drops what LATE DROP drops). Both must come to the same verdict from the same state.
+//! Before changing anything here: [`TimeGate`] is asked twice for each statement, by admission
+//! (which refuses) and by `apply` (which drops what LATE DROP drops). Both must come to the same
+//! verdict from the same state.
 
 use crate::taken::TakenNumbers;
 use oxrdf::{
@@ -13,15 +14,18 @@ use somersault_log::{PushStatements, PushedQuad};
 use somersault_model::{EventTime, Intern, Lease, Millis, QuadIds, StreamUid, Tag, TermId};
 use std::sync::Arc;
 
-/// Event times further out than this (30 million years) are refused, so that no sum of times and spans overflows.
+/// Event times further out than this (30 million years) are refused, so that no sum of times and
+/// spans overflows.
 pub(crate) const FARTHEST_MS: i64 = 1_000_000_000_000_000_000;
 
 /// One source of a stream.
 #[derive(Clone, Debug)]
 pub(crate) struct Source {
-    /// Counts the stream's sources from 0 in order of appearance; part of the names of its blank nodes.
+    /// Counts the stream's sources from 0 in order of appearance; part of the names of its blank
+    /// nodes.
     pub(crate) number: u32,
-    /// Its newest event time less LATENESS: it promises nothing older. None before its first accepted statement.
+    /// Its newest event time less LATENESS: it promises nothing older. None before its first
+    /// accepted statement.
     pub(crate) time: Option<EventTime>,
     /// The sequence numbers of its pushes.
     pub(crate) taken: TakenNumbers,
@@ -29,8 +33,8 @@ pub(crate) struct Source {
     pub(crate) heard_ms: i64,
 }
 
-/// Follows one source's time through a push, statement by statement, so that it does not matter how a source groups
-/// its statements into pushes.
+/// Follows one source's time through a push, statement by statement, so that it does not matter how
+/// a source groups its statements into pushes.
 #[derive(Clone, Debug)]
 pub(crate) struct TimeGate {
     pub(crate) source: Option<EventTime>,
@@ -149,7 +153,8 @@ impl Classifier {
 /// Interns statements whose blank nodes are all in one scope.
 pub(crate) struct Interner<'a> {
     intern: &'a dyn Intern,
-    /// What a label is prefixed with to make it unique; None where blank nodes name what is in the store (updates).
+    /// What a label is prefixed with to make it unique; None where blank nodes name what is in the
+    /// store (updates).
     scope: Option<String>,
     /// Which statements mention their terms under the lease; without one all terms stay.
     timing: Timing,
@@ -183,7 +188,8 @@ impl<'a> Interner<'a> {
         }
     }
 
-    /// For a push: its blank nodes are its own (S6), also those among the terms that wait for the scope.
+    /// For a push: its blank nodes are its own (S6), also those among the terms that wait for the
+    /// scope.
     pub(crate) fn of_push(
         intern: &'a dyn Intern,
         scope: String,
@@ -198,8 +204,9 @@ impl<'a> Interner<'a> {
                 lease: Some(lease.clone()),
                 ..stored
             },
-            // The stream that it was read for has been dropped, and this one bears its name: a lease on the terms of that one
-            // says nothing of this one's batches, where it may meet those of others.
+            // The stream that it was read for has been dropped, and this one bears its name: a
+            // lease on the terms of that one says nothing of this one's batches, where it may meet
+            // those of others.
             Some(_) => {
                 for (_, quad) in statements.iter() {
                     if let PushedQuad::Ids(quad) = quad {

@@ -1,8 +1,8 @@
-//! Admission: may this input be taken, and what is to be logged for it? Here what is asked and whom it is about; pushes
-//! and queries have files of their own.
+//! Admission: may this input be taken, and what is to be logged for it? Here what is asked and whom
+//! it is about; pushes and queries have files of their own.
 //!
-//! Before changing anything here: admission changes nothing, so that a refused input leaves no trace; and whatever it
-//! lets through must apply without a question later, in recovery too.
+//! Before changing anything here: admission changes nothing, so that a refused input leaves no
+//! trace; and whatever it lets through must apply without a question later, in recovery too.
 
 mod push;
 mod queries;

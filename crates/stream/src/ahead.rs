@@ -1,7 +1,7 @@
 //! How far ahead a time may lie: the limit that keeps one wrong time from stopping a stream.
 //!
-//! Before changing anything here: the limit is judged at admission alone and never by `apply`. What the log holds was
-//! admitted, so a replay with another limit gives the same state.
+//! Before changing anything here: the limit is judged at admission alone and never by `apply`. What
+//! the log holds was admitted, so a replay with another limit gives the same state.
 
 use crate::stream::Stream;
 use somersault_lang::AheadLimit;
@@ -14,8 +14,8 @@ const FIRST_AHEAD: Millis = Millis(36_525 * 86_400_000);
 /// What one input may ask of streams.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StreamLimits {
-    /// How far ahead of both the stream's newest time and the clock a time may lie, where the stream's declaration does
-    /// not say it (AHEAD). `None` for no limit: where there is no clock.
+    /// How far ahead of both the stream's newest time and the clock a time may lie, where the
+    /// stream's declaration does not say it (AHEAD). `None` for no limit: where there is no clock.
     pub ahead: Option<Millis>,
     /// How many closes of one query a push or an advance may make due.
     pub closes_at_once: u64,
@@ -31,7 +31,8 @@ impl Default for StreamLimits {
     }
 }
 
-/// Follows a stream's newest time through an input, so that the grouping of statements into pushes does not matter.
+/// Follows a stream's newest time through an input, so that the grouping of statements into pushes
+/// does not matter.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct AheadGate {
     limit: Option<Millis>,
@@ -78,8 +79,8 @@ fn spell(span: Millis) -> String {
 }
 
 impl AheadGate {
-    /// The gate of a stream for an input received at this time, where `default` is the limit of streams whose declaration
-    /// has none.
+    /// The gate of a stream for an input received at this time, where `default` is the limit of
+    /// streams whose declaration has none.
     pub(crate) fn new(stream: &Stream, default: Option<Millis>, received_ms: i64) -> AheadGate {
         AheadGate {
             limit: match stream.declaration.ahead {
@@ -95,7 +96,8 @@ impl AheadGate {
     /// Lets a time through, or says why not.
     pub(crate) fn pass(&mut self, at: EventTime) -> Result<(), TooFarAhead> {
         if let Some(limit) = self.limit {
-            // A stream begins where its source says: recorded data may be of any year that makes sense.
+            // A stream begins where its source says: recorded data may be of any year that makes
+            // sense.
             let limit = match self.newest {
                 Some(_) => limit,
                 None => limit.max(FIRST_AHEAD),

@@ -1,10 +1,12 @@
-//! Late statements of closed batches (LATE AMEND): which batches change, and which firings run again.
+//! Late statements of closed batches (LATE AMEND): which batches change, and which firings run
+//! again.
 //!
-//! Before changing anything here: all late statements of one record are shown by one cut, so that they make one revision of
-//! each close that they amend. That cut comes before any close that the same record made due, which therefore sees them as
-//! its first revision, unless the driver joins amendments (ADR 23): then closes may come first, and are amended by
-//! it. Windows stay as far back as WITHIN and waiting amendments reach (`Group::earliest_needed`), so an amended firing
-//! reads all that its first revision read.
+//! Before changing anything here: all late statements of one record are shown by one cut, so that
+//! they make one revision of each close that they amend. That cut comes before any close that the
+//! same record made due, which therefore sees them as its first revision, unless the driver joins
+//! amendments (ADR 23): then closes may come first, and are amended by it. Windows stay as far back
+//! as WITHIN and waiting amendments reach (`Group::earliest_needed`), so an amended firing reads
+//! all that its first revision read.
 
 use crate::coordinator::Coordinator;
 use crate::groups::{GroupId, Groups};
@@ -49,7 +51,8 @@ impl Amended {
 
     /// Whether a window over its stream holds it at a close.
     pub(crate) fn is_in(&self, shape: &WindowShape, close: EventTime) -> bool {
-        // Admission keeps windows of a number of statements from queries over streams that are amended.
+        // Admission keeps windows of a number of statements from queries over streams that are
+        // amended.
         let span = shape.span().map(|span| span.span_at(close));
         span.is_some_and(|(from, to)| from <= self.start && self.end <= to)
     }
@@ -86,7 +89,8 @@ impl Amendments {
 }
 
 impl Coordinator {
-    /// Takes late statements of one push to their closed batches: those that no cut has shown yet simply grow.
+    /// Takes late statements of one push to their closed batches: those that no cut has shown yet
+    /// simply grow.
     pub(crate) fn take_late(&mut self, uid: StreamUid, late: Vec<LateStatement>) {
         let Some(stream) = self.streams.get_mut(&uid) else {
             return;
@@ -125,7 +129,8 @@ impl Coordinator {
         }
     }
 
-    /// The closes of groups that have fired and have one of these batches in a window, with those of them.
+    /// The closes of groups that have fired and have one of these batches in a window, with those
+    /// of them.
     fn amended_closes<'a>(
         &self,
         batches: impl Iterator<Item = &'a (StreamUid, BatchNumber)>,
@@ -145,7 +150,8 @@ impl Coordinator {
         closes
     }
 
-    /// Shows all amendments with this SN, and makes the firings whose windows they change due again.
+    /// Shows all amendments with this SN, and makes the firings whose windows they change due
+    /// again.
     pub(crate) fn amend(
         &mut self,
         inject: &mut Inject,

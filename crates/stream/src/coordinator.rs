@@ -1,9 +1,9 @@
 //! The coordinator: the one state transition from log records to snapshot numbers and firings.
 //!
-//! Before changing anything here: [`Coordinator::apply`] is used live and in recovery alike, and must be a pure
-//! function of the records so far (S2, S6): no clock, no random source, no hash order. Whatever else moves the
-//! coordinator (`on_stable`, `on_fired`) must not change what `apply` does next, but for [`Output::Retire`], which
-//! follows the pace of firings.
+//! Before changing anything here: [`Coordinator::apply`] is used live and in recovery alike, and
+//! must be a pure function of the records so far (S2, S6): no clock, no random source, no hash
+//! order. Whatever else moves the coordinator (`on_stable`, `on_fired`) must not change what
+//! `apply` does next, but for [`Output::Retire`], which follows the pace of firings.
 
 use crate::adaptor::{Interner, StreamTerms};
 use crate::ahead::StreamLimits;
@@ -24,9 +24,10 @@ use std::sync::Arc;
 
 /// Turns inputs into records, records into SNs, and complete streams into firings.
 ///
-/// The driver's loop, for one input: [`Coordinator::admit`]; append the record to the log; [`Coordinator::apply`]; then
-/// as long as [`Coordinator::next_due_cut`] gives a plan record: append and apply it too. When an SN is applied by all
-/// shards and durable: [`Coordinator::on_stable`]. One input is taken at a time: `admit` judges by the state that the
+/// The driver's loop, for one input: [`Coordinator::admit`]; append the record to the log;
+/// [`Coordinator::apply`]; then as long as [`Coordinator::next_due_cut`] gives a plan record:
+/// append and apply it too. When an SN is applied by all shards and durable:
+/// [`Coordinator::on_stable`]. One input is taken at a time: `admit` judges by the state that the
 /// records applied so far have made.
 #[derive(Debug)]
 pub struct Coordinator {
@@ -57,7 +58,8 @@ pub struct Coordinator {
     pub(crate) unfinished: FxHashMap<FiringKey, Sn>,
     /// Queries that were replaced and whose last firings are not done, by what fires.
     pub(crate) retiring: FxHashMap<QueryUid, Vec<RetiringQuery>>,
-    /// Of names whose query took another's place: the last close that one of those before it fired for.
+    /// Of names whose query took another's place: the last close that one of those before it fired
+    /// for.
     pub(crate) answered_before: BTreeMap<String, EventTime>,
     /// Up to where each query's answers have been delivered; looked up only.
     pub(crate) delivered: FxHashMap<QueryUid, DeliveredRecord>,
@@ -118,7 +120,8 @@ impl Coordinator {
         }
     }
 
-    /// The same with limits for what admission takes. They do not concern records that are in the log.
+    /// The same with limits for what admission takes. They do not concern records that are in the
+    /// log.
     #[must_use]
     pub fn with_limits(self, limits: StreamLimits) -> Coordinator {
         Coordinator { limits, ..self }
@@ -130,8 +133,8 @@ impl Coordinator {
     /// If the record refers to something that cannot be read any more; nothing has changed then.
     ///
     /// # Panics
-    /// If the record cannot follow the ones before it (a stream that does not exist, an SN out of order): no log that
-    /// admission and the cuts have written holds such a record.
+    /// If the record cannot follow the ones before it (a stream that does not exist, an SN out of
+    /// order): no log that admission and the cuts have written holds such a record.
     pub fn apply(
         &mut self,
         record: &Record,
@@ -178,8 +181,9 @@ impl Coordinator {
         Ok(())
     }
 
-    /// Before replaying a log: the answers of this query up to this mark have been delivered, so that its firings up
-    /// to there are counted but neither [`Output::Due`] nor [`Output::Fire`] (S12).
+    /// Before replaying a log: the answers of this query up to this mark have been delivered, so
+    /// that its firings up to there are counted but neither [`Output::Due`] nor [`Output::Fire`]
+    /// (S12).
     pub fn expect_delivered(&mut self, mark: &DeliveredRecord) {
         let newest = self.delivered.entry(mark.query).or_insert(*mark);
         if (newest.sn, newest.close) < (mark.sn, mark.close) {
@@ -187,8 +191,8 @@ impl Coordinator {
         }
     }
 
-    /// The advances of IDLE and ARRIVAL TIME streams that are worth a record at this time: those that close a batch
-    /// or let a query go on. Admit, log and apply them like any input.
+    /// The advances of IDLE and ARRIVAL TIME streams that are worth a record at this time: those
+    /// that close a batch or let a query go on. Admit, log and apply them like any input.
     pub fn on_tick(&self, now_ms: i64) -> Vec<Input> {
         let mut to = Vec::new();
         let mut inputs = Vec::new();
@@ -202,7 +206,8 @@ impl Coordinator {
             let Some(time) = time.filter(|time| stream.moves_to(*time)) else {
                 continue;
             };
-            // What a machine has slept through is made up for in steps, each received when the clock came there.
+            // What a machine has slept through is made up for in steps, each received when the
+            // clock came there.
             let step = self.within_closes(stream, time);
             let received_ms = now_ms.saturating_sub(time.0.saturating_sub(step.0));
             match step < time && stream.moves_to(step) {
@@ -363,7 +368,8 @@ impl Coordinator {
             .expect("S2: the log names only queries that it registered before")
     }
 
-    /// Drops a stream. What it acknowledged as facts is absorbed, also from batches that are still open.
+    /// Drops a stream. What it acknowledged as facts is absorbed, also from batches that are still
+    /// open.
     pub(crate) fn drop_stream(&mut self, iri: &str, out: &mut Vec<Output>) -> Option<Stream> {
         let uid = self.logged_stream(iri);
         self.by_iri.remove(iri);
@@ -391,8 +397,8 @@ impl Coordinator {
         dropped
     }
 
-    /// Lets a stream begin again, under a new uid: with no time and no batches, and with the numbers of its sources, so that
-    /// repeats are still told.
+    /// Lets a stream begin again, under a new uid: with no time and no batches, and with the
+    /// numbers of its sources, so that repeats are still told.
     fn reset_stream(
         &mut self,
         iri: &str,

@@ -1,10 +1,12 @@
 //! Cuts: plan records, what each SN holds, and which firings it releases (S3, S4, S5, S15).
 //!
-//! Before changing anything here: which cut comes next follows from the state alone ([`Coordinator::next_due_cut`] is
-//! pure), and what a plan record takes follows from the state and the record, so that a plan record that was lost in
-//! a crash is simply asked for again. In order of precedence: effects of updates and loads (each an SN of its own,
-//! nothing between), then what late statements amend, then the earliest due close (only batches that end at or before it),
-//! then everything closed. The driver may leave amendments for later, and takes inputs while closes are due (ADR 23).
+//! Before changing anything here: which cut comes next follows from the state alone
+//! ([`Coordinator::next_due_cut`] is pure), and what a plan record takes follows from the state and
+//! the record, so that a plan record that was lost in a crash is simply asked for again. In order
+//! of precedence: effects of updates and loads (each an SN of its own, nothing between), then what
+//! late statements amend, then the earliest due close (only batches that end at or before it), then
+//! everything closed. The driver may leave amendments for later, and takes inputs while closes are
+//! due (ADR 23).
 
 use crate::coordinator::{Coordinator, Cut, Effects, Lagging};
 use crate::output::{ClosedBatch, Firing, FiringKey, Inject, Output, QueryChange};
@@ -14,14 +16,14 @@ use somersault_model::{BatchNumber, EventTime, Sn, StreamUid};
 use std::collections::BTreeSet;
 
 impl Coordinator {
-    /// The cut that must come next: append it to the log, apply it, and ask again, until there is none.
-    /// `log_end` is the position of the newest record in the log.
+    /// The cut that must come next: append it to the log, apply it, and ask again, until there is
+    /// none. `log_end` is the position of the newest record in the log.
     pub fn next_due_cut(&self, log_end: Position) -> Option<PlanRecord> {
         self.next_due_cut_amending(log_end, true)
     }
 
-    /// The same, where amendments may be left for a later cut: what comes late meanwhile joins them. Closes that are cut
-    /// before them are amended by them.
+    /// The same, where amendments may be left for a later cut: what comes late meanwhile joins
+    /// them. Closes that are cut before them are amended by them.
     pub fn next_due_cut_amending(&self, log_end: Position, amends: bool) -> Option<PlanRecord> {
         if !self.effects.is_empty() || (amends && !self.amendments.is_empty()) {
             return Some(self.plan(None, log_end, Vec::new()));
@@ -31,8 +33,8 @@ impl Coordinator {
         Some(self.plan(Some(close), log_end, times))
     }
 
-    /// The cut that makes everything that is closed or pending visible; a due cut comes first. None if nothing has
-    /// changed since the last cut.
+    /// The cut that makes everything that is closed or pending visible; a due cut comes first. None
+    /// if nothing has changed since the last cut.
     pub fn freshness_cut(&self, log_end: Position) -> Option<PlanRecord> {
         self.freshness_cut_amending(log_end, true)
     }
@@ -45,7 +47,8 @@ impl Coordinator {
         })
     }
 
-    /// Whether anything waits for a cut: closed batches, effects, or only the news that a stream's time has gone on.
+    /// Whether anything waits for a cut: closed batches, effects, or only the news that a stream's
+    /// time has gone on.
     pub fn has_pending(&self) -> bool {
         !self.effects.is_empty() || self.has_amendments() || self.has_batches()
     }
@@ -79,7 +82,8 @@ impl Coordinator {
         }
     }
 
-    /// For each stream that has moved: the end of the last batch that a cut through this close takes.
+    /// For each stream that has moved: the end of the last batch that a cut through this close
+    /// takes.
     fn stream_times(&self, through: Option<EventTime>) -> Vec<(StreamUid, EventTime)> {
         let moved = self.moved.iter().filter_map(|uid| {
             let stream = &self.streams[uid];
@@ -116,7 +120,8 @@ impl Coordinator {
                 (inject.clears, inject.mutations) = (clears, mutations);
             }
             (None, Some(Effects::Load(statements))) => inject.loads.push(statements),
-            // A cut that moves a stream on is one for its batches, and leaves amendments for a later one.
+            // A cut that moves a stream on is one for its batches, and leaves amendments for a
+            // later one.
             (None, None) if !self.amendments.is_empty() && plan.stream_times.is_empty() => {
                 self.amend(&mut inject, &mut firings, out);
             }
@@ -186,7 +191,8 @@ impl Coordinator {
         stream_times.iter().map(|(uid, _)| *uid).collect()
     }
 
-    /// Makes the firings of all groups that are due at this close, and sends the groups on to their next close.
+    /// Makes the firings of all groups that are due at this close, and sends the groups on to their
+    /// next close.
     fn make_due(
         &mut self,
         close: EventTime,
@@ -256,8 +262,8 @@ impl Coordinator {
         self.unfinished.insert(firing.key(), firing.sn);
     }
 
-    /// All SNs up to this one are applied by every shard and durable: releases their firings, in the order in which
-    /// they became due, hence in close order per query (S5).
+    /// All SNs up to this one are applied by every shard and durable: releases their firings, in
+    /// the order in which they became due, hence in close order per query (S5).
     ///
     /// # Panics
     /// If the SN goes back or was never cut (VT-1).
@@ -303,8 +309,8 @@ impl Coordinator {
         }
     }
 
-    /// A firing has been executed (or has failed) and needs its slices no more: the SN that it became due with. A second
-    /// call changes nothing and gives none.
+    /// A firing has been executed (or has failed) and needs its slices no more: the SN that it
+    /// became due with. A second call changes nothing and gives none.
     pub fn on_fired(&mut self, key: FiringKey, out: &mut Vec<Output>) -> Option<Sn> {
         let sn = self.unfinished.remove(&key)?;
         self.note_done(key.query, sn, out);

@@ -1,7 +1,8 @@
-//! What the coordinator needs from outside while it applies a record, and what it keeps of a query's text.
+//! What the coordinator needs from outside while it applies a record, and what it keeps of a
+//! query's text.
 //!
-//! Before changing anything here: all of [`Resolve`] must be a pure function of the record (and, for ids, of the
-//! dictionary), or recovery ends somewhere else than the live run did (S6).
+//! Before changing anything here: all of [`Resolve`] must be a pure function of the record (and,
+//! for ids, of the dictionary), or recovery ends somewhere else than the live run did (S6).
 
 use oxrdf::NamedNode;
 use somersault_lang::{

@@ -1,9 +1,10 @@
 //! Derived streams: a query's answers as the statements of a stream that other queries window.
 //!
-//! Before changing anything here: an answer becomes statements only by a record, and the key of a firing is taken once (S13).
-//! So whatever is executed again after a crash changes nothing, and all that follows from an answer follows from the log.
-//! The statements of the firing for close t have event time t; with its record the stream is complete through the next
-//! close, which is why BATCH, that divides all closes, never puts two closes into one batch.
+//! Before changing anything here: an answer becomes statements only by a record, and the key of a
+//! firing is taken once (S13). So whatever is executed again after a crash changes nothing, and all
+//! that follows from an answer follows from the log. The statements of the firing for close t have
+//! event time t; with its record the stream is complete through the next close, which is why BATCH,
+//! that divides all closes, never puts two closes into one batch.
 
 use crate::adaptor::Interner;
 use crate::coordinator::Coordinator;
@@ -27,8 +28,8 @@ pub(crate) struct Derivation {
     through: Option<(EventTime, u32)>,
     /// The newest revision of each close that may still be amended.
     revisions: BTreeMap<EventTime, u32>,
-    /// No close before this may still be amended: all that ever amended it has come back, for the answers of a query come in
-    /// the order in which its firings became due.
+    /// No close before this may still be amended: all that ever amended it has come back, for the
+    /// answers of a query come in the order in which its firings became due.
     settled_before: EventTime,
 }
 
@@ -51,7 +52,8 @@ impl Derivation {
 }
 
 impl Coordinator {
-    /// Whether a query may derive this stream: it must be new, or end with the query that is replaced, and not feed itself.
+    /// Whether a query may derive this stream: it must be new, or end with the query that is
+    /// replaced, and not feed itself.
     pub(crate) fn check_derivation(
         &self,
         declaration: &QueryDeclaration,
@@ -81,7 +83,8 @@ impl Coordinator {
         }
     }
 
-    /// The streams from `iri` back to itself, each derived from the next, if a query with these windows derived it.
+    /// The streams from `iri` back to itself, each derived from the next, if a query with these
+    /// windows derived it.
     fn way_back_to(&self, iri: &str, declaration: &QueryDeclaration) -> Option<Vec<String>> {
         // Each stream with one that it feeds; every stream is looked at once.
         let mut feeds: BTreeMap<String, String> = BTreeMap::new();
@@ -224,7 +227,8 @@ impl Coordinator {
         self.replace(uid, record.close, &quads, interner.lease());
     }
 
-    /// A firing was amended: what it put into its stream is replaced. What was absorbed as a fact stays one.
+    /// A firing was amended: what it put into its stream is replaced. What was absorbed as a fact
+    /// stays one.
     fn replace(
         &mut self,
         uid: StreamUid,
@@ -276,7 +280,8 @@ impl Coordinator {
 }
 
 impl Stream {
-    /// Takes the statements of a firing, after which the stream is complete through the next close. Whether its time moved.
+    /// Takes the statements of a firing, after which the stream is complete through the next close.
+    /// Whether its time moved.
     fn derive(&mut self, close: EventTime, more: Batch, next: EventTime, received_ms: i64) -> bool {
         if !more.statements.is_empty() {
             let number = self.batch_of(close);

@@ -1,7 +1,8 @@
 //! The closes that wait for their cut, and the limit on those that one input may make due.
 //!
-//! Before changing anything here: the limit is judged at admission alone, by the state and the times of the input. It
-//! counts closes that fire; what is passed in bulk costs nothing and is not counted.
+//! Before changing anything here: the limit is judged at admission alone, by the state and the
+//! times of the input. It counts closes that fire; what is passed in bulk costs nothing and is not
+//! counted.
 
 use crate::coordinator::Coordinator;
 use crate::groups::{BULK_RUN, Group, Streams, just_before};
@@ -137,7 +138,8 @@ impl Coordinator {
         (first <= ready).then_some((first, ready))
     }
 
-    /// As far as the clock may move a stream at once: it goes on from there when the closes until then are cut.
+    /// As far as the clock may move a stream at once: it goes on from there when the closes until
+    /// then are cut.
     pub(crate) fn within_closes(&self, stream: &Stream, time: EventTime) -> EventTime {
         match self.check_closes(&[Reach::of_advance(stream, time)]) {
             Err(Refusal::TooManyCloses { step, .. }) => step,
@@ -145,8 +147,8 @@ impl Coordinator {
         }
     }
 
-    /// Whether an input has to wait until closes that are due are cut: it would make more closes of the same streams due, or
-    /// takes the place of a query that has yet to answer them.
+    /// Whether an input has to wait until closes that are due are cut: it would make more closes of
+    /// the same streams due, or takes the place of a query that has yet to answer them.
     pub fn waits_for_closes(&self, input: &Input) -> bool {
         if self.groups.next_due().is_none() {
             return false;
@@ -267,8 +269,8 @@ impl Group {
         fired
     }
 
-    /// The first close in `close ..= ready` at which some window holds a statement, and a time before which all closes from
-    /// there on do.
+    /// The first close in `close ..= ready` at which some window holds a statement, and a time
+    /// before which all closes from there on do.
     fn next_content(
         &self,
         content: &Content<'_>,

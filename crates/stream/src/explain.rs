@@ -1,7 +1,8 @@
-//! What EXPLAIN says of a continuous query: when it fires and what its windows then hold, in sentences.
+//! What EXPLAIN says of a continuous query: when it fires and what its windows then hold, in
+//! sentences.
 //!
-//! Before changing anything here: the sentences are the rules of docs/language.md for one query; where the one changes, so
-//! does the other.
+//! Before changing anything here: the sentences are the rules of docs/language.md for one query;
+//! where the one changes, so does the other.
 
 use crate::declaration::{QueryDeclaration, WindowDeclaration};
 use crate::output::{BatchShape, WindowBatches};
@@ -13,8 +14,8 @@ use somersault_model::{BatchNumber, EventTime, Millis};
 use std::fmt::Write;
 
 impl WindowDeclaration {
-    /// The window at its latest close, whatever of it is still kept: what EXPLAIN looks at. None before the stream has
-    /// a time.
+    /// The window at its latest close, whatever of it is still kept: what EXPLAIN looks at. None
+    /// before the stream has a time.
     pub fn latest(&self, starting_at: EventTime, stream: &StreamStatus) -> Option<WindowBatches> {
         let batch = stream.declaration.batch;
         let shape = shape_of(self.extent, starting_at, &stream.declaration);

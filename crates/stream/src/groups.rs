@@ -1,14 +1,17 @@
-//! Continuous queries grouped by when they fire: a group is all queries over the same streams with the same closes.
+//! Continuous queries grouped by when they fire: a group is all queries over the same streams with
+//! the same closes.
 //!
-//! Before changing anything here: nothing may walk over all queries or all groups when nothing is due. A group waits
-//! at *one* stream that has not reached its next close; when that stream gets there, the group moves on to another
-//! laggard, or is due. So a record costs what it makes due, however many queries are registered.
+//! Before changing anything here: nothing may walk over all queries or all groups when nothing is
+//! due. A group waits at *one* stream that has not reached its next close; when that stream gets
+//! there, the group moves on to another laggard, or is due. So a record costs what it makes due,
+//! however many queries are registered.
 //!
-//! **Passing in bulk (WI-2).** Every close that is due fires, empty or not. The exception is a jump in time: where more
-//! than [`BULK_RUN`] consecutive closes are due at once and the windows of none of them hold a statement, they are
-//! passed without a firing and counted, all but the last of the run, which fires as usual. So the newest due close
-//! always fires, and a subscriber never keeps an answer that is no longer true. A query that also reads the stored
-//! graph alone might have had rows at the closes that are passed; that is the profile's choice (language.md), and
+//! **Passing in bulk (WI-2).** Every close that is due fires, empty or not. The exception is a jump
+//! in time: where more than [`BULK_RUN`] consecutive closes are due at once and the windows of none
+//! of them hold a statement, they are passed without a firing and counted, all but the last of the
+//! run, which fires as usual. So the newest due close always fires, and a subscriber never keeps an
+//! answer that is no longer true. A query that also reads the stored graph alone might have had
+//! rows at the closes that are passed; that is the profile's choice (language.md), and
 //! `QueryDeclaration::explain` says it.
 
 use crate::amend::Amended;
@@ -33,7 +36,8 @@ pub(crate) struct GroupKey {
     pub(crate) streams: Vec<StreamUid>,
     /// The closes by time.
     pub(crate) schedule: Schedule,
-    /// The closes by number: a stream, and the STEP of a window of so many statements. Ascending, distinct.
+    /// The closes by number: a stream, and the STEP of a window of so many statements. Ascending,
+    /// distinct.
     pub(crate) counts: Vec<(StreamUid, u64)>,
 }
 
@@ -50,8 +54,8 @@ enum Place {
 #[derive(Clone, Debug)]
 pub(crate) struct Group {
     pub(crate) key: GroupKey,
-    /// The next close; None until each stream has had its first push or advance (S5). Of a group with `counts` that waits
-    /// it is the next time at which there may be one.
+    /// The next close; None until each stream has had its first push or advance (S5). Of a group
+    /// with `counts` that waits it is the next time at which there may be one.
     pub(crate) next: Option<EventTime>,
     place: Place,
     /// Each query with the time after which it fires.
@@ -71,7 +75,8 @@ pub(crate) struct Group {
 impl Group {
     /// The members that fire at this close.
     pub(crate) fn members_at(&self, close: EventTime) -> impl Iterator<Item = QueryUid> + '_ {
-        // A close is the first one after a member's base, or a later one, exactly if it is after the base.
+        // A close is the first one after a member's base, or a later one, exactly if it is after
+        // the base.
         self.members
             .range(..(close, QueryUid(0)))
             .map(|(_, query)| *query)
@@ -86,8 +91,8 @@ impl Group {
         self.members.first().map(|(_, query)| *query)
     }
 
-    /// The earliest close that needs its windows: the next one, or one before that late statements may still amend. Streams
-    /// go on, so what this says at one time holds at all later ones.
+    /// The earliest close that needs its windows: the next one, or one before that late statements
+    /// may still amend. Streams go on, so what this says at one time holds at all later ones.
     fn earliest_needed(&self, streams: &Streams) -> Option<EventTime> {
         let next = self.next?;
         let amendable = (self.key.streams.iter()).filter_map(|uid| streams[uid].amendable_after());
@@ -140,7 +145,8 @@ impl Group {
         Some(next.max(self.candidate_after(streams, base)))
     }
 
-    /// The first time after `time` at which there is a close or, with the batch that ends then, may be one.
+    /// The first time after `time` at which there is a close or, with the batch that ends then, may
+    /// be one.
     fn candidate_after(&self, streams: &Streams, time: EventTime) -> EventTime {
         let batch_ends = self.key.counts.iter().map(|(uid, _)| {
             let stream = &streams[uid];
@@ -162,7 +168,8 @@ impl Group {
         closes.min()
     }
 
-    /// How often the members fire at a close: once, or as often as a window of a number of statements closes then.
+    /// How often the members fire at a close: once, or as often as a window of a number of
+    /// statements closes then.
     pub(crate) fn firings_at(&self, streams: &Streams, close: EventTime) -> u32 {
         let closes = self.key.counts.iter().map(|(uid, step)| {
             let stream = &streams[uid];
@@ -175,8 +182,8 @@ impl Group {
         u32::try_from(closes.max().unwrap_or(0).max(1)).unwrap_or(u32::MAX)
     }
 
-    /// The first close in `first ..= last` at which some window holds a statement. Jumps from batch to batch, not
-    /// from close to close.
+    /// The first close in `first ..= last` at which some window holds a statement. Jumps from batch
+    /// to batch, not from close to close.
     fn first_close_with_content(
         &self,
         streams: &Streams,
@@ -263,7 +270,8 @@ impl Groups {
         due.fold(0, u64::saturating_add)
     }
 
-    /// The groups that a stream lets go on when it reaches this time, if no other stream holds them up.
+    /// The groups that a stream lets go on when it reaches this time, if no other stream holds them
+    /// up.
     pub(crate) fn waiting_at<'a>(
         &'a self,
         stream: &'a Stream,
@@ -315,7 +323,8 @@ impl Groups {
         }
         let first = group.first_to_come(streams, member.0);
         match group.next {
-            // Who takes another's place may begin before those that came while one stream held up all of them.
+            // Who takes another's place may begin before those that came while one stream held up
+            // all of them.
             Some(next) if first < next => {
                 group.next = Some(first);
                 group.first = group.first.min(Some(first));
@@ -389,7 +398,8 @@ impl Groups {
         }
     }
 
-    /// The groups that fire at this close, which is the earliest due one; each then needs [`Groups::fired`].
+    /// The groups that fire at this close, which is the earliest due one; each then needs
+    /// [`Groups::fired`].
     pub(crate) fn due_at(&self, close: EventTime) -> Vec<GroupId> {
         self.due
             .range((close, GroupId(0))..=(close, GroupId(u64::MAX)))
@@ -426,8 +436,9 @@ impl Groups {
         *revision
     }
 
-    /// After a cut that amended closes of the group: forgets the revisions of closes that nothing amends any more. Not
-    /// sooner: the record that made the amendment may have moved the streams on.
+    /// After a cut that amended closes of the group: forgets the revisions of closes that nothing
+    /// amends any more. Not sooner: the record that made the amendment may have moved the streams
+    /// on.
     pub(crate) fn forget_revisions(&mut self, streams: &Streams, id: GroupId) {
         let group = self.group_mut(id);
         if let Some(close) = group.earliest_needed(streams) {
@@ -443,7 +454,8 @@ impl Groups {
         }
     }
 
-    /// Finds the group's place: at a stream that has no time, at the one that is furthest behind, or among the due.
+    /// Finds the group's place: at a stream that has no time, at the one that is furthest behind,
+    /// or among the due.
     fn settle(&mut self, streams: &mut Streams, id: GroupId, passed: &mut Vec<PassedRun>) {
         self.remove_from_place(streams, id);
         let group = self.group_mut(id);
@@ -539,7 +551,8 @@ impl Groups {
         }
     }
 
-    /// Tells each stream from when on the group's next close needs it, or the earliest one that may yet be amended.
+    /// Tells each stream from when on the group's next close needs it, or the earliest one that may
+    /// yet be amended.
     fn need(&mut self, streams: &mut Streams, id: GroupId) {
         self.forget_needs(streams, id);
         let group = self.group_mut(id);
@@ -583,8 +596,9 @@ impl Groups {
 }
 
 impl Group {
-    /// The group's first close, once every stream has a time: the first one after its first member's base and after
-    /// the beginning of each stream. (A stream that had a time at registration began before the member's base.)
+    /// The group's first close, once every stream has a time: the first one after its first
+    /// member's base and after the beginning of each stream. (A stream that had a time at
+    /// registration began before the member's base.)
     fn begin(&mut self, streams: &Streams) -> EventTime {
         let began = self.key.streams.iter().filter_map(|uid| streams[uid].begin);
         let base = self.members.first().map(|(base, _)| *base);

@@ -1,7 +1,7 @@
 //! What can be asked of the coordinator, and what it says before anything is logged.
 //!
-//! Before changing anything here: an [`Input`] is not yet a fact. Only the record that admission makes of it is, and
-//! everything that the record's effect depends on must be in the record (S6).
+//! Before changing anything here: an [`Input`] is not yet a fact. Only the record that admission
+//! makes of it is, and everything that the record's effect depends on must be in the record (S6).
 
 use crate::declaration::QueryDeclaration;
 use crate::output::FiringKey;
@@ -13,8 +13,8 @@ use somersault_log::{LoadSegment, Numbered, Record};
 use somersault_model::{EventTime, QueryUid, Sn, StreamUid};
 use std::sync::Arc;
 
-/// Something that a client, a source or the clock asks for. `received_ms` is the driver's clock, in milliseconds since
-/// the Unix epoch; it goes into the record.
+/// Something that a client, a source or the clock asks for. `received_ms` is the driver's clock, in
+/// milliseconds since the Unix epoch; it goes into the record.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Input {
@@ -22,7 +22,8 @@ pub enum Input {
     Push(Push),
     /// The same, read where it came in.
     ReadPush(ReadPush),
-    /// Streams that are complete through a time, moved together (S4). Going back is no error: it moves nothing.
+    /// Streams that are complete through a time, moved together (S4). Going back is no error: it
+    /// moves nothing.
     Advance {
         /// When it was received.
         received_ms: i64,
@@ -52,8 +53,8 @@ pub enum Input {
         /// The stream.
         iri: String,
     },
-    /// A continuous query. The same text under the same name again is a repeat; another text takes the place of the one
-    /// that there is, if it says so.
+    /// A continuous query. The same text under the same name again is a repeat; another text takes
+    /// the place of the one that there is, if it says so.
     RegisterQuery {
         /// When it was received.
         received_ms: i64,
@@ -95,7 +96,8 @@ pub enum Input {
         /// The query.
         name: String,
     },
-    /// `RESUME QUERY`: fires again from the first close after the latest complete-through time of its streams.
+    /// `RESUME QUERY`: fires again from the first close after the latest complete-through time of
+    /// its streams.
     ResumeQuery {
         /// When it was received.
         received_ms: i64,
@@ -109,7 +111,8 @@ pub enum Input {
         /// The segment.
         segment: LoadSegment,
     },
-    /// The statements of a firing whose query derives a stream: what makes an answer an input again.
+    /// The statements of a firing whose query derives a stream: what makes an answer an input
+    /// again.
     Derived {
         /// When the firing was done.
         received_ms: i64,
@@ -122,8 +125,8 @@ pub enum Input {
     Update {
         /// When it was received.
         received_ms: i64,
-        /// The SN that it was evaluated at; refused as [`crate::Refusal::Overtaken`] if that is not the newest any
-        /// more. `None` for effects that depend on no state.
+        /// The SN that it was evaluated at; refused as [`crate::Refusal::Overtaken`] if that is not
+        /// the newest any more. `None` for effects that depend on no state.
         evaluated_at: Option<Sn>,
         /// Graphs to empty.
         clears: Vec<GraphName>,
@@ -139,11 +142,13 @@ pub enum Input {
 pub struct Push {
     /// The stream's IRI.
     pub stream: String,
-    /// Who sends; the empty string is the one anonymous source. A stream is complete through the least of its sources' times.
+    /// Who sends; the empty string is the one anonymous source. A stream is complete through the
+    /// least of its sources' times.
     pub source: String,
-    /// The source's number for this push. A number that was taken before for this (stream, source) is a repeat and changes
-    /// nothing (S13). Numbers may come in any order and with gaps: one that was refused may come after higher ones.
-    /// Where a source leaves more than 1,024 gaps, the lowest numbers are forgotten, and refused from then on.
+    /// The source's number for this push. A number that was taken before for this (stream, source)
+    /// is a repeat and changes nothing (S13). Numbers may come in any order and with gaps: one that
+    /// was refused may come after higher ones. Where a source leaves more than 1,024 gaps, the
+    /// lowest numbers are forgotten, and refused from then on.
     pub seq: Option<u64>,
     /// When it was received; the event time of an ARRIVAL TIME stream's statements.
     pub received_ms: i64,
@@ -160,7 +165,8 @@ pub struct ReadPush {
     pub received_ms: i64,
     /// The statements in order of arrival.
     pub statements: Numbered,
-    /// Which statement came without an event time first, from 0; what it has in `statements` means nothing.
+    /// Which statement came without an event time first, from 0; what it has in `statements` means
+    /// nothing.
     pub untimed: Option<usize>,
 }
 
@@ -200,12 +206,13 @@ pub struct PushStatement {
 pub enum Admission {
     /// Log this record, then apply it.
     Record(Record),
-    /// Of queries that are registered together: log this record, if there is one, then apply it. One outcome for
-    /// each of them, in their order.
+    /// Of queries that are registered together: log this record, if there is one, then apply it.
+    /// One outcome for each of them, in their order.
     Several(Option<Record>, Vec<Result<Taken, Refusal>>),
     /// It has been done before: acknowledge it, log nothing.
     Repeat(Repeat),
-    /// It changes nothing (an empty push, an advance to where the streams are already): acknowledge it, log nothing.
+    /// It changes nothing (an empty push, an advance to where the streams are already): acknowledge
+    /// it, log nothing.
     Nothing,
 }
 

@@ -1,9 +1,10 @@
 //! Streams, batches, windows, cuts and continuous queries: events in, commands out.
 //!
-//! Before changing anything here: this crate has no clock, thread, disk or random source, and no answer of it depends
-//! on hash order (S6). A driver feeds it inputs, logs the records it asks for, and carries out its outputs:
-//! [`Coordinator::admit`] → log → [`Coordinator::apply`] → [`Coordinator::next_due_cut`] → log → apply → … →
-//! [`Coordinator::on_stable`] → [`Coordinator::on_fired`].
+//! Before changing anything here: this crate has no clock, thread, disk or random source, and no
+//! answer of it depends on hash order (S6). A driver feeds it inputs, logs the records it asks for,
+//! and carries out its outputs: [`Coordinator::admit`] → log → [`Coordinator::apply`] →
+//! [`Coordinator::next_due_cut`] → log → apply → … → [`Coordinator::on_stable`] →
+//! [`Coordinator::on_fired`].
 
 mod adaptor;
 mod admit;

@@ -1,10 +1,11 @@
-//! The statements of a stream, numbered from 0 as its batches close: what windows of a number of statements (ELEMENTS,
-//! TRIPLES) are made of.
+//! The statements of a stream, numbered from 0 as its batches close: what windows of a number of
+//! statements (ELEMENTS, TRIPLES) are made of.
 //!
-//! Before changing anything here: the order is that of the batches, and within a batch that of arrival, so that it is the
-//! same whatever was open at the same time. Such a window closes where the number of the stream's statements reaches a
-//! multiple of its STEP, counted from the stream's first one: like the closes of RANGE they do not hang on when a query was
-//! registered. All of a batch's closes are due at the batch's end.
+//! Before changing anything here: the order is that of the batches, and within a batch that of
+//! arrival, so that it is the same whatever was open at the same time. Such a window closes where
+//! the number of the stream's statements reaches a multiple of its STEP, counted from the stream's
+//! first one: like the closes of RANGE they do not hang on when a query was registered. All of a
+//! batch's closes are due at the batch's end.
 
 use somersault_model::BatchNumber;
 use std::collections::VecDeque;
@@ -18,7 +19,8 @@ pub(crate) struct StatementCount {
     closed: u64,
 }
 
-/// A stretch of statements: the batch and the place in it where it begins, and those after which it ends.
+/// A stretch of statements: the batch and the place in it where it begins, and those after which it
+/// ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Stretch {
     pub(crate) lo: BatchNumber,
@@ -58,7 +60,8 @@ impl StatementCount {
             .map_or(self.closed, |(_, first)| *first)
     }
 
-    /// The batch of a statement and its place there; of one that is not known any more the first place that is.
+    /// The batch of a statement and its place there; of one that is not known any more the first
+    /// place that is.
     fn place_of(&self, number: u64) -> Option<(BatchNumber, u32)> {
         if number >= self.closed {
             return None;
@@ -77,14 +80,16 @@ impl StatementCount {
         self.before(batch.next()) / step - self.before(batch) / step
     }
 
-    /// The first batch from this one on, of those that have closed, at whose end such a window closes.
+    /// The first batch from this one on, of those that have closed, at whose end such a window
+    /// closes.
     pub(crate) fn next_close(&self, from: BatchNumber, step: u64) -> Option<BatchNumber> {
         let reached = (self.before(from) / step + 1) * step;
         self.place_of(reached - 1).map(|(batch, _)| batch)
     }
 
-    /// What a window of the last `count` statements shows when the batches before `end` are closed: at the `ordinal`-th of
-    /// its closes at the end of the batch before, or at its latest one. Statements below `kept` are not to be read.
+    /// What a window of the last `count` statements shows when the batches before `end` are closed:
+    /// at the `ordinal`-th of its closes at the end of the batch before, or at its latest one.
+    /// Statements below `kept` are not to be read.
     pub(crate) fn content(
         &self,
         end: BatchNumber,
@@ -118,8 +123,8 @@ impl StatementCount {
         }
     }
 
-    /// The first batch that such a window may read at a close from the end of the batch before `end` on; None where no
-    /// statement is known yet, so that any that comes may be read.
+    /// The first batch that such a window may read at a close from the end of the batch before
+    /// `end` on; None where no statement is known yet, so that any that comes may be read.
     pub(crate) fn needed_from(
         &self,
         end: BatchNumber,

@@ -1,7 +1,8 @@
 //! What the coordinator asks the driver to do.
 //!
-//! Before changing anything here: the driver carries outputs out in the order given, and every `Due` is followed by
-//! exactly one `Fire` or `Cancelled` of the same key (in recovery: of those not yet delivered).
+//! Before changing anything here: the driver carries outputs out in the order given, and every
+//! `Due` is followed by exactly one `Fire` or `Cancelled` of the same key (in recovery: of those
+//! not yet delivered).
 
 use somersault_lang::CreateStream;
 use somersault_lang::lift::Shape;
@@ -16,13 +17,15 @@ use std::sync::Arc;
 pub enum Output {
     /// Apply this to the shards and the slices; it is all there is of its SN, and may be nothing.
     Inject(Inject),
-    /// A firing became due with this SN: pin it now (S9). It executes once it is released by [`Output::Fire`].
+    /// A firing became due with this SN: pin it now (S9). It executes once it is released by
+    /// [`Output::Fire`].
     Due(Firing),
     /// The firing's SN is stable: execute it, then call [`crate::Coordinator::on_fired`].
     Fire(Firing),
     /// The firing's query was dropped before it could execute: unpin, and forget it.
     Cancelled(Firing),
-    /// No window, KEEP or lagging firing needs the slices of the stream's batches below this number any more.
+    /// No window, KEEP or lagging firing needs the slices of the stream's batches below this number
+    /// any more.
     Retire {
         /// The stream.
         stream: StreamUid,
@@ -53,7 +56,8 @@ impl Output {
     }
 }
 
-/// What happened to the registered queries of a cohort. A query that no other joins has a cohort of its own.
+/// What happened to the registered queries of a cohort. A query that no other joins has a cohort of
+/// its own.
 #[derive(Clone, Debug, PartialEq)]
 pub struct QueryEvent {
     /// The uid that the cohort fires under: that of its first member.
@@ -66,8 +70,8 @@ pub struct QueryEvent {
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum QueryChange {
-    /// The first query of a shape was registered, or one that has none: what its members differ in comes with
-    /// [`QueryChange::Joined`].
+    /// The first query of a shape was registered, or one that has none: what its members differ in
+    /// comes with [`QueryChange::Joined`].
     Formed {
         /// The shape.
         shape: Arc<Shape>,
@@ -101,8 +105,8 @@ pub enum QueryChange {
         /// The slot that it was paused in.
         before: u32,
     },
-    /// A member took the place of another query, which had fired for closes up to this one: a subscriber that saw an
-    /// earlier one last has missed some.
+    /// A member took the place of another query, which had fired for closes up to this one: a
+    /// subscriber that saw an earlier one last has missed some.
     AnsweredBefore {
         /// Its slot.
         slot: u32,
@@ -118,7 +122,8 @@ pub enum QueryChange {
         /// How many there were.
         count: u64,
     },
-    /// In recovery: a firing was answered before the restart, and all subscribers have the answer. It is not executed again.
+    /// In recovery: a firing was answered before the restart, and all subscribers have the answer.
+    /// It is not executed again.
     Delivered {
         /// Which; of several at one close the last.
         key: FiringKey,
@@ -186,7 +191,8 @@ pub struct ClosedBatch {
     pub lease: Option<Lease>,
 }
 
-/// What tells one firing from all others, for good (S13). Those of one query become due in the order of their SNs.
+/// What tells one firing from all others, for good (S13). Those of one query become due in the
+/// order of their SNs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FiringKey {
     /// The query.
@@ -244,14 +250,15 @@ pub struct Firing {
     pub ordinal: u32,
     /// 0; higher when late statements amended the windows.
     pub revision: u32,
-    /// Whether its answer was given to everybody before a restart: the next one is to be compared with it, and nobody is
-    /// given it again.
+    /// Whether its answer was given to everybody before a restart: the next one is to be compared
+    /// with it, and nobody is given it again.
     pub repeated: bool,
     /// The stored graph is read at this SN.
     pub sn: Sn,
     /// What each window holds, in the order of the query's windows.
     pub windows: Arc<[WindowBatches]>,
-    /// If a window reaches further back than what was seen or kept: from when on all windows are complete.
+    /// If a window reaches further back than what was seen or kept: from when on all windows are
+    /// complete.
     pub complete_from: Option<EventTime>,
 }
 
@@ -264,13 +271,15 @@ pub struct WindowBatches {
     pub lo: BatchNumber,
     /// The first batch after the window; equal to `lo` where it holds nothing.
     pub hi: BatchNumber,
-    /// Which window it is: the versions of one slide from each other. All 0 for a window of a number of statements.
+    /// Which window it is: the versions of one slide from each other. All 0 for a window of a
+    /// number of statements.
     pub shape: BatchShape,
     /// Of a window of a number of statements: what of the first and of the last batch is in it.
     pub statements: Option<Statements>,
 }
 
-/// Where a window of a number of statements begins and ends within its batches, in the order of arrival.
+/// Where a window of a number of statements begins and ends within its batches, in the order of
+/// arrival.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Statements {
     /// So many statements of the first batch come before the window.

@@ -1,10 +1,11 @@
-//! The registered continuous queries. Every one is a **member** of a **cohort**: the queries of one shape, which differ in
-//! their names and constants alone. A query without a shape is the only member of a cohort that no other joins.
+//! The registered continuous queries. Every one is a **member** of a **cohort**: the queries of one
+//! shape, which differ in their names and constants alone. A query without a shape is the only
+//! member of a cohort that no other joins.
 //!
-//! The one thing to know before changing it: the cohort is what fires, under the uid of its first member; the member is
-//! what is registered, paused, resumed and dropped. A member that joins later sees what it would see alone: its windows are
-//! those of the cohort, whose group has kept their slices since before it came, and it fires for no close up to its own
-//! base.
+//! The one thing to know before changing it: the cohort is what fires, under the uid of its first
+//! member; the member is what is registered, paused, resumed and dropped. A member that joins later
+//! sees what it would see alone: its windows are those of the cohort, whose group has kept their
+//! slices since before it came, and it fires for no close up to its own base.
 
 mod cohort;
 mod lifecycle;
@@ -78,8 +79,8 @@ impl MemberView<'_> {
         self.cohort.namespace() == namespace && have_same_tokens(&self.text(), text)
     }
 
-    /// Whether it was registered with the text of this shape and these words, white space and comments
-    /// aside.
+    /// Whether it was registered with the text of this shape and these words, white space and
+    /// comments aside.
     pub(crate) fn has_words(
         &self,
         shape: &Shape,
@@ -211,7 +212,8 @@ impl Coordinator {
         Some((cohort.uid, cohort.members.len()))
     }
 
-    /// What fires, by name: the uid of a cohort, the name of one of its members, and how many members there are.
+    /// What fires, by name: the uid of a cohort, the name of one of its members, and how many
+    /// members there are.
     pub fn firing_queries(&self) -> Vec<(QueryUid, String, usize)> {
         let uids = self.queries.cohorts.values();
         let mut all: Vec<_> = uids

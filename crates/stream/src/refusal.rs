@@ -328,8 +328,8 @@ pub enum RefusalKind {
 const LONGEST_STATEMENT: usize = 200;
 
 impl Refusal {
-    /// With the statement that it is about, as a person would look for it in what was sent. `text_of` is asked for
-    /// the text of the one at an index, from 0, where it is needed.
+    /// With the statement that it is about, as a person would look for it in what was sent.
+    /// `text_of` is asked for the text of the one at an index, from 0, where it is needed.
     #[must_use]
     pub fn about(mut self, text_of: impl FnOnce(usize) -> String) -> Refusal {
         if let Refusal::Late {
@@ -370,8 +370,8 @@ impl Refusal {
     }
 }
 
-/// What to do about a late statement. A LATENESS of more than a day is no advice: then a time is wrong,
-/// or the clock has moved a stream of recorded data.
+/// What to do about a late statement. A LATENESS of more than a day is no advice: then a time is
+/// wrong, or the clock has moved a stream of recorded data.
 fn late_remedy(needed_ms: i64, idle_ms: Option<NonZeroI64>) -> String {
     const DAY_MS: i64 = 86_400_000;
     if let Some(idle_ms) = idle_ms {

@@ -1,8 +1,10 @@
-//! The arithmetic of closes: when a query fires and what each of its windows then holds (language.md, *Windows, exactly*).
+//! The arithmetic of closes: when a query fires and what each of its windows then holds
+//! (language.md, *Windows, exactly*).
 //!
-//! Before changing anything here: these few functions *are* the engine's semantics of time. Closes are
-//! `origin + k·S` for every whole k, also before the origin and before the epoch; the content of a window at its close
-//! `c` is `c−R ≤ event time < c`. The dull twin in tests/it compares all of it with a list.
+//! Before changing anything here: these few functions *are* the engine's semantics of time. Closes
+//! are `origin + k·S` for every whole k, also before the origin and before the epoch; the content
+//! of a window at its close `c` is `c−R ≤ event time < c`. The dull twin in tests/it compares all
+//! of it with a list.
 
 use crate::output::BatchShape;
 use somersault_model::{EventTime, Millis};
@@ -16,7 +18,8 @@ pub(crate) struct Schedule {
 }
 
 impl Schedule {
-    /// The closes `origin + k·step` for each of the steps, which are above zero; without one there are none.
+    /// The closes `origin + k·step` for each of the steps, which are above zero; without one there
+    /// are none.
     pub(crate) fn new(origin: EventTime, steps: impl IntoIterator<Item = Millis>) -> Schedule {
         let mut all: Vec<i64> = steps.into_iter().map(|step| step.0).collect();
         assert!(
@@ -31,7 +34,8 @@ impl Schedule {
                 steps.push(step);
             }
         }
-        // Origins that differ by whole steps mean the same closes; with several steps only the identical one is safe.
+        // Origins that differ by whole steps mean the same closes; with several steps only the
+        // identical one is safe.
         let origin = match steps[..] {
             [] => 0,
             [step] => origin.0.rem_euclid(step),
@@ -92,14 +96,16 @@ impl Schedule {
         if last < first {
             return 0;
         }
-        // Inclusion and exclusion over the steps. A set of steps whose common multiples miss the span ends its
-        // branch, so that the work follows the closes that coincide, not the number of subsets.
+        // Inclusion and exclusion over the steps. A set of steps whose common multiples miss the
+        // span ends its branch, so that the work follows the closes that coincide, not the number
+        // of subsets.
         let count = count_union(self.origin, &self.steps, None, first.0, last.0);
         u64::try_from(count).unwrap_or(u64::MAX)
     }
 }
 
-/// The signed sum over all non-empty subsets of `steps`, each joined with the common multiple `so_far`.
+/// The signed sum over all non-empty subsets of `steps`, each joined with the common multiple
+/// `so_far`.
 fn count_union(origin: i64, steps: &[i64], so_far: Option<i128>, first: i64, last: i64) -> i128 {
     let mut sum = 0;
     for (at, step) in steps.iter().enumerate() {
@@ -164,7 +170,8 @@ impl WindowShape {
     }
 }
 
-/// A window over a span of time with its origin: it closes every `step`, and then holds `range`, which ends `until` before the close.
+/// A window over a span of time with its origin: it closes every `step`, and then holds `range`,
+/// which ends `until` before the close.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Span {
     pub(crate) origin: EventTime,

@@ -17,7 +17,8 @@ pub struct StreamStatus {
     pub declaration: Arc<CreateStream>,
     /// The query whose answers its statements are.
     pub derived_by: Option<String>,
-    /// Every statement with an earlier event time has been seen; `None` before the first push or advance.
+    /// Every statement with an earlier event time has been seen; `None` before the first push or
+    /// advance.
     pub complete_through: Option<EventTime>,
     /// The closed batches that are in the stable SN end here.
     pub stable_time: Option<EventTime>,
@@ -74,11 +75,13 @@ pub struct QueryStatus {
     pub last_close: Option<EventTime>,
     /// How far each of its streams is, in the order of their uids.
     pub streams: Vec<Reached>,
-    /// The stream that its next close waits for: of those that have not reached it the one that is furthest behind.
+    /// The stream that its next close waits for: of those that have not reached it the one that is
+    /// furthest behind.
     pub held_up_by: Option<Reached>,
     /// Firings that became due so far.
     pub firings: u64,
-    /// Those among them that late statements caused: closes that were answered before, with a higher revision.
+    /// Those among them that late statements caused: closes that were answered before, with a
+    /// higher revision.
     pub amended: u64,
     /// Closes passed in bulk after jumps in time.
     pub passed_in_bulk: u64,
@@ -100,7 +103,8 @@ pub struct Reached {
 }
 
 impl Coordinator {
-    /// The ARRIVAL TIME streams whose time is more than this ahead of the clock, and by how much: a clock has been set back.
+    /// The ARRIVAL TIME streams whose time is more than this ahead of the clock, and by how much: a
+    /// clock has been set back.
     pub fn ahead_of_clock(&self, now_ms: i64, by: Millis) -> Vec<(String, Millis)> {
         let arrival = self.streams.values().filter(|it| it.is_arrival_time());
         arrival
@@ -133,7 +137,8 @@ impl Coordinator {
         Some(self.stream_status(stream))
     }
 
-    /// How many statements of a stream have been dropped as late so far (LATE DROP); 0 for an unknown stream.
+    /// How many statements of a stream have been dropped as late so far (LATE DROP); 0 for an
+    /// unknown stream.
     pub fn late_statements(&self, iri: &str) -> u64 {
         let stream = self.by_iri.get(iri).and_then(|uid| self.streams.get(uid));
         stream.map_or(0, |stream| stream.late)
@@ -155,8 +160,9 @@ impl Coordinator {
         all
     }
 
-    /// Gives `each` the names of the queries that fire, and of their members, from a position on, and so many of them at the
-    /// most; returns the position behind them, if there are more. So who wants all names need not look at all of them at once.
+    /// Gives `each` the names of the queries that fire, and of their members, from a position on,
+    /// and so many of them at the most; returns the position behind them, if there are more. So who
+    /// wants all names need not look at all of them at once.
     pub fn names_from(
         &self,
         from: NamePosition,

@@ -1,8 +1,10 @@
-//! One declared stream: its sources, its time, its open batches, and which of its past is still wanted.
+//! One declared stream: its sources, its time, its open batches, and which of its past is still
+//! wanted.
 //!
-//! Before changing anything here: `complete_through` never goes back (VT-1), a batch is closed once it has passed the
-//! batch's end, and `retained_from` moves only when a plan record is applied, because what a window may see must
-//! follow from the log alone. What is physically still there (`retired_below`) also depends on how fast firings are.
+//! Before changing anything here: `complete_through` never goes back (VT-1), a batch is closed once
+//! it has passed the batch's end, and `retained_from` moves only when a plan record is applied,
+//! because what a window may see must follow from the log alone. What is physically still there
+//! (`retired_below`) also depends on how fast firings are.
 
 use crate::adaptor::{Classifier, FARTHEST_MS, Interner, Source, StreamTerms, TimeGate, TooLate};
 use crate::groups::GroupId;
@@ -17,8 +19,8 @@ use somersault_model::{
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// What a statement in a slice is taken to cost when it is compared with BUDGET: ids in both directions, batch,
-/// arrival order and time.
+/// What a statement in a slice is taken to cost when it is compared with BUDGET: ids in both
+/// directions, batch, arrival order and time.
 pub(crate) const STATEMENT_BYTES: u64 = 80;
 
 /// A batch that still takes statements, or that is closed and waits for its cut.
@@ -67,7 +69,8 @@ pub(crate) struct Stream {
     pub(crate) namespace: Option<String>,
     /// How far back closed batches may still be amended; None where they may not.
     pub(crate) within: Option<Millis>,
-    /// The start of the earliest batch that waits for an amendment: closes after it still need what their windows hold.
+    /// The start of the earliest batch that waits for an amendment: closes after it still need what
+    /// their windows hold.
     pub(crate) amended_from: Option<EventTime>,
     /// The query whose answers its statements are.
     pub(crate) derived_by: Option<QueryUid>,
@@ -89,7 +92,8 @@ pub(crate) struct Stream {
     open: BTreeMap<BatchNumber, Batch>,
     /// The closed batches from `retained_from` on.
     pub(crate) numbered: StatementCount,
-    /// How many statements each batch that is open, or whose slice is not retired, holds; empty ones are not listed.
+    /// How many statements each batch that is open, or whose slice is not retired, holds; empty
+    /// ones are not listed.
     held: BTreeMap<BatchNumber, u64>,
     /// The sum of `held`.
     pub(crate) held_statements: u64,
@@ -194,7 +198,8 @@ impl Stream {
         self.batch_of(time).start(self.interval())
     }
 
-    /// How far back an arrival-time stream's statements may be: its times are the clock's, made to go forward.
+    /// How far back an arrival-time stream's statements may be: its times are the clock's, made to
+    /// go forward.
     pub(crate) fn lateness(&self) -> Millis {
         if self.is_arrival_time() {
             Millis(0)
@@ -218,8 +223,9 @@ impl Stream {
         newest.max(self.complete_through)
     }
 
-    /// Puts a push into batches. Late statements are dropped and counted (where LATE is REJECT, admission has refused
-    /// them), or with AMEND taken: into their batch while that is open, else they are handed back.
+    /// Puts a push into batches. Late statements are dropped and counted (where LATE is REJECT,
+    /// admission has refused them), or with AMEND taken: into their batch while that is open, else
+    /// they are handed back.
     pub(crate) fn push(&mut self, push: &PushRecord, intern: &dyn Intern) -> Pushed {
         let mut pushed = Pushed::default();
         let mut gate = self.gate(&push.source);
@@ -237,7 +243,8 @@ impl Stream {
                     self.late += 1;
                     continue;
                 }
-                // Only BUDGET lets go of a batch within WITHIN. No window can show it, but a fact is one without it.
+                // Only BUDGET lets go of a batch within WITHIN. No window can show it, but a fact
+                // is one without it.
                 Err(_) if number < self.retained_from => {
                     let fact = interner.absorbed(&self.classifier, interner.pushed(quad));
                     match fact.is_some() {
@@ -293,8 +300,8 @@ impl Stream {
         pushed
     }
 
-    /// Whether a late statement is taken: it is not older than WITHIN, and not before the stream's beginning (that of this
-    /// push, where it is the first).
+    /// Whether a late statement is taken: it is not older than WITHIN, and not before the stream's
+    /// beginning (that of this push, where it is the first).
     fn amends(&self, at: EventTime, first: Option<EventTime>, late: TooLate) -> bool {
         let begin = self
             .begin
@@ -411,8 +418,9 @@ impl Stream {
 
     /// Takes a heartbeat or an advance by the clock. Returns whether the stream's time moved.
     pub(crate) fn advance(&mut self, to: EventTime, received_ms: i64) -> bool {
-        // An advance that says just what the clock would say is one: it is no sign of life of any source. Told by
-        // its value, because the record has no other mark, and because it comes to the same in every replay.
+        // An advance that says just what the clock would say is one: it is no sign of life of any
+        // source. Told by its value, because the record has no other mark, and because it comes to
+        // the same in every replay.
         if self.time_by_clock(received_ms) != Some(to) {
             for source in self.sources.values_mut() {
                 if source.time.is_some_and(|time| time <= to) {
@@ -446,9 +454,10 @@ impl Stream {
         time.filter(|time| Some(*time) > self.complete_through)
     }
 
-    /// Where an IDLE stream stands by the clock: each source that has been silent for IDLE goes on from its own time at
-    /// the clock's pace, the others stand where they are. None where the clock moves nothing, and never further than event times
-    /// go: an advance of several streams is refused whole.
+    /// Where an IDLE stream stands by the clock: each source that has been silent for IDLE goes on
+    /// from its own time at the clock's pace, the others stand where they are. None where the clock
+    /// moves nothing, and never further than event times go: an advance of several streams is
+    /// refused whole.
     fn clock_time(&self, now_ms: i64) -> Option<EventTime> {
         let idle = self.declaration.idle?;
         if self.is_arrival_time() {
@@ -469,8 +478,8 @@ impl Stream {
         least.map(|time| time.min(EventTime(FARTHEST_MS)))
     }
 
-    /// Whether the clock has moved the stream to where it is: further than its sources had come, and no
-    /// further than an IDLE stream is by now.
+    /// Whether the clock has moved the stream to where it is: further than its sources had come,
+    /// and no further than an IDLE stream is by now.
     pub(crate) fn was_moved_by_clock(&self, now_ms: i64) -> bool {
         let sources = self.sources.values().filter_map(|source| source.time).max();
         self.complete_through > sources && self.clock_time(now_ms) >= self.complete_through
@@ -554,7 +563,8 @@ impl Stream {
         windows_or_end.min(by_firings.unwrap_or(BatchNumber(i64::MAX)))
     }
 
-    /// After a cut: lets go of what neither a window's next close nor KEEP needs. KEEP yields to BUDGET, windows do not.
+    /// After a cut: lets go of what neither a window's next close nor KEEP needs. KEEP yields to
+    /// BUDGET, windows do not.
     pub(crate) fn let_go(&mut self) {
         let (Some(complete_through), Some(planned)) = (self.complete_through, self.planned) else {
             return;
@@ -583,8 +593,8 @@ impl Stream {
         self.retained_statements = statements;
     }
 
-    /// What the driver may retire now, if that is more than it was told: below the logical bound and below what
-    /// firings that are still running read.
+    /// What the driver may retire now, if that is more than it was told: below the logical bound
+    /// and below what firings that are still running read.
     pub(crate) fn retire(&mut self) -> Option<BatchNumber> {
         let lagging = self.lagging.first().map(|(batch, _)| *batch);
         let below = self
@@ -600,7 +610,8 @@ impl Stream {
         (!retired.is_empty()).then_some(below)
     }
 
-    /// The estimated bytes that the stream cannot let go of, if those and `more` statements are over its BUDGET.
+    /// The estimated bytes that the stream cannot let go of, if those and `more` statements are
+    /// over its BUDGET.
     pub(crate) fn over_budget(&self, more: usize) -> Option<u64> {
         let budget = self.declaration.budget_bytes;
         let more = more as u64;

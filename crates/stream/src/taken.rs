@@ -1,8 +1,9 @@
 //! The sequence numbers that one source of a stream has used: what a repeat is recognised by (S13).
 //!
-//! Before changing anything here: the numbers follow from the log alone. Every push record with a number adds it, in the
-//! order of the log, so that live and recovered state are equal. A number that is no longer known is neither taken nor a
-//! repeat: [`Sequence::Forgotten`] is refused, because each of the other answers could lose or double a push.
+//! Before changing anything here: the numbers follow from the log alone. Every push record with a
+//! number adds it, in the order of the log, so that live and recovered state are equal. A number
+//! that is no longer known is neither taken nor a repeat: [`Sequence::Forgotten`] is refused,
+//! because each of the other answers could lose or double a push.
 
 use std::collections::VecDeque;
 
@@ -20,12 +21,14 @@ pub(crate) enum Sequence {
     Forgotten,
 }
 
-/// A set of numbers, exact from its floor on. Numbers without gaps between them cost one run, however many they are.
+/// A set of numbers, exact from its floor on. Numbers without gaps between them cost one run,
+/// however many they are.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct TakenNumbers {
     /// Nothing is known of the numbers below this one.
     floor: u64,
-    /// Runs of taken numbers, first and last, ascending; at least one free number lies between two runs.
+    /// Runs of taken numbers, first and last, ascending; at least one free number lies between two
+    /// runs.
     runs: VecDeque<(u64, u64)>,
 }
 

@@ -1,7 +1,7 @@
 //! A folder of the operating system's file system.
 //!
-//! Folders are synced through their own file handle; where a platform cannot do that (Windows), names are as durable
-//! as its file system makes them.
+//! Folders are synced through their own file handle; where a platform cannot do that (Windows),
+//! names are as durable as its file system makes them.
 
 use super::{Access, Disk, DiskFile, DiskLock};
 use std::fs::{self, File, OpenOptions, TryLockError};

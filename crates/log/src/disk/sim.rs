@@ -1,8 +1,10 @@
-//! A disk in memory that separates written from durable bytes, for crash images, full disks and failing syncs.
+//! A disk in memory that separates written from durable bytes, for crash images, full disks and
+//! failing syncs.
 //!
-//! A test keeps a clone of the disk, crashes it under the log that holds the other, and opens a new log.
-//! Like a real disk it promises nothing about unsynced bytes: after a crash any subset of them, by the sector, may be
-//! there, and the file may have any length between the synced and the written one.
+//! A test keeps a clone of the disk, crashes it under the log that holds the other, and opens a new
+//! log. Like a real disk it promises nothing about unsynced bytes: after a crash any subset of
+//! them, by the sector, may be there, and the file may have any length between the synced and the
+//! written one.
 
 use super::{Access, Disk, DiskFile, DiskLock};
 use parking_lot::{Mutex, MutexGuard};
@@ -11,7 +13,8 @@ use std::io::{self, Cursor, Read};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// The unit that a simulated crash keeps or loses; smaller than real ones, so that records tear in the middle.
+/// The unit that a simulated crash keeps or loses; smaller than real ones, so that records tear in
+/// the middle.
 const SECTOR: usize = 16;
 
 /// What of the unsynced bytes a crash leaves behind.
@@ -19,15 +22,17 @@ const SECTOR: usize = 16;
 pub enum CrashKeep {
     /// Only what was synced: the power failed and nothing more had reached the disk.
     Synced,
-    /// Everything written: the process was killed and the operating system went on. Nothing becomes durable by that.
+    /// Everything written: the process was killed and the operating system went on. Nothing becomes
+    /// durable by that.
     Written,
-    /// Drawn from the seed: any prefix of what was not synced, in which any sectors are zeros instead, and any of the
-    /// names that were not synced.
+    /// Drawn from the seed: any prefix of what was not synced, in which any sectors are zeros
+    /// instead, and any of the names that were not synced.
     Seeded(u64),
 }
 
-/// The simulated disk. Clones share the same files, and belong to the same running of the simulated machine: after a
-/// crash they can do nothing more, and [`SimDisk::restarted`] gives a handle that can.
+/// The simulated disk. Clones share the same files, and belong to the same running of the simulated
+/// machine: after a crash they can do nothing more, and [`SimDisk::restarted`] gives a handle that
+/// can.
 #[derive(Clone, Default)]
 pub struct SimDisk {
     state: Arc<Mutex<State>>,
@@ -58,13 +63,14 @@ struct Content {
     bytes: Vec<u8>,
     /// The durable image: what every crash leaves.
     synced: Vec<u8>,
-    /// What a failed sync was to make durable: the process reads it back, but no later sync writes it. Only bytes that
-    /// are written again become durable.
+    /// What a failed sync was to make durable: the process reads it back, but no later sync writes
+    /// it. Only bytes that are written again become durable.
     lost: Range<usize>,
 }
 
 impl Content {
-    /// The bytes that the system still has to write, or has written; of lost ones, what was there before.
+    /// The bytes that the system still has to write, or has written; of lost ones, what was there
+    /// before.
     fn writable(&self) -> Vec<u8> {
         let mut bytes = self.bytes.clone();
         for at in self.lost.clone() {
@@ -104,18 +110,20 @@ impl SimDisk {
         SimDisk::default()
     }
 
-    /// Writes fail with "disk full" once all files together would exceed this; `None` takes the limit away.
+    /// Writes fail with "disk full" once all files together would exceed this; `None` takes the
+    /// limit away.
     pub fn set_capacity(&self, bytes: Option<u64>) {
         self.state.lock().capacity_bytes = bytes;
     }
 
-    /// The sync after so many more fails, once: what it was to make durable is lost, though it reads back until the
-    /// machine stops, unless it is written again. `None` takes the plan away.
+    /// The sync after so many more fails, once: what it was to make durable is lost, though it
+    /// reads back until the machine stops, unless it is written again. `None` takes the plan away.
     pub fn fail_sync_after(&self, syncs: Option<u64>) {
         self.state.lock().syncs_until_failure = syncs;
     }
 
-    /// Crashes *at* the sync after so many more: it does not take effect, and neither does anything after it.
+    /// Crashes *at* the sync after so many more: it does not take effect, and neither does anything
+    /// after it.
     pub fn crash_at_sync(&self, syncs: u64, keep: CrashKeep) {
         self.state.lock().syncs_until_crash = Some((syncs, keep));
     }
@@ -126,13 +134,15 @@ impl SimDisk {
         self.state.lock().syncs
     }
 
-    /// The machine stops now: files keep what `keep` says. Returns the disk as the machine finds it when it runs again.
+    /// The machine stops now: files keep what `keep` says. Returns the disk as the machine finds it
+    /// when it runs again.
     pub fn crash(&self, keep: CrashKeep) -> SimDisk {
         self.state.lock().crash(keep);
         self.restarted()
     }
 
-    /// The disk as the machine finds it now, after a crash planned by [`SimDisk::crash_at_sync`] perhaps.
+    /// The disk as the machine finds it now, after a crash planned by [`SimDisk::crash_at_sync`]
+    /// perhaps.
     #[must_use]
     pub fn restarted(&self) -> SimDisk {
         let generation = self.state.lock().generation;
@@ -181,7 +191,8 @@ impl SimDisk {
         state.synced_names.insert(name.to_owned(), file);
     }
 
-    /// A copy that shares nothing with this disk, as if every file had been copied with everything written.
+    /// A copy that shares nothing with this disk, as if every file had been copied with everything
+    /// written.
     #[must_use]
     pub fn copy(&self) -> SimDisk {
         let copy = SimDisk::new();
@@ -255,7 +266,8 @@ impl State {
             let (short, long) = (synced.len().min(bytes.len()), synced.len().max(bytes.len()));
             let length = short + draw(&mut random, long - short + 1);
             let mut image = vec![0; length];
-            // One crash in four loses nothing but the end; the others lose sectors anywhere, one in two of them.
+            // One crash in four loses nothing but the end; the others lose sectors anywhere, one in
+            // two of them.
             let holes = draw(&mut random, 4) != 0;
             for start in (0..length).step_by(SECTOR) {
                 let end = length.min(start + SECTOR);

@@ -1,7 +1,8 @@
-//! Bytes to records. Strings are borrowed from the segment until the last step, where oxrdf's terms own theirs.
+//! Bytes to records. Strings are borrowed from the segment until the last step, where oxrdf's terms
+//! own theirs.
 //!
-//! The checksum has been verified before, so a failure here means a bug or a hand-made file; it is refused all the
-//! same, never trusted: this must not panic or recurse without bound on any bytes.
+//! The checksum has been verified before, so a failure here means a bug or a hand-made file; it is
+//! refused all the same, never trusted: this must not panic or recurse without bound on any bytes.
 
 use super::{
     COMMAND_TAG, DELIVERED_AT_TAG, DELIVERED_TAG, LOAD_TAG, MAX_NESTING, NEWEST_COMMAND,

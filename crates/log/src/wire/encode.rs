@@ -1,5 +1,6 @@
-//! Records to bytes. Runs under the log's lock on the way of every push, so it allocates only two lists per record:
-//! strings are borrowed from the record, and the table that finds repeated terms is kept from record to record.
+//! Records to bytes. Runs under the log's lock on the way of every push, so it allocates only two
+//! lists per record: strings are borrowed from the record, and the table that finds repeated terms
+//! is kept from record to record.
 
 use super::{
     MAX_NESTING, PUSH_TAG, WireAdvance, WireClearingUpdate, WireCommand, WireCommandRecord,

@@ -1,6 +1,8 @@
-//! The statements of a push to bytes, one after the other as they are read, before the record that holds them is made.
+//! The statements of a push to bytes, one after the other as they are read, before the record that
+//! holds them is made.
 //!
-//! The one thing to know: the bytes are the two lists of a [`super::WirePush`], so that there is one format.
+//! The one thing to know: the bytes are the two lists of a [`super::WirePush`], so that there is
+//! one format.
 
 use super::encode::{Appender, EncodeError, wire_literal};
 use super::{MAX_NESTING, WireQuad, WireStatement, WireTerm};

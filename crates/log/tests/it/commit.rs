@@ -221,8 +221,8 @@ fn the_newest_delivered_marks_are_known_before_the_first_record() {
     assert_eq!(marks, [(0, 28, Some(Sn(28))), (1, 29, Some(Sn(29)))]);
 }
 
-/// Whoever is told that something is durable may be the last one who holds the log: it is then closed by its own thread,
-/// which cannot wait for itself.
+/// Whoever is told that something is durable may be the last one who holds the log: it is then
+/// closed by its own thread, which cannot wait for itself.
 #[test]
 fn the_log_may_be_dropped_by_its_own_thread() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,5 @@
-//! Damage is refused with file and offset; what cannot be told from an incomplete write is pinned down here.
+//! Damage is refused with file and offset; what cannot be told from an incomplete write is pinned
+//! down here.
 
 use crate::samples::{open, push, records_of, small, written};
 use somersault_log::{CrashKeep, Log, LogError, RealDisk, Record, SimDisk};
@@ -45,7 +46,8 @@ fn any_flipped_bit_of_a_closed_log_refuses_or_loses_nothing() {
     });
 }
 
-/// The exception: of a log that was killed before it was idle, damage to the last group looks like a torn write.
+/// The exception: of a log that was killed before it was idle, damage to the last group looks like
+/// a torn write.
 #[test]
 fn a_flipped_bit_of_a_killed_log_costs_at_most_the_last_group() {
     let disk = written(6, 2, false);
@@ -196,7 +198,8 @@ fn one_process_at_a_time() {
     };
     assert!(matches!(error, LogError::Locked { .. }), "{error}");
     if cfg!(unix) {
-        // The segment is locked too, so the lock holds without its file, also when the log has gone on in others.
+        // The segment is locked too, so the lock holds without its file, also when the log has gone
+        // on in others.
         std::fs::remove_file(folder.path().join("LOCK")).unwrap();
         assert!(matches!(
             Log::open(disk.clone(), small()),

@@ -1,9 +1,9 @@
-//! The format stays readable: a log of each released version lies in tests/fixtures and is opened here, and one with the
-//! kinds of records that were added to the version since (`v1-added`, `v1-replace`, `v1-reset`,
-//! `v1-clear`), and one with a proof file (`v1-proof`).
+//! The format stays readable: a log of each released version lies in tests/fixtures and is opened
+//! here, and one with the kinds of records that were added to the version since (`v1-added`,
+//! `v1-replace`, `v1-reset`, `v1-clear`), and one with a proof file (`v1-proof`).
 //!
-//! `cargo test -p somersault-log -- --ignored write_fixture` writes the newest one, where it is not there: whoever adds a kind writes
-//! another one, and changes none.
+//! `cargo test -p somersault-log -- --ignored write_fixture` writes the newest one, where it is not
+//! there: whoever adds a kind writes another one, and changes none.
 
 use crate::samples::{
     every_kind, kind_that_clears, kinds_added_last, kinds_since_version_1, number_of,
@@ -96,7 +96,8 @@ fn a_log_with_a_proof_reads_back() {
     assert!(recovered.was_closed());
     let read: Vec<Record> = recovered.map(|item| item.unwrap().1).collect();
     assert_eq!(read, kinds_added_last());
-    // The proof of the fixture is understood: it refuses the same log without its last segment's records.
+    // The proof of the fixture is understood: it refuses the same log without its last segment's
+    // records.
     let cut = planted("v1-proof");
     let newest = "log-0000000001.seg";
     cut.plant(newest, cut.bytes(newest).unwrap()[..32].to_vec());

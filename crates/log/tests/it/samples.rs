@@ -1,4 +1,5 @@
-//! Records that the tests write: one of every kind with every kind of term, and small numbered ones.
+//! Records that the tests write: one of every kind with every kind of term, and small numbered
+//! ones.
 
 use oxrdf::vocab::xsd;
 use oxrdf::{
@@ -194,7 +195,8 @@ pub fn numbered(statements: &[StreamStatement], one_time: Option<i64>) -> Number
     numbered
 }
 
-/// A push with every kind of term, and the same as it is once it was read and encoded before its record was made.
+/// A push with every kind of term, and the same as it is once it was read and encoded before its
+/// record was made.
 pub fn push_read_before() -> [Record; 2] {
     let times = [5, 5, 3, -1, 0, 1, 2, 7, 8, 9].map(EventTime);
     let statements = times.into_iter().zip(all_terms());

@@ -1,5 +1,5 @@
-//! A log that lost its end is refused, with what is missing; what opening takes out of the way it keeps under another
-//! name; a log that is only read stays as it is.
+//! A log that lost its end is refused, with what is missing; what opening takes out of the way it
+//! keeps under another name; a log that is only read stays as it is.
 
 use crate::samples::{number_of, open, push, records_of, small, written};
 use somersault_log::{CrashKeep, LoadRecord, Log, LogError, LogOptions, Record, SimDisk};
@@ -105,7 +105,8 @@ fn a_first_segment_cut_within_its_header_loses_no_load_file() {
             let before = contents(&copy);
             assert!(read(&copy).is_err() || length == 32);
             if length == 32 && copy.bytes(PROOF).is_none() {
-                // A whole header and nothing behind it: what the folder held is not known without the proof.
+                // A whole header and nothing behind it: what the folder held is not known without
+                // the proof.
                 assert!(records_of(&copy).unwrap().is_empty());
                 assert_eq!(copy.bytes(&format!("{load}.orphan")), disk.bytes(load));
                 continue;

@@ -1,7 +1,7 @@
 //! The order of numbers by what they are exactly, whatever their types. The one thing to know
 //! before changing it: it is total, which `<` is not: that promotes to float or double, which
 //! rounds, so that two integers may equal a double and not each other, and what is the least of the
-//! three would hang on the order of comparing (S6).
+//! three would depend on the order of comparing (S6).
 
 use crate::value::exact::Exact;
 use crate::value::exact_sum;

@@ -14,7 +14,7 @@ use somersault_lang::Arithmetic;
 pub(crate) const ONE: i128 = 10i128.pow(18);
 
 /// Integers and decimals are added in numbers wider than theirs: whether a sum overflows does not
-/// hang on the order of what is added. Once a float or double is among the values everything goes
+/// depend on the order of addition. Once a float or double is among the values everything goes
 /// through the exact accumulator.
 #[derive(Default)]
 pub(crate) struct Sum {

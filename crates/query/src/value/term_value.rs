@@ -431,7 +431,7 @@ impl Value {
 
     /// The order of ORDER BY, MIN and MAX (SPARQL 1.1, section 15.1): blank nodes, IRIs, literals,
     /// triple terms. It goes on from `<` where that says nothing, so that what comes first does not
-    /// hang on the order of comparing (S6): numbers by what they are exactly, literals of unlike
+    /// depend on the order of comparing (S6): numbers by what they are exactly, literals of unlike
     /// kinds by their kind, times without a zone as if they were in UTC, and what is left by
     /// spelling.
     pub(crate) fn order(&self, other: &Value) -> Ordering {

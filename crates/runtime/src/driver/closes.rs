@@ -1,14 +1,16 @@
 //! Closes in slices: cuts for due closes, between which other inputs are taken (ADR 23).
 //!
-//! 1. An input makes the cuts for the closes that it made due, up to a bound of number and time. If some are left, the
-//!    sequencer is *behind*.
-//! 2. While it is behind, the loop makes a slice of cuts at a time, as far as the firings of those queries keep up. Between
-//!    slices requests are taken. Effects of updates and loads are cut at once, before the closes that are left.
-//! 3. An input of a stream whose closes wait for their cut is held, and so is one of a stream with too many firings under
-//!    way. A source is thus as slow as the queries over its stream, and no slower than that through other streams.
+//! 1. An input makes the cuts for the closes that it made due, up to a bound of number and time. If
+//!    some are left, the sequencer is *behind*.
+//! 2. While it is behind, the loop makes a slice of cuts at a time, as far as the firings of those
+//!    queries keep up. Between slices requests are taken. Effects of updates and loads are cut at
+//!    once, before the closes that are left.
+//! 3. An input of a stream whose closes wait for their cut is held, and so is one of a stream with
+//!    too many firings under way. A source is thus as slow as the queries over its stream, and no
+//!    slower than that through other streams.
 //!
-//! Before changing anything here: the log decides what a close sees. Whichever record comes first in it is applied first,
-//! live and in recovery, so these bounds change no answer after a crash.
+//! Before changing anything here: the log decides what a close sees. Whichever record comes first
+//! in it is applied first, live and in recovery, so these bounds change no answer after a crash.
 
 use super::requests::{Done, Want};
 use super::sequencer::Sequencer;
@@ -26,7 +28,8 @@ const CLOSES_IN_A_ROW: usize = 256;
 /// At most this many closes are cut between two looks at what else there is.
 const CLOSES_IN_A_SLICE: usize = 64;
 
-/// While closes wait for their cut, at most this many inputs wait with them: each keeps a thread of its caller.
+/// While closes wait for their cut, at most this many inputs wait with them: each keeps a thread of
+/// its caller.
 const MOST_HELD: usize = 64;
 
 /// The sender of an answer to an input.
@@ -83,7 +86,8 @@ impl Sequencer {
         Ok(())
     }
 
-    /// Cuts until nothing that can be made visible is left; while closes wait for their cut, only what comes before them.
+    /// Cuts until nothing that can be made visible is left; while closes wait for their cut, only
+    /// what comes before them.
     pub(super) fn cut_all(&mut self) -> Result<(), RuntimeError> {
         if self.behind {
             return self.cut_before_closes();
@@ -132,8 +136,8 @@ impl Sequencer {
         true
     }
 
-    /// The next cut. Late statements wait while the firings that earlier ones amended are under way, so that those
-    /// that come meanwhile are joined into one amendment.
+    /// The next cut. Late statements wait while the firings that earlier ones amended are under
+    /// way, so that those that come meanwhile are joined into one amendment.
     fn next_due_cut(&self) -> Option<PlanRecord> {
         let end = self.shared.log.end();
         let amends = !self.firings.joins_amendments();
@@ -166,7 +170,8 @@ impl Sequencer {
         self.apply(&record, position)
     }
 
-    /// Whether the firings of the queries whose close is due next, or the shards, are too far behind for another close.
+    /// Whether the firings of the queries whose close is due next, or the shards, are too far
+    /// behind for another close.
     fn is_throttled(&self) -> bool {
         if self.shared.failure().is_some() {
             return false;
@@ -180,7 +185,8 @@ impl Sequencer {
         }
     }
 
-    /// Holds an input whose stream has closes that wait for their cut, or too many firings under way; gives back any other.
+    /// Holds an input whose stream has closes that wait for their cut, or too many firings under
+    /// way; gives back any other.
     pub(super) fn hold(
         &mut self,
         input: Input,
@@ -215,8 +221,8 @@ impl Sequencer {
         }
     }
 
-    /// Takes held inputs that need not wait any more, in the order in which they came, and answers those that waited for
-    /// the last close.
+    /// Takes held inputs that need not wait any more, in the order in which they came, and answers
+    /// those that waited for the last close.
     pub(super) fn release_held(&mut self) {
         for _ in 0..self.held.len() {
             let Some(HeldInput { input, want, reply }) = self.held.pop_front() else {

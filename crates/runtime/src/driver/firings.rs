@@ -1,9 +1,9 @@
 //! Firings between due and answered: their pins, how many are under way, and the `Delivered` marks
 //! by which recovery knows what need not be executed again (S9, S12).
 //!
-//! Before changing anything here: one record may make a million firings due, all with one SN (windows of a number of
-//! statements, amendments). So nothing may walk over the firings of an SN for each of them, the SN is pinned once, and they
-//! are handed out in portions.
+//! Before changing anything here: one record may make a million firings due, all with one SN
+//! (windows of a number of statements, amendments). So nothing may walk over the firings of an SN
+//! for each of them, the SN is pinned once, and they are handed out in portions.
 
 mod answered;
 
@@ -23,12 +23,13 @@ use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::Instant;
 
-/// This many firings may be under way, and so many more per query, before inputs of their streams have to wait. No more are
-/// handed out at once.
+/// This many firings may be under way, and so many more per query, before inputs of their streams
+/// have to wait. No more are handed out at once.
 const UNDER_WAY: usize = 32;
 const UNDER_WAY_PER_QUERY: usize = 4;
 
-/// Where one record makes many firings due, inputs of their streams wait when more than this many are under way.
+/// Where one record makes many firings due, inputs of their streams wait when more than this many
+/// are under way.
 const MOST_UNDER_WAY: usize = 65_536;
 /// Or when they became due with more than this many SNs, each of which is pinned.
 const SNS_UNDER_WAY: usize = 4;
@@ -66,8 +67,8 @@ struct UnderWay {
     sns: BTreeMap<Sn, usize>,
 }
 
-/// Firings that wait to be handed out: those of one query in order, the queries in turn, so that a query with thousands of
-/// them delays the others by one firing each.
+/// Firings that wait to be handed out: those of one query in order, the queries in turn, so that a
+/// query with thousands of them delays the others by one firing each.
 #[derive(Default)]
 struct Turns {
     of: HashMap<QueryUid, VecDeque<Released>>,
@@ -218,7 +219,8 @@ impl Firings {
         self.waited_for.keys().next().copied()
     }
 
-    /// The statements of a firing are in their stream, or never will be. The input that it was under way for.
+    /// The statements of a firing are in their stream, or never will be. The input that it was
+    /// under way for.
     pub(crate) fn derived(&mut self, key: &FiringKey) -> Option<u64> {
         let input = self.underived.remove(key)?;
         if let Some(count) = self.waited_for.get_mut(&input) {
@@ -356,7 +358,8 @@ impl Firings {
         self.handed_out = self.handed_out.saturating_sub(1);
     }
 
-    /// Takes note of an answer that has gone wherever it was to go; the mark that should be logged, if it is time.
+    /// Takes note of an answer that has gone wherever it was to go; the mark that should be logged,
+    /// if it is time.
     fn on_delivered(&mut self, key: FiringKey, sn: Option<Sn>) -> Option<DeliveredRecord> {
         let answered = self.answered.get_mut(&key.query)?;
         let (close, sn) = answered.add(key.close, sn?, self.kept)?;
@@ -395,8 +398,9 @@ impl Sequencer {
         }
     }
 
-    /// Takes the statements of firings that derive streams: each is an input like any other. Not while an input is being
-    /// taken, nor while the log is being replayed, which holds most of them already.
+    /// Takes the statements of firings that derive streams: each is an input like any other. Not
+    /// while an input is being taken, nor while the log is being replayed, which holds most of them
+    /// already.
     pub(super) fn take_derived(&mut self) {
         while let Some(derived) = self.derived.pop_front() {
             let Derived { key, sn, derives } = derived;
@@ -421,8 +425,9 @@ impl Sequencer {
         self.input = self.inputs;
     }
 
-    /// The statements of a firing could not be logged. While the log takes records the stream goes on without them, as after a
-    /// firing that failed; else the firing is executed again after a restart.
+    /// The statements of a firing could not be logged. While the log takes records the stream goes
+    /// on without them, as after a firing that failed; else the firing is executed again after a
+    /// restart.
     fn on_unwritten(&mut self, key: FiringKey, sn: Option<Sn>, error: &RuntimeError) {
         tracing::error!(
             "the statements of a firing of {} for the close {} were not logged, and its stream goes on without them: {error}",
@@ -443,7 +448,8 @@ impl Sequencer {
         }
     }
 
-    /// Lets go of firings that could not be pinned: they are as if they had failed, and hold no slices.
+    /// Lets go of firings that could not be pinned: they are as if they had failed, and hold no
+    /// slices.
     pub(super) fn give_up_unpinned(&mut self) {
         for key in std::mem::take(&mut self.firings.unpinned) {
             let mut outputs = Vec::new();

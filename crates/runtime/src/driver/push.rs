@@ -1,9 +1,10 @@
-//! Pushes, as far as their caller's thread goes: statements become ids and the bytes that the log keeps, so that the
-//! sequencer looks at no term.
+//! Pushes, as far as their caller's thread goes: statements become ids and the bytes that the log
+//! keeps, so that the sequencer looks at no term.
 //!
-//! Before changing anything here: terms become known only after the coordinator was asked whether it would take the
-//! push. What it says is asked again when the push's turn comes, and that counts: also for which statements are timing
-//! ones, whose terms are only mentioned under the push's lease. What turns out to be absorbed is made permanent then.
+//! Before changing anything here: terms become known only after the coordinator was asked whether
+//! it would take the push. What it says is asked again when the push's turn comes, and that counts:
+//! also for which statements are timing ones, whose terms are only mentioned under the push's
+//! lease. What turns out to be absorbed is made permanent then.
 
 use super::{Done, Driver};
 use crate::error::RuntimeError;
@@ -19,12 +20,12 @@ use std::collections::HashMap;
 const TOGETHER: usize = 32;
 
 impl Driver {
-    /// Takes a push and returns when its record is durable. The times are those of the statements, which are given
-    /// twice because the times are looked at first.
+    /// Takes a push and returns when its record is durable. The times are those of the statements,
+    /// which are given twice because the times are looked at first.
     ///
     /// # Errors
-    /// It is refused, or the log has failed. A [`somersault_stream::Refusal::Late`] does not know the statement's text:
-    /// see [`somersault_stream::Refusal::about`].
+    /// It is refused, or the log has failed. A [`somersault_stream::Refusal::Late`] does not know
+    /// the statement's text: see [`somersault_stream::Refusal::about`].
     pub fn push<'q>(
         &self,
         head: PushHead,
@@ -155,7 +156,8 @@ impl<'i, 'd, 'q> Numberer<'i, 'd, 'q> {
         Ok(())
     }
 
-    /// The ids of the terms at hand, where the predicate of each statement says of which kind it is.
+    /// The ids of the terms at hand, where the predicate of each statement says of which kind it
+    /// is.
     fn intern_both_kinds(&mut self) {
         let Some(mentions) = &mut self.mentions else {
             return;
@@ -209,8 +211,8 @@ fn graph_term(graph: GraphNameRef<'_>) -> Option<TermRef<'_>> {
     }
 }
 
-/// Whether the term is, or may hold, a blank node: those are named after the push's place in the log, which is not known
-/// yet.
+/// Whether the term is, or may hold, a blank node: those are named after the push's place in the
+/// log, which is not known yet.
 #[inline]
 fn is_scoped(term: TermRef<'_>) -> bool {
     matches!(term, TermRef::BlankNode(_) | TermRef::Triple(_))

@@ -1,5 +1,5 @@
-//! The sequencer's loop: one thread, one order. Everything that changes the engine's state passes through `take` (`take.rs`);
-//! everything that time brings, through `on_timers` (`timers.rs`).
+//! The sequencer's loop: one thread, one order. Everything that changes the engine's state passes
+//! through `take` (`take.rs`); everything that time brings, through `on_timers` (`timers.rs`).
 
 use super::closes::{CatchingUp, HeldInput, Reply};
 use super::firings::{Derived, Firings};
@@ -127,8 +127,8 @@ impl Sequencer {
         }
     }
 
-    /// Everything that needs no new message: shards without threads, what has become stable, timers.
-    /// Whether it should be called again at once.
+    /// Everything that needs no new message: shards without threads, what has become stable,
+    /// timers. Whether it should be called again at once.
     pub(super) fn advance(&mut self) -> bool {
         let busy = self.fabric.drive();
         while let Ok(fired) = self.channels.fired.try_recv() {
@@ -288,8 +288,9 @@ impl Sequencer {
         self.is_drained() && !waits && self.held.is_empty() && self.catching_up.is_empty()
     }
 
-    /// Who waits for a snapshot waits until the streams that are derived from what it holds have caught up, and sees what they
-    /// hold by then: that makes a replay exact, and a source that says how far it is as slow as what follows from it.
+    /// Who waits for a snapshot waits until the streams that are derived from what it holds have
+    /// caught up, and sees what they hold by then: that makes a replay exact, and a source that
+    /// says how far it is as slow as what follows from it.
     fn settle_derivations(&mut self) {
         let oldest = self.firings.oldest_underived();
         if self.behind || !self.stability.has_underived(oldest) {

@@ -17,9 +17,11 @@ use std::time::Instant;
 pub(crate) enum Waiter {
     Input {
         sn: Sn,
-        /// Its record: an input that no cut was made for is answered when it is durable all the same.
+        /// Its record: an input that no cut was made for is answered when it is durable all the
+        /// same.
         position: Position,
-        /// Its number among the inputs: streams derived from what it brought have yet to catch up. 0 once they have.
+        /// Its number among the inputs: streams derived from what it brought have yet to catch up.
+        /// 0 once they have.
         input: u64,
         done: Done,
         reply: Sender<Result<Done, RuntimeError>>,
@@ -123,13 +125,15 @@ impl Stability {
         });
     }
 
-    /// When the records that this SN needed were acknowledged, if it is one that has just become stable.
+    /// When the records that this SN needed were acknowledged, if it is one that has just become
+    /// stable.
     pub(crate) fn acknowledged(&self, sn: Sn) -> Option<Instant> {
         let found = self.released.iter().find(|(released, _)| *released == sn);
         found.and_then(|(_, acknowledged)| *acknowledged)
     }
 
-    /// Whether somebody waits for derived streams that have caught up: nothing is under way for inputs before `oldest`.
+    /// Whether somebody waits for derived streams that have caught up: nothing is under way for
+    /// inputs before `oldest`.
     pub(crate) fn has_underived(&self, oldest: Option<u64>) -> bool {
         self.waiters.iter().any(|waiter| match waiter {
             Waiter::Input { input, .. } => {

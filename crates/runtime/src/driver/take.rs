@@ -1,5 +1,6 @@
-//! The way of an input on the sequencer: admitted, logged, applied, and what the coordinator then asks for carried out. Nothing
-//! is applied that is not in the log; once it is in the log, whatever cannot be applied ends the engine.
+//! The way of an input on the sequencer: admitted, logged, applied, and what the coordinator then
+//! asks for carried out. Nothing is applied that is not in the log; once it is in the log, whatever
+//! cannot be applied ends the engine.
 
 use super::requests::Outcome;
 use super::sequencer::Sequencer;

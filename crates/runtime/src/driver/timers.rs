@@ -1,5 +1,6 @@
-//! What time brings, looked at between inputs: logged advances of streams that have none of their own, cuts that freshness asks for,
-//! pins that were held for too long, and memory that nobody reads any more.
+//! What time brings, looked at between inputs: logged advances of streams that have none of their
+//! own, cuts that freshness asks for, pins that were held for too long, and memory that nobody
+//! reads any more.
 
 use super::sequencer::Sequencer;
 use crate::error::RuntimeError;
@@ -22,7 +23,8 @@ impl Sequencer {
         if now >= self.next_tick {
             self.next_tick = now + TICK;
             self.shared.store.dictionary().tidy(RECLAIMED_AT_A_TICK);
-            // Time waits for shards as inputs do: what is cut and not stable must not grow without end.
+            // Time waits for shards as inputs do: what is cut and not stable must not grow without
+            // end.
             let goes_on = self.shared.clock.ticks() && !self.shards_are_behind();
             if goes_on && self.refuse_if_failed().is_ok() {
                 let now_ms = self.shared.clock.now_ms();

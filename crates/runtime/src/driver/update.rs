@@ -1,5 +1,6 @@
-//! Updates: evaluated at SN n, their effects are SN n+1, with nothing between (S15). That is why the
-//! sequencer takes no input while one is evaluated; acknowledgements and firings go on meanwhile.
+//! Updates: evaluated at SN n, their effects are SN n+1, with nothing between (S15). That is why
+//! the sequencer takes no input while one is evaluated; acknowledgements and firings go on
+//! meanwhile.
 
 use super::requests::{Change, UpdateJob, UpdateResult};
 use super::sequencer::Sequencer;

@@ -1,6 +1,6 @@
-//! The seeded, single-threaded fabric: each step applies the next item of a shard drawn at random, so
-//! that shards run ahead of each other in every way that threads could. The same seed gives the same
-//! order. What it proves: answers depend on no interleaving of shards (CL-1).
+//! The seeded, single-threaded fabric: each step applies the next item of a shard drawn at random,
+//! so that shards run ahead of each other in every way that threads could. The same seed gives the
+//! same order. What it proves: answers depend on no interleaving of shards (CL-1).
 
 use super::{Apply, Fabric, FabricError, OnApplied, ShardWork};
 use somersault_model::{ShardId, Sn};
@@ -131,7 +131,8 @@ impl Fabric for SimFabric {
     }
 }
 
-/// A small seeded generator (Steele, Lea, Flood: "Fast splittable pseudorandom number generators", 2014).
+/// A small seeded generator (Steele, Lea, Flood: "Fast splittable pseudorandom number generators",
+/// 2014).
 struct SplitMix64(u64);
 
 impl SplitMix64 {

@@ -1,7 +1,8 @@
 //! The fabric on timely dataflow: one worker thread per shard, and one injection dataflow, built at
-//! start, whose timestamp is the SN. Streams, loads and updates are data in it, so its size does not
-//! grow with them. Before changing anything here: operators only move work to the shards, a bounded
-//! amount per activation; workers park, and every hand-over must unpark the one that it is for.
+//! start, whose timestamp is the SN. Streams, loads and updates are data in it, so its size does
+//! not grow with them. Before changing anything here: operators only move work to the shards, a
+//! bounded amount per activation; workers park, and every hand-over must unpark the one that it is
+//! for.
 //!
 //! Work is handed over by pointer. Nothing of it can leave the process; the cluster's exchange will
 //! need a container of its own.
@@ -304,7 +305,8 @@ fn build(
                         let shard = parcel.shard;
                         let sn = Sn(*time.time());
                         let work = AssertUnwindSafe(|| apply.apply(shard, sn, parcel.work));
-                        // Caught here, timely itself stays in order and the generation ends cleanly.
+                        // Caught here, timely itself stays in order and the generation ends
+                        // cleanly.
                         if let Err(payload) = catch_unwind(work) {
                             shared.fail(shard.0, payload.as_ref());
                             // The frontier must never pass what was not applied (VT-1).

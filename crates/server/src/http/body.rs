@@ -1,5 +1,5 @@
-//! Reading a request's body: never more than the limit, never more in all than the budget, never for
-//! longer than a client keeps sending, and only in the encodings that are understood.
+//! Reading a request's body: never more than the limit, never more in all than the budget, never
+//! for longer than a client keeps sending, and only in the encodings that are understood.
 
 use crate::http::error::{ApiError, ApiResult};
 use crate::http::negotiate;

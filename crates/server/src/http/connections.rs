@@ -1,8 +1,9 @@
 //! The connections that are open at one time, and which of them makes way for a new one.
 //!
-//! The one thing to know before changing it: a connection may be closed only while it idles, and whether
-//! it does is known to the thread that serves it. So closing is a request: the accepting thread marks an
-//! idle connection, and the connection ends itself, or serves on what it has begun meanwhile.
+//! The one thing to know before changing it: a connection may be closed only while it idles, and
+//! whether it does is known to the thread that serves it. So closing is a request: the accepting
+//! thread marks an idle connection, and the connection ends itself, or serves on what it has begun
+//! meanwhile.
 
 use axum::Router;
 use axum::body::Body as AnyBody;
@@ -20,8 +21,8 @@ use std::time::Instant;
 use tokio::sync::Notify;
 use tokio::task::Id;
 
-/// Connections beyond the limit that are accepted while no other idles: they are told that the server is
-/// full, and `/health` answers them.
+/// Connections beyond the limit that are accepted while no other idles: they are told that the
+/// server is full, and `/health` answers them.
 const RESERVED: usize = 64;
 
 /// A request is being handled, or its answer sent.
@@ -175,8 +176,8 @@ impl Body for ResponseBody {
     }
 }
 
-/// One request on a connection, and its answer. Where the request's body was not read, the connection
-/// cannot carry another one, and the answer says so.
+/// One request on a connection, and its answer. Where the request's body was not read, the
+/// connection cannot carry another one, and the answer says so.
 pub(crate) async fn exchange(
     router: TowerToHyperService<Router>,
     connection: Arc<Connection>,
@@ -221,8 +222,8 @@ impl Connections {
         }
     }
 
-    /// A new connection, for which the longest idle one makes way where there are as many as there may
-    /// be. `None` where all of them are in use, the reserved ones too.
+    /// A new connection, for which the longest idle one makes way where there are as many as there
+    /// may be. `None` where all of them are in use, the reserved ones too.
     pub(crate) fn admit(&mut self) -> Option<Arc<Connection>> {
         let has_room = self.regular.len() < self.limit || evict_longest_idle(&mut self.regular);
         if has_room {

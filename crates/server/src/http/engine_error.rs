@@ -1,5 +1,5 @@
-//! The engine's errors as HTTP statuses. Whatever a client can cause is 4xx and carries the engine's own
-//! sentence; 5xx is for what only the operator can mend.
+//! The engine's errors as HTTP statuses. Whatever a client can cause is 4xx and carries the
+//! engine's own sentence; 5xx is for what only the operator can mend.
 
 use crate::http::error::ApiError;
 use axum::http::StatusCode;
@@ -51,8 +51,8 @@ impl From<EngineError> for ApiError {
     }
 }
 
-/// Most limits are reached by the request's doing, so the status is one of 4xx; which limit it was and how
-/// it is raised is in the sentence, and the limit's name in `limit`.
+/// Most limits are reached by the request's doing, so the status is one of 4xx; which limit it was
+/// and how it is raised is in the sentence, and the limit's name in `limit`.
 fn limit(which: LimitKind, sentence: &str) -> ApiError {
     let (status, code) = match which {
         LimitKind::QueryTime => (StatusCode::UNPROCESSABLE_ENTITY, "query_time"),

@@ -1,10 +1,11 @@
-//! What the entities of an RDF/XML body come to. An entity may stand for many of another, so that a body of
-//! a few hundred bytes can stand for gigabytes, which the parser would make in one piece.
+//! What the entities of an RDF/XML body come to. An entity may stand for many of another, so that a
+//! body of a few hundred bytes can stand for gigabytes, which the parser would make in one piece.
 
 use crate::http::error::{ApiError, ApiResult};
 use std::collections::HashMap;
 
-/// So many bytes may entities make of each byte of a body: those of OWL files, names of namespaces, make ten.
+/// So many bytes may entities make of each byte of a body: those of OWL files, names of namespaces,
+/// make ten.
 const BYTES_PER_BYTE: u64 = 16;
 /// So many they may make in any case.
 const ALWAYS: u64 = 64 << 10;
@@ -24,7 +25,8 @@ pub(crate) fn check(bytes: &[u8]) -> ApiResult<()> {
     let mut lengths: HashMap<&[u8], u64> = HashMap::new();
     let mut at = open;
     let mut declared_to = open;
-    // An entity is declared before it is used; what is not known yet is left to the parser to refuse.
+    // An entity is declared before it is used; what is not known yet is left to the parser to
+    // refuse.
     while let Some(start) = find(bytes, at, b"<!ENTITY") {
         let Some((name, value, end)) = declaration(bytes, start + b"<!ENTITY".len()) else {
             at = start + 1;

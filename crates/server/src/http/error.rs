@@ -1,6 +1,6 @@
-//! What a client gets when something is wrong: a status, a sentence with the place and the remedy, and
-//! a stable code. Every error that leaves the server is an [`ApiError`]; `finish` turns it into JSON, or
-//! into plain text for a client that prefers that.
+//! What a client gets when something is wrong: a status, a sentence with the place and the remedy,
+//! and a stable code. Every error that leaves the server is an [`ApiError`]; `finish` turns it into
+//! JSON, or into plain text for a client that prefers that.
 
 use crate::http::negotiate::Accept;
 use axum::body::Body;
@@ -153,8 +153,8 @@ impl IntoResponse for ApiError {
     }
 }
 
-/// Rewrites an error's body as plain text where the request's `Accept` lines prefer that to JSON; every
-/// other response passes unchanged.
+/// Rewrites an error's body as plain text where the request's `Accept` lines prefer that to JSON;
+/// every other response passes unchanged.
 pub(crate) fn finish<'a>(
     response: Response,
     accept: impl IntoIterator<Item = &'a HeaderValue>,

@@ -1,8 +1,8 @@
 //! The way from async handlers to the engine. Its calls block, so that each runs on a thread of the
-//! blocking pool; light queries alone are answered where they are asked, and heavy ones are asked for
-//! without waiting. Only so many calls of a kind are there at one time. What does not fit is told so at
-//! once (503) instead of piling up; pushes have a lane of their own, so that no amount of slow queries
-//! holds up a source.
+//! blocking pool; light queries alone are answered where they are asked, and heavy ones are asked
+//! for without waiting. Only so many calls of a kind are there at one time. What does not fit is
+//! told so at once (503) instead of piling up; pushes have a lane of their own, so that no amount
+//! of slow queries holds up a source.
 
 use crate::config::ServerConfig;
 use crate::http::error::{ApiError, ApiResult};
@@ -71,7 +71,8 @@ impl Gate {
         })
     }
 
-    /// Makes a call that does not block but has its result given to a [`Reply`] sometime, and waits for that.
+    /// Makes a call that does not block but has its result given to a [`Reply`] sometime, and waits
+    /// for that.
     ///
     /// # Errors
     /// 503 when the lane is full, or when the reply is dropped unused; 500 when the work panicked.

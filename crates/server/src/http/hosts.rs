@@ -1,8 +1,8 @@
 //! Which hosts this server answers for, and which web pages may use it.
 //!
-//! The one thing to know before changing it: a browser sends whatever a foreign page asks it to send.
-//! A page of `http://evil.example:7878` whose name is rebound to 127.0.0.1 is same-origin for the
-//! browser, so the `Host` is what gives it away: on loopback only known names are answered.
+//! The one thing to know before changing it: a browser sends whatever a foreign page asks it to
+//! send. A page of `http://evil.example:7878` whose name is rebound to 127.0.0.1 is same-origin for
+//! the browser, so the `Host` is what gives it away: on loopback only known names are answered.
 
 use crate::config::{Cors, ServerConfig};
 use crate::http::error::{ApiError, ApiResult};
@@ -52,8 +52,8 @@ impl Authority {
         Some(Authority { name, port })
     }
 
-    /// Whether the name means this machine wherever it is looked up: `localhost` and the names below
-    /// it (RFC 6761, section 6.3), 127.0.0.0/8 and ::1.
+    /// Whether the name means this machine wherever it is looked up: `localhost` and the names
+    /// below it (RFC 6761, section 6.3), 127.0.0.0/8 and ::1.
     fn is_loopback(&self) -> bool {
         if self.name == "localhost" || self.name.ends_with(".localhost") {
             return true;
@@ -169,12 +169,12 @@ impl Hosts {
         })
     }
 
-    /// Refuses a request for another host, and one that a page of another origin sends. The `Host` of
-    /// a request that is let through is the host that it asks for.
+    /// Refuses a request for another host, and one that a page of another origin sends. The `Host`
+    /// of a request that is let through is the host that it asks for.
     ///
     /// # Errors
-    /// 400 where the request names no host or several, 421 for a host that is not this server's, 403
-    /// for a page of another origin.
+    /// 400 where the request names no host or several, 421 for a host that is not this server's,
+    /// 403 for a page of another origin.
     pub(crate) fn check(&self, request: &mut Request) -> ApiResult<Visitor> {
         let host = host_of(request)?;
         if let Some(host) = &host
@@ -208,8 +208,8 @@ impl Hosts {
         )
     }
 
-    /// Browsers send `Origin` with what a page of another site makes them send. Forms on such a page
-    /// could change data here without CORS having a say, and a rebound name could read.
+    /// Browsers send `Origin` with what a page of another site makes them send. Forms on such a
+    /// page could change data here without CORS having a say, and a rebound name could read.
     fn check_origin(
         &self,
         method: &Method,
@@ -266,8 +266,9 @@ fn foreign(origin: &str) -> ApiError {
     )
 }
 
-/// The host that a request asks for: that of an absolute request target, whose place the `Host` header
-/// then takes (RFC 9112, section 3.2.2), and else that of the `Host` header, which HTTP/1.1 demands.
+/// The host that a request asks for: that of an absolute request target, whose place the `Host`
+/// header then takes (RFC 9112, section 3.2.2), and else that of the `Host` header, which HTTP/1.1
+/// demands.
 fn host_of(request: &mut Request) -> ApiResult<Option<Authority>> {
     let mut lines = request.headers().get_all(header::HOST).iter();
     let (line, second) = (lines.next(), lines.next());

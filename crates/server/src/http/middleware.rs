@@ -1,5 +1,5 @@
-//! What happens around every request: faults are caught, errors put into the form that the client reads,
-//! foreign web pages kept out, requests counted.
+//! What happens around every request: faults are caught, errors put into the form that the client
+//! reads, foreign web pages kept out, requests counted.
 
 use crate::http::connections::Reserved;
 use crate::http::error::{self, ApiError};

@@ -1,5 +1,5 @@
-//! `multipart/form-data` bodies of the Graph Store Protocol (its section 5.5): several RDF documents in
-//! one request. The body is already in memory and bounded, so this only has to cut it.
+//! `multipart/form-data` bodies of the Graph Store Protocol (its section 5.5): several RDF
+//! documents in one request. The body is already in memory and bounded, so this only has to cut it.
 
 use crate::http::error::{ApiError, ApiResult};
 use crate::http::negotiate;
@@ -42,7 +42,8 @@ pub(crate) fn parts<'a>(content_type: &str, body: &'a [u8]) -> ApiResult<Vec<Par
     }
 }
 
-/// Splits at the next delimiter line: what is before its line break, and what is after the delimiter.
+/// Splits at the next delimiter line: what is before its line break, and what is after the
+/// delimiter.
 fn after_delimiter<'a>(bytes: &'a [u8], delimiter: &[u8]) -> Option<(&'a [u8], &'a [u8])> {
     let marker = [b"\n", delimiter].concat();
     let at = find(bytes, &marker)?;
@@ -50,7 +51,8 @@ fn after_delimiter<'a>(bytes: &'a [u8], delimiter: &[u8]) -> Option<(&'a [u8], &
     Some((before, &bytes[at + marker.len()..]))
 }
 
-/// A part begins with the line break that ended its delimiter, then headers, an empty line, content.
+/// A part begins with the line break that ended its delimiter, then headers, an empty line,
+/// content.
 fn part(bytes: &[u8]) -> ApiResult<Part<'_>> {
     let mut media_type = None;
     let mut rest = bytes.strip_prefix(b"\n").unwrap_or(bytes);

@@ -1,6 +1,6 @@
-//! Content negotiation (RFC 9110, section 12): which of the formats there are does the client like best.
-//! An offer's media type is what the answer is labelled with, so an alias such as `application/json` is
-//! an offer of its own, after the format's proper name.
+//! Content negotiation (RFC 9110, section 12): which of the formats there are does the client like
+//! best. An offer's media type is what the answer is labelled with, so an alias such as
+//! `application/json` is an offer of its own, after the format's proper name.
 
 use crate::http::error::ApiError;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
@@ -22,7 +22,8 @@ struct MediaRange {
 }
 
 impl Accept {
-    /// All `Accept` lines together. None, or none that can be read, means that everything is welcome.
+    /// All `Accept` lines together. None, or none that can be read, means that everything is
+    /// welcome.
     pub(crate) fn from_headers(headers: &HeaderMap) -> Accept {
         Accept::from_lines(headers.get_all(header::ACCEPT))
     }
@@ -35,8 +36,8 @@ impl Accept {
         }
     }
 
-    /// How welcome a media type (in lower case, without parameters) is, in thousandths: that of the most
-    /// specific range that covers it.
+    /// How welcome a media type (in lower case, without parameters) is, in thousandths: that of the
+    /// most specific range that covers it.
     pub(crate) fn quality(&self, media_type: &str) -> u16 {
         if self.ranges.is_empty() {
             return 1000;
@@ -95,7 +96,8 @@ const fn offer<F>(media_type: &'static str, format: F) -> Offer<F> {
 }
 
 impl<F> Offer<F> {
-    /// The `Content-Type` of an answer in this format. Text types say UTF-8, as their default is not.
+    /// The `Content-Type` of an answer in this format. Text types say UTF-8, as their default is
+    /// not.
     pub(crate) fn content_type(&self) -> HeaderValue {
         if self.media_type.starts_with("text/") {
             HeaderValue::from_str(&format!("{}; charset=utf-8", self.media_type))
@@ -203,7 +205,8 @@ fn split_list(line: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// One element of `Accept`. A broken one is left out, as the RFC allows; a broken `q` counts as none.
+/// One element of `Accept`. A broken one is left out, as the RFC allows; a broken `q` counts as
+/// none.
 fn parse_range(element: &str) -> Option<MediaRange> {
     let essence = essence(element);
     let (main, sub) = essence.split_once('/')?;

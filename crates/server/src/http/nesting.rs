@@ -1,6 +1,7 @@
-//! How deeply the RDF in a body is nested (and what its entities come to, `entities`). The parsers have no limit of their own for triple terms, nor
-//! for JSON that a stack would survive, and terms are dropped recursively: without this check a body of
-//! a few hundred kilobytes overflows a thread's stack, which ends the process.
+//! How deeply the RDF in a body is nested (and what its entities come to, `entities`). The parsers
+//! have no limit of their own for triple terms, nor for JSON that a stack would survive, and terms
+//! are dropped recursively: without this check a body of a few hundred kilobytes overflows a
+//! thread's stack, which ends the process.
 
 use crate::http::entities;
 use crate::http::error::{ApiError, ApiResult};
@@ -92,8 +93,8 @@ fn tag_end(bytes: &[u8], mut at: usize) -> usize {
     bytes.len()
 }
 
-/// N-Triples, Turtle and their kin: counts `<<(` against `)>>` outside strings, IRIs and comments. Where
-/// the text is malformed the count may be off, but there the parser stops as well.
+/// N-Triples, Turtle and their kin: counts `<<(` against `)>>` outside strings, IRIs and comments.
+/// Where the text is malformed the count may be off, but there the parser stops as well.
 fn triple_terms(bytes: &[u8]) -> ApiResult<()> {
     let mut depth = 0_usize;
     let mut at = 0;

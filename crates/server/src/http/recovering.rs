@@ -1,7 +1,8 @@
-//! Answers while an engine is being opened: `/health` says how far that is, and everything else is 503.
+//! Answers while an engine is being opened: `/health` says how far that is, and everything else is
+//! 503.
 //!
-//! The one thing to know: there is no engine yet, so nothing here knows any data. Every connection is closed after one
-//! answer, so that the next one finds the server proper.
+//! The one thing to know: there is no engine yet, so nothing here knows any data. Every connection
+//! is closed after one answer, so that the next one finds the server proper.
 
 use crate::http::error::ApiError;
 use axum::extract::State;
@@ -27,8 +28,8 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// More connections than this wait to be accepted.
 const CONNECTIONS: usize = 256;
 
-/// Answers on `listener` until `opening` completes, and returns what it gives. `/health` says `recovering` with the
-/// part that is done; all other requests are refused with 503.
+/// Answers on `listener` until `opening` completes, and returns what it gives. `/health` says
+/// `recovering` with the part that is done; all other requests are refused with 503.
 pub async fn serve_while_opening<T>(
     listener: &TcpListener,
     progress: Arc<OpenProgress>,

@@ -1,9 +1,9 @@
-//! Connections that wake themselves. A handler that waits for its request's body is woken by the same
-//! task that reads it; a runtime takes that for a yield, puts the task behind the others and wakes a
-//! second thread to help, which finds nothing to do. That costs more than a light query does, so what
-//! wakes itself while it is polled is polled once more on the spot. Once only, so that what does want to
-//! yield still can: the second time the runtime is told. What must give way the first time has the
-//! runtime wake it, with `tokio::task::yield_now`.
+//! Connections that wake themselves. A handler that waits for its request's body is woken by the
+//! same task that reads it; a runtime takes that for a yield, puts the task behind the others and
+//! wakes a second thread to help, which finds nothing to do. That costs more than a light query
+//! does, so what wakes itself while it is polled is polled once more on the spot. Once only, so
+//! that what does want to yield still can: the second time the runtime is told. What must give way
+//! the first time has the runtime wake it, with `tokio::task::yield_now`.
 
 use futures_util::task::AtomicWaker;
 use std::future::Future;
@@ -99,7 +99,8 @@ mod tests {
         }
     }
 
-    /// Polls what wakes itself in its first polls; returns how often it was polled and the runtime woken.
+    /// Polls what wakes itself in its first polls; returns how often it was polled and the runtime
+    /// woken.
     fn polled_once(wakes: usize) -> (usize, usize, bool) {
         let mut polls = 0;
         let counted = Arc::new(Count::default());

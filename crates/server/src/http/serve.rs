@@ -1,5 +1,6 @@
-//! Connections: accepting them, guarding them against clients that neither send nor read, and stopping
-//! in an orderly way. Everything about HTTP's content is in the router; this file knows only sockets.
+//! Connections: accepting them, guarding them against clients that neither send nor read, and
+//! stopping in an orderly way. Everything about HTTP's content is in the router; this file knows
+//! only sockets.
 
 use crate::config::ServerConfig;
 use crate::http::connections::{Connection, Connections, exchange};
@@ -36,8 +37,8 @@ const FULL_PAUSE: Duration = Duration::from_millis(50);
 /// streams end, running requests get [`ServerConfig::shutdown_grace`]. The engine is left running.
 ///
 /// # Errors
-/// A host or URL of the configuration is none. While serving, a connection's fault ends that connection
-/// only; the error of the listener when it has become unusable.
+/// A host or URL of the configuration is none. While serving, a connection's fault ends that
+/// connection only; the error of the listener when it has become unusable.
 pub async fn serve(
     engine: Engine,
     listener: TcpListener,
@@ -148,8 +149,8 @@ async fn serve_connection(
     }
 }
 
-/// A socket whose writes fail once the other side has taken nothing for a while. A client that stops
-/// reading would otherwise hold its answer, or its place among the subscribers, for ever.
+/// A socket whose writes fail once the other side has taken nothing for a while. A client that
+/// stops reading would otherwise hold its answer, or its place among the subscribers, for ever.
 struct Guarded {
     socket: TcpStream,
     patience: Duration,
@@ -236,8 +237,8 @@ impl AsyncWrite for Guarded {
     }
 }
 
-/// A server on a thread of its own, for programs that are not asynchronous: the demo, tests, embedding.
-/// Dropping it stops the server and waits for that.
+/// A server on a thread of its own, for programs that are not asynchronous: the demo, tests,
+/// embedding. Dropping it stops the server and waits for that.
 #[derive(Debug)]
 pub struct Running {
     address: SocketAddr,
@@ -273,7 +274,8 @@ impl Running {
                     })
                     .await
                 });
-                // A call that is still inside the engine cannot be interrupted; it is left to itself.
+                // A call that is still inside the engine cannot be interrupted; it is left to
+                // itself.
                 runtime.shutdown_timeout(Duration::from_secs(1));
                 served
             })?;

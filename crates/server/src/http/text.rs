@@ -1,5 +1,6 @@
-//! The text of URLs: percent-encoding, query strings and forms, read strictly. What cannot be decoded is
-//! refused with its place, never patched up: a stream's name must mean the same to both sides.
+//! The text of URLs: percent-encoding, query strings and forms, read strictly. What cannot be
+//! decoded is refused with its place, never patched up: a stream's name must mean the same to both
+//! sides.
 
 use crate::http::error::ApiError;
 use std::fmt::Write as _;
@@ -51,8 +52,8 @@ fn broken_escape(text: &str) -> ApiError {
     )
 }
 
-/// Percent-encodes everything but the unreserved characters, so that the result is one path segment or
-/// one value of a query string.
+/// Percent-encodes everything but the unreserved characters, so that the result is one path segment
+/// or one value of a query string.
 pub(crate) fn percent_encode(text: &str) -> String {
     let mut encoded = String::with_capacity(text.len());
     for byte in text.bytes() {
@@ -78,7 +79,8 @@ pub(crate) fn place(before: &[u8]) -> (u64, u64) {
     (line, column)
 }
 
-/// At most 120 characters of what the client sent, for quoting in a sentence, without control characters.
+/// At most 120 characters of what the client sent, for quoting in a sentence, without control
+/// characters.
 pub(crate) fn shorten(text: &str) -> String {
     let clean: String = text
         .chars()
@@ -171,7 +173,8 @@ impl Params {
         }
     }
 
-    /// Refuses parameters that the route does not know: a misspelt one must not be ignored silently.
+    /// Refuses parameters that the route does not know: a misspelt one must not be ignored
+    /// silently.
     pub(crate) fn only(&self, known: &[&str]) -> Result<(), ApiError> {
         match self
             .pairs

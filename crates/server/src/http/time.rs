@@ -66,8 +66,8 @@ fn days_in(year: i64, month: i64) -> i64 {
     }
 }
 
-/// Days from 1970-01-01 in the proleptic Gregorian calendar, for years from 0 on. Counts from 1 March,
-/// so that a leap day is the last of its year.
+/// Days from 1970-01-01 in the proleptic Gregorian calendar, for years from 0 on. Counts from 1
+/// March, so that a leap day is the last of its year.
 fn days_from_epoch(year: i64, month: i64, day: i64) -> i64 {
     let (year, month) = if month <= 2 {
         (year - 1, month + 9)

@@ -1,6 +1,7 @@
-//! `PUT /queries:batch`: many continuous queries in one request, a line of JSON each. The body is read as it comes and
-//! registered in parts, so that it may be of any length; each line is taken or refused for itself, as users of other
-//! bulk interfaces expect, and the answer says which were refused and why.
+//! `PUT /queries:batch`: many continuous queries in one request, a line of JSON each. The body is
+//! read as it comes and registered in parts, so that it may be of any length; each line is taken or
+//! refused for itself, as users of other bulk interfaces expect, and the answer says which were
+//! refused and why.
 
 use crate::http::body::{self, unsupported};
 use crate::http::error::{ApiError, ApiResult};

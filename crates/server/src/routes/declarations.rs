@@ -1,5 +1,5 @@
-//! What is declared under a name, streams and continuous queries: showing, declaring and dropping are
-//! the same for both.
+//! What is declared under a name, streams and continuous queries: showing, declaring and dropping
+//! are the same for both.
 
 use crate::http::body;
 use crate::http::error::{ApiError, ApiResult};
@@ -57,8 +57,8 @@ pub(crate) async fn declare_new<D: Declared>(app: App, request: Request) -> ApiR
     Ok((status, Json(D::json(&info))).into_response())
 }
 
-/// Does something with the name and the text of a request, one after the other: so that of two equal declarations exactly one is
-/// the first.
+/// Does something with the name and the text of a request, one after the other: so that of two
+/// equal declarations exactly one is the first.
 pub(crate) async fn in_turn<T: Send + 'static>(
     app: App,
     request: Request,
@@ -97,8 +97,8 @@ pub(crate) async fn command(
     Ok(StatusCode::NO_CONTENT.into_response())
 }
 
-/// The name between a prefix and a suffix of the path, decoded. Read from the raw path, as a name may
-/// hold an encoded `/`.
+/// The name between a prefix and a suffix of the path, decoded. Read from the raw path, as a name
+/// may hold an encoded `/`.
 ///
 /// # Errors
 /// 400 where it does not decode, is empty or longer than 2,048 bytes, or holds control characters.

@@ -1,10 +1,11 @@
 //! `GET /queries/{name}/results`: the firings of a continuous query as Server-Sent Events.
 //!
 //! A firing is an event whose id says where it stands, so that a client which comes back with
-//! `Last-Event-ID` goes on where it was. Nothing is left out silently: what is no longer kept is announced
-//! by a `gap` event, and a client that falls behind is sent `slow` and `end`, and may come back.
-//! The stream is pulled by the socket: what a slow client has not taken waits in the engine's
-//! subscription, whose number and memory are bounded, and is put into words when its turn comes.
+//! `Last-Event-ID` goes on where it was. Nothing is left out silently: what is no longer kept is
+//! announced by a `gap` event, and a client that falls behind is sent `slow` and `end`, and may
+//! come back. The stream is pulled by the socket: what a slow client has not taken waits in the
+//! engine's subscription, whose number and memory are bounded, and is put into words when its turn
+//! comes.
 
 use crate::http::error::{ApiError, ApiResult};
 use crate::http::gate::Lane;
@@ -85,8 +86,8 @@ pub(crate) async fn results(State(app): State<App>, request: Request) -> ApiResu
     Ok(response)
 }
 
-/// The close after which a client wants to go on. The header, which browsers set when they reconnect, is
-/// newer than the URL.
+/// The close after which a client wants to go on. The header, which browsers set when they
+/// reconnect, is newer than the URL.
 fn after(headers: &HeaderMap, params: &Params) -> ApiResult<Option<FiringId>> {
     let from_header = headers
         .get("last-event-id")

@@ -1,5 +1,6 @@
 //! The engine's counters in the Prometheus text format. They are written from one snapshot at each
-//! scrape instead of being kept in a recorder, so that a dropped stream or query leaves nothing behind.
+//! scrape instead of being kept in a recorder, so that a dropped stream or query leaves nothing
+//! behind.
 
 use metrics_exporter_prometheus::formatting::{write_help_line, write_type_line};
 use somersault::{Latency, MetricsSnapshot, QueryMetrics, StreamMetrics};
@@ -359,8 +360,8 @@ fn line(text: &mut String, name: &str, labels: &[(&str, &dyn Display)], value: i
     let _ = writeln!(text, " {value}");
 }
 
-/// A label's value as the format has it. (The exporter's own function takes what looks like an escape for
-/// one, and would write two different names alike.)
+/// A label's value as the format has it. (The exporter's own function takes what looks like an
+/// escape for one, and would write two different names alike.)
 fn escaped(value: &str) -> String {
     value
         .replace('\\', "\\\\")

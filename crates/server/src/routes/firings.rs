@@ -1,8 +1,8 @@
 //! Firings as events, written once for all their subscribers.
 //!
-//! The one thing to know before changing it: a subscriber that does not read may hold one piece of an
-//! event, never the whole. Between two pieces it keeps the firing alone, and finds the text again in the
-//! cache, or has it written again. So memory is bounded however slowly whoever reads.
+//! The one thing to know before changing it: a subscriber that does not read may hold one piece of
+//! an event, never the whole. Between two pieces it keeps the firing alone, and finds the text
+//! again in the cache, or has it written again. So memory is bounded however slowly whoever reads.
 
 use crate::routes::queries::micros;
 use axum::body::Bytes;
@@ -257,8 +257,9 @@ fn counted(mut text: Vec<u8>, counter: &Arc<AtomicU64>) -> Bytes {
     })
 }
 
-/// Writes a firing as an event: its id, and one line of JSON. The answer is SPARQL JSON for SELECT and
-/// ASK, a string of N-Triples for CONSTRUCT and DESCRIBE, or of N-Quads where the template names graphs.
+/// Writes a firing as an event: its id, and one line of JSON. The answer is SPARQL JSON for SELECT
+/// and ASK, a string of N-Triples for CONSTRUCT and DESCRIBE, or of N-Quads where the template
+/// names graphs.
 struct EventWriter {
     /// What stands before the answer; written with the first piece.
     head: Option<String>,
@@ -308,7 +309,8 @@ impl EventWriter {
         let (more, close) = match &mut self.answer {
             Written::Results(writer) => {
                 let (mut rows, more) = next(writer)?;
-                // Inside JSON's strings line breaks are escaped, so that a raw one can only be layout.
+                // Inside JSON's strings line breaks are escaped, so that a raw one can only be
+                // layout.
                 let breaks = rows.iter_mut().filter(|byte| matches!(byte, b'\r' | b'\n'));
                 breaks.for_each(|byte| *byte = b' ');
                 piece.append(&mut rows);

@@ -1,6 +1,6 @@
-//! The SPARQL 1.1 Graph Store HTTP Protocol at `/store`. A graph is named by `?graph=IRI` or `?default`
-//! (indirectly), or by its own URL below `/store/` (directly). POST to `/store` alone makes a new graph,
-//! or, with N-Quads or TriG, loads the graphs that the body names.
+//! The SPARQL 1.1 Graph Store HTTP Protocol at `/store`. A graph is named by `?graph=IRI` or
+//! `?default` (indirectly), or by its own URL below `/store/` (directly). POST to `/store` alone
+//! makes a new graph, or, with N-Quads or TriG, loads the graphs that the body names.
 
 use crate::http::body::{self, BodyBytes};
 use crate::http::error::{ApiError, ApiResult};

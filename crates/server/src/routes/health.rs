@@ -10,7 +10,8 @@ use axum::response::IntoResponse;
 use serde_json::json;
 use somersault::HealthStatus;
 
-/// 200 when all is well, 503 with the reason when something is not; queries may be answered all the same.
+/// 200 when all is well, 503 with the reason when something is not; queries may be answered all the
+/// same.
 pub(crate) async fn health(State(app): State<App>) -> ApiResult {
     let engine = app.engine.clone();
     let health = app.gate.run(Lane::Control, move || engine.health()).await?;

@@ -23,14 +23,16 @@ const BUCKETS: &[f64] = &[
     0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0,
 ];
 
-/// The exporter keeps each time until it is asked for its text, or told to sum up: so often it is told.
+/// The exporter keeps each time until it is asked for its text, or told to sum up: so often it is
+/// told.
 const TIMES_KEPT: u64 = 4096;
 
 /// Counts requests by address, method and status.
 pub(crate) struct HttpMetrics {
     recorder: PrometheusRecorder,
     handle: PrometheusHandle,
-    /// What has been counted before, by address: finding a counter by its labels costs more than counting.
+    /// What has been counted before, by address: finding a counter by its labels costs more than
+    /// counting.
     routes: RwLock<HashMap<String, Route>>,
     counted: AtomicU64,
 }

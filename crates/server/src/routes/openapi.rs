@@ -1,5 +1,5 @@
-//! `/openapi.json`: the description of every address, as OpenAPI 3.1. One entry of [`operations`] is one
-//! operation; a test compares them with the router's table.
+//! `/openapi.json`: the description of every address, as OpenAPI 3.1. One entry of [`operations`]
+//! is one operation; a test compares them with the router's table.
 
 use crate::http::negotiate::{Offer, PUSH_INPUT, RDF_INPUT, RDF_OFFERS, RESULT_OFFERS};
 use crate::routes::batch::LINES;

@@ -1,5 +1,5 @@
-//! Pushes: a request's body as timed statements. Everything is parsed before the engine sees anything,
-//! so that a malformed statement refuses the whole push with its line and column.
+//! Pushes: a request's body as timed statements. Everything is parsed before the engine sees
+//! anything, so that a malformed statement refuses the whole push with its line and column.
 //!
 //! The event time comes in a header for the whole body (any RDF syntax), or per line, as
 //! `t_ms<TAB>statement .` in `text/tab-separated-values`.
@@ -133,7 +133,8 @@ fn whole_number<N: std::str::FromStr>(text: &str, what: &str) -> ApiResult<N> {
     })
 }
 
-/// The event time of the whole body: `Event-Time-Ms`, `?event_time_ms=`, or `Event-Time` in RFC 3339.
+/// The event time of the whole body: `Event-Time-Ms`, `?event_time_ms=`, or `Event-Time` in RFC
+/// 3339.
 fn event_time(headers: &HeaderMap, params: &Params) -> ApiResult<Option<i64>> {
     let millis = given(headers, params, "event-time-ms", "event_time_ms")?
         .map(|text| {
@@ -238,9 +239,10 @@ fn rdf(
     Ok(statements)
 }
 
-/// Lines `t_ms<TAB>statement .`, N-Triples or N-Quads, those that [`TimedLines`] does not read; empty lines and lines
-/// that begin with `#` are passed over. The times are blanked out in a copy, and the copy parsed as one document of N-Quads: so
-/// the places in error messages are those of the body.
+/// Lines `t_ms<TAB>statement .`, N-Triples or N-Quads, those that [`TimedLines`] does not read;
+/// empty lines and lines that begin with `#` are passed over. The times are blanked out in a copy,
+/// and the copy parsed as one document of N-Quads: so the places in error messages are those of the
+/// body.
 pub(crate) fn timed_lines(bytes: &[u8], limit: u64) -> ApiResult<Vec<StreamStatement>> {
     nesting::check(bytes, RdfFormat::NQuads)?;
     let mut blanked = bytes.to_vec();
@@ -288,8 +290,8 @@ fn timed_line(line: &[u8], number: u64) -> ApiResult<(i64, usize)> {
     .at(number, 1))
 }
 
-/// The lines and the parser do not agree on where statements begin. No input is known that does this:
-/// every line has a statement, and the parser takes one for each line.
+/// The lines and the parser do not agree on where statements begin. No input is known that does
+/// this: every line has a statement, and the parser takes one for each line.
 fn uneven() -> ApiError {
     ApiError::bad_request(
         "bad_line",

@@ -92,7 +92,8 @@ impl Declared for Queries {
     }
 }
 
-/// Registers one, with `?replace=true` in the place of the one of its name: 201, or 200 where there was one.
+/// Registers one, with `?replace=true` in the place of the one of its name: 201, or 200 where there
+/// was one.
 pub(crate) async fn register(State(app): State<App>, request: Request) -> ApiResult {
     let params = Params::of(request.uri())?;
     params.only(&["replace"])?;

@@ -1,6 +1,6 @@
-//! Answers on their way out. What fits into one piece is sent with its length. Of a larger one the next
-//! piece is written when the socket has taken the last: the client sets the pace, and neither a thread nor
-//! the whole text waits for it. If writing breaks off, so does the response, visibly.
+//! Answers on their way out. What fits into one piece is sent with its length. Of a larger one the
+//! next piece is written when the socket has taken the last: the client sets the pace, and neither
+//! a thread nor the whole text waits for it. If writing breaks off, so does the response, visibly.
 
 use crate::http::error::{ApiError, ApiResult};
 use crate::http::negotiate::{Accept, DATASET_OFFERS, Offer, RDF_OFFERS, RESULT_OFFERS};
@@ -20,9 +20,9 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// Up to this many bytes an answer is sent in one piece.
 const WHOLE_BYTES: usize = 256 * 1024;
-/// Of a format that some answers cannot be written in, up to this many bytes are written before the first is
-/// sent: the answer may turn out to be one of them, and then there must be an error in its place. Of a longer
-/// one that is found out by writing it for nobody first.
+/// Of a format that some answers cannot be written in, up to this many bytes are written before the
+/// first is sent: the answer may turn out to be one of them, and then there must be an error in its
+/// place. Of a longer one that is found out by writing it for nobody first.
 const TRIED_BYTES: usize = 8 * 1024 * 1024;
 /// What is written at a time of a larger one. It takes a fraction of a millisecond.
 const PIECE_BYTES: usize = 64 * 1024;
@@ -63,7 +63,8 @@ impl Format {
         }
     }
 
-    /// Whether there are answers that the format cannot say: found out before a large one is half sent.
+    /// Whether there are answers that the format cannot say: found out before a large one is half
+    /// sent.
     fn may_not_hold_all(self) -> bool {
         match self {
             Format::Results(offer) => offer.format == QueryResultsFormat::Xml,
@@ -73,7 +74,8 @@ impl Format {
         }
     }
 
-    /// Writing to memory fails for one reason only: the format has no words for something in the answer.
+    /// Writing to memory fails for one reason only: the format has no words for something in the
+    /// answer.
     fn cannot_hold(self, error: &EngineError) -> ApiError {
         let (given, available) = match self {
             Format::Results(offer) => (offer.media_type, names(RESULT_OFFERS)),
@@ -130,8 +132,8 @@ pub(crate) struct Prepared {
 
 impl Prepared {
     /// # Errors
-    /// 406 where the answer's shape comes in no format that the client accepts, or the format has no words
-    /// for something in it.
+    /// 406 where the answer's shape comes in no format that the client accepts, or the format has
+    /// no words for something in it.
     pub(crate) fn new(results: QueryResults, accept: &Accept) -> ApiResult<Prepared> {
         Prepared::begin(results, accept)?.finish()
     }
@@ -291,8 +293,8 @@ impl Turns {
     /// Whether the next piece may be written.
     pub(crate) fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<()> {
         if self.in_a_row == PIECES_IN_A_ROW {
-            // A wake here and now would have the connection polled again on the spot (`again`); this
-            // one comes when the runtime has looked at its other tasks.
+            // A wake here and now would have the connection polled again on the spot (`again`);
+            // this one comes when the runtime has looked at its other tasks.
             let others = (self.others).get_or_insert_with(|| Box::pin(tokio::task::yield_now()));
             ready!(others.as_mut().poll(context));
             self.others = None;

@@ -1,7 +1,7 @@
 //! The SPARQL 1.1 Protocol: `/query`, `/update`, and `/sparql`, which takes both. Also `/explain`.
 //!
-//! What the protocol calls the dataset (`default-graph-uri` …) wins over the text's own for queries, and
-//! must not meet USING or WITH in updates; both are the engine's to do.
+//! What the protocol calls the dataset (`default-graph-uri` …) wins over the text's own for
+//! queries, and must not meet USING or WITH in updates; both are the engine's to do.
 
 use crate::http::body::{self, BodyBytes};
 use crate::http::error::{ApiError, ApiResult};
@@ -23,8 +23,8 @@ const FORM: &str = "application/x-www-form-urlencoded";
 const QUERY: &str = "application/sparql-query";
 const UPDATE: &str = "application/sparql-update";
 
-/// Texts up to this length are parsed at once, which takes some microseconds, and answered at once where
-/// that takes no longer; longer ones are left to a thread that may block.
+/// Texts up to this length are parsed at once, which takes some microseconds, and answered at once
+/// where that takes no longer; longer ones are left to a thread that may block.
 const SHORT_TEXT: usize = 16 * 1024;
 
 /// What an address takes.

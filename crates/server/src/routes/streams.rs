@@ -89,8 +89,8 @@ pub(crate) async fn reset(State(app): State<App>, request: Request) -> ApiResult
     Ok(Json(json!({ "dropped": dropped })).into_response())
 }
 
-/// `POST /advance` with `{"streams": {IRI: …, …}}` or, for all of them, `{"to_ms": …}`: several streams in
-/// one record, hence in one snapshot.
+/// `POST /advance` with `{"streams": {IRI: …, …}}` or, for all of them, `{"to_ms": …}`: several
+/// streams in one record, hence in one snapshot.
 pub(crate) async fn advance_several(State(app): State<App>, request: Request) -> ApiResult {
     let (head, body) = request.into_parts();
     Params::of(&head.uri)?.only(&[])?;
@@ -115,7 +115,8 @@ pub(crate) async fn advance_several(State(app): State<App>, request: Request) ->
     }
 }
 
-/// All streams that there are. One that is dropped before its turn comes was not asked for by name: the others are asked again.
+/// All streams that there are. One that is dropped before its turn comes was not asked for by name:
+/// the others are asked again.
 fn advance_all(engine: &Engine, to_ms: i64) -> Result<u64, EngineError> {
     loop {
         let to: Vec<(String, i64)> = engine

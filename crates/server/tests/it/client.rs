@@ -1,4 +1,5 @@
-//! A small HTTP client over a bare socket: the tests see every byte, and can send what no library would.
+//! A small HTTP client over a bare socket: the tests see every byte, and can send what no library
+//! would.
 
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Write};

@@ -91,8 +91,8 @@ fn a_byte_order_mark_is_passed_over() {
     assert_eq!(error["column"], 1);
 }
 
-/// As many connections as there may be, all of them idle: some after a request, some before one, some
-/// within its head. None of them would time out within this test.
+/// As many connections as there may be, all of them idle: some after a request, some before one,
+/// some within its head. None of them would time out within this test.
 #[test]
 fn idle_connections_make_way() {
     let mut config = ServerConfig::default();

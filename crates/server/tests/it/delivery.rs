@@ -1,5 +1,5 @@
-//! How answers reach the client: in pieces that make the whole, one after the other on one connection, at
-//! the pace of a slow reader, and not at all when nobody reads any more.
+//! How answers reach the client: in pieces that make the whole, one after the other on one
+//! connection, at the pace of a slow reader, and not at all when nobody reads any more.
 
 use crate::client::{connect, read_body, read_head, read_reply, request_bytes, until};
 use crate::server::{TestServer, encode, engine_config};

@@ -131,7 +131,8 @@ fn an_amended_close_is_answered_again_and_has_an_id_of_its_own() {
     seconds(&server, &path, 3, 4);
     assert_eq!(events.firing()["close_ms"], 4000);
 
-    // Who has seen the amended answer gets what came after it; who has seen the third close, the amended one too.
+    // Who has seen the amended answer gets what came after it; who has seen the third close, the
+    // amended one too.
     let mut after_it = server.events(RESULTS, &[("Last-Event-ID", &id)]);
     assert_eq!(after_it.firing()["close_ms"], 4000);
     let mut after_the_third = server.events(RESULTS, &[("Last-Event-ID", "3000")]);
@@ -370,7 +371,8 @@ fn measured(server: &TestServer, name: &str) -> u64 {
     value.trim().parse().expect("a number")
 }
 
-/// Subscribers that read nothing have the same texts wait for them, as many as fit; then each is told.
+/// Subscribers that read nothing have the same texts wait for them, as many as fit; then each is
+/// told.
 #[test]
 fn subscribers_that_do_not_read_share_what_waits_for_them() {
     const SUBSCRIBERS: u64 = 12;
@@ -404,8 +406,8 @@ fn subscribers_that_do_not_read_share_what_waits_for_them() {
     quiet.expect("slow clients hold nothing up");
     let slow = || measured(&server, "somersault_http_subscribers_slow_total ");
     until("all of them are slow", || slow() == SUBSCRIBERS);
-    // A firing's text has a megabyte, and 32 of those are kept at most: each of them is there once, and of
-    // others no more than the pieces that the sockets have not taken.
+    // A firing's text has a megabyte, and 32 of those are kept at most: each of them is there once,
+    // and of others no more than the pieces that the sockets have not taken.
     assert!(
         (1_000_000..60_000_000).contains(&most_written),
         "{most_written}"

@@ -64,7 +64,8 @@ fn a_client_that_stops_reading_is_cut_off() {
         ))
         .expect("sent");
     socket.peek(&mut [0]).expect("the answer begins");
-    // There is one connection at a time: others are refused until that of the other client has been ended.
+    // There is one connection at a time: others are refused until that of the other client has been
+    // ended.
     until("there is room again", || {
         server.get("/queries").status == 200
     });

@@ -1,4 +1,5 @@
-//! Rows as text without copies: for programs that read large answers and have no use for owned terms.
+//! Rows as text without copies: for programs that read large answers and have no use for owned
+//! terms.
 
 use super::Answer;
 use super::delimited::turtle;
@@ -17,8 +18,9 @@ const TYPICAL_TEXT: usize = 64;
 /// Goes through the rows of a SELECT's answer; made by [`Answer::cursor`].
 ///
 /// Each row is valid until the next is asked for. Text that lies in one piece in the engine's
-/// dictionary is lent, the rest is put together in a buffer that is used again, so that reading a row
-/// allocates nothing. The memory of some rows' terms is asked for before the first of them is read.
+/// dictionary is lent, the rest is put together in a buffer that is used again, so that reading a
+/// row allocates nothing. The memory of some rows' terms is asked for before the first of them is
+/// read.
 ///
 /// ```
 /// # use somersault::{Engine, EngineConfig, QueryOptions, UpdateOptions};
@@ -83,8 +85,8 @@ pub enum CellKind {
 pub struct Cell<'r> {
     /// What kind of term it is.
     pub kind: CellKind,
-    /// The IRI, the blank node's label, the literal's lexical form, or the triple term in the syntax of
-    /// Turtle.
+    /// The IRI, the blank node's label, the literal's lexical form, or the triple term in the
+    /// syntax of Turtle.
     pub text: &'r str,
     /// The datatype's IRI, of literals that are neither `xsd:string` nor language-tagged.
     pub datatype: Option<&'r str>,

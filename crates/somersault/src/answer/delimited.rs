@@ -1,5 +1,5 @@
-//! SPARQL 1.1 Query Results CSV and TSV. CSV keeps text alone, so that a reader cannot tell an IRI from
-//! a literal, nor an empty string from no value; TSV keeps terms, in the syntax of Turtle.
+//! SPARQL 1.1 Query Results CSV and TSV. CSV keeps text alone, so that a reader cannot tell an IRI
+//! from a literal, nor an empty string from no value; TSV keeps terms, in the syntax of Turtle.
 
 use super::escape::{csv_needs_quotes, csv_quoted, tsv};
 use super::terms::{Terms, Value};
@@ -201,8 +201,8 @@ fn turtle_literal(view: &TermView<'_>, out: &mut String) {
     }
 }
 
-/// Whether Turtle reads this text as this datatype without quotes (grammar: BooleanLiteral, INTEGER,
-/// DECIMAL, DOUBLE).
+/// Whether Turtle reads this text as this datatype without quotes (grammar: BooleanLiteral,
+/// INTEGER, DECIMAL, DOUBLE).
 fn is_bare(text: &str, datatype: &str) -> bool {
     if datatype == xsd::BOOLEAN.as_str() {
         return text == "true" || text == "false";

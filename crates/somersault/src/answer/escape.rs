@@ -61,7 +61,8 @@ pub(super) fn xml(text: &str, out: &mut String) -> Result<(), EngineError> {
     Ok(())
 }
 
-/// Appends a literal's text of XML: readers may take white space off both ends unless it is escaped.
+/// Appends a literal's text of XML: readers may take white space off both ends unless it is
+/// escaped.
 ///
 /// # Errors
 /// As [`xml`].
@@ -116,7 +117,8 @@ fn any(text: &str, special: impl Fn(u8) -> bool) -> bool {
     blocks.iter().any(|block| found(block)) || found(rest)
 }
 
-/// Appends the text, with the bytes that `escape` has another spelling for spelled so. Only ASCII may be.
+/// Appends the text, with the bytes that `escape` has another spelling for spelled so. Only ASCII
+/// may be.
 fn replace(text: &str, out: &mut String, escape: impl Fn(u8) -> Option<&'static str>) {
     let mut copied = 0;
     for (at, byte) in text.bytes().enumerate() {

@@ -1,5 +1,6 @@
-//! From an id of an answer to its text, borrowed from where it is kept: no `Term` is made on the way.
-//! All that reads answers as text (the writers of the result formats, the cursor) comes through here.
+//! From an id of an answer to its text, borrowed from where it is kept: no `Term` is made on the
+//! way. All that reads answers as text (the writers of the result formats, the cursor) comes
+//! through here.
 
 use oxrdf::{BlankNodeRef, LiteralRef, NamedNodeRef, Term, TermRef, vocab::xsd};
 use somersault_dictionary::{Dictionary, Held, Located, TermKind, TermView, inline_view};

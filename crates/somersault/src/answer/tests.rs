@@ -222,7 +222,8 @@ proptest! {
         let answer = answer(width, &rows, &local);
         let xml = written(&answer, QueryResultsFormat::Xml);
         prop_assert_eq!(read(&xml, QueryResultsFormat::Xml), rows);
-        // The one difference: carriage returns are escaped wherever they are, as readers change bare ones.
+        // The one difference: carriage returns are escaped wherever they are, as readers change
+        // bare ones.
         if !xml.contains("&#13;") {
             prop_assert_eq!(xml, dull(&answer, QueryResultsFormat::Xml));
         }

@@ -1,5 +1,6 @@
-//! Answers as text, written when somebody asks for more: whoever sends one takes a piece, passes it on,
-//! and comes back for the next, so that neither the whole text nor a thread waits for a slow reader.
+//! Answers as text, written when somebody asks for more: whoever sends one takes a piece, passes it
+//! on, and comes back for the next, so that neither the whole text nor a thread waits for a slow
+//! reader.
 //!
 //! Rows are written straight from the columns of ids. What is to be kept in mind: nothing here may
 //! allocate or decode per cell, and a piece may end after any row.
@@ -50,8 +51,8 @@ pub(super) trait Syntax {
     fn tail(&self, out: &mut String);
 }
 
-/// Writes an answer piece by piece; made by [`Answer::results_writer`] and [`Answer::graph_writer`].
-/// It needs no snapshot and may be kept for as long as its reader takes.
+/// Writes an answer piece by piece; made by [`Answer::results_writer`] and
+/// [`Answer::graph_writer`]. It needs no snapshot and may be kept for as long as its reader takes.
 pub struct AnswerWriter {
     answer: Answer,
     state: State,
@@ -78,7 +79,8 @@ struct Progress {
     written: Vec<(TermId, Range<usize>)>,
 }
 
-/// A graph in the middle of being written. The serialiser writes into `piece`, which is emptied each time.
+/// A graph in the middle of being written. The serialiser writes into `piece`, which is emptied
+/// each time.
 struct GraphState {
     serializer: WriterQuadSerializer<Piece>,
     piece: Piece,

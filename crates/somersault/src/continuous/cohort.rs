@@ -1,12 +1,14 @@
-//! A cohort: queries of one shape, evaluated together, or one query that has no shape. It is parsed and compiled once; a
-//! firing evaluates it for all distinct constants there are (the cells), and the result is kept once, to be cut into the
-//! answers of those members that have subscribers. A member without subscribers costs a firing nothing.
+//! A cohort: queries of one shape, evaluated together, or one query that has no shape. It is parsed
+//! and compiled once; a firing evaluates it for all distinct constants there are (the cells), and
+//! the result is kept once, to be cut into the answers of those members that have subscribers. A
+//! member without subscribers costs a firing nothing.
 //!
-//! The one thing to know before changing it: members come and go on the driver's thread, which must not wait for a
-//! firing, nor for its result to be published. So that thread only notes them, and the next thread that needs them puts
-//! them in place ([`Cohort::settle`]), in that order. No thread holds a lock for as long as evaluating takes, or cutting for
-//! all subscribers: a firing is evaluated for the cells that there were when it began. A new subscriber has its own part of
-//! what is kept cut under the hub's lock.
+//! The one thing to know before changing it: members come and go on the driver's thread, which must
+//! not wait for a firing, nor for its result to be published. So that thread only notes them, and
+//! the next thread that needs them puts them in place ([`Cohort::settle`]), in that order. No
+//! thread holds a lock for as long as evaluating takes, or cutting for all subscribers: a firing is
+//! evaluated for the cells that there were when it began. A new subscriber has its own part of what
+//! is kept cut under the hub's lock.
 
 use super::delta::GroupTarget;
 use super::evaluator::{Compiled, Evaluator, OwnQueries, compile, own};
@@ -128,7 +130,8 @@ impl Cohort {
         &self.slots
     }
 
-    /// Queries join, or one of them is resumed. Their constants are interned, since data may come to hold them later.
+    /// Queries join, or one of them is resumed. Their constants are interned, since data may come
+    /// to hold them later.
     pub(crate) fn joined(
         &self,
         base: EventTime,
@@ -167,7 +170,8 @@ impl Cohort {
         let paused = Change::Paused { slot, pause };
         self.pending.lock().changes.push(paused);
         if let Evaluator::Shared { delta, .. } = &self.evaluator {
-            // It may have been the last one, and by the time it goes on the rows would be of no use.
+            // It may have been the last one, and by the time it goes on the rows would be of no
+            // use.
             delta.forget();
         }
     }
@@ -212,7 +216,8 @@ impl Cohort {
             return;
         }
         let mut cells = self.cells.write();
-        // Taken once the hub is held: a thread that finds none and then asks the hub finds them in place.
+        // Taken once the hub is held: a thread that finds none and then asks the hub finds them in
+        // place.
         let mut hub = self.hub.lock();
         let pending = std::mem::take(&mut *self.pending.lock());
         for change in pending.changes {
@@ -220,7 +225,8 @@ impl Cohort {
         }
     }
 
-    /// The hub, with all members in place that have come or gone by now, and locked so that it stays so.
+    /// The hub, with all members in place that have come or gone by now, and locked so that it
+    /// stays so.
     fn settled_hub(&self) -> MutexGuard<'_, CohortHub> {
         loop {
             self.settle();
@@ -393,7 +399,8 @@ impl Cohort {
         self.order.leave(ticket, Turn { key, result })
     }
 
-    /// Leaves out a firing that is not executed. Whether the caller is to publish what has its turn.
+    /// Leaves out a firing that is not executed. Whether the caller is to publish what has its
+    /// turn.
     #[must_use]
     pub(crate) fn leave_unanswered(&self, due: &Due) -> bool {
         let key = due.job.firing.key();
@@ -405,7 +412,8 @@ impl Cohort {
         self.hub.lock().count_skipped();
     }
 
-    /// Publishes the results whose turn it is, one after the other; so the driver is told of the closes in order.
+    /// Publishes the results whose turn it is, one after the other; so the driver is told of the
+    /// closes in order.
     pub(crate) fn publish(&self, decoder: &Arc<Dictionary>, answered: Option<&Answered>) {
         while let Some(Turn { key, result }) = self.order.next() {
             let result = result.and_then(|result| self.publish_result(result, decoder));
@@ -438,7 +446,8 @@ impl Cohort {
         Some(result)
     }
 
-    /// What a firing is evaluated for: the cells, and the queries of those that have one of their own.
+    /// What a firing is evaluated for: the cells, and the queries of those that have one of their
+    /// own.
     fn evaluated(&self) -> (Arc<Cells>, Arc<OwnQueries>) {
         let cells = self.cells.read();
         let own = match &self.evaluator {

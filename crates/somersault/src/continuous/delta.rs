@@ -1,6 +1,7 @@
-//! Delta evaluation of registered queries: whether a firing keeps rows, and whose turn they are. The one thing to know before
-//! changing it: kept rows belong to one firing at a time, in the order of closes. One that finds them taken, or ahead of
-//! it, evaluates the whole at once: arrival order affects latency, never the answer.
+//! Delta evaluation of registered queries: whether a firing keeps rows, and whose turn they are.
+//! The one thing to know before changing it: kept rows belong to one firing at a time, in the order
+//! of closes. One that finds them taken, or ahead of it, evaluates the whole at once: arrival order
+//! affects latency, never the answer.
 
 use crate::config::DeltaMode;
 use parking_lot::Mutex;
@@ -13,17 +14,19 @@ use somersault_query::{
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// A query that is evaluated in less time is not tried: what it might gain is little, and a trial, which makes a plan for each
-/// pattern that reads a window, holds up one close by milliseconds.
+/// A query that is evaluated in less time is not tried: what it might gain is little, and a trial,
+/// which makes a plan for each pattern that reads a window, holds up one close by milliseconds.
 const WORTH: Duration = Duration::from_micros(250);
-/// So many executions of either kind are timed, after one that is not: it makes plans, or rows anew.
+/// So many executions of either kind are timed, after one that is not: it makes plans, or rows
+/// anew.
 const TIMED: usize = 3;
-/// To keep rows may mean to make far more than an answer needs. Up to this, or to several times what the whole takes, it is tried.
+/// To keep rows may mean to make far more than an answer needs. Up to this, or to several times
+/// what the whole takes, it is tried.
 const PATIENCE: Duration = Duration::from_millis(20);
 /// After so many executions by delta it is tried again whether they are still the quicker ones.
 const SETTLED: u32 = 4096;
-/// After so many executions that were not worth it, or whose rows could not be kept, it is tried again; each time after
-/// twice as many.
+/// After so many executions that were not worth it, or whose rows could not be kept, it is tried
+/// again; each time after twice as many.
 const PAUSE: u32 = 64;
 const LONGEST_PAUSE: u32 = 1 << 14;
 
@@ -150,7 +153,8 @@ impl Delta {
         self.kept_bytes.load(Ordering::Relaxed)
     }
 
-    /// The kept rows are not wanted for now. They hold what was in the windows that they were found in.
+    /// The kept rows are not wanted for now. They hold what was in the windows that they were found
+    /// in.
     pub(crate) fn forget(&self) {
         self.forgets.store(true, Ordering::SeqCst);
         self.forget_where_asked();
@@ -167,7 +171,8 @@ impl Delta {
         }
     }
 
-    /// Whether a query, or a group, is evaluated by delta, and what is kept then, as lines of EXPLAIN.
+    /// Whether a query, or a group, is evaluated by delta, and what is kept then, as lines of
+    /// EXPLAIN.
     pub(crate) fn explain(&self, evaluable: &impl Evaluable, view: &SnapshotView) -> String {
         let maintained = (self.obstacle).map_or_else(|| evaluable.maintained(view), Err);
         let grouping = match maintained {
@@ -274,7 +279,8 @@ impl State {
     }
 }
 
-/// Whether rows are kept at the moment, by how long executions took. It says how an answer is found and never what it is.
+/// Whether rows are kept at the moment, by how long executions took. It says how an answer is found
+/// and never what it is.
 #[derive(Default)]
 struct Pace {
     phase: Phase,
@@ -398,7 +404,8 @@ mod tests {
 
     const MICROS: Duration = Duration::from_micros(1);
 
-    /// Plays executions that take so long as a whole and so long by delta, and says which of them kept rows.
+    /// Plays executions that take so long as a whole and so long by delta, and says which of them
+    /// kept rows.
     fn play(pace: &mut Pace, executions: usize, (whole, delta): (u32, u32)) -> Vec<bool> {
         let one = |_| {
             let keeps = pace.keeps();

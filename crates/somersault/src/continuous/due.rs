@@ -1,5 +1,6 @@
-//! Firings that have become due, between the driver and the pool: each cohort has its share of the threads
-//! ([`super::firing_slots`]), and the firing that has been executed is followed by the next that waits.
+//! Firings that have become due, between the driver and the pool: each cohort has its share of the
+//! threads ([`super::firing_slots`]), and the firing that has been executed is followed by the next
+//! that waits.
 
 use super::ContinuousQueries;
 use super::cohort::Cohort;
@@ -51,7 +52,8 @@ impl ContinuousQueries {
                     self.submit(cohort, due);
                     return;
                 }
-                // It is not executed any more, but others wait for its place in the order of answers.
+                // It is not executed any more, but others wait for its place in the order of
+                // answers.
                 if cohort.leave_unanswered(&due) {
                     self.publish(&cohort);
                 }

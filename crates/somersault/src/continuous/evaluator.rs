@@ -1,8 +1,8 @@
-//! How the queries of a cohort are evaluated for a firing: all cells at once where the shape lets its constants be variables, and
-//! otherwise one by one.
+//! How the queries of a cohort are evaluated for a firing: all cells at once where the shape lets
+//! its constants be variables, and otherwise one by one.
 //!
-//! Before changing anything here: a firing is evaluated for the cells that there were when it began. Members come and go
-//! meanwhile, so nothing here asks the cohort who is there.
+//! Before changing anything here: a firing is evaluated for the cells that there were when it
+//! began. Members come and go meanwhile, so nothing here asks the cohort who is there.
 
 use super::delta::{Delta, GroupTarget, SingleTarget};
 use super::firing;
@@ -109,8 +109,8 @@ impl Evaluator {
     }
 }
 
-/// Adds the answer of all these cells; where they hit a limit together that one of them alone might not, they are evaluated in
-/// halves, each in its half of the time that is left.
+/// Adds the answer of all these cells; where they hit a limit together that one of them alone might
+/// not, they are evaluated in halves, each in its half of the time that is left.
 fn add_or_halve(
     answer: Result<GroupAnswer, QueryError>,
     (grouped, single): (&Grouped, &Prepared),

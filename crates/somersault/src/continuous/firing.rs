@@ -1,7 +1,8 @@
 //! One firing's execution, over its pinned snapshot and the windows of its close.
 //!
-//! The one thing to know before changing it: what the job holds is held until the answer is there and no longer. The
-//! windows were made before, and the store keeps only the newest versions by itself; the pin keeps all that came since.
+//! The one thing to know before changing it: what the job holds is held until the answer is there
+//! and no longer. The windows were made before, and the store keeps only the newest versions by
+//! itself; the pin keeps all that came since.
 
 use super::ContinuousQueries;
 use crate::metrics::Took;
@@ -23,7 +24,8 @@ pub(crate) struct Work<'f> {
 }
 
 impl Work<'_> {
-    /// What a query that ranges over this dataset sees, and what its execution is given, which stops once the query is dropped.
+    /// What a query that ranges over this dataset sees, and what its execution is given, which
+    /// stops once the query is dropped.
     pub(crate) fn over(
         self,
         dataset: &Arc<Dataset>,

@@ -1,8 +1,9 @@
-//! A query's share of the threads. Its firings are executed one at a time, and more at once only on threads that all queries
-//! together may have for that ([`SharedSlots`]): so one that is slower than its closes come does not take all there are, and the
-//! firings of others find a thread.
+//! A query's share of the threads. Its firings are executed one at a time, and more at once only on
+//! threads that all queries together may have for that ([`SharedSlots`]): so one that is slower
+//! than its closes come does not take all there are, and the firings of others find a thread.
 //!
-//! Before changing anything here: the driver's thread enters firings, so nothing is done under the lock but moving them.
+//! Before changing anything here: the driver's thread enters firings, so nothing is done under the
+//! lock but moving them.
 
 use parking_lot::Mutex;
 use std::collections::VecDeque;
@@ -12,7 +13,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 pub(crate) struct SharedSlots(AtomicUsize);
 
 impl SharedSlots {
-    /// Of a pool with so many threads: fewer than half, so that as many again are there for other queries.
+    /// Of a pool with so many threads: fewer than half, so that as many again are there for other
+    /// queries.
     pub(crate) fn of_threads(threads: usize) -> SharedSlots {
         SharedSlots(AtomicUsize::new(threads.saturating_sub(1) / 2))
     }

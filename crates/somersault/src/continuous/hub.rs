@@ -1,9 +1,10 @@
-//! Where the results of a cohort end up: kept once for all members, and cut into the answers of those that have
-//! subscribers.
+//! Where the results of a cohort end up: kept once for all members, and cut into the answers of
+//! those that have subscribers.
 //!
-//! The one thing to know before changing it: results come in close order (WI-2), from one thread at a time, and what
-//! takes long is done by that thread without the lock of the hub: it asks which subscribers are to be given a result
-//! ([`CohortHub::take`]) and then cuts the answers. A new subscriber finds that result among those that are kept.
+//! The one thing to know before changing it: results come in close order (WI-2), from one thread at
+//! a time, and what takes long is done by that thread without the lock of the hub: it asks which
+//! subscribers are to be given a result ([`CohortHub::take`]) and then cuts the answers. A new
+//! subscriber finds that result among those that are kept.
 
 use super::ledger::MemberLedger;
 use super::outcome::Outcome;
@@ -73,7 +74,8 @@ pub(crate) struct CohortHub {
     /// What they take.
     kept_bytes: usize,
     gone: Gone,
-    /// Of members that took another query's place, by the first slot that they had: the last firing of that one.
+    /// Of members that took another query's place, by the first slot that they had: the last firing
+    /// of that one.
     before: FxHashMap<u32, FiringId>,
     /// By slot.
     last: FxHashMap<u32, Last>,
@@ -108,7 +110,8 @@ impl CohortHub {
         }
     }
 
-    /// Firings were answered before a restart, and are not kept: a subscriber that has not seen them has missed them.
+    /// Firings were answered before a restart, and are not kept: a subscriber that has not seen
+    /// them has missed them.
     pub(crate) fn note_gone(&mut self, gone: Gone) {
         if let Some(sn) = gone.newest().and_then(|newest| newest.sn) {
             self.note_last(Sn(sn));
@@ -116,8 +119,8 @@ impl CohortHub {
         self.gone.add(gone);
     }
 
-    /// Call before a firing at `sn` is counted: members paused earlier are given nothing more, so what they were given is
-    /// fixed.
+    /// Call before a firing at `sn` is counted: members paused earlier are given nothing more, so
+    /// what they were given is fixed.
     fn note_last(&mut self, sn: Sn) {
         let stopped = self.ledger.stopped_by(sn);
         let stopped: Vec<u32> = stopped.filter(|it| !self.last.contains_key(it)).collect();
@@ -174,12 +177,14 @@ impl CohortHub {
         }
     }
 
-    /// The query whose place a member took was answered up to here: a subscriber that has not seen that has missed it.
+    /// The query whose place a member took was answered up to here: a subscriber that has not seen
+    /// that has missed it.
     pub(crate) fn answered_before(&mut self, slot: u32, id: FiringId) {
         self.before.insert(slot, id);
     }
 
-    /// Counts a result, and keeps it if it is reported; returns the subscribers that are to be given it.
+    /// Counts a result, and keeps it if it is reported; returns the subscribers that are to be
+    /// given it.
     pub(crate) fn take(&mut self, result: &Arc<CohortResult>, is_reported: bool) -> Vec<Delivery> {
         self.note_last(result.firing.sn);
         let counted = self.ledger.count(&result.firing, result.outcome.rows());
@@ -344,7 +349,8 @@ impl CohortResult {
         FiringId::of(&self.firing.key(), self.firing.sn)
     }
 
-    /// What one member is given. A panic is the failure of its answer: others have theirs all the same.
+    /// What one member is given. A panic is the failure of its answer: others have theirs all the
+    /// same.
     fn of(&self, member: &Member, dictionary: &Arc<Dictionary>) -> FiringResult {
         let cut = AssertUnwindSafe(|| self.outcome.answer(member.cell, dictionary));
         let answer = catch_unwind(cut)

@@ -1,9 +1,10 @@
-//! The slots of a cohort's members: which of them fire in a result, and what has been counted for each.
+//! The slots of a cohort's members: which of them fire in a result, and what has been counted for
+//! each.
 //!
-//! The one thing to know before changing it: a result says which slots fired, and `until` which of them had been
-//! paused by then. What a member has counted is what its cell has, less what that had when it joined; a slot is
-//! covered from the first result on that it fires in, and only then is that difference fixed. So a result costs what
-//! its rows cost, however many members there are.
+//! The one thing to know before changing it: a result says which slots fired, and `until` which of
+//! them had been paused by then. What a member has counted is what its cell has, less what that had
+//! when it joined; a slot is covered from the first result on that it fires in, and only then is
+//! that difference fixed. So a result costs what its rows cost, however many members there are.
 
 use rustc_hash::FxHashMap;
 use somersault_model::{EventTime, Sn};
@@ -57,7 +58,8 @@ pub(crate) struct Seen {
 /// A member that was paused in its slot.
 struct Until {
     pause: Pause,
-    /// The last close before its pause that was passed. Firings of earlier closes may still be under way by then.
+    /// The last close before its pause that was passed. Firings of earlier closes may still be
+    /// under way by then.
     passed_ms: Option<i64>,
     /// Once no firing of before is under way.
     seen: Option<Seen>,
@@ -251,13 +253,15 @@ impl MemberLedger {
     /// Whether the member in a slot, or where it was before, fires in a result.
     pub(crate) fn fires(&self, slot: u32, firing: &Firing) -> bool {
         self.stays(slot).any(|slot| {
-            // Of an amended close its time says nothing: late statements amend what those have seen that run then.
+            // Of an amended close its time says nothing: late statements amend what those have seen
+            // that run then.
             let runs = (self.paused_at(slot)).is_none_or(|through| firing.sn <= through);
             slot < firing.members && runs
         })
     }
 
-    /// Counts a result, given the cells that have rows with how many; results come in the order of their closes.
+    /// Counts a result, given the cells that have rows with how many; results come in the order of
+    /// their closes.
     pub(crate) fn count(
         &mut self,
         firing: &Firing,
@@ -289,7 +293,8 @@ impl MemberLedger {
         counted
     }
 
-    /// Closes up to this were passed without a result. This is known at once, also while firings of earlier closes are under way.
+    /// Closes up to this were passed without a result. This is known at once, also while firings of
+    /// earlier closes are under way.
     pub(crate) fn passed(&mut self, last: EventTime) {
         for slot in &self.pausing {
             if let Some(until) = self.until.get_mut(slot)
@@ -301,8 +306,8 @@ impl MemberLedger {
         self.passed_ms = self.passed_ms.max(Some(last.0));
     }
 
-    /// An amended firing is of an earlier close, for which those do not fire that joined since: what their cells count
-    /// now is not theirs. Returns what it would come to for them.
+    /// An amended firing is of an earlier close, for which those do not fire that joined since:
+    /// what their cells count now is not theirs. Returns what it would come to for them.
     fn pass_over_younger(
         &mut self,
         members: u32,
@@ -520,7 +525,8 @@ mod tests {
         let next = Some(EventTime(3000));
         let through = Sn(5);
         ledger.pause(0, Pause { through, next });
-        // The close of 2000 is being executed while later ones are passed: some for both, some for the other alone.
+        // The close of 2000 is being executed while later ones are passed: some for both, some for
+        // the other alone.
         let last = |ledger: &MemberLedger| [0, 1].map(|slot| ledger.seen(slot).last_close_ms);
         ledger.passed(EventTime(2500));
         assert_eq!(last(&ledger), [Some(2500); 2]);

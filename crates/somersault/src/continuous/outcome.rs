@@ -1,4 +1,5 @@
-//! What a firing of a cohort came to: the answers of all cells, kept in one piece where they were evaluated at once.
+//! What a firing of a cohort came to: the answers of all cells, kept in one piece where they were
+//! evaluated at once.
 
 use crate::answer::Answer;
 use rustc_hash::FxHashMap;
@@ -38,7 +39,8 @@ impl Outcome {
         }
     }
 
-    /// Cells that were evaluated at once. Those of them that have more rows than an answer may have failed.
+    /// Cells that were evaluated at once. Those of them that have more rows than an answer may have
+    /// failed.
     pub(crate) fn add(&mut self, answer: GroupAnswer) {
         let limit = self.most_rows;
         let failed = answer.cells().filter(|(_, rows)| *rows as u64 > limit);

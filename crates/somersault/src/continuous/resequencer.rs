@@ -1,8 +1,10 @@
-//! Puts things that are finished in any order back into the order of their tickets, for one thread at a time.
+//! Puts things that are finished in any order back into the order of their tickets, for one thread
+//! at a time.
 //!
-//! Before changing anything here: the driver's thread takes tickets, so it must never wait for the thread that drains. So
-//! the thread that leaves the thing whose turn it is drains it, and all whose turn comes meanwhile, one after the other and
-//! without the lock that they are left under; other threads only leave theirs.
+//! Before changing anything here: the driver's thread takes tickets, so it must never wait for the
+//! thread that drains. So the thread that leaves the thing whose turn it is drains it, and all
+//! whose turn comes meanwhile, one after the other and without the lock that they are left under;
+//! other threads only leave theirs.
 
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
@@ -39,8 +41,8 @@ impl<T> Resequencer<T> {
         self.tickets.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Leaves what has this ticket. Whether the caller is to drain: [`Resequencer::next`], until it gives
-    /// none.
+    /// Leaves what has this ticket. Whether the caller is to drain: [`Resequencer::next`], until it
+    /// gives none.
     #[must_use]
     pub(crate) fn leave(&self, ticket: u64, left: T) -> bool {
         let mut waiting = self.waiting.lock();

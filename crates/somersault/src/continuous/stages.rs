@@ -1,9 +1,11 @@
-//! What a query does with its answers beside giving them to subscribers: ISTREAM and DSTREAM, REPORT, and the stream that it
-//! derives. Queries of a shape do nothing of this, so all of it is for the only member of a cohort.
+//! What a query does with its answers beside giving them to subscribers: ISTREAM and DSTREAM,
+//! REPORT, and the stream that it derives. Queries of a shape do nothing of this, so all of it is
+//! for the only member of a cohort.
 //!
-//! Before changing anything here: firings are executed at the same time and answered in the order of their closes (WI-2).
-//! Comparing answers takes as long as they are large, so it is done without the lock that tickets and results are left
-//! under ([`crate::continuous::resequencer::Resequencer`]).
+//! Before changing anything here: firings are executed at the same time and answered in the order
+//! of their closes (WI-2). Comparing answers takes as long as they are large, so it is done without
+//! the lock that tickets and results are left under
+//! ([`crate::continuous::resequencer::Resequencer`]).
 
 mod changes;
 mod comparison;
@@ -39,7 +41,8 @@ const SOLE_CELL: u32 = 0;
 /// See the module.
 #[derive(Default)]
 pub(super) struct Stages {
-    /// Used by one thread at a time, the one that publishes. `None` of a query that reports all that it finds.
+    /// Used by one thread at a time, the one that publishes. `None` of a query that reports all
+    /// that it finds.
     compared: Option<Mutex<Compared>>,
     /// Whether the answers make a stream.
     derives: bool,
@@ -54,7 +57,8 @@ struct Compared {
 }
 
 impl Stages {
-    /// Those of a query; a CONSTRUCT whose answers are compared is evaluated without its template from now on.
+    /// Those of a query; a CONSTRUCT whose answers are compared is evaluated without its template
+    /// from now on.
     pub(super) fn of(query: &mut ContinuousQuery, comparison: impl Fn() -> Comparison) -> Stages {
         let changes = query.operator.compares().then(|| {
             let template = Template::split_off(&mut query.query);
@@ -69,7 +73,8 @@ impl Stages {
         }
     }
 
-    /// What is published of a result, and whether subscribers are given it; the firing's id if they had it before a restart.
+    /// What is published of a result, and whether subscribers are given it; the firing's id if they
+    /// had it before a restart.
     pub(super) fn compare(
         &self,
         mut result: CohortResult,
@@ -87,7 +92,8 @@ impl Stages {
         Ok((result, is_reported))
     }
 
-    /// What a firing has for the stream that the query derives, if it derives one; without a result it was skipped.
+    /// What a firing has for the stream that the query derives, if it derives one; without a result
+    /// it was skipped.
     pub(super) fn derive(
         &self,
         key: FiringKey,
@@ -107,14 +113,16 @@ impl Stages {
         let statements = triples.map(|triple| triple.in_graph(GraphName::DefaultGraph));
         let quads = answer.iter().flat_map(Answer::quads).cloned();
         let mut statements: Vec<Quad> = statements.chain(quads).collect();
-        // A window of a number of statements may begin between them: their order must not depend on that of ids (S6).
+        // A window of a number of statements may begin between them: their order must not depend on
+        // that of ids (S6).
         statements.sort_by_cached_key(Quad::to_string);
         Some(Derives::Statements(statements))
     }
 }
 
 impl Compared {
-    /// As [`Compared::compare`]. A comparison that panics is the failure of its answer; those after it have their turn.
+    /// As [`Compared::compare`]. A comparison that panics is the failure of its answer; those after
+    /// it have their turn.
     fn guarded(&mut self, result: FiringResult, repeated: bool) -> Option<(FiringResult, bool)> {
         let failed = FiringResult {
             answer: Err("internal fault: the comparison of answers panicked".to_owned()),
@@ -124,7 +132,8 @@ impl Compared {
         catch_unwind(compare).unwrap_or((!repeated).then_some((failed, true)))
     }
 
-    /// The answer to publish and whether to report it; `None` if it was delivered before the restart.
+    /// The answer to publish and whether to report it; `None` if it was delivered before the
+    /// restart.
     fn compare(&mut self, result: FiringResult, repeated: bool) -> Option<(FiringResult, bool)> {
         let result = match &mut self.changes {
             Some(changes) => changes.of(result, repeated),

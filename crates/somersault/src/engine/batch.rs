@@ -1,10 +1,11 @@
-//! Registration of many continuous queries at once. Texts of a shape that came before are not parsed: they are compared
-//! with its pieces, and only the words between them are read. What is to be logged goes in records of some thousands, so
-//! that the driver's thread is never held for long. Records are handed in one after the other and waited for together, so
-//! that many shapes do not cost a sync of the log each.
+//! Registration of many continuous queries at once. Texts of a shape that came before are not
+//! parsed: they are compared with its pieces, and only the words between them are read. What is to
+//! be logged goes in records of some thousands, so that the driver's thread is never held for long.
+//! Records are handed in one after the other and waited for together, so that many shapes do not
+//! cost a sync of the log each.
 //!
-//! The one thing to know before changing it: each query is taken or refused for itself, in the order given, as if
-//! [`Engine::register`] had been called with each.
+//! The one thing to know before changing it: each query is taken or refused for itself, in the
+//! order given, as if [`Engine::register`] had been called with each.
 
 use super::Engine;
 use super::streams::one_name;
@@ -52,8 +53,8 @@ pub enum Replacement {
     Replaced {
         /// The uid of that one.
         uid: u64,
-        /// That one had the closes up to this time, the new one has those after it; `None` while no stream of theirs has a
-        /// time.
+        /// That one had the closes up to this time, the new one has those after it; `None` while no
+        /// stream of theirs has a time.
         after_ms: Option<i64>,
     },
 }
@@ -86,8 +87,9 @@ struct Batch<'e> {
 }
 
 impl Engine {
-    /// Registers queries; returns how it went with each, in their order. Those that differ in names and constants alone
-    /// stand in one group and are evaluated together. A refused query keeps no other from being registered.
+    /// Registers queries; returns how it went with each, in their order. Those that differ in names
+    /// and constants alone stand in one group and are evaluated together. A refused query keeps no
+    /// other from being registered.
     ///
     /// # Errors
     /// The log has failed, or the engine is stopping. Queries that came before are registered then.

@@ -1,5 +1,5 @@
-//! The graphs of the Graph Store Protocol. The writes to graphs are updates like any other (S15); how they
-//! are made of documents is in `graphs.rs`.
+//! The graphs of the Graph Store Protocol. The writes to graphs are updates like any other (S15);
+//! how they are made of documents is in `graphs.rs`.
 
 use super::{Engine, QueryOptions, QueryResults, UpdateSummary};
 use crate::error::EngineError;
@@ -41,8 +41,8 @@ impl Engine {
         self.query("CONSTRUCT { ?s ?p ?o } WHERE { ?s ?p ?o }", &options)
     }
 
-    /// Looks whether a graph is there (Graph Store Protocol HEAD) and returns the snapshot number at which
-    /// it is; none of it is read.
+    /// Looks whether a graph is there (Graph Store Protocol HEAD) and returns the snapshot number
+    /// at which it is; none of it is read.
     ///
     /// # Errors
     /// [`EngineError::NotFound`] for a named graph that holds nothing.
@@ -63,7 +63,8 @@ impl Engine {
     /// Replaces a graph (Graph Store Protocol PUT).
     ///
     /// # Errors
-    /// [`EngineError::Data`] with the place where the document does not parse; the graph stays as it was.
+    /// [`EngineError::Data`] with the place where the document does not parse; the graph stays as
+    /// it was.
     pub fn put_graph(
         &self,
         graph: &GraphName,
@@ -77,7 +78,8 @@ impl Engine {
     /// Adds to a graph (Graph Store Protocol POST).
     ///
     /// # Errors
-    /// [`EngineError::Data`] with the place where the document does not parse; the graph stays as it was.
+    /// [`EngineError::Data`] with the place where the document does not parse; the graph stays as
+    /// it was.
     pub fn post_graph(
         &self,
         graph: &GraphName,

@@ -1,7 +1,8 @@
-//! How one-shot queries are executed. A light one runs on its caller's thread, since handing it over
-//! and waking up again would cost more than it does; it starts there with a small budget of time and
-//! memory. What does not get done within that, or is not expected to, begins again on the query pool:
-//! the one thing to know before changing it is that nothing but the budget may differ between the two.
+//! How one-shot queries are executed. A light one runs on its caller's thread, since handing it
+//! over and waking up again would cost more than it does; it starts there with a small budget of
+//! time and memory. What does not get done within that, or is not expected to, begins again on the
+//! query pool: the one thing to know before changing it is that nothing but the budget may differ
+//! between the two.
 
 use super::{Engine, QueryOptions, QueryResults};
 use crate::answer::Answer;
@@ -18,12 +19,13 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// The uid under which one-shot queries key their random functions; no registration ever gets so far.
+/// The uid under which one-shot queries key their random functions; no registration ever gets so
+/// far.
 const ONE_SHOT: QueryUid = QueryUid(u64::MAX);
 /// A pin outlives the query's own limit a little: the query should hit its limit first.
 const PIN_SLACK_MS: i64 = 1_000;
-/// A query that took so many times its budget before it looked at the clock was no light one. Less may
-/// be a thread that had to wait for a processor.
+/// A query that took so many times its budget before it looked at the clock was no light one. Less
+/// may be a thread that had to wait for a processor.
 const FAR_BEYOND: u32 = 16;
 /// Patterns that are nested deeper are left to the pool, whose stacks are large.
 const DEPTH: usize = 16;
@@ -83,8 +85,8 @@ impl HeavyQuery {
         answer.recv().map_err(|_| EngineError::Stopped)?
     }
 
-    /// Has the pool answer it; `done` is called with the answer, on a thread of the pool: it must not
-    /// wait for anything. If the engine stops before that, `done` is dropped without a call.
+    /// Has the pool answer it; `done` is called with the answer, on a thread of the pool: it must
+    /// not wait for anything. If the engine stops before that, `done` is dropped without a call.
     pub fn submit(self, done: impl FnOnce(Result<QueryResults, EngineError>) + Send + 'static) {
         let pool = Arc::clone(&self.engine.inner.pool);
         let expects_help = self.query.prepared().expects_help();

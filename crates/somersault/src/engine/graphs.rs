@@ -1,9 +1,9 @@
-//! How documents are written into graphs. What a document changes is found out by ids, on the snapshot that
-//! the change follows; while that goes on the engine takes no other input.
+//! How documents are written into graphs. What a document changes is found out by ids, on the
+//! snapshot that the change follows; while that goes on the engine takes no other input.
 //!
-//! The one thing to know: a large document takes the way of a load (its statements are interned and on
-//! disk before anything stops), unless it replaces statements. Those that go and those that come must be
-//! one record, and a load's record has none that go.
+//! The one thing to know: a large document takes the way of a load (its statements are interned and
+//! on disk before anything stops), unless it replaces statements. Those that go and those that come
+//! must be one record, and a load's record has none that go.
 
 use super::Engine;
 use super::data::{check_nesting, document_parser, graph_id, lookup};

@@ -31,8 +31,8 @@ pub(super) struct Lanes {
     stored: Box<[Arc<Dataset>]>,
     /// A hold on the store for each lane.
     stores: Box<[Arc<StoreHold>]>,
-    /// Where the keys of this start begin, anywhere among 64 bits: the next start, and another engine,
-    /// draws other identifiers.
+    /// Where the keys of this start begin, anywhere among 64 bits: the next start, and another
+    /// engine, draws other identifiers.
     first_key: u64,
 }
 
@@ -95,7 +95,8 @@ impl Lanes {
     }
 
     /// What the random functions of one execution are keyed by; no other execution gets it. UUID()
-    /// promises a new IRI each time, and no log replays a one-shot query, so it need not come again.
+    /// promises a new IRI each time, and no log replays a one-shot query, so it need not come
+    /// again.
     pub(super) fn key(&self) -> EventTime {
         let own = own();
         let mut lane = self.lanes[own].0.lock();

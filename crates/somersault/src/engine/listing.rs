@@ -1,5 +1,5 @@
-//! The continuous queries, a page at a time: with a million of them nobody wants all at once, and the driver must not wait
-//! while they are gone through.
+//! The continuous queries, a page at a time: with a million of them nobody wants all at once, and
+//! the driver must not wait while they are gone through.
 
 use super::Engine;
 use crate::info::QueryInfo;
@@ -16,8 +16,8 @@ pub struct QueryPage {
 }
 
 impl Engine {
-    /// The continuous queries whose names come after this one, in the order of their names, and so many of them at the most.
-    /// What is registered or dropped meanwhile may be among them or not.
+    /// The continuous queries whose names come after this one, in the order of their names, and so
+    /// many of them at the most. What is registered or dropped meanwhile may be among them or not.
     pub fn queries_after(&self, after: Option<&str>, most: usize) -> QueryPage {
         let driver = &self.inner.driver;
         let mut names = driver.query_names(after, most.saturating_add(1));

@@ -1,8 +1,8 @@
-//! Bulk loading. A load goes to the shards by pointer and to the log as a segment of its own. N-Triples and
-//! N-Quads are read on all cores; the other syntaxes cannot be cut.
+//! Bulk loading. A load goes to the shards by pointer and to the log as a segment of its own.
+//! N-Triples and N-Quads are read on all cores; the other syntaxes cannot be cut.
 //!
-//! The one thing to know: until the whole document has been read nothing of it is logged or stored. Only
-//! the dictionary may have learnt terms of a document that does not parse.
+//! The one thing to know: until the whole document has been read nothing of it is logged or stored.
+//! Only the dictionary may have learnt terms of a document that does not parse.
 
 use super::Engine;
 use super::data::{check_nesting, document_parser};
@@ -22,7 +22,8 @@ use std::sync::atomic::Ordering;
 
 /// How often a load reports how far it has come.
 const PROGRESS_EVERY: u64 = 100_000;
-/// Statements are gathered in blocks of at most this many, which the allocator gives back when they go.
+/// Statements are gathered in blocks of at most this many, which the allocator gives back when they
+/// go.
 const BLOCK: usize = 1 << 20;
 
 type OnProgress = Arc<dyn Fn(LoadProgress) + Send + Sync>;
@@ -51,7 +52,8 @@ impl Engine {
     ) -> Result<LoadSummary, EngineError> {
         self.check_running()?;
         let mut parser = document_parser(format, options.base.as_deref())?;
-        // Where IRIs are taken as they are, one may go on in the next line: such a document is not cut.
+        // Where IRIs are taken as they are, one may go on in the next line: such a document is not
+        // cut.
         let in_lines = matches!(format, RdfFormat::NTriples | RdfFormat::NQuads);
         if in_lines && !options.lenient {
             let syntax = LineSyntax {
@@ -73,7 +75,8 @@ impl Engine {
         self.store_loaded(self.gather_all(quads, options.progress)?)
     }
 
-    /// Loads statements that are there already, or are generated; the same path as [`Engine::load`].
+    /// Loads statements that are there already, or are generated; the same path as
+    /// [`Engine::load`].
     ///
     /// # Errors
     /// The log or a shard has failed.
@@ -85,7 +88,8 @@ impl Engine {
         self.store_loaded(self.gather_all(quads.into_iter().map(Ok), None)?)
     }
 
-    /// Reads a document of triples as statements of one graph. Nothing of it is logged or stored yet.
+    /// Reads a document of triples as statements of one graph. Nothing of it is logged or stored
+    /// yet.
     pub(super) fn gather_graph(
         &self,
         graph: &GraphName,

@@ -1,5 +1,6 @@
-//! How many one-shot queries wait for the query pool or run there, against the limit of how many may.
-//! Light queries need no place: each has the thread of its caller, and no more than a moment of it.
+//! How many one-shot queries wait for the query pool or run there, against the limit of how many
+//! may. Light queries need no place: each has the thread of its caller, and no more than a moment
+//! of it.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -8,11 +8,12 @@ use somersault_query::{Answer, BoundQuery, Prepared};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-/// A query that is ready to be executed any number of times, by any number of threads. Cheap to clone.
+/// A query that is ready to be executed any number of times, by any number of threads. Cheap to
+/// clone.
 ///
-/// Its parameters are variables whose values come with each execution: what is executed is the query
-/// with the values written in the variables' places. A projected parameter has its value in every
-/// solution.
+/// Its parameters are variables whose values come with each execution: what is executed is the
+/// query with the values written in the variables' places. A projected parameter has its value in
+/// every solution.
 ///
 /// ```
 /// use somersault::oxrdf::{NamedNode, Term};
@@ -54,12 +55,12 @@ impl std::fmt::Debug for PreparedQuery {
 }
 
 impl Engine {
-    /// Prepares a query; `parameters` are the variables (with or without `?`) whose values come with
-    /// each execution. Limits, dataset and base of `options` hold for all executions.
+    /// Prepares a query; `parameters` are the variables (with or without `?`) whose values come
+    /// with each execution. Limits, dataset and base of `options` hold for all executions.
     ///
     /// # Errors
-    /// It does not parse; a parameter is no variable of it, or gets its value in the query (by BIND,
-    /// AS, VALUES or GROUP BY); or it has parameters and needs `spareval`.
+    /// It does not parse; a parameter is no variable of it, or gets its value in the query (by
+    /// BIND, AS, VALUES or GROUP BY); or it has parameters and needs `spareval`.
     pub fn prepare(
         &self,
         text: &str,
@@ -78,8 +79,9 @@ impl Engine {
 }
 
 impl PreparedQuery {
-    /// Executes it on the stable snapshot, with a value for each parameter. As with [`Engine::query`],
-    /// what is light runs on the calling thread, anything else on the query pool.
+    /// Executes it on the stable snapshot, with a value for each parameter. As with
+    /// [`Engine::query`], what is light runs on the calling thread, anything else on the query
+    /// pool.
     ///
     /// # Errors
     /// The values do not fit the parameters, or a limit is hit; see [`EngineError`].
@@ -90,8 +92,8 @@ impl PreparedQuery {
         }
     }
 
-    /// As [`PreparedQuery::execute`], into the memory of results that are no longer needed. Executed
-    /// again and again like this, a selective query allocates nothing.
+    /// As [`PreparedQuery::execute`], into the memory of results that are no longer needed.
+    /// Executed again and again like this, a selective query allocates nothing.
     ///
     /// # Errors
     /// As [`PreparedQuery::execute`]; what `results` holds then is not said.

@@ -1,5 +1,5 @@
-//! One-shot queries, updates and explanations. How queries are executed is in `execute.rs`; an update
-//! is evaluated by the sequencer itself, with nothing between (S15).
+//! One-shot queries, updates and explanations. How queries are executed is in `execute.rs`; an
+//! update is evaluated by the sequencer itself, with nothing between (S15).
 
 use super::execute::Light;
 use super::{Engine, QueryOptions, QueryResults, UpdateOptions, UpdateSummary};
@@ -21,8 +21,8 @@ use std::sync::atomic::Ordering;
 const UPDATE: QueryUid = QueryUid(u64::MAX - 1);
 
 impl Engine {
-    /// Answers a SPARQL query on the stable snapshot. A light query is answered on the calling thread,
-    /// any other by the query pool.
+    /// Answers a SPARQL query on the stable snapshot. A light query is answered on the calling
+    /// thread, any other by the query pool.
     ///
     /// # Errors
     /// It does not parse, or hits a limit; see [`EngineError`].
@@ -33,8 +33,9 @@ impl Engine {
         }
     }
 
-    /// Answers a SPARQL query at once if that takes well under a millisecond, and else gives it back,
-    /// to be handed to the query pool: for threads that must not wait, those of an async runtime.
+    /// Answers a SPARQL query at once if that takes well under a millisecond, and else gives it
+    /// back, to be handed to the query pool: for threads that must not wait, those of an async
+    /// runtime.
     ///
     /// ```
     /// use somersault::{Engine, EngineConfig, Light, QueryOptions};
@@ -100,7 +101,8 @@ impl Engine {
         execution.query = UPDATE;
         let continuous = Arc::clone(&self.inner.continuous);
         let result = self.evaluate_and_apply(move |snapshot| {
-            // NOW() is the time of the SN that it is evaluated at, not of the one when it was sent (S6).
+            // NOW() is the time of the SN that it is evaluated at, not of the one when it was sent
+            // (S6).
             execution.now = continuous.stable_time();
             // Keyed by the SN: no two updates share one, so that their blank nodes differ (S6).
             execution.close = EventTime(snapshot.sn().0 as i64);
@@ -111,8 +113,8 @@ impl Engine {
         Ok(result.into())
     }
 
-    /// Has the sequencer evaluate a job on the newest snapshot and apply what it returns; an error of
-    /// the job means that nothing happens.
+    /// Has the sequencer evaluate a job on the newest snapshot and apply what it returns; an error
+    /// of the job means that nothing happens.
     pub(super) fn evaluate_and_apply<C: Into<Change>>(
         &self,
         evaluate: impl FnOnce(Snapshot) -> Result<C, EngineError> + Send + 'static,
@@ -134,8 +136,8 @@ impl Engine {
         Ok(result)
     }
 
-    /// Says how a one-shot or continuous query would be run; with `analyze` it is also run, and actual rows are shown.
-    /// A continuous query is explained over the windows of its latest close.
+    /// Says how a one-shot or continuous query would be run; with `analyze` it is also run, and
+    /// actual rows are shown. A continuous query is explained over the windows of its latest close.
     ///
     /// # Errors
     /// It does not parse, or with `analyze` hits a limit.
@@ -207,7 +209,8 @@ impl Engine {
         Ok(cohort.explain(members, view, &execution)?)
     }
 
-    /// The window at its latest close, as this SN shows it and as far as its slices are still there.
+    /// The window at its latest close, as this SN shows it and as far as its slices are still
+    /// there.
     fn latest_window(
         &self,
         query: &QueryDeclaration,

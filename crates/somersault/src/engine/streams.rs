@@ -20,8 +20,8 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 impl Engine {
-    /// Declares a stream by a CREATE STREAM text. If `name` is given (an IRI), the text must not say another one.
-    /// The same text again changes nothing.
+    /// Declares a stream by a CREATE STREAM text. If `name` is given (an IRI), the text must not
+    /// say another one. The same text again changes nothing.
     ///
     /// # Errors
     /// The text does not parse, or the stream exists with another text.
@@ -66,12 +66,13 @@ impl Engine {
         Ok(())
     }
 
-    /// Lets a stream begin again: it has no time until its next statement or advance. So a stream that a wrong time, or a clock
-    /// that was set back, has carried away can be pushed to again.
+    /// Lets a stream begin again: it has no time until its next statement or advance. So a stream
+    /// that a wrong time, or a clock that was set back, has carried away can be pushed to again.
     ///
-    /// Its declaration, the facts that it has absorbed and the sequence numbers of its sources stay. What windows might
-    /// still have seen of it is gone; returns how many statements that were. No query may window it: those have
-    /// fired for closes that would come a second time. Drop them first, and register them again.
+    /// Its declaration, the facts that it has absorbed and the sequence numbers of its sources
+    /// stay. What windows might still have seen of it is gone; returns how many statements that
+    /// were. No query may window it: those have fired for closes that would come a second time.
+    /// Drop them first, and register them again.
     ///
     /// # Errors
     /// There is no such stream, a query windows it, or it is derived.
@@ -163,12 +164,13 @@ impl Engine {
         })
     }
 
-    /// Pushes lines `t_ms<TAB>statement .`, N-Triples or N-Quads behind the event times; returns when they are durable.
-    /// Empty lines and lines that begin with `#` are passed over.
+    /// Pushes lines `t_ms<TAB>statement .`, N-Triples or N-Quads behind the event times; returns
+    /// when they are durable. Empty lines and lines that begin with `#` are passed over.
     ///
     /// # Errors
-    /// As those of [`Engine::push`]; a line that is not one, and a statement that does not parse, with their place
-    /// ([`EngineError::Data`]); more statements than one push may have. Nothing of the push is taken then.
+    /// As those of [`Engine::push`]; a line that is not one, and a statement that does not parse,
+    /// with their place ([`EngineError::Data`]); more statements than one push may have. Nothing of
+    /// the push is taken then.
     pub fn push_lines(
         &self,
         stream: &str,
@@ -192,7 +194,8 @@ impl Engine {
         }
     }
 
-    /// Pushes lines that have been read; returns when they are durable. `source` and `seq` are those of [`Push`].
+    /// Pushes lines that have been read; returns when they are durable. `source` and `seq` are
+    /// those of [`Push`].
     ///
     /// # Errors
     /// As those of [`Engine::push`].
@@ -234,8 +237,9 @@ impl Engine {
         result
     }
 
-    /// Whether a push of so many statements to a stream would be within its BUDGET now, and within those of the streams that
-    /// are derived from it; `true` for a stream that there is not, as a push says better what is wrong.
+    /// Whether a push of so many statements to a stream would be within its BUDGET now, and within
+    /// those of the streams that are derived from it; `true` for a stream that there is not, as a
+    /// push says better what is wrong.
     pub fn has_room(&self, stream: &str, statements: usize) -> bool {
         self.inner.driver.has_room(stream, statements)
     }
@@ -283,7 +287,8 @@ impl Engine {
         })
     }
 
-    /// Moves streams' complete-through times, all in one record (S4); returns the snapshot number when what it made due is stable.
+    /// Moves streams' complete-through times, all in one record (S4); returns the snapshot number
+    /// when what it made due is stable.
     ///
     /// # Errors
     /// There is no such stream, or the log has failed.
@@ -305,7 +310,8 @@ impl Engine {
     /// The same text again changes nothing; another text under a taken name is a conflict.
     ///
     /// # Errors
-    /// The text does not parse, a window is over an unknown stream, BATCH does not divide it, or the name is taken.
+    /// The text does not parse, a window is over an unknown stream, BATCH does not divide it, or
+    /// the name is taken.
     pub fn register(&self, name: Option<&str>, text: &str) -> Result<QueryInfo, EngineError> {
         self.check_running()?;
         self.check_text(text)?;
@@ -313,13 +319,14 @@ impl Engine {
         self.query_info(&name)
     }
 
-    /// Registers a continuous query in the place of the one of its name, if there is one: in one step, so that each close is
-    /// answered by one of them. The old one answers what is due by then, and its subscriptions end; the new one begins with
-    /// the next close. The same text again changes nothing.
+    /// Registers a continuous query in the place of the one of its name, if there is one: in one
+    /// step, so that each close is answered by one of them. The old one answers what is due by
+    /// then, and its subscriptions end; the new one begins with the next close. The same text again
+    /// changes nothing.
     ///
     /// # Errors
-    /// As those of [`Engine::register`], and where the old query derives a stream that others window. The old one is as it
-    /// was then.
+    /// As those of [`Engine::register`], and where the old query derives a stream that others
+    /// window. The old one is as it was then.
     pub fn replace(
         &self,
         name: Option<&str>,

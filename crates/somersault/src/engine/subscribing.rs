@@ -1,7 +1,8 @@
 //! Subscribing to a continuous query by its name, while queries come and go.
 //!
-//! The one thing to know before changing it: the driver tells the cohorts of a record while its registry is locked, so a
-//! name that is found leads to a member that they know. It may be dropped or replaced before it is asked, though.
+//! The one thing to know before changing it: the driver tells the cohorts of a record while its
+//! registry is locked, so a name that is found leads to a member that they know. It may be dropped
+//! or replaced before it is asked, though.
 
 use super::Engine;
 use crate::error::EngineError;

@@ -1,4 +1,5 @@
-//! Lines of a stream, `t_ms<TAB>statement .`, one by one with the library alone: for those that are unusual or wrong.
+//! Lines of a stream, `t_ms<TAB>statement .`, one by one with the library alone: for those that are
+//! unusual or wrong.
 
 use super::StreamStatement;
 use crate::engine::NESTING_LIMIT;
@@ -68,8 +69,9 @@ fn one(line: &[u8]) -> Result<StreamStatement, (u64, String)> {
     }
 }
 
-/// Whether the triple terms of a line go deeper than any part of the engine takes them. The parser has no limit of its
-/// own, and what it makes of such a line would overflow the stack when it is dropped.
+/// Whether the triple terms of a line go deeper than any part of the engine takes them. The parser
+/// has no limit of its own, and what it makes of such a line would overflow the stack when it is
+/// dropped.
 fn is_nested_too_deeply(line: &[u8]) -> bool {
     let mut depth = 0;
     let mut at = 0;

@@ -1,5 +1,6 @@
-//! Reads one recorded stream, line by line, one line ahead. Times must not go back: a replay that silently reordered its
-//! input would answer something else than was recorded. What stands behind the times is read when the lines are used.
+//! Reads one recorded stream, line by line, one line ahead. Times must not go back: a replay that
+//! silently reordered its input would answer something else than was recorded. What stands behind
+//! the times is read when the lines are used.
 
 use super::ReplayError;
 use crate::push::StreamStatement;

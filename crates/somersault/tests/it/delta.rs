@@ -1,5 +1,6 @@
-//! Delta evaluation: an engine whose queries keep rows wherever they can answers as one does that evaluates every close
-//! as a whole, while facts are absorbed, updates change what is stored, and late statements amend closes.
+//! Delta evaluation: an engine whose queries keep rows wherever they can answers as one does that
+//! evaluates every close as a whole, while facts are absorbed, updates change what is stored, and
+//! late statements amend closes.
 
 use crate::scenario::*;
 use proptest::prelude::*;
@@ -9,7 +10,8 @@ use std::time::Duration;
 const NODES: [&str; 4] = ["a", "b", "c", "d"];
 const PREDICATES: [&str; 3] = ["likes", "knows", "saw"];
 
-/// Values of statements, in the language of patterns: numbers in their ids and not, and what is no number.
+/// Values of statements, in the language of patterns: numbers in their ids and not, and what is no
+/// number.
 const VALUES: [&str; 9] = [
     "\"1\"^^<http://www.w3.org/2001/XMLSchema#integer>",
     "\"-7\"^^<http://www.w3.org/2001/XMLSchema#integer>",
@@ -202,7 +204,7 @@ fn explain_says_how_each_close_is_evaluated() {
         ),
         (
             "SELECT * FROM NAMED STREAM :s [RANGE 3s STEP 1s] WHERE { GRAPH :s { ?a :likes ?b } } LIMIT 1",
-            "order in which",
+            "depends on row order",
         ),
         (
             "SELECT * FROM NAMED STREAM :s [RANGE 3s STEP 1s] WHERE { ?a :likes ?b OPTIONAL { GRAPH :s { ?b :likes ?c } } }",

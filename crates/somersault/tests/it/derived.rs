@@ -1,5 +1,5 @@
-//! Derived streams and late statements, through the whole engine: what feeds what, what is refused, and that a run which is
-//! cut off anywhere ends as the run that never was (RC-1, S13).
+//! Derived streams and late statements, through the whole engine: what feeds what, what is refused,
+//! and that a run which is cut off anywhere ends as the run that never was (RC-1, S13).
 
 use crate::scenario::*;
 use somersault::disk::{CrashKeep, SimDisk};
@@ -235,7 +235,8 @@ fn an_amended_firing_that_fails_leaves_what_was_derived() {
     assert_eq!(answers(&engine, "alarm").len(), 4);
 }
 
-/// A query over a stream that is amended, which keeps so many firings, at 3 s with its first close amended once.
+/// A query over a stream that is amended, which keeps so many firings, at 3 s with its first close
+/// amended once.
 fn amended_once(kept: usize) -> Engine {
     let settings = EngineConfig {
         kept_firings: kept,
@@ -305,8 +306,8 @@ fn who_comes_anew_may_begin_behind_an_amended_firing() {
 
 type Step = Box<dyn Fn(&Engine) -> Result<(), EngineError>>;
 
-/// A stream that is amended, a stream derived from it that is absorbed, another derived from that, and a query over the
-/// last one and the stored graph. Each input is safe to be sent again.
+/// A stream that is amended, a stream derived from it that is absorbed, another derived from that,
+/// and a query over the last one and the stored graph. Each input is safe to be sent again.
 fn inputs() -> Vec<Step> {
     let mut inputs: Vec<Step> = vec![
         Box::new(|engine| stream(engine, "s", "LATENESS 0s LATE AMEND WITHIN 3s")),
@@ -587,7 +588,8 @@ fn a_firing_that_is_given_up_when_the_engine_goes_derives_after_the_restart() {
     .unwrap();
     step(&engine, 0).unwrap();
     engine.push(&format!("{NS}s"), crowd()).unwrap();
-    // With this the close is due; a push waits for no answer, and the join takes longer than the engine lives.
+    // With this the close is due; a push waits for no answer, and the join takes longer than the
+    // engine lives.
     let later = push(&[(1000, "a p b")]);
     engine.push(&format!("{NS}s"), later).unwrap();
     drop(engine);

@@ -1,4 +1,5 @@
-//! An endpoint that answers nobody until it is let. A query with a SERVICE there is as slow as a test wants, on whatever machine.
+//! An endpoint that answers nobody until it is let. A query with a SERVICE there is as slow as a
+//! test wants, on whatever machine.
 
 use somersault::oxrdf::{NamedNode, Quad};
 use somersault::{Engine, EngineConfig, Limits, Remote, RemoteSolutions};
@@ -61,7 +62,8 @@ impl Remote for Endpoint {
     }
 }
 
-/// An engine whose queries may ask an endpoint. It is let answer before the engine goes, which waits for its threads.
+/// An engine whose queries may ask an endpoint. It is let answer before the engine goes, which
+/// waits for its threads.
 pub(crate) struct Slow {
     pub(crate) engine: Engine,
     pub(crate) endpoint: Arc<Endpoint>,

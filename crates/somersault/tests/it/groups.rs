@@ -1,5 +1,5 @@
-//! Query groups: engines whose queries stand in groups answer as engines do whose texts have no shape, whoever comes,
-//! pauses and goes meanwhile; and what only groups have.
+//! Query groups: engines whose queries stand in groups answer as engines do whose texts have no
+//! shape, whoever comes, pauses and goes meanwhile; and what only groups have.
 
 use crate::scenario::*;
 use proptest::prelude::*;
@@ -117,7 +117,8 @@ impl World {
             Step::Pause(at) => _ = named(at).map(|name| self.engine.pause_query(&name)),
             Step::Resume(at) => _ = named(at).map(|name| self.engine.resume_query(&name)),
             Step::Drop(at) => {
-                // Whether a firing that is due is answered before its query goes hangs on the machine.
+                // Whether a firing that is due is answered before its query goes hangs on the
+                // machine.
                 self.engine.quiesce(Duration::from_secs(60)).unwrap();
                 _ = named(at).map(|name| self.engine.drop_query(&name));
             }
@@ -302,7 +303,8 @@ fn a_group_is_executed_once_and_says_so() {
     assert!(apart.group.is_none());
 }
 
-/// A group's rows are kept once for all; they go with its last member, and until somebody resumes where one is paused.
+/// A group's rows are kept once for all; they go with its last member, and until somebody resumes
+/// where one is paused.
 #[test]
 fn a_group_keeps_its_rows_until_nobody_needs_them() {
     let engine = with_stream(EngineConfig {
@@ -395,7 +397,8 @@ fn a_batch_stops_at_the_limit() {
     );
 }
 
-/// Queries of many shapes and of none, some of them twice: what is handed in and not yet registered counts.
+/// Queries of many shapes and of none, some of them twice: what is handed in and not yet registered
+/// counts.
 #[test]
 fn a_batch_of_many_shapes_stops_at_the_limit_too() {
     let mut settings = config();

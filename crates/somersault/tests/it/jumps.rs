@@ -1,4 +1,5 @@
-//! Jumps in time and storms of amendments: what else comes first while the closes of one query wait for their turn.
+//! Jumps in time and storms of amendments: what else comes first while the closes of one query wait
+//! for their turn.
 
 use crate::scenario::*;
 use somersault::disk::{CrashKeep, SimDisk};
@@ -47,7 +48,8 @@ fn is_behind(engine: &Engine) -> bool {
     health.message.contains("closes are due")
 }
 
-/// A jump of a year makes 31.5 million closes due; each of these inputs would have waited for the last of them.
+/// A jump of a year makes 31.5 million closes due; each of these inputs would have waited for the
+/// last of them.
 #[test]
 fn a_jump_of_a_year_holds_up_nothing_but_its_stream() {
     let engine = Engine::open(unlimited()).unwrap();
@@ -137,7 +139,8 @@ fn closes_that_are_left_come_in_the_end() {
     assert_eq!(last, expected(&[(2_002_000, &["a", "b", "c"])]));
 }
 
-/// Each late statement amends 1,800 closes; those that come while the first amendment is under way share one.
+/// Each late statement amends 1,800 closes; those that come while the first amendment is under way
+/// share one.
 #[test]
 fn amendments_that_wait_are_joined() {
     let engine = engine();

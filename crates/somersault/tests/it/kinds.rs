@@ -1,4 +1,5 @@
-//! The kinds of windows beside RANGE and STEP: past ones, NOW, ALL, and those of a number of statements.
+//! The kinds of windows beside RANGE and STEP: past ones, NOW, ALL, and those of a number of
+//! statements.
 
 use crate::scenario::*;
 use somersault::oxrdf::GraphName;
@@ -217,7 +218,8 @@ fn a_window_of_statements_closes_with_every_so_many_more() {
             )
         })
         .collect();
-    // At 1000 the window by time has not closed with anything yet; at 2000 it has, and so fires with the last statement.
+    // At 1000 the window by time has not closed with anything yet; at 2000 it has, and so fires
+    // with the last statement.
     let row = |close: i64, ordinal: u32, row: &str| (close, ordinal, row.to_owned());
     assert_eq!(
         mixed,
@@ -489,7 +491,8 @@ fn every_kind_of_window_is_explained() {
     }
 }
 
-/// NOW() is the close, however a firing is evaluated, and when it is executed again after a restart.
+/// NOW() is the close, however a firing is evaluated, and when it is executed again after a
+/// restart.
 #[test]
 fn now_is_the_close() {
     let stamped = "SELECT ?x (NOW() AS ?t) FROM NAMED STREAM :s [RANGE 2s STEP 1s] WHERE { GRAPH :s { ?x :p ?o } }";

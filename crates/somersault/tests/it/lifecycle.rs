@@ -1,4 +1,5 @@
-//! Queries that come, go, wait and are slow while data flows: none of that is seen in the answers of others.
+//! Queries that come, go, wait and are slow while data flows: none of that is seen in the answers
+//! of others.
 
 use crate::endpoint::{LONG, Slow};
 use crate::scenario::*;
@@ -12,7 +13,8 @@ use std::io::Write;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// Text of a query over `:s` that differs from others in its constants alone, or that stands alone, as a BASE leaves a text as it is.
+/// Text of a query over `:s` that differs from others in its constants alone, or that stands alone,
+/// as a BASE leaves a text as it is.
 fn text(alone: bool, query: &str) -> String {
     let base = if alone { "BASE <urn:x>" } else { "" };
     format!("PREFIX : <{NS}> {base} {query}")
@@ -48,8 +50,9 @@ fn wait_until(holds: impl Fn() -> bool) {
     }
 }
 
-/// A slow query's firings come and wait for it while all closes of the others are answered: those who wait for the endpoint
-/// are more than the threads for queries, and each has more closes due than all threads there are.
+/// A slow query's firings come and wait for it while all closes of the others are answered: those
+/// who wait for the endpoint are more than the threads for queries, and each has more closes due
+/// than all threads there are.
 #[test]
 fn a_slow_query_delays_nobody() {
     let slow = Slow::open(config());
@@ -125,7 +128,8 @@ fn the_firings_of_a_dropped_query_are_given_up() {
     assert_eq!(slow.endpoint.asked(), 1);
 }
 
-/// What is pushed for the second that ends at this close: who likes what. It says what every window must hold.
+/// What is pushed for the second that ends at this close: who likes what. It says what every window
+/// must hold.
 fn batch(close_ms: i64) -> Vec<(i64, i64)> {
     let at = close_ms / 1000;
     (0..at % 4)
@@ -174,7 +178,8 @@ impl Visitor {
         }
     }
 
-    /// A life: it is registered, answers, pauses, answers again, and goes. What it answered is as if it were alone.
+    /// A life: it is registered, answers, pauses, answers again, and goes. What it answered is as
+    /// if it were alone.
     fn live(&self, engine: &Engine) {
         let stream = format!("{NS}s");
         let reached = || engine.stream(&stream).unwrap().complete_through_ms.unwrap();
@@ -239,9 +244,10 @@ impl Visitor {
     }
 }
 
-/// While one thread pushes, others register queries, pause, resume and drop them: each answers every close of its life, and of
-/// no other time, as if it stood alone. Some stand in groups, whose members come and go by other threads meanwhile.
-/// Nothing fires in between, so that nobody has been put in place when the query goes.
+/// While one thread pushes, others register queries, pause, resume and drop them: each answers
+/// every close of its life, and of no other time, as if it stood alone. Some stand in groups, whose
+/// members come and go by other threads meanwhile. Nothing fires in between, so that nobody has
+/// been put in place when the query goes.
 #[test]
 fn who_listens_to_a_query_that_was_resumed_hears_its_end() {
     let engine = engine();
@@ -313,7 +319,8 @@ fn come_and_go(delta: DeltaMode) {
     engine.check().unwrap();
 }
 
-/// What has expired while a firing still read it is freed when that is done: nobody pushes, reads or advances then.
+/// What has expired while a firing still read it is freed when that is done: nobody pushes, reads
+/// or advances then.
 #[test]
 fn what_has_expired_goes_by_itself() {
     let slow = Slow::open(config());
@@ -347,8 +354,8 @@ fn what_has_expired_goes_by_itself() {
     wait_until(|| held_bytes() <= 2 * second_bytes);
 }
 
-/// A recording of far more than its stream may hold, played as fast as it goes while a firing reads what has been played: the
-/// replay waits for that instead of being refused, and nothing is lost.
+/// A recording of far more than its stream may hold, played as fast as it goes while a firing reads
+/// what has been played: the replay waits for that instead of being refused, and nothing is lost.
 #[test]
 fn a_replay_waits_where_the_budget_is_full() {
     const AT_ONCE: i64 = 100;

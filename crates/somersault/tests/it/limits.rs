@@ -1,4 +1,5 @@
-//! The limits of a firing: what runs out of its time says so, by name, and keeps nobody else from answering.
+//! The limits of a firing: what runs out of its time says so, by name, and keeps nobody else from
+//! answering.
 
 use crate::scenario::*;
 use somersault::{EngineConfig, Limits, NewQuery, SubscribeOptions};
@@ -48,8 +49,9 @@ fn fired(engine: &somersault::Engine, names: &[&str]) -> Vec<Result<Vec<String>,
     names.iter().map(answer).collect()
 }
 
-/// A firing in which the first of these queries runs out of its time, and what the others answer. How long a light query takes
-/// hangs on what else the machine does, so they are given more until it is enough; for the first one nothing is.
+/// A firing in which the first of these queries runs out of its time, and what the others answer.
+/// How long a light query takes hangs on what else the machine does, so they are given more until
+/// it is enough; for the first one nothing is.
 struct Fired {
     engine: somersault::Engine,
     firing_time: Duration,

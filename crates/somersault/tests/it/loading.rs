@@ -9,7 +9,8 @@ use std::fmt::Write;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// More than one chunk of lines, with blank nodes that meet again in far lines, escapes and repeats.
+/// More than one chunk of lines, with blank nodes that meet again in far lines, escapes and
+/// repeats.
 fn document() -> String {
     const NS: &str = "http://example.com/a/rather/long/name/so/that/there/are/many/bytes/";
     let mut text = String::new();
@@ -40,8 +41,8 @@ fn load(engine: &Engine, text: &str, format: RdfFormat, lenient: bool) -> u64 {
     loaded.statements
 }
 
-/// All statements, blank nodes by their labels: those of the first document of an engine are the same in
-/// each.
+/// All statements, blank nodes by their labels: those of the first document of an engine are the
+/// same in each.
 fn statements(engine: &Engine) -> Vec<String> {
     ask(engine, "SELECT ?s ?p ?o { ?s ?p ?o }")
 }
@@ -67,8 +68,8 @@ fn every_way_in_stores_the_same() {
     }
 }
 
-/// A large load replaces what there was by an image of all. What it replaced goes when nobody reads it
-/// any more, though nothing is written after it.
+/// A large load replaces what there was by an image of all. What it replaced goes when nobody reads
+/// it any more, though nothing is written after it.
 #[test]
 fn what_a_load_replaces_is_freed_without_further_writes() {
     // Enough for an image, in one chunk of lines.

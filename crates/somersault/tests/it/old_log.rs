@@ -1,7 +1,9 @@
-//! A log of queries of every kind that an earlier version wrote: it is read to the same state and the same answers.
+//! A log of queries of every kind that an earlier version wrote: it is read to the same state and
+//! the same answers.
 //!
-//! The folder `fixtures/registered-queries` was written by the version before queries had one kind, and is not written
-//! again. A later format gets a folder of its own: run this with `SOMERSAULT_WRITE_FIXTURE=1` where there is none.
+//! The folder `fixtures/registered-queries` was written by the version before queries had one kind,
+//! and is not written again. A later format gets a folder of its own: run this with
+//! `SOMERSAULT_WRITE_FIXTURE=1` where there is none.
 
 use crate::scenario::*;
 use somersault::{Engine, EngineConfig, FiringId, NewQuery, SubscribeOptions, SubscriptionEvent};

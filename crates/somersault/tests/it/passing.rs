@@ -1,4 +1,5 @@
-//! Terms that only timing statements mention: they go with their windows, and stay for whoever still has them.
+//! Terms that only timing statements mention: they go with their windows, and stay for whoever
+//! still has them.
 
 use crate::scenario::*;
 use somersault::{DeltaMode, Engine, EngineConfig, SubscribeOptions, Subscription, UpdateOptions};
@@ -68,7 +69,8 @@ fn a_stream_of_fresh_terms_leaves_nothing_behind() {
         }
     }
     engine.quiesce(Duration::from_secs(10)).unwrap();
-    // A second is kept, which is 310 terms; and 64 answers are, each of 20 statements, in whose memory theirs stay.
+    // A second is kept, which is 310 terms; and 64 answers are, each of 20 statements, in whose
+    // memory theirs stay.
     assert!(most < 31 * 40, "{most} terms");
     let metrics = engine.metrics();
     assert!(metrics.reclaimed_terms > 31 * 100, "{metrics:?}");

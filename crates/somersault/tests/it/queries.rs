@@ -1,5 +1,6 @@
-//! One-shot queries: whatever way an answer takes (parsed, lifted, prepared, on the caller's thread or
-//! handed over to the pool), it is the same answer, of a stable snapshot, within the same limits.
+//! One-shot queries: whatever way an answer takes (parsed, lifted, prepared, on the caller's thread
+//! or handed over to the pool), it is the same answer, of a stable snapshot, within the same
+//! limits.
 
 use somersault::oxrdf::{NamedNode, Term};
 use somersault::{

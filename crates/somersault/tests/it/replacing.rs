@@ -1,4 +1,5 @@
-//! A query takes the place of another while data flows: each close is answered by one of them, whatever crashes.
+//! A query takes the place of another while data flows: each close is answered by one of them,
+//! whatever crashes.
 
 use crate::scenario::*;
 use somersault::disk::{CrashKeep, SimDisk};
@@ -11,7 +12,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-/// A query over the last so many seconds, with constants, or with a BASE, which leaves it without a shape.
+/// A query over the last so many seconds, with constants, or with a BASE, which leaves it without a
+/// shape.
 fn text(range: i64, alone: bool) -> String {
     let base = if alone { "BASE <urn:x>" } else { "" };
     format!(
@@ -87,7 +89,8 @@ fn each_close_is_answered_by_one_of_the_two() {
             firings(&engine, "q", None),
             expected(&[(4000, &["p2", "p3"])])
         );
-        // Who comes back goes on with the new one, and hears of what it had not seen of the old one.
+        // Who comes back goes on with the new one, and hears of what it had not seen of the old
+        // one.
         let missed = |after| has_missed(&engine, after);
         assert_eq!([missed(2000), missed(3000)], [true, false]);
         // Its neighbour has noticed nothing.

@@ -248,7 +248,8 @@ fn who_comes_back_after_a_restart_is_told_of_firings_that_are_gone() {
         engine.register(None, &text).unwrap();
     }
     advance(&engine, 0);
-    // After so many firings a mark says of all but the kept ones that they need not be executed again.
+    // After so many firings a mark says of all but the kept ones that they need not be executed
+    // again.
     for second in 0..19 {
         let statement = format!("a at p{second}");
         let push = numbered(second as u64, &[(second * 1000 + 1, &statement)]);

@@ -1,5 +1,6 @@
-//! What a query in a group says of itself, and what its subscribers hear, is what it would say alone: at the moments at which a
-//! group knows less than each of its queries does, or knows it of all of them at once.
+//! What a query in a group says of itself, and what its subscribers hear, is what it would say
+//! alone: at the moments at which a group knows less than each of its queries does, or knows it of
+//! all of them at once.
 
 use crate::endpoint::LONG;
 use crate::scenario::*;
@@ -12,7 +13,8 @@ use somersault::{
 use std::collections::BTreeMap;
 use std::sync::{Arc, Barrier};
 
-/// A query that differs from others of this kind in its constant; alone, as a BASE leaves a text as it is.
+/// A query that differs from others of this kind in its constant; alone, as a BASE leaves a text as
+/// it is.
 fn likes(alone: bool, what: &str) -> String {
     let base = if alone { "BASE <urn:x>" } else { "" };
     format!(
@@ -276,7 +278,8 @@ fn heavy(what: &str) -> String {
     )
 }
 
-/// Nobody who asks about a query, or listens to it, waits for the firing of its group that is being executed.
+/// Nobody who asks about a query, or listens to it, waits for the firing of its group that is being
+/// executed.
 #[test]
 fn a_slow_firing_holds_up_nobody_who_asks_about_its_group() {
     let engine = Engine::open(EngineConfig {
@@ -377,7 +380,8 @@ struct World {
     engine: Option<Engine>,
     alone: bool,
     now_ms: i64,
-    /// By name: who listens, and the closes that were heard, of those too whose place the query took.
+    /// By name: who listens, and the closes that were heard, of those too whose place the query
+    /// took.
     heard: BTreeMap<String, (Subscription, Vec<i64>)>,
 }
 
@@ -483,8 +487,8 @@ impl World {
         self.hear();
     }
 
-    /// Whoever comes back hears of a gap exactly where not all is there any more that came after what he saw last; those who want
-    /// nothing of before never do.
+    /// Whoever comes back hears of a gap exactly where not all is there any more that came after
+    /// what he saw last; those who want nothing of before never do.
     fn check(&self) {
         for (name, (_, closes)) in &self.heard {
             assert!(!heard_after(self.engine(), name, None).0, "{name}");
@@ -523,7 +527,8 @@ proptest! {
                 world.check();
                 let is_restarted = matches!(step, Step::Restart);
                 if is_restarted {
-                    // What is executed again hangs on how many it keeps, which a group does for all.
+                    // What is executed again hangs on how many it keeps, which a group does for
+                    // all.
                     continue;
                 }
                 let names = world.heard.iter();

@@ -40,7 +40,8 @@ fn a_window_is_joined_with_the_graph_as_it_evolves() {
     for to_ms in [1000, 2000, 3000] {
         advance(&engine, to_ms);
     }
-    // At 1000 the post is not there yet; at 2000 it is and the like still in the window; at 3000 that is gone.
+    // At 1000 the post is not there yet; at 2000 it is and the like still in the window; at 3000
+    // that is gone.
     let all = firings(&engine, "q", None);
     assert_eq!(
         all,

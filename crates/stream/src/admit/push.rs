@@ -1,7 +1,7 @@
 //! Pushes, from outside and from firings: may their statements be taken?
 //!
-//! Before changing anything here: a push is judged twice, before its terms become known and again in its turn, so the
-//! judgement hangs on the state and the times alone.
+//! Before changing anything here: a push is judged twice, before its terms become known and again
+//! in its turn, so the judgement hangs on the state and the times alone.
 
 use super::check_range;
 use crate::adaptor::TooLate;
@@ -58,10 +58,12 @@ impl Coordinator {
         Ok(push_record(push.head, push.received_ms, statements))
     }
 
-    /// Whether a push with these event times would be taken now. Admission asks the same again when its turn comes.
+    /// Whether a push with these event times would be taken now. Admission asks the same again when
+    /// its turn comes.
     ///
     /// # Errors
-    /// Why it would be refused. A [`Refusal::Late`] does not know the statement's terms yet: see [`Refusal::about`].
+    /// Why it would be refused. A [`Refusal::Late`] does not know the statement's terms yet: see
+    /// [`Refusal::about`].
     pub fn judge_push(
         &self,
         head: &PushHead,
@@ -82,7 +84,8 @@ impl Coordinator {
         Ok(PushVerdict::Taken(by_clock))
     }
 
-    /// Whether the times of a push may come now; on an ARRIVAL TIME stream, the time that all its statements get.
+    /// Whether the times of a push may come now; on an ARRIVAL TIME stream, the time that all its
+    /// statements get.
     fn judge_times(
         &self,
         stream: &Stream,

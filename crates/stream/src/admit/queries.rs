@@ -1,6 +1,8 @@
-//! Registrations, and what else is asked of queries: may a declaration be taken, and what does it resolve to?
+//! Registrations, and what else is asked of queries: may a declaration be taken, and what does it
+//! resolve to?
 //!
-//! Before changing anything here: a command's record carries what it resolved to (S5), so that recovery decides nothing again.
+//! Before changing anything here: a command's record carries what it resolved to (S5), so that
+//! recovery decides nothing again.
 
 use super::{check_span, command};
 use crate::coordinator::Coordinator;
@@ -152,8 +154,8 @@ impl Coordinator {
         }
     }
 
-    /// The streams' times and, where all of them have one, the first close after the latest, or after those of the query that
-    /// is replaced (S5).
+    /// The streams' times and, where all of them have one, the first close after the latest, or
+    /// after those of the query that is replaced (S5).
     fn resolved_first_close(
         &self,
         query: QueryUid,
@@ -192,7 +194,8 @@ impl Coordinator {
             });
         }
         if declaration.compares() && declaration.overload == Overload::Skip {
-            // Which firings were skipped is not in the log: after a restart nobody knew which one was given last.
+            // Which firings were skipped is not in the log: after a restart nobody knew which one
+            // was given last.
             return Err(Refusal::NotYet {
                 what: "ON OVERLOAD SKIP together with ISTREAM, DSTREAM or REPORT ON CHANGE",
                 remedy: "register the query without ON OVERLOAD SKIP, or have whole answers reported",
@@ -228,7 +231,8 @@ impl Coordinator {
     }
 }
 
-/// What a query cannot be over a stream with LATE AMEND: firings then come again for earlier closes.
+/// What a query cannot be over a stream with LATE AMEND: firings then come again for earlier
+/// closes.
 fn check_amendable(declaration: &QueryDeclaration) -> Result<(), Refusal> {
     let (what, remedy) = if declaration.operator.compares() {
         (
@@ -256,7 +260,8 @@ fn check_amendable(declaration: &QueryDeclaration) -> Result<(), Refusal> {
     Err(Refusal::NotYet { what, remedy })
 }
 
-/// BATCH must divide all that says where a window's content begins and ends, and when it is looked at.
+/// BATCH must divide all that says where a window's content begins and ends, and when it is looked
+/// at.
 fn check_batch(
     query: &str,
     stream: &Stream,

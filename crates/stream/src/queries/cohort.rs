@@ -1,8 +1,10 @@
-//! A cohort: what fires. From the declaration that its members share to windows on streams, and from a close to a firing.
+//! A cohort: what fires. From the declaration that its members share to windows on streams, and
+//! from a close to a firing.
 //!
-//! Before changing anything here: a window's `kept_from` is fixed when the cohort starts (at its first registration, and
-//! whenever it goes on after all its members were paused), from what the streams *logically* retain then. A firing never
-//! reads below it, even where slices happen to be there still, so that its content follows from the log alone.
+//! Before changing anything here: a window's `kept_from` is fixed when the cohort starts (at its
+//! first registration, and whenever it goes on after all its members were paused), from what the
+//! streams *logically* retain then. A firing never reads below it, even where slices happen to be
+//! there still, so that its content follows from the log alone.
 
 use super::members::{Counts, Members};
 use crate::adaptor::FARTHEST_MS;
@@ -21,7 +23,8 @@ use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// What queries that may join a cohort have in common: the default namespace, and the key of the shape.
+/// What queries that may join a cohort have in common: the default namespace, and the key of the
+/// shape.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct ShapeKey(Option<String>, String);
 
@@ -59,7 +62,8 @@ pub(crate) struct Cohort {
 pub(crate) enum Delivery {
     /// It is executed, and its answer given to everybody.
     Owed,
-    /// Its answer was given to everybody before a restart; it is executed for the next one to be compared with.
+    /// Its answer was given to everybody before a restart; it is executed for the next one to be
+    /// compared with.
     Repeated,
     /// Its answer was given to everybody, and it is not executed.
     Done,
@@ -212,8 +216,8 @@ impl Cohort {
         self.counts.amended += 1;
     }
 
-    /// Counts a run of empty closes that its group passed without a firing: returns the first of them that is its own, and
-    /// their number.
+    /// Counts a run of empty closes that its group passed without a firing: returns the first of
+    /// them that is its own, and their number.
     pub(crate) fn on_passed(&mut self, run: &PassedRun, schedule: &Schedule) -> (EventTime, u64) {
         let first = self.first_close_from(run.first, schedule);
         let count = schedule.count(first, run.last);
@@ -257,7 +261,8 @@ impl Cohort {
         }
     }
 
-    /// The streams and STEPs of the windows of a number of statements, where those say when the query fires.
+    /// The streams and STEPs of the windows of a number of statements, where those say when the
+    /// query fires.
     fn steps(&self) -> Vec<(StreamUid, u64)> {
         if self.declaration.computed_every.is_some() {
             return Vec::new();
@@ -344,7 +349,8 @@ impl Cohort {
 }
 
 impl Window {
-    /// The window over a span of time at a close of its query, and from when on it is complete if it is not.
+    /// The window over a span of time at a close of its query, and from when on it is complete if
+    /// it is not.
     fn over_span(
         &self,
         span: Span,
@@ -375,7 +381,8 @@ impl Window {
         (content, complete_from)
     }
 
-    /// The window of a number of statements at one of its closes, and from when on it is complete if it is not.
+    /// The window of a number of statements at one of its closes, and from when on it is complete
+    /// if it is not.
     fn over_statements(
         &self,
         count_and_step: (u64, u64),

@@ -1,9 +1,9 @@
-//! The life of a registered query: registered, paused, resumed, dropped. Each verb is here once, for a query of a cohort of
-//! many and for one that has a cohort of its own.
+//! The life of a registered query: registered, paused, resumed, dropped. Each verb is here once,
+//! for a query of a cohort of many and for one that has a cohort of its own.
 //!
-//! Before changing anything here: these run from log records alone, and what a command resolved to (its uid, the streams'
-//! times, the first close) comes with the record (S5). A cohort runs while one of its members does, from the base of the
-//! eldest on.
+//! Before changing anything here: these run from log records alone, and what a command resolved to
+//! (its uid, the streams' times, the first close) comes with the record (S5). A cohort runs while
+//! one of its members does, from the base of the eldest on.
 
 use super::cohort::{Cohort, schedule_on};
 use super::{MemberId, MemberView};
@@ -26,8 +26,8 @@ struct Registration<'r> {
 }
 
 impl Coordinator {
-    /// No close at or before this fires: where the query that is replaced has been, else the latest of the times that a
-    /// command resolved to.
+    /// No close at or before this fires: where the query that is replaced has been, else the latest
+    /// of the times that a command resolved to.
     pub(super) fn base_of(resolved: &Resolved) -> EventTime {
         if let Some(replaced) = resolved.replaced {
             return replaced.after;
@@ -58,7 +58,8 @@ impl Coordinator {
         self.register_members(registration, resolved, resolve, out)
     }
 
-    /// Registers queries whose texts are cut into these pieces, between which each has words of its own.
+    /// Registers queries whose texts are cut into these pieces, between which each has words of its
+    /// own.
     pub(crate) fn register_many(
         &mut self,
         pieces: &[String],
@@ -111,7 +112,8 @@ impl Coordinator {
             return Ok(());
         };
         let base = Self::base_of(resolved);
-        // A replacement may begin before the newest member of the cohort. Bases ascend, so it opens a new one.
+        // A replacement may begin before the newest member of the cohort. Bases ascend, so it opens
+        // a new one.
         let of_shape = self.queries.of_shape(namespace, &shape);
         let cohort = match of_shape.filter(|cohort| cohort.members.takes(base)) {
             Some(cohort) => cohort.uid,
@@ -316,7 +318,8 @@ impl Coordinator {
         );
     }
 
-    /// A member fires no more: without any the cohort does not either, and with younger ones left it begins later.
+    /// A member fires no more: without any the cohort does not either, and with younger ones left
+    /// it begins later.
     fn on_member_stopped(&mut self, uid: QueryUid, out: &mut Vec<Output>) {
         let Some(cohort) = self.queries.get_mut(uid) else {
             return;

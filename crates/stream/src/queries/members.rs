@@ -1,9 +1,10 @@
-//! The members of a cohort: continuous queries of one shape, which fire together. A member is a few words in a list;
-//! what they have in common (windows, closes, counts) is the cohort's.
+//! The members of a cohort: continuous queries of one shape, which fire together. A member is a few
+//! words in a list; what they have in common (windows, closes, counts) is the cohort's.
 //!
-//! Before changing anything here: slots are numbered in the order of joining and never given twice in a cohort, and the
-//! times after which members fire ascend with them (streams' times never go back). So the members that fire for a close
-//! are those in the first *n* slots: a firing carries *n*, and no code walks over the members at a close.
+//! Before changing anything here: slots are numbered in the order of joining and never given twice
+//! in a cohort, and the times after which members fire ascend with them (streams' times never go
+//! back). So the members that fire for a close are those in the first *n* slots: a firing carries
+//! *n*, and no code walks over the members at a close.
 
 use somersault_lang::lift::Shape;
 use somersault_model::{EventTime, QueryUid};
@@ -191,7 +192,8 @@ impl Members {
             "VT-1: the times of streams go on, and with them those at which queries join"
         );
         if last.is_none_or(|last| last.base != base || last.before.is_some()) {
-            // Most queries have a cohort of their own: one entry, not the four that a list begins with.
+            // Most queries have a cohort of their own: one entry, not the four that a list begins
+            // with.
             self.joins.reserve_exact(usize::from(self.joins.is_empty()));
             self.joins.push(Join {
                 first: slot,
@@ -388,7 +390,8 @@ impl Members {
         }
     }
 
-    /// A run of closes was passed, which has been counted: `count` says how many of them come after a time.
+    /// A run of closes was passed, which has been counted: `count` says how many of them come after
+    /// a time.
     pub(super) fn on_passed(
         &mut self,
         last: EventTime,
@@ -406,8 +409,8 @@ impl Members {
         }
     }
 
-    /// The cohort fires again for a close that late statements amended, and counts that: members that have joined since
-    /// do not.
+    /// The cohort fires again for a close that late statements amended, and counts that: members
+    /// that have joined since do not.
     pub(super) fn on_amended(&mut self, close: EventTime) {
         let later = self.joins.partition_point(|join| join.base < close);
         for before in self.joins[later..]

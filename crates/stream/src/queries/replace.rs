@@ -1,9 +1,11 @@
-//! Replacement: a query takes the place of another of its name, by one record. The old one fires for closes up to a time,
-//! the new one for those after it, so that no close is answered by both and none that is to come by neither.
+//! Replacement: a query takes the place of another of its name, by one record. The old one fires
+//! for closes up to a time, the new one for those after it, so that no close is answered by both
+//! and none that is to come by neither.
 //!
-//! Before changing anything here: the old one is gone with the record, as if it had been dropped, but for its firings that
-//! became due before: they are executed, and only after the last of them is the driver told that it has gone. When that
-//! is follows the pace of firings, like `Output::Retire`, and nothing that `apply` decides depends on it.
+//! Before changing anything here: the old one is gone with the record, as if it had been dropped,
+//! but for its firings that became due before: they are executed, and only after the last of them
+//! is the driver told that it has gone. When that is follows the pace of firings, like
+//! `Output::Retire`, and nothing that `apply` decides depends on it.
 
 use super::{Cohort, MemberView};
 use crate::coordinator::Coordinator;
@@ -28,7 +30,8 @@ pub(crate) struct RetiringQuery {
 }
 
 impl Coordinator {
-    /// Whether a query with this declaration may stand where another does now, which must be one that may be dropped.
+    /// Whether a query with this declaration may stand where another does now, which must be one
+    /// that may be dropped.
     pub(crate) fn check_successor(
         &self,
         name: &str,
@@ -50,8 +53,9 @@ impl Coordinator {
         }
     }
 
-    /// The new query fires after a time that one of its streams has reached: whoever resumes later, or joins the same group, fires
-    /// after the newest time of the streams, which must not be an earlier one (VT-1).
+    /// The new query fires after a time that one of its streams has reached: whoever resumes later,
+    /// or joins the same group, fires after the newest time of the streams, which must not be an
+    /// earlier one (VT-1).
     pub(crate) fn check_is_there(
         name: &str,
         replaced: Replaced,
@@ -83,9 +87,10 @@ impl Coordinator {
         Ok(())
     }
 
-    /// What a replacement resolves to. The new query fires after all closes that the old one has had, which are those up to
-    /// where all of its streams are. What is complete on all streams of the new one, and what was before one of them began,
-    /// has passed for it too; and where the old one was paused, all that one of them has passed, as for one that is resumed.
+    /// What a replacement resolves to. The new query fires after all closes that the old one has
+    /// had, which are those up to where all of its streams are. What is complete on all streams of
+    /// the new one, and what was before one of them began, has passed for it too; and where the old
+    /// one was paused, all that one of them has passed, as for one that is resumed.
     pub(crate) fn replaced(
         &self,
         old: &MemberView<'_>,

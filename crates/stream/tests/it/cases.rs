@@ -1,4 +1,5 @@
-//! Cases of windows, first closes, registrations, pauses and jumps, each with its sentence of language.md.
+//! Cases of windows, first closes, registrations, pauses and jumps, each with its sentence of
+//! language.md.
 
 use crate::harness::{Driver, stream, was_logged, was_repeat, windows};
 use somersault_log::{LoadSegment, Record};

@@ -1,5 +1,6 @@
-//! Cohorts of many against cohorts of one: the same inputs, once with texts that have a shape and once with texts that
-//! have none, must make the same queries fire for the same closes, over the same windows.
+//! Cohorts of many against cohorts of one: the same inputs, once with texts that have a shape and
+//! once with texts that have none, must make the same queries fire for the same closes, over the
+//! same windows.
 
 use crate::harness::{Driver, Seen, stream, windows};
 use proptest::prelude::*;
@@ -223,7 +224,8 @@ impl World {
         }
     }
 
-    /// Registers one query after the other; those of several at once must be all that they would be then.
+    /// Registers one query after the other; those of several at once must be all that they would be
+    /// then.
     fn register(&mut self, shape: usize, constants: impl Iterator<Item = usize>, together: bool) {
         let mut members = Vec::new();
         for constant in constants {

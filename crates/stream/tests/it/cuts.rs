@@ -1,4 +1,5 @@
-//! Cuts: what an SN holds, what comes between, what is delivered, retired and cancelled; invariants broken on purpose.
+//! Cuts: what an SN holds, what comes between, what is delivered, retired and cancelled; invariants
+//! broken on purpose.
 
 use crate::harness::{Driver, number_of, predicate, statement, stream, windows};
 use oxrdf::NamedNode;
@@ -110,7 +111,8 @@ fn s15_an_updates_effects_are_the_next_sn_with_nothing_between() {
     let mut driver = Driver::with_streams(&[A]);
     driver.register("q", windows(&[(A, 20, 20)])).unwrap();
     fact(&mut driver, A, 5, 1);
-    // Closes 20 and 40 are due with the next push, and batches are closed: the update's SN holds its effects only.
+    // Closes 20 and 40 are due with the next push, and batches are closed: the update's SN holds
+    // its effects only.
     let update = Record::Update(somersault_log::UpdateRecord {
         clears: Vec::new(),
         received_ms: 0,

@@ -1,4 +1,5 @@
-//! Derived streams: what they hold and when, what amends them, and that a firing's statements are taken once.
+//! Derived streams: what they hold and when, what amends them, and that a firing's statements are
+//! taken once.
 
 use crate::harness::{Driver, Seen, derived, over, statement, stream, was_repeat, windows};
 use somersault_lang::{Extent, LatePolicy};
@@ -147,7 +148,8 @@ fn an_amended_firing_replaces_what_it_derived_and_amends_the_next() {
             (seen.firing.close.0, seen.firing.revision, numbers)
         })
         .collect();
-    // One revision of the deriving query's close, and one of each close of q that has it in its window.
+    // One revision of the deriving query's close, and one of each close of q that has it in its
+    // window.
     assert_eq!(
         revised,
         [

@@ -1,7 +1,8 @@
-//! A driver without threads or disk: it does what the runtime does, and keeps the log and all outputs.
+//! A driver without threads or disk: it does what the runtime does, and keeps the log and all
+//! outputs.
 //!
-//! The one thing to know: texts of streams and queries are looked up in a list and not parsed, so that these tests do
-//! not depend on the parser.
+//! The one thing to know: texts of streams and queries are looked up in a list and not parsed, so
+//! that these tests do not depend on the parser.
 
 pub(crate) use crate::world::World;
 use oxrdf::{GraphName, NamedNode, NamedOrBlankNode, Quad, Term};

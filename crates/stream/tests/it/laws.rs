@@ -1,6 +1,8 @@
-//! Laws over random streams, steps, pushes, advances and registrations: WI-1, WI-2, VT-1, and determinism (S2, S6).
+//! Laws over random streams, steps, pushes, advances and registrations: WI-1, WI-2, VT-1, and
+//! determinism (S2, S6).
 //!
-//! The one thing to know: a law here is only worth something because the tests at the end break what it watches.
+//! The one thing to know: a law here is only worth something because the tests at the end break
+//! what it watches.
 
 use crate::harness::{Driver, World, derived, over, span, statement, stream, windows};
 use crate::twin::{Late, Twin};
@@ -204,7 +206,8 @@ fn run(shape: Shape, steps: &[Step]) -> (Driver, Twin) {
                 let registered = driver.register(&name, declaration.clone());
                 let counts =
                     (windows.iter()).any(|(_, extent)| matches!(extent, Extent::Statements { .. }));
-                // Statements that are amended are not numbered, and a derived stream has closes of its own.
+                // Statements that are amended are not numbered, and a derived stream has closes of
+                // its own.
                 let has_closes = computed_every.is_some();
                 if counts && (matches!(shape.late, Late::Amend(_)) || (*derives && !has_closes)) {
                     assert!(registered.is_err(), "{declaration:?}");
@@ -262,8 +265,8 @@ fn replay(world: &World, log: &[Record]) -> (Coordinator, Vec<Output>) {
     (coordinator, out)
 }
 
-/// The stored graph that a firing sees: of its streams' facts at least those before its close, and nothing that the
-/// dull order of events forbids.
+/// The stored graph that a firing sees: of its streams' facts at least those before its close, and
+/// nothing that the dull order of events forbids.
 fn check_stored(driver: &Driver) -> Result<(), String> {
     for seen in &driver.seen {
         for window in seen.firing.windows.iter() {
@@ -306,7 +309,8 @@ fn check_stored(driver: &Driver) -> Result<(), String> {
     Ok(())
 }
 
-/// Whether a statement was taken into a batch of its stream before that closed (and neither dropped nor amended as late).
+/// Whether a statement was taken into a batch of its stream before that closed (and neither dropped
+/// nor amended as late).
 fn window_had(driver: &Driver, stream: StreamUid, number: u64) -> bool {
     let injected = driver.decided.iter().filter_map(|output| match output {
         Output::Inject(inject) => Some(inject),
@@ -351,7 +355,8 @@ proptest! {
         prop_assert_eq!(&decided, &driver.decided);
         prop_assert_eq!(coordinator.last_cut(), driver.coordinator.last_cut());
 
-        // Plan records at the end of the log that were not durable are asked for again, the same ones.
+        // Plan records at the end of the log that were not durable are asked for again, the same
+        // ones.
         let plans = driver.log.iter().rev().take_while(|record| {
             // A freshness cut is the driver's choice and is not asked for by itself.
             matches!(record, Record::Plan(plan) if plan.through.is_some())

@@ -1,4 +1,5 @@
-//! The tests of the coordinator from outside: laws against a dull twin, cases, refusals, and invariants broken on purpose.
+//! The tests of the coordinator from outside: laws against a dull twin, cases, refusals, and
+//! invariants broken on purpose.
 #![allow(clippy::unwrap_used)]
 
 mod ahead;

@@ -258,7 +258,8 @@ fn what_may_skip_closes_does_not_read_what_is_amended() {
     driver.register("q", skips("http://b/")).unwrap();
 }
 
-/// Which firings were skipped is not in the log, so that after a restart nobody knew with which one to compare the next.
+/// Which firings were skipped is not in the log, so that after a restart nobody knew with which one
+/// to compare the next.
 #[test]
 fn what_may_skip_closes_compares_none() {
     let mut driver = Driver::with_streams(&[A]);

@@ -1,5 +1,5 @@
-//! A query takes the place of another: which closes each of them has, what is refused, and that a replay ends the same.
-//! That members of cohorts do as they would alone is in `cohorts`.
+//! A query takes the place of another: which closes each of them has, what is refused, and that a
+//! replay ends the same. That members of cohorts do as they would alone is in `cohorts`.
 
 use crate::harness::{Driver, derived, stream, was_repeat, windows};
 use somersault_log::{Command, Record};
@@ -160,7 +160,8 @@ fn a_refused_one_leaves_the_old_one_alone() {
     assert!(driver.coordinator.stream(D).is_some());
 }
 
-/// Its members would fire after a time that their streams have yet to reach, and whoever is resumed after an earlier one.
+/// Its members would fire after a time that their streams have yet to reach, and whoever is resumed
+/// after an earlier one.
 #[test]
 fn one_whose_streams_are_behind_is_refused() {
     let mut driver = Driver::with_streams(&[A, B]);

@@ -1,7 +1,8 @@
 //! The dull twin: language.md, *Windows, exactly*, over plain lists, millisecond by millisecond.
 //!
-//! The one thing to know: it shares no code with the coordinator, and has none of its cleverness (no batches, groups,
-//! waiting lists or bulk). Where the two differ, one of them has misread language.md.
+//! The one thing to know: it shares no code with the coordinator, and has none of its cleverness
+//! (no batches, groups, waiting lists or bulk). Where the two differ, one of them has misread
+//! language.md.
 
 use crate::harness::{Driver, Seen};
 use somersault_lang::Extent;
@@ -48,11 +49,13 @@ type Arrived = BTreeMap<String, usize>;
 struct TwinQuery {
     uid: QueryUid,
     declaration: QueryDeclaration,
-    /// Closes at or before this do not fire; for a stream that had no time, that stream's beginning is added later.
+    /// Closes at or before this do not fire; for a stream that had no time, that stream's beginning
+    /// is added later.
     after: Vec<i64>,
     /// For each window: where the batch began that was open at the registration.
     since: Vec<Option<i64>>,
-    /// From when on the engine has promised to have kept everything; known once all streams have a time.
+    /// From when on the engine has promised to have kept everything; known once all streams have a
+    /// time.
     kept_from: Option<i64>,
     /// For each close that is due, what had arrived at each revision of it.
     revisions: BTreeMap<i64, Vec<Arrived>>,
@@ -76,7 +79,8 @@ impl Twin {
         self.streams.insert(iri.to_owned(), stream);
     }
 
-    /// Takes a push statement by statement; or says which one is late, where that refuses the whole push.
+    /// Takes a push statement by statement; or says which one is late, where that refuses the whole
+    /// push.
     pub(crate) fn push(&mut self, iri: &str, source: &str, of: &[(i64, u64)]) -> Result<(), usize> {
         let stream = self.streams.get_mut(iri).unwrap();
         let mut own = stream.sources.get(source).copied();
@@ -125,7 +129,8 @@ impl Twin {
             .collect()
     }
 
-    /// Every close that was due before these late statements came, and that has one of them in a window, has one more revision.
+    /// Every close that was due before these late statements came, and that has one of them in a
+    /// window, has one more revision.
     fn amend(&mut self, iri: &str, came_late: &[i64]) {
         let arrived = self.arrived();
         let is_amended = |query: &TwinQuery, close: i64| {
@@ -257,7 +262,8 @@ impl Twin {
             .try_for_each(|one| self.check_content(query, one, nth_of_close(&seen, one)))
     }
 
-    /// Each amended close has fired once for each revision, in their order; one that was passed at first, from the second on.
+    /// Each amended close has fired once for each revision, in their order; one that was passed at
+    /// first, from the second on.
     fn check_revisions(&self, query: &TwinQuery, seen: &[&Seen]) -> Result<(), String> {
         for (close, revisions) in &query.revisions {
             let of_close = seen.iter().filter(|seen| place_of(seen) == (*close, 0));
@@ -265,7 +271,8 @@ impl Twin {
             if fired.first() != Some(&0) {
                 fired.insert(0, 0);
             }
-            // Revisions ascend; that of a query may skip numbers that others of its streams and closes have had.
+            // Revisions ascend; that of a query may skip numbers that others of its streams and
+            // closes have had.
             if !fired.is_sorted_by(|a, b| a < b) || fired.len() != revisions.len() {
                 return Err(format!(
                     "WI-2: close {close} has fired as {fired:?}, should have {} times",
@@ -276,8 +283,8 @@ impl Twin {
         Ok(())
     }
 
-    /// Every close of any window, or of COMPUTED EVERY, after the beginning and reached by all streams; as often as a
-    /// window of a number of statements closes then.
+    /// Every close of any window, or of COMPUTED EVERY, after the beginning and reached by all
+    /// streams; as often as a window of a number of statements closes then.
     fn due_closes(&self, query: &TwinQuery) -> Vec<(i64, u32)> {
         let declaration = &query.declaration;
         let windows = declaration.windows.iter();
@@ -320,7 +327,8 @@ impl Twin {
         }
     }
 
-    /// Whether a close by number is in a batch that was no longer kept when the query's closes began.
+    /// Whether a close by number is in a batch that was no longer kept when the query's closes
+    /// began.
     fn may_be_unknown(&self, query: &TwinQuery, (close, ordinal): (i64, u32)) -> bool {
         let batch = self.streams.values().map(|stream| stream.batch).max();
         let was_kept = close - batch.unwrap() >= query.kept_from.unwrap();
@@ -328,8 +336,8 @@ impl Twin {
         !was_kept && !by_time
     }
 
-    /// What was accepted of a stream in the batches that end at or before a time, in the order of the batches and within
-    /// them of arrival.
+    /// What was accepted of a stream in the batches that end at or before a time, in the order of
+    /// the batches and within them of arrival.
     fn closed(&self, window: &WindowDeclaration, end: i64) -> Vec<(i64, u64)> {
         let stream = &self.streams[window.stream.as_str()];
         let mut statements = stream.accepted.clone();
@@ -339,7 +347,8 @@ impl Twin {
         statements
     }
 
-    /// The numbers of statements at which a window of a number of statements closes, by the end of their batch.
+    /// The numbers of statements at which a window of a number of statements closes, by the end of
+    /// their batch.
     fn closes_by_number(&self, window: &WindowDeclaration) -> BTreeMap<i64, Vec<usize>> {
         let mut closes: BTreeMap<i64, Vec<usize>> = BTreeMap::new();
         if let Extent::Statements { step, .. } = window.extent {
@@ -399,7 +408,8 @@ impl Twin {
             .unwrap()
             - until;
         let from = match window.extent {
-            // All since the registration: what KEEP has let go of is missing, and the firing says so.
+            // All since the registration: what KEEP has let go of is missing, and the firing says
+            // so.
             Extent::All => {
                 let begin = self.streams[window.stream.as_str()].begin.unwrap();
                 query.since[index].map_or(begin, |since| since.max(begin))
@@ -409,8 +419,8 @@ impl Twin {
         (from, to)
     }
 
-    /// The content of window `index` at a revision of a close: all statements that had been accepted with
-    /// `from ≤ event time < to`.
+    /// The content of window `index` at a revision of a close: all statements that had been
+    /// accepted with `from ≤ event time < to`.
     fn content(
         &self,
         query: &TwinQuery,
@@ -434,7 +444,8 @@ impl Twin {
         (from, inside.copied().collect())
     }
 
-    /// From when on a window must be complete: what was kept at the registration, and for ALL what KEEP covers.
+    /// From when on a window must be complete: what was kept at the registration, and for ALL what
+    /// KEEP covers.
     fn promised(&self, query: &TwinQuery, index: usize, close: i64) -> i64 {
         let kept = query.kept_from.unwrap();
         let window = &query.declaration.windows[index];
@@ -474,7 +485,8 @@ impl Twin {
             }
             for close in run {
                 for index in 0..query.declaration.windows.len() {
-                    // What was not kept is in no window; a firing would have said so by complete_from.
+                    // What was not kept is in no window; a firing would have said so by
+                    // complete_from.
                     let (_, content) = self.content(query, index, (close, 0));
                     let promised = self.promised(query, index, close.0);
                     if content.iter().any(|(at, _)| *at >= promised) {

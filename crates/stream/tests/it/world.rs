@@ -1,4 +1,5 @@
-//! What records mean to the tests: terms by number, and texts of streams and queries looked up in a list and not parsed.
+//! What records mean to the tests: terms by number, and texts of streams and queries looked up in a
+//! list and not parsed.
 
 use oxrdf::{Term, TermRef};
 use rustc_hash::FxHashMap;

@@ -74,6 +74,3 @@ pub(crate) const REPEATED_NAMES: &[(&str, &str)] = &[
 /// Crates whose modules import each other in a circle, or whose rooms are not ranked yet.
 pub(crate) const WITHOUT_RANKS: &[&str] =
     &["log", "model", "server", "sim", "somersault", "stream"];
-
-/// Crates with comments of more than 100 columns.
-pub(crate) const WIDE: &[&str] = &["log", "runtime", "server", "somersault", "stream"];

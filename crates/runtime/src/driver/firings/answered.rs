@@ -1,8 +1,8 @@
-//! The answered firings of one query that a restart executes again, and when it need not any more: what `Delivered` marks
-//! are made of (S12).
+//! The answered firings of one query that a restart executes again, and when it need not any more:
+//! what `Delivered` marks are made of (S12).
 //!
-//! Before changing anything here: a mark says of whole SNs that they are done, so firings are counted by SN and never listed.
-//! One SN may have a million of them.
+//! Before changing anything here: a mark says of whole SNs that they are done, so firings are
+//! counted by SN and never listed. One SN may have a million of them.
 
 use somersault_model::{EventTime, Sn};
 use std::collections::VecDeque;
@@ -28,7 +28,8 @@ struct OfSn {
 }
 
 impl AnsweredFirings {
-    /// One more is answered, `kept` of them are kept: the close and the SN that a mark should say, if it is time.
+    /// One more is answered, `kept` of them are kept: the close and the SN that a mark should say,
+    /// if it is time.
     pub(super) fn add(&mut self, close: EventTime, sn: Sn, kept: usize) -> Option<(EventTime, Sn)> {
         self.firings += 1;
         match self.sns.back_mut() {

@@ -1,5 +1,6 @@
-//! What ISTREAM and DSTREAM need from one firing to the next: the solutions of the firing before. Answers come here in
-//! the order of their closes, those that are executed again after a restart first (`Firing::repeated`).
+//! What ISTREAM and DSTREAM need from one firing to the next: the solutions of the firing before.
+//! Answers come here in the order of their closes, those that are executed again after a restart
+//! first (`Firing::repeated`).
 
 use super::Comparison;
 use crate::answer::Answer;
@@ -42,9 +43,9 @@ impl Changes {
         }
     }
 
-    /// The firing with what has changed in the place of the whole answer; one that was delivered before a restart is only
-    /// kept in mind. A firing that failed, be it in the comparison, is passed over: the next one is compared with the last
-    /// that has an answer.
+    /// The firing with what has changed in the place of the whole answer; one that was delivered
+    /// before a restart is only kept in mind. A firing that failed, be it in the comparison, is
+    /// passed over: the next one is compared with the last that has an answer.
     pub(crate) fn of(&mut self, mut result: FiringResult, is_repeat: bool) -> FiringResult {
         let now = match &result.answer {
             Ok(answer) => Arc::clone(answer.inner()),

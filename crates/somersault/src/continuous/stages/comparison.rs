@@ -1,5 +1,5 @@
-//! How one answer of a query is compared with another: within what is left of the firing's time, and within the memory that
-//! an execution may use.
+//! How one answer of a query is compared with another: within what is left of the firing's time,
+//! and within the memory that an execution may use.
 
 use super::super::firing;
 use crate::subscription::FiringResult;
@@ -26,7 +26,8 @@ impl Comparison {
         }
     }
 
-    /// The rows of one answer without those of another, or the sentence that says why it cannot be told.
+    /// The rows of one answer without those of another, or the sentence that says why it cannot be
+    /// told.
     pub(crate) fn without(
         &self,
         one: &Solutions,

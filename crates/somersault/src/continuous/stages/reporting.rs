@@ -1,6 +1,6 @@
-//! REPORT ON CHANGE and REPORT NON EMPTY: which firings subscribers are given. All of them count, and all feed what is
-//! derived from them. Answers come here in the order of their firings, those that are executed again after a restart first
-//! (`Firing::repeated`).
+//! REPORT ON CHANGE and REPORT NON EMPTY: which firings subscribers are given. All of them count,
+//! and all feed what is derived from them. Answers come here in the order of their firings, those
+//! that are executed again after a restart first (`Firing::repeated`).
 
 use super::Comparison;
 use crate::answer::Answer;
@@ -15,7 +15,8 @@ use std::sync::Arc;
 pub(crate) struct Reporting {
     report: Report,
     comparison: Comparison,
-    /// The answer of the firing before; where there was none, or it failed, every answer is a change.
+    /// The answer of the firing before; where there was none, or it failed, every answer is a
+    /// change.
     before: Option<Arc<Inner>>,
 }
 
@@ -28,8 +29,8 @@ impl Reporting {
         }
     }
 
-    /// Whether subscribers are given the firing. What failed is reported whatever it holds, and so is what cannot be
-    /// compared within the limits.
+    /// Whether subscribers are given the firing. What failed is reported whatever it holds, and so
+    /// is what cannot be compared within the limits.
     pub(crate) fn reports(&mut self, result: &FiringResult) -> bool {
         let now = result.answer.as_ref().ok().map(Answer::inner);
         let is_unwanted =
