@@ -997,7 +997,7 @@ fn a_subscriber_outlives_its_server() {
     let said = text(&gone.stderr);
     assert_eq!(gone.status.code(), Some(1), "{said}");
     assert!(
-        said.contains("gave up after 1 s") && said.contains("--after 3000"),
+        said.contains("gave up after 1 s") && said.contains("--after 1:3000"),
         "{said}"
     );
     let server = Server::start_at(url.trim_start_matches("http://"), &["--data", data]);

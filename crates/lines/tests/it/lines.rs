@@ -95,7 +95,8 @@ fn syntax(with_graphs: bool, chunk_bytes: usize) -> LineSyntax {
     }
 }
 
-fn iri() -> impl Strategy<Value = String> {
+// Boxed: drawn values of nested strategies would take more than a test thread's stack.
+fn iri() -> BoxedStrategy<String> {
     let seldom = prop_oneof![
         Just("<http://example.com>".to_owned()),
         Just("<http://example.com:80/a?b=%20#c>".to_owned()),
@@ -109,13 +110,14 @@ fn iri() -> impl Strategy<Value = String> {
         6 => "http://example[.]com/[a-z0-9_~/?=&-]{0,12}(#[a-z]{0,3})?".prop_map(|iri| format!("<{iri}>")),
         1 => seldom,
     ]
+    .boxed()
 }
 
-fn blank() -> impl Strategy<Value = String> {
-    prop_oneof![3 => "_:[a-z0-9_][a-z0-9_-]{0,3}", 1 => "_:[a-zé][a-z.]{0,3}"]
+fn blank() -> BoxedStrategy<String> {
+    prop_oneof![3 => "_:[a-z0-9_][a-z0-9_-]{0,3}", 1 => "_:[a-zé][a-z.]{0,3}"].boxed()
 }
 
-fn literal() -> impl Strategy<Value = String> {
+fn literal() -> BoxedStrategy<String> {
     let text = prop_oneof![
         4 => "[a-z é#<>.^@]{0,12}",
         1 => "([a-z]|\\\\[tbnrf\"'\\\\]|\\\\u00e9){0,6}",
@@ -127,14 +129,16 @@ fn literal() -> impl Strategy<Value = String> {
         1 => Just("^^<http://www.w3.org/2001/XMLSchema#integer>".to_owned()),
         1 => "@(en|de|EN|de-CH|en--ltr|q|abcd)",
     ];
-    (text, suffix).prop_map(|(text, suffix)| format!("\"{text}\"{suffix}"))
+    (text, suffix)
+        .prop_map(|(text, suffix)| format!("\"{text}\"{suffix}"))
+        .boxed()
 }
 
 fn space() -> impl Strategy<Value = &'static str> {
     prop_oneof![12 => Just(" "), 1 => Just(""), 1 => Just("\t"), 1 => Just(" \t ")]
 }
 
-pub(crate) fn statement() -> impl Strategy<Value = String> {
+pub(crate) fn statement() -> BoxedStrategy<String> {
     let node = || prop_oneof![4 => iri(), 1 => blank()];
     let triple_term = (node(), iri(), literal())
         .prop_map(|(subject, predicate, object)| format!("<<( {subject} {predicate} {object} )>>"));
@@ -142,16 +146,16 @@ pub(crate) fn statement() -> impl Strategy<Value = String> {
     let graph = prop_oneof![4 => Just(String::new()), 1 => iri(), 1 => blank()];
     let spaces = (space(), space(), space(), space(), space());
     let behind = prop_oneof![6 => Just(""), 1 => Just(" # said <a> \""), 1 => Just("\t")];
-    (node(), iri(), object, graph, spaces, behind).prop_map(
-        |(subject, predicate, object, graph, spaces, behind)| {
+    (node(), iri(), object, graph, spaces, behind)
+        .prop_map(|(subject, predicate, object, graph, spaces, behind)| {
             let (a, b, c, d, e) = spaces;
             format!("{a}{subject}{b}{predicate}{c}{object}{d}{graph}{e}.{behind}")
-        },
-    )
+        })
+        .boxed()
 }
 
 /// Lines that are right and few that are not.
-fn document() -> impl Strategy<Value = Vec<u8>> {
+fn document() -> BoxedStrategy<Vec<u8>> {
     let wrong = prop_oneof![
         Just("<http://example.com/a> <http://example.com/p> \"open .".to_owned()),
         Just("<http://example.com/a> <http://example.com/p <http://example.com/o> .".to_owned()),
@@ -180,21 +184,23 @@ fn document() -> impl Strategy<Value = Vec<u8>> {
     let lines = prop::collection::vec((line, end), 0..25);
     // Sometimes a byte is struck by lightning.
     let struck = prop::option::weighted(0.2, (any::<prop::sample::Index>(), any::<u8>()));
-    (lines, any::<bool>(), struck).prop_map(|(lines, ended, struck)| {
-        let mut text: Vec<u8> = (lines.iter())
-            .flat_map(|(line, end)| line.bytes().chain(end.bytes()))
-            .collect();
-        if !ended {
-            while matches!(text.last(), Some(b'\n' | b'\r')) {
-                text.pop();
+    (lines, any::<bool>(), struck)
+        .prop_map(|(lines, ended, struck)| {
+            let mut text: Vec<u8> = (lines.iter())
+                .flat_map(|(line, end)| line.bytes().chain(end.bytes()))
+                .collect();
+            if !ended {
+                while matches!(text.last(), Some(b'\n' | b'\r')) {
+                    text.pop();
+                }
             }
-        }
-        if let (Some((at, byte)), false) = (struck, text.is_empty()) {
-            let at = at.index(text.len());
-            text[at] = byte;
-        }
-        text
-    })
+            if let (Some((at, byte)), false) = (struck, text.is_empty()) {
+                let at = at.index(text.len());
+                text[at] = byte;
+            }
+            text
+        })
+        .boxed()
 }
 
 proptest! {
