@@ -33,7 +33,7 @@ fn shaped(shape: usize, constant: usize) -> String {
 
 /// A text that has none.
 fn alone(shape: usize, constant: usize) -> String {
-    format!("# {shape} {constant}")
+    format!("nothing {shape} {constant}")
 }
 
 /// One stay of a member in a slot, as a host knows it.

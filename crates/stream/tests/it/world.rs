@@ -55,7 +55,7 @@ impl Resolve for World {
         let known = self.segments.borrow().get(&segment.name).cloned();
         known.ok_or_else(|| ResolveError::Segment {
             name: segment.name.clone(),
-            reason: "it is not there".to_owned(),
+            reason: format!("load segment {} is not there", segment.name),
         })
     }
 
